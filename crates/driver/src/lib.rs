@@ -1,0 +1,1 @@
+//! The one loop that joins an engine, a clock and a device.

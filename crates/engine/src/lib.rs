@@ -1,0 +1,1 @@
+//! The engine: throttling and scheduling of one device's requests, without I/O, clock or threads.

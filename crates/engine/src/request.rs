@@ -1,0 +1,149 @@
+//! What goes in and what comes out: requests, their ids, and the tickets that a dispatch hands over.
+
+use crate::tree::TaskId;
+
+/// What a request does to the device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Op {
+    /// Read `extent`, whether or not anything is allocated there.
+    Read,
+    /// Write `extent`.
+    Write,
+    /// Make everything acknowledged so far durable. The extent is ignored.
+    Flush,
+    /// Tell the device that `extent` is not needed any more (TRIM, discard).
+    Discard,
+    /// Make `extent` read as zeroes.
+    WriteZeroes,
+    /// Bring `extent` into a cache, if there is one.
+    Cache,
+    /// Ask which parts of `extent` are allocated.
+    Status,
+}
+
+/// The two budgets that a limit speaks of: `rbps`/`riops` and `wbps`/`wiops` never share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Direction {
+    /// [`Op::Read`], [`Op::Cache`] and [`Op::Status`].
+    Read,
+    /// [`Op::Write`], [`Op::Flush`], [`Op::Discard`] and [`Op::WriteZeroes`].
+    Write,
+}
+
+impl Direction {
+    /// Both, in the order in which tables list them.
+    pub const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
+
+    /// 0 for reads, 1 for writes: the index into per-direction arrays.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Op {
+    /// The budget this operation is charged to.
+    pub const fn direction(self) -> Direction {
+        match self {
+            Op::Read | Op::Cache | Op::Status => Direction::Read,
+            Op::Write | Op::Flush | Op::Discard | Op::WriteZeroes => Direction::Write,
+        }
+    }
+}
+
+/// A contiguous range of the device, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes; 0 is allowed (a flush has no extent).
+    pub len: u32,
+}
+
+impl Extent {
+    /// `len` bytes from `offset` on.
+    pub const fn new(offset: u64, len: u32) -> Extent {
+        Extent { offset, len }
+    }
+}
+
+/// How much a request's delay would delay others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Class {
+    /// Waits when its cgroup is over its limit.
+    #[default]
+    Data,
+    /// File-system metadata and swap: everyone may be waiting for it, so it overtakes data at every limit and is
+    /// charged as debt that later data pays (specification 1.4, kernels from 6.12 on).
+    Metadata,
+}
+
+/// Whether a request carries its bytes or is a later piece of one that already paid for them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Part {
+    /// A request of its own: pays its bytes and one I/O.
+    #[default]
+    Whole,
+    /// A later piece of a request that was split after it paid: pays an I/O, no bytes (specification 1.8).
+    Remainder,
+}
+
+/// One request, as plain data. Buffers and handles stay with the caller, found again by `tag`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Who asks. A task belongs to one client of one cgroup; see [`crate::Engine::open_task`].
+    pub task: TaskId,
+    /// What to do.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// Whether it may overtake data.
+    pub class: Class,
+    /// Whether it pays for its bytes.
+    pub part: Part,
+    /// The caller's own mark, handed back untouched.
+    pub tag: u64,
+}
+
+impl Request {
+    /// A whole data request.
+    pub const fn new(task: TaskId, op: Op, extent: Extent, tag: u64) -> Request {
+        Request { task, op, extent, class: Class::Data, part: Part::Whole, tag }
+    }
+}
+
+/// Names a request inside the engine from submit to complete. A stale id is an error, never another request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// The right to complete one dispatched request, once. Not `Clone`: [`crate::Engine::complete`] consumes it.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a dispatched request holds its place in the device window until its ticket is completed"]
+pub struct Ticket(pub(crate) RequestId);
+
+impl Ticket {
+    /// The request this ticket completes.
+    pub fn id(&self) -> RequestId {
+        self.0
+    }
+}
+
+/// A request that may go to the device now.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Dispatch {
+    /// To be given back with [`crate::Engine::complete`].
+    pub ticket: Ticket,
+    /// The request, as it was submitted.
+    pub request: Request,
+}
+
+/// How a dispatched request ended at the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// It was carried out.
+    Done,
+    /// The device failed it. It is charged all the same: the device was busy with it.
+    Failed,
+}

@@ -1,0 +1,96 @@
+//! The small trait behind which the four limiters stand, and what they are told.
+
+use crate::limits::Resource;
+use crate::time::Instant;
+
+/// What one request is charged, fixed when it is submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cost {
+    /// Bytes; 0 for a remainder, whose bytes are paid already.
+    pub(crate) bytes: u64,
+    /// I/O units: 1 a request where no `iops_size` is set. Where it is, the unit is 1/`iops_size` of an I/O, and
+    /// [`Rate::per_second`] and [`Rate::burst`] for I/Os are scaled by `iops_size` likewise.
+    pub(crate) ios: u64,
+}
+
+impl Cost {
+    /// The part counted as `resource`.
+    pub(crate) fn of(self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Bytes => self.bytes,
+            Resource::Ios => self.ios,
+        }
+    }
+}
+
+/// One limit as a limiter sees it. All amounts are in the unit of [`Cost`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rate {
+    /// Units per second, at least 1.
+    pub(crate) per_second: u64,
+    /// Units that may go at once after a pause, at least 1; the default is filled in already.
+    pub(crate) burst: u64,
+    /// Units per second inside a burst; more than `per_second`.
+    pub(crate) peak: Option<u64>,
+    /// The smallest amount that a conforming request may cost: 1 byte, or one I/O in units (`iops_size` or 1).
+    pub(crate) quantum: u64,
+}
+
+/// The limits of one cgroup in one direction; `None` is unlimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rates {
+    pub(crate) bps: Option<Rate>,
+    pub(crate) iops: Option<Rate>,
+}
+
+impl Rates {
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.bps.is_none() && self.iops.is_none()
+    }
+}
+
+/// What a limiter may know about the queue whose head it judges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// The head has just arrived and nothing waits in this direction of this cgroup.
+    Fresh,
+    /// The head has been waiting, or came up behind one that was.
+    Queued,
+}
+
+/// A limiter's answer about the head of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It conforms now.
+    Go,
+    /// Not before `until` (always later than `now`), because of this resource.
+    Wait { until: Instant, because: Resource },
+}
+
+/// One direction of one cgroup's limits.
+///
+/// The contract, which the tree of `throttle/` keeps: `check` is called for the head of the queue when it arrives,
+/// when it comes up, and when the instant last answered has come; calling it more often, or late, never makes a
+/// request go earlier than it may. `charge` follows a `Go` at the same instant, for the same cost, and
+/// also follows no `check` at all for metadata, which goes at once and leaves a debt.
+pub(crate) trait Limiter {
+    /// Whether a head of `cost` may go at `now`.
+    fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict;
+
+    /// Books `cost` as gone at `now`.
+    fn charge(&mut self, now: Instant, cost: Cost);
+
+    /// Replaces the limits at `now`, keeping what was earned and owed as the limiter defines it. `queued` tells
+    /// whether requests wait in this direction.
+    fn set_rates(&mut self, now: Instant, rates: Rates, queued: bool);
+
+    /// When the current slice began, for a limiter that has slices: what a parent may credit (specification 1.5).
+    fn slice_start(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Time already served at a child, whose slice began at `child_start`, counts here too.
+    fn credit(&mut self, now: Instant, child_start: Instant) {
+        let _ = (now, child_start);
+    }
+}

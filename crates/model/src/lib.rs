@@ -1,0 +1,1 @@
+//! Slow, obvious models of the engine, used as oracles by tests.

@@ -1,0 +1,1 @@
+//! The NBD protocol as bytes in, bytes out: messages and the server's session state machine.

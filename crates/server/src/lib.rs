@@ -1,0 +1,1 @@
+//! Device threads, exports, and the control API.

@@ -1,0 +1,1 @@
+//! Files, block devices, memory and sockets over io_uring.
