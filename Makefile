@@ -1,0 +1,56 @@
+# The commands of this house; `make` alone lists them. The work is done by cargo and by the scripts in tools/.
+
+PYTHON ?= /usr/bin/python3
+BENCH_ARGS ?=
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint fmt doc fuzz \
+	bench bench-tail bench-cost bench-engine bench-fairness bench-accuracy bench-packages
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the weir command: target/release/weir
+	@tools/packages build
+	cargo build --locked --release -p weir-cli
+
+demo: build ## serve an emulated disk to two tenants and show how long they wait (no root, under a minute)
+	@target/release/weir demo
+
+test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
+	@tools/test
+
+bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy ## all comparisons with peers
+
+bench-tail: bench-packages ## latency of the blk-throttle job under a limit
+	$(PYTHON) bench/tail.py $(BENCH_ARGS)
+
+bench-cost: bench-packages ## server CPU per million reads
+	$(PYTHON) bench/cost.py $(BENCH_ARGS)
+
+bench-fairness: bench-packages ## many clients inside one limit
+	$(PYTHON) bench/fairness.py $(BENCH_ARGS)
+
+bench-accuracy: bench-packages ## achieved rate over limit
+	$(PYTHON) bench/accuracy.py $(BENCH_ARGS)
+
+bench-engine: ## the engine alone: time per request, bytes per idle cgroup
+	cargo bench --locked -p weir-engine
+
+bench-packages: build
+	@tools/packages bench || [ $$? = 77 ]
+
+fmt: ## format the Rust code
+	cargo fmt --all
+
+lint: ## clippy and shellcheck, warnings denied
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	@tools/lint-scripts || [ $$? = 77 ]
+
+doc: ## the crates' documentation, and the guide if mdbook is installed
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	@if command -v mdbook >/dev/null; then mdbook build docs; else echo "mdbook is not installed: the guide is in docs/src"; fi
+
+fuzz: ## fuzz for ten minutes
+	@tools/fuzz 600
