@@ -126,6 +126,30 @@ pub struct Limits {
     pub limiter: LimiterKind,
 }
 
+impl Limits {
+    /// A burst that nobody asked for holds at least this many requests: enough that a client which reads, thinks
+    /// and reads again sees no wait below its rate, too few to be noticed as a burst.
+    pub const DEFAULT_BURST_REQUESTS: u64 = 4;
+    /// The size that such a request is taken to have, in bytes: a page, the smallest common block. A larger one
+    /// goes all the same, once what went before is paid.
+    pub const DEFAULT_BURST_REQUEST_BYTES: u64 = 4096;
+    /// A burst that nobody asked for holds at least what the rate earns in this time: clients work in batches, and
+    /// 10 ms of a device's time is about one seek of a disk.
+    pub const DEFAULT_BURST_NANOS: u64 = 10_000_000;
+
+    /// The burst of a rate of `per_second`, where none is given: the larger of the two amounts above, rounded down
+    /// to whole units. `units_per_io` is what one I/O costs, in the unit of `per_second`; it is not used for bytes.
+    pub const fn default_burst(resource: Resource, per_second: u64, units_per_io: u64) -> u64 {
+        let request = match resource {
+            Resource::Bytes => Limits::DEFAULT_BURST_REQUEST_BYTES,
+            Resource::Ios => units_per_io,
+        };
+        let requests = request.saturating_mul(Limits::DEFAULT_BURST_REQUESTS);
+        let earned = per_second / (1_000_000_000 / Limits::DEFAULT_BURST_NANOS);
+        if earned > requests { earned } else { requests }
+    }
+}
+
 /// How a cgroup's limits are enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LimiterKind {

@@ -1,0 +1,205 @@
+//! The default limiter: even spacing after a burst, by one theoretical arrival time per kind and rate.
+
+mod gcra;
+
+pub(crate) use gcra::Gcra;
+
+use alloc::boxed::Box;
+
+use crate::limits::{Limits, Resource};
+use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::time::Instant;
+
+/// GCRA on bytes and on I/Os; a request goes when both allow it.
+///
+/// What it answers does not depend on the size of the head, nor on when or how often it is asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace {
+    main: Pair,
+    /// The rates inside a burst; few cgroups have them, and an idle cgroup should be small.
+    peak: Option<Box<Pair>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    bytes: Option<Gcra>,
+    ios: Option<Gcra>,
+}
+
+impl Pace {
+    /// A limiter with its full burst.
+    pub(crate) fn new(now: Instant, rates: Rates) -> Pace {
+        let mut pace = Pace::default();
+        pace.set_rates(now, rates, false);
+        pace
+    }
+
+    /// What is left of the burst counted as `resource`; `None` where there is no such limit.
+    pub(crate) fn credit(&self, now: Instant, resource: Resource) -> Option<u64> {
+        let gcra = match resource {
+            Resource::Bytes => &self.main.bytes,
+            Resource::Ios => &self.main.ios,
+        };
+        gcra.as_ref().map(|gcra| gcra.credit(now))
+    }
+}
+
+impl Pair {
+    /// When a head of `cost` conforms and what it waits for. A cost of 0 waits for nothing: it is paid already.
+    fn ready_at(&self, cost: Cost) -> (Instant, Resource) {
+        let of = |gcra: &Option<Gcra>, amount: u64| match gcra {
+            Some(gcra) if amount > 0 => gcra.ready_at(),
+            _ => Instant::ZERO,
+        };
+        let bytes = of(&self.bytes, cost.bytes);
+        let ios = of(&self.ios, cost.ios);
+        if ios > bytes { (ios, Resource::Ios) } else { (bytes, Resource::Bytes) }
+    }
+
+    fn charge(&mut self, now: Instant, cost: Cost) {
+        if let Some(gcra) = &mut self.bytes {
+            gcra.charge(now, cost.bytes);
+        }
+        if let Some(gcra) = &mut self.ios {
+            gcra.charge(now, cost.ios);
+        }
+    }
+
+    fn set_rates(&mut self, now: Instant, rates: &Rates) {
+        set_rate(&mut self.bytes, now, rates.bps.as_ref(), Resource::Bytes);
+        set_rate(&mut self.ios, now, rates.iops.as_ref(), Resource::Ios);
+    }
+}
+
+fn set_rate(gcra: &mut Option<Gcra>, now: Instant, rate: Option<&Rate>, resource: Resource) {
+    match (gcra.as_mut(), rate) {
+        (Some(gcra), Some(rate)) => gcra.set_rate(now, rate, resource),
+        (None, Some(rate)) => *gcra = Some(Gcra::new(now, rate, resource)),
+        (_, None) => *gcra = None,
+    }
+}
+
+/// The peak rate as a limit of its own, with the burst that a rate has when none is asked for.
+fn peak_of(rate: Option<Rate>, resource: Resource) -> Option<Rate> {
+    let rate = rate?;
+    let per_second = rate.peak?;
+    let burst = Limits::default_burst(resource, per_second, rate.quantum);
+    Some(Rate { per_second, burst, peak: None, quantum: rate.quantum })
+}
+
+impl Limiter for Pace {
+    fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
+        let (mut until, mut because) = self.main.ready_at(cost);
+        if let Some(peak) = &self.peak {
+            let (at_peak, resource) = peak.ready_at(cost);
+            if at_peak > until {
+                (until, because) = (at_peak, resource);
+            }
+        }
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
+    }
+
+    fn charge(&mut self, now: Instant, cost: Cost) {
+        self.main.charge(now, cost);
+        if let Some(peak) = &mut self.peak {
+            peak.charge(now, cost);
+        }
+    }
+
+    /// Keeps what is owed and what is left of the burst, in bytes or I/Os; a limit that was not there before
+    /// starts with its full burst.
+    fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
+        self.main.set_rates(now, &rates);
+        let peak = Rates {
+            bps: peak_of(rates.bps, Resource::Bytes),
+            iops: peak_of(rates.iops, Resource::Ios),
+        };
+        if peak.is_unlimited() {
+            self.peak = None;
+        } else {
+            self.peak.get_or_insert_default().set_rates(now, &peak);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn ios(per_second: u64, burst: u64, peak: Option<u64>) -> Rates {
+        let rate = Rate { per_second, burst, peak, quantum: 1 };
+        Rates { bps: None, iops: Some(rate) }
+    }
+
+    const READ: Cost = Cost { bytes: 4096, ios: 1 };
+
+    /// One client that waits for its request, thinks, and sends the next: when each was submitted and went, in ms.
+    fn closed_loop(pace: &mut Pace, think_ms: u64, count: usize) -> Vec<(u64, u64)> {
+        let mut now = Instant::ZERO;
+        (0..count)
+            .map(|_| {
+                let submitted = now;
+                if let Verdict::Wait { until, .. } = pace.check(now, READ, Arrival::Fresh) {
+                    assert!(until > now);
+                    now = until;
+                    assert_eq!(pace.check(now, READ, Arrival::Queued), Verdict::Go);
+                }
+                pace.charge(now, READ);
+                let went = (submitted.as_nanos() / 1_000_000, now.as_nanos() / 1_000_000);
+                now = now.plus_nanos(think_ms * 1_000_000);
+                went
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_job_of_the_slice_fix_waits_six_milliseconds_each_time() {
+        let mut pace = Pace::new(Instant::ZERO, ios(100, 1, None));
+        assert_eq!(closed_loop(&mut pace, 4, 5), [(0, 0), (4, 10), (14, 20), (24, 30), (34, 40)]);
+    }
+
+    #[test]
+    fn inside_a_burst_the_peak_rate_holds() {
+        // Ten at once by the burst, but 200 a second by the peak, whose own burst is 4.
+        let mut pace = Pace::new(Instant::ZERO, ios(10, 10, Some(200)));
+        let went: Vec<u64> = closed_loop(&mut pace, 0, 12).iter().map(|pair| pair.1).collect();
+        // From the eleventh on the rate alone counts: one in 100 ms.
+        assert_eq!(went, [0, 0, 0, 0, 5, 10, 15, 20, 25, 30, 100, 200]);
+    }
+
+    #[test]
+    fn the_longer_wait_wins_and_is_named() {
+        let bps = Rate { per_second: 4096, burst: 4096, peak: None, quantum: 1 };
+        let iops = Rate { per_second: 100, burst: 1, peak: None, quantum: 1 };
+        let mut pace = Pace::new(Instant::ZERO, Rates { bps: Some(bps), iops: Some(iops) });
+        pace.charge(Instant::ZERO, READ);
+        assert_eq!(
+            pace.check(Instant::ZERO, READ, Arrival::Queued),
+            Verdict::Wait { until: Instant::from_millis(10), because: Resource::Ios }
+        );
+        pace.charge(Instant::ZERO, READ);
+        assert_eq!(
+            pace.check(Instant::ZERO, READ, Arrival::Queued),
+            Verdict::Wait { until: Instant::from_millis(1000), because: Resource::Bytes }
+        );
+        // A remainder has paid its bytes.
+        assert_eq!(
+            pace.check(Instant::ZERO, Cost { bytes: 0, ios: 1 }, Arrival::Queued),
+            Verdict::Wait { until: Instant::from_millis(20), because: Resource::Ios }
+        );
+    }
+
+    #[test]
+    fn a_limit_taken_away_and_set_again_starts_afresh() {
+        let mut pace = Pace::new(Instant::ZERO, ios(1, 1, Some(2)));
+        pace.charge(Instant::ZERO, READ);
+        assert_eq!(pace.credit(Instant::ZERO, Resource::Ios), Some(0));
+        assert_eq!(pace.credit(Instant::ZERO, Resource::Bytes), None);
+        pace.set_rates(Instant::ZERO, Rates::default(), true);
+        assert_eq!(pace.check(Instant::ZERO, READ, Arrival::Queued), Verdict::Go);
+        pace.set_rates(Instant::ZERO, ios(1, 1, None), true);
+        assert_eq!(pace.check(Instant::ZERO, READ, Arrival::Queued), Verdict::Go);
+    }
+}
