@@ -1,0 +1,416 @@
+//! The handshake, server side: fixed newstyle negotiation.
+
+use std::mem;
+
+use zerocopy::FromBytes;
+
+use crate::carry::Carry;
+use crate::export::{Export, ExportId, Exports};
+use crate::option_data::{ContextRequest, Flaw, InfoRequest, export_name};
+use crate::option_reply::OptionReplies;
+use crate::reply::BASE_ALLOCATION_ID;
+use crate::transmission::Negotiated;
+use crate::wire::{
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, OPTION_HEADER_LEN, OPTION_MAGIC, OptionHeader, STRING_MAX,
+    opt, rep,
+};
+
+/// Longest option data that is looked at, in bytes; longer data is skipped and refused. Sixteen
+/// names of full length; real options are below 200 bytes.
+pub const OPTION_DATA_MAX: usize = 64 * 1024;
+
+/// Most options before transmission; one more ends the connection. A client that asks twice about
+/// each of a thousand exports stays below.
+pub const OPTIONS_MAX: u32 = 4096;
+
+/// Replies waiting to be sent, in bytes, above which no further option is answered. A client that
+/// asks without reading thereby stops itself.
+pub const REPLIES_HIGH_WATER: usize = 64 * 1024;
+
+/// What came of a piece of input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What to do next; in every case send what is in `out` first.
+    pub state: HandshakeState,
+}
+
+/// Where the handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeState {
+    /// All input is consumed: receive more.
+    NeedInput,
+    /// [`REPLIES_HIGH_WATER`] is reached: send, empty `out`, and call again with the rest.
+    NeedOutput,
+    /// Done. What is left of the input belongs to the transmission phase.
+    Transmission(Negotiated),
+    /// Send, then close.
+    Closed(CloseReason),
+}
+
+/// Why a handshake ended without transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// The client said so, politely.
+    #[error("client aborted the negotiation")]
+    Aborted,
+    /// Flags we must not accept.
+    #[error("client flags {flags:#x}: only 0x3 is known")]
+    ClientFlags {
+        /// What it sent.
+        flags: u32,
+    },
+    /// Not an option: no NBD client, or one that lost step.
+    #[error("option magic {magic:#018x}, expected 0x49484156454f5054")]
+    Magic {
+        /// What was there.
+        magic: u64,
+    },
+    /// An old client, which may only name an export, did something else.
+    #[error("option {option} from a client without fixed newstyle")]
+    NotFixedNewstyle {
+        /// What it asked.
+        option: u32,
+    },
+    /// EXPORT_NAME cannot be answered with an error.
+    #[error("no such export")]
+    UnknownExport,
+    /// As above.
+    #[error("malformed export name of {len} bytes")]
+    BadExportName {
+        /// Length of the name.
+        len: u32,
+    },
+    /// As above.
+    #[error("server is shutting down")]
+    Shutdown,
+    /// More than [`OPTIONS_MAX`].
+    #[error("more than {max} options")]
+    TooManyOptions {
+        /// The limit.
+        max: u32,
+    },
+}
+
+/// The negotiation of one connection, from the client's flags to the chosen export.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    expect: Expect,
+    carry: Carry,
+    fixed_newstyle: bool,
+    zeroes: bool,
+    options_seen: u32,
+    structured_replies: bool,
+    /// The export for which `base:allocation` was selected last.
+    base_allocation: Option<ExportId>,
+    shutting_down: bool,
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    ClientFlags,
+    OptionHeader,
+    /// Data of an option that has to be read, at most [`OPTION_DATA_MAX`].
+    OptionData {
+        option: u32,
+        len: u32,
+    },
+    /// Data of an option that is answered already.
+    Skip {
+        len: u32,
+    },
+}
+
+/// What a complete message leads to.
+type Step = Result<Expect, End>;
+
+/// How a handshake ends.
+enum End {
+    Transmission(Negotiated),
+    Closed(CloseReason),
+}
+
+impl Handshake {
+    pub(crate) fn new() -> Handshake {
+        Handshake {
+            expect: Expect::ClientFlags,
+            carry: Carry::default(),
+            fixed_newstyle: false,
+            zeroes: true,
+            options_seen: 0,
+            structured_replies: false,
+            base_allocation: None,
+            shutting_down: false,
+        }
+    }
+
+    pub(crate) fn shut_down(&mut self) {
+        self.shutting_down = true;
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.carry.allocated_bytes()
+    }
+
+    pub(crate) fn handle_input(
+        &mut self,
+        input: &[u8],
+        exports: &(impl Exports + ?Sized),
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let mut rest = input;
+        let state = loop {
+            let wanted = match self.expect {
+                Expect::ClientFlags => 4,
+                // Only here: an option that was begun is also answered.
+                Expect::OptionHeader if out.len() >= REPLIES_HIGH_WATER => {
+                    break HandshakeState::NeedOutput;
+                }
+                Expect::OptionHeader => OPTION_HEADER_LEN,
+                Expect::OptionData { len, .. } => len as usize,
+                Expect::Skip { len } => {
+                    let skipped = rest.len().min(len as usize);
+                    rest = &rest[skipped..];
+                    self.expect = skip(len - skipped as u32);
+                    if rest.is_empty() {
+                        break HandshakeState::NeedInput;
+                    }
+                    continue;
+                }
+            };
+
+            // Out of `self` while the message may borrow from it.
+            let mut carry = mem::take(&mut self.carry);
+            let step =
+                carry.gather(&mut rest, wanted, |message| self.message(message, exports, out));
+            self.carry = carry;
+            let Some(step) = step else { break HandshakeState::NeedInput };
+            match step {
+                Ok(expect) => self.expect = expect,
+                Err(End::Transmission(negotiated)) => {
+                    break HandshakeState::Transmission(negotiated);
+                }
+                Err(End::Closed(reason)) => break HandshakeState::Closed(reason),
+            }
+        };
+        Progress { consumed: input.len() - rest.len(), state }
+    }
+
+    fn message(
+        &mut self,
+        message: &[u8],
+        exports: &(impl Exports + ?Sized),
+        out: &mut Vec<u8>,
+    ) -> Step {
+        match self.expect {
+            Expect::ClientFlags => self.client_flags(message),
+            Expect::OptionHeader => {
+                let Ok(header) = OptionHeader::read_from_bytes(message) else {
+                    unreachable!("an option header of {} bytes", message.len());
+                };
+                self.option_header(header, exports, out)
+            }
+            Expect::OptionData { option, .. } => {
+                let mut replies = OptionReplies { option, out };
+                match option {
+                    opt::EXPORT_NAME => self.export_name(message, exports, &mut replies),
+                    opt::INFO | opt::GO => self.info(message, exports, &mut replies),
+                    _ => self.meta_context(message, exports, &mut replies),
+                }
+            }
+            Expect::Skip { .. } => unreachable!("skipped data is no message"),
+        }
+    }
+
+    fn client_flags(&mut self, message: &[u8]) -> Step {
+        let flags = message.iter().fold(0, |flags, byte| flags << 8 | u32::from(*byte));
+        if flags & !u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES) != 0 {
+            return close(CloseReason::ClientFlags { flags });
+        }
+        self.fixed_newstyle = flags & u32::from(FLAG_FIXED_NEWSTYLE) != 0;
+        self.zeroes = flags & u32::from(FLAG_NO_ZEROES) == 0;
+        Ok(Expect::OptionHeader)
+    }
+
+    /// Answers what needs no data: unknown or misused options, whatever the length they announce.
+    fn option_header(
+        &mut self,
+        header: OptionHeader,
+        exports: &(impl Exports + ?Sized),
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let (option, len) = (header.option.get(), header.len.get());
+        if header.magic.get() != OPTION_MAGIC {
+            return close(CloseReason::Magic { magic: header.magic.get() });
+        }
+        if !self.fixed_newstyle && option != opt::EXPORT_NAME {
+            return close(CloseReason::NotFixedNewstyle { option });
+        }
+        self.options_seen += 1;
+        if self.options_seen > OPTIONS_MAX {
+            return close(CloseReason::TooManyOptions { max: OPTIONS_MAX });
+        }
+        let mut replies = OptionReplies { option, out };
+
+        match option {
+            opt::ABORT => {
+                replies.ack();
+                return close(CloseReason::Aborted);
+            }
+            opt::EXPORT_NAME if self.shutting_down => return close(CloseReason::Shutdown),
+            opt::EXPORT_NAME if len as usize > STRING_MAX => {
+                return close(CloseReason::BadExportName { len });
+            }
+            opt::EXPORT_NAME => return Ok(Expect::OptionData { option, len }),
+            _ if self.shutting_down => {
+                replies.error(rep::ERR_SHUTDOWN, "the server is shutting down");
+            }
+            opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS if len > 0 => {
+                replies.error(rep::ERR_INVALID, "this option takes no data");
+            }
+            opt::LIST => {
+                exports.list(&mut |export| replies.server(export));
+                replies.ack();
+            }
+            opt::STRUCTURED_REPLY => {
+                self.structured_replies = true;
+                replies.ack();
+            }
+            opt::STARTTLS => {
+                replies.error(rep::ERR_POLICY, "TLS is not enabled on this server");
+            }
+            opt::INFO | opt::GO | opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
+                if option == opt::SET_META_CONTEXT {
+                    // Failing, too, drops what was selected before.
+                    self.base_allocation = None;
+                }
+                if len as usize <= OPTION_DATA_MAX {
+                    return Ok(Expect::OptionData { option, len });
+                }
+                replies.error(rep::ERR_TOO_BIG, "more than 65536 bytes of option data");
+            }
+            _ => replies.error(rep::ERR_UNSUP, "this server does not know the option"),
+        }
+        Ok(skip(len))
+    }
+
+    fn export_name(
+        &mut self,
+        data: &[u8],
+        exports: &(impl Exports + ?Sized),
+        replies: &mut OptionReplies<'_>,
+    ) -> Step {
+        let Ok(name) = export_name(data) else {
+            return close(CloseReason::BadExportName { len: data.len() as u32 });
+        };
+        let Some(export) = exports.find(name) else {
+            return close(CloseReason::UnknownExport);
+        };
+        let negotiated = self.negotiated(export);
+        replies.export_name(negotiated.size, negotiated.flags, self.zeroes);
+        Err(End::Transmission(negotiated))
+    }
+
+    fn info(
+        &mut self,
+        data: &[u8],
+        exports: &(impl Exports + ?Sized),
+        replies: &mut OptionReplies<'_>,
+    ) -> Step {
+        let request = match InfoRequest::parse(data) {
+            Ok(request) => request,
+            Err(flaw) => return refuse(flaw, replies),
+        };
+        let Some(export) = exports.find(request.name) else {
+            return unknown_export(replies);
+        };
+        let negotiated = self.negotiated(export);
+        replies.info_export(negotiated.size, negotiated.flags);
+        if request.wants_name {
+            replies.info_name(export);
+        }
+        if request.wants_description && !export.description.is_empty() {
+            replies.info_description(export);
+        }
+        if request.wants_block_size {
+            replies.info_block_size(export);
+        }
+        replies.ack();
+        if replies.option == opt::GO {
+            return Err(End::Transmission(negotiated));
+        }
+        Ok(Expect::OptionHeader)
+    }
+
+    fn meta_context(
+        &mut self,
+        data: &[u8],
+        exports: &(impl Exports + ?Sized),
+        replies: &mut OptionReplies<'_>,
+    ) -> Step {
+        let set = replies.option == opt::SET_META_CONTEXT;
+        if set && !self.structured_replies {
+            replies.error(rep::ERR_INVALID, "structured replies must be negotiated first");
+            return Ok(Expect::OptionHeader);
+        }
+        let request = match ContextRequest::parse(data) {
+            Ok(request) => request,
+            Err(flaw) => return refuse(flaw, replies),
+        };
+        let Some(export) = exports.find(request.name) else {
+            return unknown_export(replies);
+        };
+        if set {
+            if request.base_allocation {
+                self.base_allocation = Some(export.id);
+                replies.base_allocation(BASE_ALLOCATION_ID);
+            }
+        } else if request.base_allocation || request.base_any || request.queries == 0 {
+            // In a listing the id is reserved and to be 0.
+            replies.base_allocation(0);
+        }
+        replies.ack();
+        Ok(Expect::OptionHeader)
+    }
+
+    fn negotiated(&self, export: &Export) -> Negotiated {
+        Negotiated {
+            export: export.id,
+            size: export.size,
+            flags: export.features.transmission_flags(self.structured_replies),
+            block_sizes: export.block_sizes,
+            structured_replies: self.structured_replies,
+            base_allocation: self.base_allocation == Some(export.id),
+        }
+    }
+}
+
+fn skip(len: u32) -> Expect {
+    if len == 0 { Expect::OptionHeader } else { Expect::Skip { len } }
+}
+
+fn close(reason: CloseReason) -> Step {
+    Err(End::Closed(reason))
+}
+
+fn unknown_export(replies: &mut OptionReplies<'_>) -> Step {
+    replies.error(rep::ERR_UNKNOWN, "no export of this name; a listing shows the names there are");
+    Ok(Expect::OptionHeader)
+}
+
+fn refuse(flaw: Flaw, replies: &mut OptionReplies<'_>) -> Step {
+    let (kind, message) = match flaw {
+        Flaw::Malformed => (rep::ERR_INVALID, "the lengths in the option do not add up"),
+        Flaw::LongString => (rep::ERR_INVALID, "a string is longer than 4096 bytes"),
+        Flaw::NotUtf8 => (rep::ERR_INVALID, "the export name is not UTF-8"),
+        Flaw::ManyQueries => (rep::ERR_TOO_BIG, "more than 1024 queries"),
+    };
+    replies.error(kind, message);
+    Ok(Expect::OptionHeader)
+}
