@@ -1,0 +1,355 @@
+//! The handshake, byte for byte, as a server sees it.
+
+use weir_nbd::wire::{BASE_ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, info, opt, rep};
+use weir_nbd::{
+    BlockSizes, CloseReason, Export, ExportId, Features, HandshakeState, Negotiated,
+    OPTION_DATA_MAX, OPTIONS_MAX, REPLIES_HIGH_WATER, Session, TransmissionFlags,
+};
+
+fn exports() -> Vec<Export> {
+    let features = Features { flush: true, fua: true, ..Features::default() };
+    let block_sizes = BlockSizes::new(1, 4096, 1 << 20).unwrap();
+    let export = |id, name: &str, description: &str, size| Export {
+        id: ExportId(id),
+        name: name.into(),
+        description: description.into(),
+        size,
+        features,
+        block_sizes,
+    };
+    vec![export(0, "", "", 4096), export(7, "vm1", "the first", 1 << 30)]
+}
+
+fn option(option: u32, data: &[u8]) -> Vec<u8> {
+    announce(option, data.len() as u32, data)
+}
+
+/// An option whose header says `len`, whatever the data.
+fn announce(option: u32, len: u32, data: &[u8]) -> Vec<u8> {
+    [&OPTION_MAGIC.to_be_bytes()[..], &option.to_be_bytes(), &len.to_be_bytes(), data].concat()
+}
+
+fn string(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+fn info_data(name: &str, kinds: &[u16]) -> Vec<u8> {
+    let mut data = string(name);
+    data.extend((kinds.len() as u16).to_be_bytes());
+    data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+    data
+}
+
+fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
+    let mut data = string(name);
+    data.extend((queries.len() as u32).to_be_bytes());
+    data.extend(queries.iter().flat_map(|query| string(query)));
+    data
+}
+
+/// A session that has the client's flags.
+fn session(flags: u32) -> Session {
+    let mut session = Session::new();
+    let progress = session.handle_handshake(&flags.to_be_bytes(), &exports(), &mut Vec::new());
+    assert_eq!(progress.state, HandshakeState::NeedInput);
+    session
+}
+
+fn say(session: &mut Session, input: &[u8]) -> (HandshakeState, Vec<u8>) {
+    let mut out = Vec::new();
+    let progress = session.handle_handshake(input, &exports(), &mut out);
+    (progress.state, out)
+}
+
+/// Type and data of each reply, all to `option`.
+fn replies(option: u32, mut out: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    let mut replies = Vec::new();
+    while !out.is_empty() {
+        let (head, rest) = out.split_at(20);
+        assert_eq!(head[..8], OPTION_REPLY_MAGIC.to_be_bytes());
+        assert_eq!(head[8..12], option.to_be_bytes());
+        let kind = u32::from_be_bytes(head[12..16].try_into().unwrap());
+        let len = u32::from_be_bytes(head[16..].try_into().unwrap()) as usize;
+        replies.push((kind, rest[..len].to_vec()));
+        out = &rest[len..];
+    }
+    replies
+}
+
+/// The type of the only reply to an option that leaves the handshake going.
+fn only_reply(session: &mut Session, number: u32, data: &[u8]) -> u32 {
+    let (state, out) = say(session, &option(number, data));
+    assert_eq!(state, HandshakeState::NeedInput);
+    let replies = replies(number, &out);
+    assert_eq!(replies.len(), 1, "{replies:?}");
+    replies[0].0
+}
+
+#[test]
+fn the_greeting_offers_fixed_newstyle_without_zeroes() {
+    assert_eq!(&Session::new().greeting(), b"NBDMAGICIHAVEOPT\x00\x03");
+}
+
+#[test]
+fn unknown_client_flags_close() {
+    for flags in [4, 1 << 31, u32::MAX] {
+        let state = say(&mut Session::new(), &flags.to_be_bytes()).0;
+        assert_eq!(state, HandshakeState::Closed(CloseReason::ClientFlags { flags }));
+    }
+}
+
+#[test]
+fn go_tells_what_was_asked_and_enters_transmission() {
+    let mut session = session(3);
+    let kinds = [info::BLOCK_SIZE, info::NAME, info::DESCRIPTION, 99];
+    let mut input = option(opt::GO, &info_data("vm1", &kinds));
+    let go_len = input.len();
+    input.extend(b"what follows is transmission");
+    let mut out = Vec::new();
+    let progress = session.handle_handshake(&input, &exports(), &mut out);
+
+    let flags = TransmissionFlags(0b1101);
+    assert_eq!(progress.consumed, go_len);
+    let negotiated = Negotiated {
+        export: ExportId(7),
+        size: 1 << 30,
+        flags,
+        block_sizes: BlockSizes::new(1, 4096, 1 << 20).unwrap(),
+        structured_replies: false,
+        base_allocation: false,
+    };
+    assert_eq!(progress.state, HandshakeState::Transmission(negotiated));
+    assert_eq!(session.transmission().unwrap().negotiated(), &negotiated);
+    let size = [&[0, 0][..], &(1_u64 << 30).to_be_bytes(), &flags.0.to_be_bytes()].concat();
+    assert_eq!(
+        replies(opt::GO, &out),
+        [
+            (rep::INFO, size),
+            (rep::INFO, b"\x00\x01vm1".to_vec()),
+            (rep::INFO, b"\x00\x02the first".to_vec()),
+            (rep::INFO, b"\x00\x03\x00\x00\x00\x01\x00\x00\x10\x00\x00\x10\x00\x00".to_vec()),
+            (rep::ACK, vec![]),
+        ]
+    );
+}
+
+#[test]
+fn info_is_go_without_going() {
+    let mut session = session(3);
+    let (state, out) = say(&mut session, &option(opt::INFO, &info_data("", &[])));
+    assert_eq!(state, HandshakeState::NeedInput);
+    let kinds: Vec<u32> = replies(opt::INFO, &out).iter().map(|reply| reply.0).collect();
+    assert_eq!(kinds, [rep::INFO, rep::ACK]);
+    assert!(session.transmission().is_none());
+    assert_eq!(only_reply(&mut session, opt::INFO, &info_data("vm2", &[])), rep::ERR_UNKNOWN);
+    assert_eq!(only_reply(&mut session, opt::GO, &info_data("vm2", &[])), rep::ERR_UNKNOWN);
+    assert_eq!(only_reply(&mut session, opt::GO, b"\0\0\0\x09vm1"), rep::ERR_INVALID);
+}
+
+#[test]
+fn export_name_answers_in_its_own_form() {
+    for (flags, zeroes) in [(3, 0), (1, 124), (0, 124), (2, 0)] {
+        let mut session = session(flags);
+        let (state, out) = say(&mut session, &option(opt::EXPORT_NAME, b"vm1"));
+        assert!(matches!(state, HandshakeState::Transmission(_)), "{state:?}");
+        assert_eq!(out[..10], [0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0b1101]);
+        assert_eq!(out[10..], vec![0; zeroes]);
+    }
+    let (state, out) = say(&mut session(3), &option(opt::EXPORT_NAME, b""));
+    assert!(matches!(state, HandshakeState::Transmission(_)), "{state:?}");
+    assert_eq!(out[6..8], [0x10, 0], "the default export has 4096 bytes");
+}
+
+#[test]
+fn export_name_can_only_fail_by_closing() {
+    let long = vec![b'x'; 4097];
+    for (name, reason) in [
+        (&b"vm2"[..], CloseReason::UnknownExport),
+        (b"\xff", CloseReason::BadExportName { len: 1 }),
+        (&long, CloseReason::BadExportName { len: 4097 }),
+    ] {
+        let (state, out) = say(&mut session(3), &option(opt::EXPORT_NAME, name));
+        assert_eq!(state, HandshakeState::Closed(reason));
+        assert_eq!(out, []);
+    }
+}
+
+#[test]
+fn list_names_every_export() {
+    let mut session = session(3);
+    let (_, out) = say(&mut session, &option(opt::LIST, b""));
+    assert_eq!(
+        replies(opt::LIST, &out),
+        [
+            (rep::SERVER, b"\0\0\0\0".to_vec()),
+            (rep::SERVER, b"\0\0\0\x03vm1the first".to_vec()),
+            (rep::ACK, vec![]),
+        ]
+    );
+}
+
+#[test]
+fn abort_is_acknowledged_at_once() {
+    // The data it should not have is not waited for.
+    let (state, out) = say(&mut session(3), &announce(opt::ABORT, 1000, b""));
+    assert_eq!(state, HandshakeState::Closed(CloseReason::Aborted));
+    assert_eq!(replies(opt::ABORT, &out), [(rep::ACK, vec![])]);
+}
+
+#[test]
+fn options_that_are_refused_keep_the_stream_in_step() {
+    let mut session = session(3);
+    for (number, data, kind) in [
+        (opt::STARTTLS, &b""[..], rep::ERR_POLICY),
+        (opt::STARTTLS, b"x", rep::ERR_INVALID),
+        (opt::EXTENDED_HEADERS, b"", rep::ERR_UNSUP),
+        (4, b"peek", rep::ERR_UNSUP),
+        (u32::MAX, &[0; 70_000], rep::ERR_UNSUP),
+        (opt::LIST, b"x", rep::ERR_INVALID),
+        (opt::STRUCTURED_REPLY, b"x", rep::ERR_INVALID),
+        (opt::GO, &[0; 70_000], rep::ERR_TOO_BIG),
+        (opt::STRUCTURED_REPLY, b"", rep::ACK),
+    ] {
+        assert_eq!(only_reply(&mut session, number, data), kind, "option {number}");
+        assert_eq!(session.allocated_bytes(), 0);
+    }
+}
+
+#[test]
+fn block_status_needs_the_context_of_the_same_export() {
+    let contexts = context_data("vm1", &["base:allocation", "qemu:allocation-depth"]);
+    let mut session = session(3);
+    assert_eq!(only_reply(&mut session, opt::SET_META_CONTEXT, &contexts), rep::ERR_INVALID);
+    assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ACK);
+
+    let (_, out) = say(&mut session, &option(opt::SET_META_CONTEXT, &contexts));
+    let granted = [&1_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
+    let expected = [(rep::META_CONTEXT, granted), (rep::ACK, vec![])];
+    assert_eq!(replies(opt::SET_META_CONTEXT, &out), expected);
+
+    // As clients do, ask and then go; each case from a fresh session.
+    for (then, name, allowed) in [
+        (None, "vm1", true),
+        (None, "", false),
+        (Some(context_data("vm1", &["base:"])), "vm1", false),
+        (Some(context_data("vm1", &[])), "vm1", false),
+        (Some(context_data("vm2", &["base:allocation"])), "vm1", false),
+        (Some(vec![0xff; 3]), "vm1", false),
+        (Some(vec![0; OPTION_DATA_MAX + 1]), "vm1", false),
+    ] {
+        let mut input = option(opt::STRUCTURED_REPLY, b"");
+        input.extend(option(opt::SET_META_CONTEXT, &contexts));
+        if let Some(data) = &then {
+            input.extend(option(opt::SET_META_CONTEXT, data));
+        }
+        input.extend(option(opt::GO, &info_data(name, &[])));
+        let (state, _) = say(&mut self::session(3), &input);
+        let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
+        assert!(negotiated.structured_replies);
+        assert!(negotiated.flags.contains(TransmissionFlags::DF));
+        assert_eq!(negotiated.base_allocation, allowed, "after {then:?}, of {name:?}");
+    }
+}
+
+#[test]
+fn contexts_are_listed_by_wildcard_name_or_nothing() {
+    for (queries, found) in [
+        (&[][..], true),
+        (&["base:"][..], true),
+        (&["base:allocation"], true),
+        (&["base:other", "qemu:", "no colon"], false),
+    ] {
+        let data = context_data("vm1", queries);
+        let (_, out) = say(&mut session(3), &option(opt::LIST_META_CONTEXT, &data));
+        let listed = [&0_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
+        let mut expected = vec![(rep::ACK, vec![])];
+        if found {
+            expected.insert(0, (rep::META_CONTEXT, listed));
+        }
+        assert_eq!(replies(opt::LIST_META_CONTEXT, &out), expected, "{queries:?}");
+    }
+}
+
+#[test]
+fn an_old_client_may_only_name_its_export() {
+    let (state, _) = say(&mut session(0), &option(opt::LIST, b""));
+    let reason = CloseReason::NotFixedNewstyle { option: opt::LIST };
+    assert_eq!(state, HandshakeState::Closed(reason));
+}
+
+#[test]
+fn junk_closes_and_stays_closed() {
+    let mut session = session(3);
+    let closed = HandshakeState::Closed(CloseReason::Magic { magic: 0x4745_5420_2f20_4854 });
+    assert_eq!(say(&mut session, b"GET / HTTP/1.1\r\n").0, closed);
+    assert_eq!(say(&mut session, &option(opt::LIST, b"")), (closed, vec![]));
+}
+
+#[test]
+fn endless_options_close() {
+    let mut session = session(3);
+    for _ in 0..OPTIONS_MAX {
+        assert_eq!(only_reply(&mut session, 4711, b""), rep::ERR_UNSUP);
+    }
+    let (state, _) = say(&mut session, &option(4711, b""));
+    let reason = CloseReason::TooManyOptions { max: OPTIONS_MAX };
+    assert_eq!(state, HandshakeState::Closed(reason));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_answered_further() {
+    let mut session = session(3);
+    let input = option(opt::LIST, b"").repeat(OPTIONS_MAX as usize);
+    let mut out = Vec::new();
+    let mut rest = &input[..];
+    let mut pauses = 0;
+    loop {
+        let progress = session.handle_handshake(rest, &exports(), &mut out);
+        assert!(out.len() < REPLIES_HIGH_WATER + 200, "{} bytes wait", out.len());
+        rest = &rest[progress.consumed..];
+        match progress.state {
+            HandshakeState::NeedOutput => {
+                let again = session.handle_handshake(rest, &exports(), &mut out);
+                assert_eq!((again.consumed, again.state), (0, HandshakeState::NeedOutput));
+                pauses += 1;
+                out.clear();
+            }
+            state => {
+                assert_eq!(state, HandshakeState::NeedInput);
+                break;
+            }
+        }
+    }
+    assert!(rest.is_empty() && pauses > 1);
+}
+
+#[test]
+fn memory_grows_with_what_arrives_not_with_what_is_announced() {
+    let mut session = session(3);
+    say(&mut session, &announce(opt::GO, OPTION_DATA_MAX as u32, b"abc"));
+    assert!(session.allocated_bytes() <= 64);
+    say(&mut session, &[b'x'; 40_000]);
+    assert!(session.allocated_bytes() < 2 * OPTION_DATA_MAX);
+    let (state, out) = say(&mut session, &vec![b'x'; OPTION_DATA_MAX - 40_003]);
+    assert_eq!(state, HandshakeState::NeedInput);
+    assert_eq!(replies(opt::GO, &out)[0].0, rep::ERR_INVALID);
+    assert_eq!(session.allocated_bytes(), 0);
+}
+
+#[test]
+fn a_server_that_shuts_down_says_so() {
+    let mut session = session(3);
+    // An option whose header is in is still answered.
+    let go = option(opt::GO, &info_data("vm1", &[]));
+    assert_eq!(say(&mut session, &go[..20]).1, []);
+    session.shut_down();
+    assert!(matches!(say(&mut session, &go[20..]).0, HandshakeState::Transmission(_)));
+
+    let mut session = self::session(3);
+    session.shut_down();
+    assert_eq!(only_reply(&mut session, opt::GO, &info_data("vm1", &[])), rep::ERR_SHUTDOWN);
+    assert_eq!(only_reply(&mut session, opt::LIST, b""), rep::ERR_SHUTDOWN);
+    let (state, out) = say(&mut session, &option(opt::ABORT, b""));
+    assert_eq!(state, HandshakeState::Closed(CloseReason::Aborted));
+    assert_eq!(replies(opt::ABORT, &out), [(rep::ACK, vec![])]);
+}
