@@ -1,1 +1,79 @@
-//! Files, block devices, memory and sockets over io_uring.
+//! Files, block devices, memory and sockets over io_uring: one ring, one thread, no unsafe code for the caller.
+//!
+//! ```text
+//!            start: receive, send, read, write, …          poll_completion
+//!  caller ─────────────────────────────────────► Ring ─────────────────────► caller
+//!            (buffers and messages move in)       │ ▲      (buffers move back)
+//!                                             wait│ │completions
+//!                                                 ▼ │
+//!                                               kernel
+//! ```
+//!
+//! An operation takes what it needs by value ([`IoBuf`], [`Message`]) and its [`Completion`] gives it back, so that
+//! memory the kernel works on cannot be seen, changed or freed, whatever the caller does: forgetting a value leaks
+//! it, dropping the [`Ring`] waits for the kernel. Operations queue up and go to the kernel together in
+//! [`Ring::wait`], one system call a turn. Sockets are received from into buffers that belong to no connection
+//! ([`ReceivedBuf`]), so idle connections cost none.
+//!
+//! Needs Linux 5.19; uses what later kernels offer ([`support`]).
+//!
+//! ```
+//! use std::os::unix::net::UnixStream;
+//! use weir_uring::{Completion, Config, Ring};
+//!
+//! let mut ring = Ring::new(&Config::default())?;
+//! let (ours, theirs) = UnixStream::pair()?;
+//! let (ours, theirs) = (ring.add_socket(ours)?, ring.add_socket(theirs)?);
+//! let mut hello = ring.message();
+//! hello.push_bytes(b"hello");
+//! ring.send(&ours, hello, 1);
+//! ring.receive(&theirs, 2);
+//! let mut received = None;
+//! while received.is_none() {
+//!     ring.wait(None)?;
+//!     while let Some(completion) = ring.poll_completion() {
+//!         if let Completion::Received { token: 2, result } = completion {
+//!             received = result?;
+//!         }
+//!     }
+//! }
+//! assert_eq!(&received.unwrap()[..], b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod clock;
+mod completion;
+mod config;
+mod core;
+mod disk;
+mod error;
+mod files;
+mod fixed;
+mod mapping;
+mod message;
+mod net;
+mod op;
+mod pool;
+mod queue;
+mod receive;
+mod ring;
+mod slabs;
+mod support;
+mod wake;
+
+pub use clock::monotonic_ns;
+pub use completion::Completion;
+pub use config::{Config, Setup};
+pub use disk::{
+    Backend, Disk, DiskInfo, DiskKind, Durability, OpenError, OpenOptions, ZeroOptions,
+};
+pub use error::RingError;
+pub use message::Message;
+pub use net::Socket;
+pub use pool::{BufferPool, IoBuf};
+pub use receive::ReceivedBuf;
+pub use ring::Ring;
+pub use support::{Support, support};
+pub use wake::Waker;

@@ -1,0 +1,177 @@
+//! The slots that own what is in flight. The one place where memory is lent to the kernel and taken back.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+use io_uring::{cqueue, opcode, types::CancelBuilder};
+
+use crate::config::Config;
+use crate::files::Files;
+use crate::fixed::FixedBuffers;
+use crate::op::Op;
+use crate::pool::BufferPool;
+use crate::queue::{Queue, Sleep};
+use crate::receive::{ReceiveBuffers, ReceivedBuf};
+
+/// Who is told about the end of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The caller, with its token.
+    Caller(u64),
+}
+
+/// An operation that has ended. It is back in the hands of whoever holds this.
+pub(crate) struct Landed {
+    pub(crate) origin: Origin,
+    pub(crate) op: Op,
+    /// What the kernel says, as a system call would: an error or a number.
+    pub(crate) result: io::Result<u32>,
+    /// The shared buffer that came with it.
+    pub(crate) received: Option<ReceivedBuf>,
+    /// The connection that came with it.
+    pub(crate) accepted: Option<OwnedFd>,
+}
+
+/// An operation's place while the kernel has it. `None` is a vacant place.
+type Slot = Option<(Origin, Op)>;
+
+/// A ring with its slots. Fields are dropped in this order: the kernel's side first, then what it pointed at.
+pub(crate) struct Core {
+    queue: Queue,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    pub(crate) files: Files,
+    fixed: FixedBuffers,
+    receive: Rc<ReceiveBuffers>,
+}
+
+/// The user data of entries that have no slot.
+const NO_SLOT: u64 = u64::MAX;
+
+impl Core {
+    pub(crate) fn new(config: &Config, pool: BufferPool) -> io::Result<Core> {
+        let queue = Queue::new(config.entries, config.setup)?;
+        let submitter = queue.submitter();
+        let receive =
+            ReceiveBuffers::register(&submitter, config.receive_buffers, config.receive_bytes)?;
+        let files = Files::new(&submitter, config.registered_files);
+        let fixed = FixedBuffers::new(&submitter, pool, config.fixed_buffers);
+        let (slots, vacant) = (Vec::new(), Vec::new());
+        Ok(Core { queue, slots, vacant, files, fixed, receive })
+    }
+
+    /// Whether the ring runs with SINGLE_ISSUER and DEFER_TASKRUN.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.queue.is_deferred()
+    }
+
+    /// Whether a receive would find a buffer.
+    pub(crate) fn can_receive(&self) -> bool {
+        self.receive.has_idle()
+    }
+
+    /// Bytes in a shared receive buffer.
+    pub(crate) fn receive_bytes(&self) -> u32 {
+        self.receive.each()
+    }
+
+    /// Takes a descriptor into the ring's care.
+    pub(crate) fn open(&mut self, fd: OwnedFd) -> u32 {
+        self.files.insert(&self.queue.submitter(), fd)
+    }
+
+    /// Closes a descriptor on which nothing is in flight.
+    pub(crate) fn close(&mut self, file: u32) {
+        self.files.remove(&self.queue.submitter(), file);
+    }
+
+    /// Starts `op`: from here until it lands, only the kernel has it.
+    pub(crate) fn start(&mut self, origin: Origin, op: Op) {
+        self.files.begin(op.file());
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        let (_, op) = self.slots[index as usize].insert((origin, op));
+        let entry = op.entry(&self.files, &mut self.fixed).user_data(u64::from(index));
+        // SAFETY: `Op::entry` points only at memory that `op` owns and that does not move with it. `op` now sits in a
+        // slot that nobody looks into until `next` has popped its only completion, and that is never dropped before
+        // (see `drop`); that holds for cancelled operations too, which complete like all others. Its file was counted
+        // as in use by `begin`, so its descriptor stays open. No safe way: this is the hand-over to the kernel.
+        unsafe { self.queue.push(entry) };
+    }
+
+    /// Submits and sleeps; see [`Queue::enter`].
+    pub(crate) fn enter(&mut self, sleep: Sleep) -> io::Result<()> {
+        if self.fixed.is_wanted() {
+            self.fixed.register(&self.queue.submitter());
+        }
+        self.queue.enter(sleep)
+    }
+
+    /// The next operation that has ended.
+    pub(crate) fn next(&mut self) -> Option<Landed> {
+        loop {
+            let completion = self.queue.pop()?;
+            if let Some(landed) = self.land(&completion) {
+                return Some(landed);
+            }
+        }
+    }
+
+    /// Operations that the kernel has.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    fn land(&mut self, completion: &cqueue::Entry) -> Option<Landed> {
+        if completion.user_data() == NO_SLOT {
+            return None;
+        }
+        let index = completion.user_data() as usize;
+        assert!(!cqueue::more(completion.flags()), "nothing here completes more than once");
+        let (origin, op) = self.slots[index].take().expect("a completion of something in flight");
+        self.vacant.push(index as u32);
+        self.files.end(op.file());
+        let result = match completion.result() {
+            error @ ..0 => Err(io::Error::from_raw_os_error(-error)),
+            done => Ok(done as u32),
+        };
+        let received = cqueue::buffer_select(completion.flags()).map(|id| {
+            let len = *result.as_ref().unwrap_or(&0);
+            // SAFETY: number and length come from this completion, of the only group there is, and a completion is
+            // popped once. No safe way: the kernel tells ownership by a number.
+            unsafe { self.receive.claim(id, len) }
+        });
+        let accepted = match (&op, &result) {
+            // SAFETY: accept answers a new descriptor that nobody else has, once. No safe way: it comes as a number.
+            (Op::Accept { .. }, &Ok(fd)) => Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }),
+            _ => None,
+        };
+        Some(Landed { origin, op, result, received, accepted })
+    }
+}
+
+impl Drop for Core {
+    /// Ends everything in flight and waits for it, because the kernel may write into buffers until then.
+    fn drop(&mut self) {
+        if self.in_flight() > 0 {
+            let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(NO_SLOT);
+            // SAFETY: points at nothing. No safe way: `push` cannot tell.
+            unsafe { self.queue.push(entry) };
+        }
+        while self.in_flight() > 0 {
+            while let Some(completion) = self.queue.pop() {
+                self.land(&completion);
+            }
+            if self.in_flight() > 0 && self.queue.enter(Sleep::Forever).is_err() {
+                // The ring is broken and nobody can say when the kernel lets go: leak rather than free too early.
+                std::mem::forget(std::mem::take(&mut self.slots));
+                std::mem::forget(Rc::clone(&self.receive));
+                return;
+            }
+        }
+    }
+}

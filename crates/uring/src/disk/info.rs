@@ -1,0 +1,26 @@
+//! What is known about a device.
+
+/// What holds the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskKind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+    /// Memory of this process, gone with it.
+    Memory,
+}
+
+/// A device's properties; they do not change while it is attached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiskInfo {
+    /// What holds the bytes.
+    pub kind: DiskKind,
+    /// Bytes, from 0.
+    pub size: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether the device below is known to spin: from sysfs, for the file system's device if it is a file.
+    /// `None` when there is no such device or it does not say.
+    pub rotational: Option<bool>,
+}

@@ -1,0 +1,193 @@
+//! What one send carries: several replies, each a few bytes of header and a buffer, gathered without copying.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::mapping::Mapping;
+use crate::pool::IoBuf;
+
+/// Vectors the kernel takes in one call (`UIO_MAXIOV`, since Linux 1.x). Longer messages go in several.
+const VECTORS_MAX: usize = 1024;
+
+/// Bytes of zeroes that one vector can point at.
+const ZEROES: usize = 64 << 10;
+
+/// Bytes to be sent in order, gathered from small copied pieces, buffers and zeroes.
+///
+/// Get one from [`crate::Ring::message`], append to it, and give it to [`crate::Ring::send`]. There is no limit on
+/// the number of pieces; a few dozen replies a message is where gathering pays. Appending costs about 5 ns and
+/// allocates only until the message, which is recycled, has grown to the size it needs.
+pub struct Message {
+    /// Owned, as a `Box` would, but free to be pointed into while this handle is moved about.
+    parts: NonNull<Parts>,
+}
+
+struct Parts {
+    pieces: Vec<Piece>,
+    /// What the `Inline` pieces refer to.
+    bytes: Vec<u8>,
+    zeroes: Rc<Mapping>,
+    len: usize,
+    vectors: Vec<libc::iovec>,
+    /// Vectors before this one are sent.
+    first: usize,
+    header: libc::msghdr,
+}
+
+enum Piece {
+    Inline { len: u32 },
+    Buffer { buffer: IoBuf, from: u32, to: u32 },
+    Zeroes { len: u32 },
+}
+
+/// Memory that messages point at for zeroes; one for a ring.
+pub(crate) fn zeroes() -> std::io::Result<Rc<Mapping>> {
+    Ok(Rc::new(Mapping::zeroes(ZEROES)?))
+}
+
+impl Message {
+    pub(crate) fn new(zeroes: Rc<Mapping>) -> Message {
+        // SAFETY: `msghdr` is plain data for which all zeroes means no name, no vectors, no control data.
+        // No safe way: its fields are not all public on every libc.
+        let header = unsafe { std::mem::zeroed() };
+        let (pieces, bytes, vectors) = (Vec::new(), Vec::new(), Vec::new());
+        let parts = Parts { pieces, bytes, zeroes, len: 0, vectors, first: 0, header };
+        Message { parts: NonNull::from(Box::leak(Box::new(parts))) }
+    }
+
+    /// Appends a copy of `bytes`: for headers and short answers.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        let parts = self.parts_mut();
+        parts.bytes.extend_from_slice(bytes);
+        parts.len += bytes.len();
+        match parts.pieces.last_mut() {
+            Some(Piece::Inline { len }) => *len += bytes.len() as u32,
+            _ => parts.pieces.push(Piece::Inline { len: bytes.len() as u32 }),
+        }
+    }
+
+    /// Appends `range` of `buffer`, which the message keeps until it is sent or dropped.
+    ///
+    /// # Panics
+    /// When `range` is not inside the buffer.
+    pub fn push_buffer(&mut self, buffer: IoBuf, range: Range<usize>) {
+        let len = buffer[range.clone()].len();
+        let parts = self.parts_mut();
+        parts.len += len;
+        let (from, to) = (range.start as u32, range.end as u32);
+        parts.pieces.push(Piece::Buffer { buffer, from, to });
+    }
+
+    /// Appends `len` zero bytes, which take no memory.
+    pub fn push_zeroes(&mut self, len: usize) {
+        let parts = self.parts_mut();
+        parts.len += len;
+        let mut left = len;
+        while left > 0 {
+            let some = left.min(ZEROES);
+            parts.pieces.push(Piece::Zeroes { len: some as u32 });
+            left -= some;
+        }
+    }
+
+    /// Bytes appended so far.
+    pub fn len(&self) -> usize {
+        self.parts().len
+    }
+
+    /// Whether nothing was appended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Builds the vectors. From here until the end of the send the pieces stay as they are.
+    pub(crate) fn seal(&mut self) {
+        let parts = self.parts_mut();
+        parts.vectors.clear();
+        parts.first = 0;
+        let mut inline = parts.bytes.as_mut_ptr();
+        for piece in &parts.pieces {
+            let (base, len) = match *piece {
+                Piece::Inline { len } => {
+                    let base = inline;
+                    // SAFETY: the lengths of the inline pieces add up to `bytes.len()`, so this stays in the vector
+                    // or one past its end. No safe way: a vector for the kernel holds an address.
+                    inline = unsafe { inline.add(len as usize) };
+                    (base, len)
+                }
+                Piece::Buffer { ref buffer, from, to } => {
+                    // SAFETY: `push_buffer` checked the range against the buffer. No safe way: as above.
+                    (unsafe { buffer.start().add(from as usize) }.as_ptr(), to - from)
+                }
+                Piece::Zeroes { len } => (parts.zeroes.start().as_ptr(), len),
+            };
+            if len > 0 {
+                parts.vectors.push(libc::iovec { iov_base: base.cast(), iov_len: len as usize });
+            }
+        }
+    }
+
+    /// The header to send next, pointing at what is not sent yet. Valid until the message is touched again.
+    pub(crate) fn header(&mut self) -> *const libc::msghdr {
+        let parts = self.parts_mut();
+        let rest = &mut parts.vectors[parts.first..];
+        parts.header.msg_iov = rest.as_mut_ptr();
+        parts.header.msg_iovlen = rest.len().min(VECTORS_MAX) as _;
+        &raw const parts.header
+    }
+
+    /// Takes note that `sent` more bytes are gone; answers whether all are.
+    pub(crate) fn advance(&mut self, sent: usize) -> bool {
+        let parts = self.parts_mut();
+        let mut left = sent;
+        while let Some(vector) = parts.vectors.get_mut(parts.first) {
+            if vector.iov_len > left {
+                // SAFETY: inside the piece that the vector describes. No safe way: as in `seal`.
+                vector.iov_base = unsafe { vector.iov_base.cast::<u8>().add(left) }.cast();
+                vector.iov_len -= left;
+                return false;
+            }
+            left -= vector.iov_len;
+            parts.first += 1;
+        }
+        assert_eq!(left, 0, "the kernel sent more than it was given");
+        true
+    }
+
+    /// Drops the pieces and keeps the memory that describes them, for the next message.
+    pub(crate) fn clear(&mut self) {
+        let parts = self.parts_mut();
+        parts.pieces.clear();
+        parts.bytes.clear();
+        parts.vectors.clear();
+        parts.len = 0;
+    }
+
+    fn parts(&self) -> &Parts {
+        // SAFETY: made by `new`, freed in `drop` only. While the kernel reads the header and vectors the message
+        // sits in an in-flight slot, where nobody calls anything on it. No safe way: a `Box` may not be moved while
+        // someone points into it.
+        unsafe { self.parts.as_ref() }
+    }
+
+    fn parts_mut(&mut self) -> &mut Parts {
+        // SAFETY: as in `parts`; `&mut self` makes it the only reference.
+        unsafe { self.parts.as_mut() }
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        // SAFETY: `parts` came from a `Box` in `new` and this is the only handle; slots in flight are never dropped.
+        drop(unsafe { Box::from_raw(self.parts.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("len", &self.len()).finish()
+    }
+}

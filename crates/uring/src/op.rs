@@ -1,0 +1,123 @@
+//! An operation in flight: everything the kernel points at, and the entry that points at it.
+#![allow(unsafe_code)]
+
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::FsyncFlags;
+
+use crate::files::Files;
+use crate::fixed::FixedBuffers;
+use crate::message::Message;
+use crate::pool::IoBuf;
+use crate::receive::GROUP;
+
+/// An operation with all it needs, so that whoever holds it holds the memory too.
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// Take a connection from a listener.
+    Accept { file: u32 },
+    /// Receive into a buffer of the kernel's choice.
+    Receive { file: u32, most: u32 },
+    /// Receive `buffer[done..]`.
+    Fill { file: u32, buffer: IoBuf, done: u32 },
+    /// Send what is left of a sealed message.
+    Send { file: u32, message: Message },
+    /// Wait for an eventfd to be written.
+    Wake { file: u32 },
+    /// End every other operation on the file.
+    Cancel { file: u32 },
+    /// Read `buffer[done..]` from `offset + done`.
+    Read { file: u32, offset: u64, buffer: IoBuf, done: u32 },
+    /// Write `buffer[done..]` to `offset + done`; `durable` before it ends.
+    Write { file: u32, offset: u64, buffer: IoBuf, done: u32, durable: bool },
+    /// Make all ended writes durable: data and what is needed to find it, or all metadata too.
+    Sync { file: u32, metadata: bool },
+    /// fallocate(2); to be followed by a sync if `durable`.
+    Fallocate { file: u32, mode: i32, offset: u64, len: u64, durable: bool },
+}
+
+impl Op {
+    /// The file it works on.
+    pub(crate) fn file(&self) -> u32 {
+        match *self {
+            Op::Accept { file }
+            | Op::Receive { file, .. }
+            | Op::Fill { file, .. }
+            | Op::Send { file, .. }
+            | Op::Wake { file }
+            | Op::Cancel { file }
+            | Op::Read { file, .. }
+            | Op::Write { file, .. }
+            | Op::Sync { file, .. }
+            | Op::Fallocate { file, .. } => file,
+        }
+    }
+
+    /// The entry for the kernel. Every address in it lies in memory that `self` owns (a buffer's chunk, a message's
+    /// parts), none of which moves when `self` does.
+    pub(crate) fn entry(&mut self, files: &Files, fixed: &mut FixedBuffers) -> Entry {
+        let (fd, flags) = files.target(self.file());
+        let null: *mut u8 = std::ptr::null_mut();
+        let entry = match self {
+            Op::Accept { .. } => {
+                opcode::Accept::new(fd, null.cast(), null.cast()).flags(libc::SOCK_CLOEXEC).build()
+            }
+            Op::Receive { most, .. } => opcode::Recv::new(fd, null.cast(), *most)
+                .buf_group(GROUP)
+                .build()
+                .flags(Flags::BUFFER_SELECT),
+            Op::Fill { buffer, done, .. } => {
+                let (start, len) = rest(buffer, *done);
+                opcode::Recv::new(fd, start, len).flags(libc::MSG_WAITALL).build()
+            }
+            Op::Send { message, .. } => opcode::SendMsg::new(fd, message.header())
+                .flags((libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32)
+                .build(),
+            Op::Wake { .. } => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
+            Op::Cancel { file } => {
+                // Names the file itself: the entry's own file flags must stay empty.
+                return opcode::AsyncCancel2::new(files.cancel_all(*file)).build();
+            }
+            Op::Read { offset, buffer, done, .. } => {
+                let (start, len) = rest(buffer, *done);
+                let offset = *offset + u64::from(*done);
+                match fixed.index(buffer) {
+                    Some(index) => {
+                        opcode::ReadFixed::new(fd, start, len, index).offset(offset).build()
+                    }
+                    None => opcode::Read::new(fd, start, len).offset(offset).build(),
+                }
+            }
+            Op::Write { offset, buffer, done, durable, .. } => {
+                let (start, len) = rest(buffer, *done);
+                let offset = *offset + u64::from(*done);
+                let durable = if *durable { libc::RWF_DSYNC } else { 0 };
+                match fixed.index(buffer) {
+                    Some(index) => opcode::WriteFixed::new(fd, start, len, index)
+                        .offset(offset)
+                        .rw_flags(durable)
+                        .build(),
+                    None => {
+                        opcode::Write::new(fd, start, len).offset(offset).rw_flags(durable).build()
+                    }
+                }
+            }
+            Op::Sync { metadata, .. } => {
+                let flags = if *metadata { FsyncFlags::empty() } else { FsyncFlags::DATASYNC };
+                opcode::Fsync::new(fd).flags(flags).build()
+            }
+            Op::Fallocate { mode, offset, len, .. } => {
+                opcode::Fallocate::new(fd, *len).offset(*offset).mode(*mode).build()
+            }
+        };
+        entry.flags(flags)
+    }
+}
+
+/// Address and length of `buffer[done..]`.
+fn rest(buffer: &IoBuf, done: u32) -> (*mut u8, u32) {
+    assert!(done as usize <= buffer.len(), "{done} of {} bytes done", buffer.len());
+    // SAFETY: inside the buffer, or one past its end, by the assertion. No safe way: an entry holds an address.
+    let start = unsafe { buffer.start().add(done as usize) };
+    (start.as_ptr(), buffer.len() as u32 - done)
+}

@@ -1,0 +1,222 @@
+//! Buffers for bytes on their way between sockets and devices: page-aligned, recycled, and bounded in sum.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::mapping::{Mapping, PAGE};
+use crate::slabs::{SLAB, Slabs};
+
+/// Hands out [`IoBuf`]s from one region of memory whose size is the budget.
+///
+/// A handle: clones share the region. Sizes are rounded up to 4, 16, 64 or 256 KiB or to whole MiB; every buffer
+/// starts on a page, so it suits direct I/O. Memory is taken from the kernel when first used and then kept for the
+/// next buffer. Getting and giving back a buffer costs about 10 ns and never allocates.
+#[derive(Clone)]
+pub struct BufferPool {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    memory: Mapping,
+    slabs: RefCell<Slabs>,
+}
+
+impl BufferPool {
+    /// A pool that never uses more than `budget` bytes, rounded up to whole MiB (at least one).
+    ///
+    /// # Errors
+    /// When the address space has no room for `budget`; the memory itself is only reserved when used.
+    pub fn new(budget: usize) -> io::Result<BufferPool> {
+        let budget =
+            budget.max(1).checked_next_multiple_of(SLAB).ok_or(io::ErrorKind::OutOfMemory)?;
+        let memory = Mapping::new(budget)?;
+        let slabs = RefCell::new(Slabs::new(budget / SLAB));
+        Ok(BufferPool { shared: Rc::new(Shared { memory, slabs }) })
+    }
+
+    /// A buffer of exactly `len` bytes (0 gives an empty buffer that still holds a page), or `None` when the budget
+    /// has no room for it now: wait until another buffer is dropped.
+    ///
+    /// The bytes are initialised but not cleared: whoever fills the buffer only partly must clear the rest.
+    pub fn get(&self, len: usize) -> Option<IoBuf> {
+        let chunk = self.shared.slabs.borrow_mut().take(len)?;
+        // SAFETY: `take` answers offsets inside the region, on page boundaries, not part of any other live chunk.
+        // No safe way: pieces of one mapping are owned by different holders.
+        let start = unsafe { self.shared.memory.start().add(chunk.offset) };
+        let (len, capacity) = (len as u32, chunk.len as u32);
+        Some(IoBuf { shared: Rc::clone(&self.shared), start, len, capacity })
+    }
+
+    /// Whether a buffer of `len` bytes could exist at all, were nothing else in use.
+    pub fn could_hold(&self, len: usize) -> bool {
+        len <= self.budget()
+    }
+
+    /// The most bytes that can be handed out at once.
+    pub fn budget(&self) -> usize {
+        self.shared.memory.len()
+    }
+
+    /// Bytes handed out now, with their rounding up.
+    pub fn in_use(&self) -> usize {
+        self.shared.slabs.borrow().in_use()
+    }
+
+    /// The whole region as slabs of [`SLAB`] bytes, for registering them with a ring.
+    pub(crate) fn slab_start(&self, slab: usize) -> NonNull<u8> {
+        assert!(slab < self.slab_count(), "slab {slab} of {}", self.slab_count());
+        // SAFETY: inside the region by the assertion. No safe way: an address is what the kernel asks for.
+        unsafe { self.shared.memory.start().add(slab * SLAB) }
+    }
+
+    /// Number of slabs in the region.
+    pub(crate) fn slab_count(&self) -> usize {
+        self.shared.memory.len() / SLAB
+    }
+
+    /// Whether `buffer` comes from this pool.
+    pub(crate) fn owns(&self, buffer: &IoBuf) -> bool {
+        Rc::ptr_eq(&self.shared, &buffer.shared)
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool")
+            .field("budget_bytes", &self.budget())
+            .field("in_use_bytes", &self.in_use())
+            .finish()
+    }
+}
+
+/// An owned, page-aligned buffer of a [`BufferPool`]; dropping it gives the memory back.
+///
+/// An operation takes the buffer by value and its completion gives it back, so nobody can look at it, change it or
+/// free it while the kernel uses it.
+pub struct IoBuf {
+    shared: Rc<Shared>,
+    start: NonNull<u8>,
+    len: u32,
+    capacity: u32,
+}
+
+impl IoBuf {
+    /// Bytes that [`IoBuf::set_len`] may go up to.
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Makes the buffer `len` bytes long, shorter or longer; bytes that come into view are initialised, not cleared.
+    ///
+    /// # Panics
+    /// When `len` is more than [`IoBuf::capacity`].
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "{len} bytes in a buffer of {}", self.capacity());
+        self.len = len as u32;
+    }
+
+    /// Where the kernel finds the bytes. Only what holds the buffer may be told.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The slab it lies in, if it lies in one only.
+    pub(crate) fn slab(&self) -> Option<usize> {
+        let offset = self.offset();
+        (offset % SLAB + self.capacity() <= SLAB).then_some(offset / SLAB)
+    }
+
+    fn offset(&self) -> usize {
+        self.start.as_ptr() as usize - self.shared.memory.start().as_ptr() as usize
+    }
+}
+
+impl Deref for IoBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` points at `capacity` bytes, `len` at most, of the region that `shared` keeps mapped; they
+        // are initialised (the kernel's zeroes, or what was written since) and belong to this buffer alone, because
+        // `Slabs` gives a chunk to one buffer at a time. While the kernel works on it, the buffer sits in an
+        // in-flight slot and nobody can call this. No safe way: see `BufferPool::get`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for IoBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`; `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl Drop for IoBuf {
+    fn drop(&mut self) {
+        let offset = self.offset();
+        self.shared.slabs.borrow_mut().give_back(offset);
+    }
+}
+
+impl fmt::Debug for IoBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoBuf").field("len", &self.len).field("capacity", &self.capacity).finish()
+    }
+}
+
+const _: () = assert!(SLAB.is_multiple_of(PAGE));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_apart() {
+        let pool = BufferPool::new(8 << 20).unwrap();
+        let mut buffers: Vec<IoBuf> = [1, 4096, 4097, 65536, 70_000, 1 << 20, 3 << 20]
+            .map(|len| pool.get(len).unwrap())
+            .into();
+        for (tag, buffer) in buffers.iter_mut().enumerate() {
+            assert_eq!(buffer.as_ptr() as usize % PAGE, 0);
+            buffer.fill(tag as u8 + 1);
+        }
+        for (tag, buffer) in buffers.iter().enumerate() {
+            assert!(
+                buffer.iter().all(|&byte| byte == tag as u8 + 1),
+                "buffer {tag} was overwritten"
+            );
+        }
+    }
+
+    #[test]
+    fn exhaustion_is_an_answer_and_ends() {
+        let pool = BufferPool::new(1 << 20).unwrap();
+        assert!(!pool.could_hold((1 << 20) + 1));
+        let held: Vec<IoBuf> = (0..256).map(|_| pool.get(4096).unwrap()).collect();
+        assert_eq!(pool.in_use(), 1 << 20);
+        assert!(pool.get(1).is_none());
+        drop(held);
+        assert_eq!(pool.in_use(), 0);
+        assert!(pool.get(1 << 20).is_some());
+    }
+
+    #[test]
+    fn buffers_outlive_the_pool() {
+        let pool = BufferPool::new(1).unwrap();
+        let mut buffer = pool.get(10).unwrap();
+        drop(pool);
+        buffer.fill(9);
+        buffer.set_len(4096);
+        assert_eq!(buffer[..10], [9; 10]);
+    }
+
+    #[test]
+    #[should_panic(expected = "4097 bytes in a buffer of 4096")]
+    fn longer_than_its_memory_is_refused() {
+        BufferPool::new(1).unwrap().get(1).unwrap().set_len(4097);
+    }
+}
