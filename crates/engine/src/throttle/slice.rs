@@ -22,7 +22,8 @@ use ticks::Ticks;
 /// reached (specification 1.12): this limiter is for parity with Linux, [`super::pace::Pace`] for accuracy.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
-    profile: &'static Profile,
+    profile: SliceProfile,
+    kernel: &'static Profile,
     ticks: Ticks,
     /// Length of a slice in ticks.
     length: u64,
@@ -67,7 +68,8 @@ impl Slice {
         let length = u64::from(profile.slice_ticks.max(1));
         let start = ticks.at(now);
         Slice {
-            profile: Profile::of(profile.kernel),
+            profile,
+            kernel: Profile::of(profile.kernel),
             ticks,
             length,
             rates,
@@ -80,9 +82,19 @@ impl Slice {
         }
     }
 
-    /// The behaviours of its kernel, of which the tree of cgroups keeps some.
-    pub(crate) fn profile(&self) -> &'static Profile {
+    /// Which kernel, and which clock it has.
+    pub(crate) fn profile(&self) -> SliceProfile {
         self.profile
+    }
+
+    /// Whether metadata and swap go past this limit at once, and are charged as debt.
+    pub(crate) fn lets_metadata_overtake(&self) -> bool {
+        self.kernel.metadata_overtakes
+    }
+
+    /// Length of a slice in nanoseconds, rounded up.
+    pub(crate) fn slice_ns(&self) -> u64 {
+        self.ticks.start_of(self.length).as_nanos()
     }
 
     fn is_used_up(&self, tick: u64) -> bool {
@@ -115,7 +127,7 @@ impl Slice {
         self.end = self.up(tick + self.length);
         let elapsed = tick - self.start;
         let mut passed = elapsed - elapsed % self.length;
-        if self.profile.trim == Trim::KeepOne {
+        if self.kernel.trim == Trim::KeepOne {
             passed = passed.saturating_sub(self.length);
         }
         if passed == 0 {
@@ -123,9 +135,9 @@ impl Slice {
         }
         let bytes = self.rates.bps.map(|rate| self.allowance(rate, passed));
         let ios = self.rates.iops.map(|rate| self.allowance(rate, passed));
-        let trimmed = match self.profile.trim {
+        let trimmed = match self.kernel.trim {
             Trim::All => {
-                let reversed = self.profile.carry == Carry::Unsigned;
+                let reversed = self.kernel.carry == Carry::Unsigned;
                 let bytes = self.bytes.takes_off(bytes, reversed);
                 let ios = self.ios.takes_off(ios, reversed);
                 if bytes <= 0 && ios <= 0 {
@@ -177,7 +189,7 @@ impl Slice {
             return None;
         }
         let elapsed = tick.saturating_sub(self.start);
-        let counted = match self.profile.iops_wait {
+        let counted = match self.kernel.iops_wait {
             IopsWait::AverageRate | IopsWait::SliceEnd => self.up(elapsed.max(1)),
             IopsWait::NextSliceEnd | IopsWait::NextSliceEndOrOneIo => self.up(elapsed + 1),
         };
@@ -188,7 +200,7 @@ impl Slice {
         }
         let hz = self.ticks.hz();
         let slice_end = counted - elapsed;
-        Some(match self.profile.iops_wait {
+        Some(match self.kernel.iops_wait {
             IopsWait::AverageRate => {
                 let wanted = u64::try_from(wanted).unwrap_or(0);
                 let due = scaled(wanted, hz, rate.per_second).saturating_add(1);
@@ -202,7 +214,7 @@ impl Slice {
     }
 
     fn is_within(&self, wanted: i64, allowed: i64) -> bool {
-        match self.profile.carry {
+        match self.kernel.carry {
             Carry::None => wanted <= allowed,
             Carry::Unsigned => wanted <= allowed || allowed < 0,
             Carry::Signed | Carry::InCounters => wanted <= allowed && allowed > 0,
@@ -230,11 +242,11 @@ impl Slice {
     }
 
     fn wait(&mut self, tick: u64, cost: Cost) -> Option<(u64, Resource)> {
-        let bytes = match self.profile.order {
+        let bytes = match self.kernel.order {
             Order::BytesPaidFirst => self.pay_bytes(tick, cost.bytes),
             Order::IosAfterBytes | Order::Both => self.bytes_wait(tick, cost.bytes),
         };
-        let ios = match (self.profile.order, bytes) {
+        let ios = match (self.kernel.order, bytes) {
             (Order::IosAfterBytes | Order::BytesPaidFirst, Some(_)) => None,
             _ => self.ios_wait(tick, cost.ios),
         };
@@ -331,7 +343,7 @@ impl Limiter for Slice {
                 Some(earned) if queued => earned.saturating_sub(counter.used),
                 _ => 0,
             };
-            match self.profile.carry {
+            match self.kernel.carry {
                 Carry::None => *counter = Counter::default(),
                 Carry::Unsigned | Carry::Signed => {
                     counter.used = 0;
@@ -356,7 +368,7 @@ impl Limiter for Slice {
         let child = self.ticks.at(child_start);
         let own = self.start;
         self.restart(tick);
-        let served = child > own || (self.profile.credit_same_start && child == own);
+        let served = child > own || (self.kernel.credit_same_start && child == own);
         self.start = if served { child } else { own };
     }
 }

@@ -1,0 +1,212 @@
+//! io-throttle's leaky bucket: what goes leaks away at the rate before the next may go.
+
+use crate::limits::Limits;
+use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::token::{Balance, verdict};
+use crate::time::Instant;
+
+/// A meter of bytes and one of I/Os; a request goes when both have leaked enough.
+///
+/// io-throttle charges a request when it is submitted and lets it sleep until everything charged since the meter
+/// was last empty has leaked away; a request that finds it has already empties the meter and is free (specification
+/// 2.3). Which request is charged next is decided late here, so the head is judged as if charged when it came up:
+/// - one that has to wait goes when its own cost has leaked too, and its cost is booked then;
+/// - only one that arrives with nothing before it can find the meter empty and be free. So can those that arrive
+///   in the same instant, but what they cost is paid by those that follow.
+///
+/// So requests that wait leave one after the other, `cost / rate` apart, and there is no burst.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaky {
+    bytes: Option<Meter>,
+    ios: Option<Meter>,
+    /// Whether the charge to come is of a request that found nothing before it.
+    fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Meter {
+    /// What has leaked since `emptied`, less what was charged.
+    leaked: Balance,
+    /// When it was last empty.
+    emptied: Instant,
+}
+
+/// How much lateness of its timer a waiting request may pass on to the next. Without it every late timer lowers
+/// the rate for good; without a bound, a request that waited long at another limit would free all that follow it.
+const LATENESS_NANOS: u64 = Limits::DEFAULT_BURST_NANOS;
+
+impl Leaky {
+    /// A limiter whose meters are empty at `now`.
+    pub(crate) fn new(now: Instant, rates: Rates) -> Leaky {
+        let mut leaky = Leaky::default();
+        leaky.set_rates(now, rates, false);
+        leaky
+    }
+}
+
+impl Meter {
+    /// Whether a request that finds nothing before it is one of those with which the meter became empty.
+    fn is_just_emptied(&self, now: Instant) -> bool {
+        now == self.emptied
+    }
+
+    fn charge(&mut self, now: Instant, amount: u64, fresh: bool) {
+        if fresh && !self.is_just_emptied(now) && self.leaked.covers(now, amount) {
+            self.leaked.clear(now);
+            self.emptied = now;
+        } else {
+            self.leaked.charge(now, amount);
+            self.leaked.cap_to_earnings_of(LATENESS_NANOS);
+        }
+    }
+}
+
+fn set_rate(meter: &mut Option<Meter>, now: Instant, rate: Option<Rate>) {
+    match (meter.as_mut(), rate) {
+        (Some(meter), Some(rate)) => meter.leaked.set_rate(now, rate.per_second),
+        (None, Some(rate)) => {
+            *meter = Some(Meter { leaked: Balance::new(now, rate.per_second, 0), emptied: now });
+        }
+        (_, None) => *meter = None,
+    }
+}
+
+impl Limiter for Leaky {
+    fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
+        let fresh = arrival == Arrival::Fresh;
+        let bytes = self.bytes.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
+        let ios = self.ios.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
+        let answer =
+            verdict(now, cost, bytes.map(|meter| &meter.leaked), ios.map(|meter| &meter.leaked));
+        self.fresh = fresh && answer == Verdict::Go;
+        answer
+    }
+
+    fn charge(&mut self, now: Instant, cost: Cost) {
+        let fresh = core::mem::take(&mut self.fresh);
+        let meters = [(&mut self.bytes, cost.bytes), (&mut self.ios, cost.ios)];
+        for (meter, amount) in meters {
+            if let Some(meter) = meter.as_mut().filter(|_| amount > 0) {
+                meter.charge(now, amount, fresh);
+            }
+        }
+    }
+
+    /// Keeps what has leaked and what was charged, in bytes or I/Os; a meter that was not there before is empty.
+    fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
+        set_rate(&mut self.bytes, now, rates.bps);
+        set_rate(&mut self.ios, now, rates.iops);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::limits::Resource;
+    use crate::throttle::slice::single::Single;
+
+    const MIB: u64 = 1 << 20;
+    const IO: Cost = Cost { bytes: 4096, ios: 1 };
+
+    fn rate(per_second: u64) -> Option<Rate> {
+        Some(Rate { per_second, burst: 1, peak: None, quantum: 1 })
+    }
+
+    fn iops(per_second: u64) -> Rates {
+        Rates { bps: None, iops: rate(per_second) }
+    }
+
+    fn queue(rates: Rates) -> Single<Leaky> {
+        Single::new(Leaky::new(Instant::ZERO, rates))
+    }
+
+    fn went_ms(queue: &mut Single<Leaky>) -> Vec<u64> {
+        queue.drain();
+        queue.went.iter().map(|went| went.0.as_nanos() / 1_000_000).collect()
+    }
+
+    #[test]
+    fn one_after_the_other_at_four_mebibytes_a_second() {
+        let mut queue = queue(Rates { bps: rate(4 * MIB), iops: None });
+        let mut now = Instant::from_millis(1);
+        for _ in 0..4 {
+            queue.submit(now, Cost { bytes: MIB, ios: 1 });
+            queue.drain();
+            now = queue.went.last().expect("drained").0;
+        }
+        assert_eq!(went_ms(&mut queue), [250, 500, 750, 1000]);
+    }
+
+    #[test]
+    fn a_pause_frees_one_and_those_of_the_same_instant_on_credit() {
+        let mut queue = queue(iops(10));
+        for _ in 0..3 {
+            queue.submit(Instant::from_millis(5000), IO);
+        }
+        for _ in 0..2 {
+            queue.submit(Instant::from_millis(5001), IO);
+        }
+        // Two of the three at 5000 are owed: the next goes after three times 100 ms.
+        assert_eq!(went_ms(&mut queue), [5000, 5000, 5000, 5300, 5400]);
+    }
+
+    #[test]
+    fn a_request_that_waited_is_not_free() {
+        let mut queue = queue(iops(10));
+        for at_ms in [1, 2, 3] {
+            queue.submit(Instant::from_millis(at_ms), IO);
+        }
+        assert_eq!(went_ms(&mut queue), [100, 200, 300]);
+    }
+
+    #[test]
+    fn late_timers_do_not_lower_the_rate() {
+        let mut queue = queue(iops(100));
+        queue.late_nanos = 3_000_000;
+        for _ in 0..101 {
+            queue.submit(Instant::from_millis(1), IO);
+        }
+        assert_eq!(went_ms(&mut queue).last(), Some(&1013));
+    }
+
+    #[test]
+    fn a_long_wait_elsewhere_frees_no_more_than_ten_milliseconds() {
+        // The head conforms for a minute before it is let go; then 10 ms worth of requests may follow it.
+        let mut leaky = Leaky::new(Instant::ZERO, iops(1000));
+        let now = Instant::from_millis(60_000);
+        let at_once = (0..100)
+            .take_while(|_| {
+                let go = leaky.check(now, IO, Arrival::Queued) == Verdict::Go;
+                leaky.charge(now, IO);
+                go
+            })
+            .count();
+        assert_eq!(at_once, 11);
+    }
+
+    #[test]
+    fn asking_twice_changes_nothing() {
+        let mut leaky = Leaky::new(Instant::ZERO, iops(10));
+        let now = Instant::from_millis(500);
+        for arrival in [Arrival::Queued, Arrival::Fresh, Arrival::Fresh] {
+            assert_eq!(leaky.check(now, IO, arrival), Verdict::Go);
+        }
+        leaky.charge(now, IO);
+        // Free, and the meter is empty from now on.
+        let until = Instant::from_millis(600);
+        let wait = Verdict::Wait { until, because: Resource::Ios };
+        assert_eq!(leaky.check(now, IO, Arrival::Queued), wait);
+        assert_eq!(leaky.check(now, IO, Arrival::Fresh), Verdict::Go);
+    }
+
+    #[test]
+    fn the_longer_wait_wins_and_a_new_rate_pays_what_is_left() {
+        let both = Rates { bps: rate(4096), iops: rate(2) };
+        let mut queue = queue(both);
+        queue.submit(Instant::from_millis(1), IO);
+        queue.set_rates(Instant::from_millis(500), Rates { bps: rate(8192), iops: rate(2) });
+        assert_eq!(went_ms(&mut queue), [750]);
+    }
+}
