@@ -1,0 +1,1 @@
+"""What the comparisons share: servers, load, measurement, tables. Python 3.11, standard library only."""

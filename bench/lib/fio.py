@@ -1,0 +1,82 @@
+"""fio: jobs out, figures in."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+
+from lib.numbers import percentile
+from lib.workplace import end
+
+
+@dataclasses.dataclass
+class Job:
+    """What one job did. Latencies are completion latencies in µs, one for each I/O, ascending."""
+
+    name: str
+    ios: int
+    iops: float
+    latency_us_mean: float
+    latencies_us: list
+
+    def latency_us(self, percent):
+        """Exact, from the log of every I/O: fio's own percentiles come from buckets 1.5 % wide."""
+        return percentile(self.latencies_us, percent)
+
+
+def run(place, jobs, before=None, **options):
+    """Runs fio with one section for each of `jobs` (name -> options) and returns a list of `Job`s.
+
+    `options` hold for all of them; a value of True gives an option without value, and `latencies=False` keeps no
+    log of every I/O, for jobs with millions of them. `before` runs in the new process before fio does.
+    """
+    logs = place.fresh("fio")
+    logs.mkdir()
+    try:
+        return _run(place, logs, jobs, before, options)
+    finally:
+        shutil.rmtree(logs, ignore_errors=True)
+
+
+def _run(place, logs, jobs, before, options):
+    command = ["fio", "--output-format=json", "--eta=never"]
+    for name, own in jobs.items():
+        command += [f"--name={name}"]
+        everything = {**options, **own}
+        if everything.pop("latencies", True):
+            everything["write_lat_log"] = logs / name
+        command += [f"--{key}" if value is True else f"--{key}={value}" for key, value in everything.items()]
+    process = place.spawn(command, before=before, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=logs)
+    try:
+        out, errors = process.communicate()
+    finally:
+        # Interrupted, it must go before what it uses does: a cgroup with a process in it cannot be removed.
+        end(process)
+    if process.returncode != 0:
+        raise RuntimeError(f"fio failed with status {process.returncode}: {(errors or out).strip()[-600:]}")
+    # fio writes notes ahead of its JSON.
+    report = json.loads(out[out.index("{"):])
+    return [_job(entry, logs) for entry in report["jobs"]]
+
+
+def _job(entry, logs):
+    failed = entry["error"]
+    if failed:
+        raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {failed}")
+    read = entry["read"]
+    return Job(
+        name=entry["jobname"],
+        ios=read["total_ios"],
+        iops=read["iops"],
+        latency_us_mean=read["clat_ns"]["mean"] / 1000,
+        latencies_us=_latencies(logs, entry["jobname"]),
+    )
+
+
+def _latencies(logs, name):
+    # Lines of "time_ms, latency_ns, direction, size, ...", one for each I/O; a job's clones have logs 2, 3, ...
+    values = []
+    for log in sorted(logs.glob(f"{name}_clat.*.log")):
+        with open(log, encoding="ascii") as lines:
+            values += [int(line.split(",", 2)[1]) / 1000 for line in lines]
+    return sorted(values)

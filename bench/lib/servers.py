@@ -1,0 +1,127 @@
+"""The servers that are compared, each started the way its users start it."""
+
+import json
+import os
+import re
+import select
+import shutil
+import stat
+import subprocess
+
+from lib.usage import cpu_seconds
+from lib.workplace import RESULTS, end, wait_for
+
+
+class Absent(Exception):
+    """A program is not installed; the benchmark names it and goes on."""
+
+
+class Server:
+    """A running NBD server. `uri(n)` is where client number n connects."""
+
+    def __init__(self, place, command, what, uris, socket=None, ready_line=False):
+        self._uris = uris
+        output = subprocess.PIPE if ready_line else subprocess.DEVNULL
+        self._log = open(place.fresh("server", ".log"), "w+", encoding="utf-8")
+        self.process = place.spawn(command, stdout=output, stderr=self._log, text=True)
+        try:
+            if ready_line:
+                self._uris = [_ready(self.process, what)]
+            else:
+                wait_for(what, lambda: _is_socket(socket), self.process)
+        except RuntimeError as error:
+            self.stop()
+            self._log.seek(0)
+            raise RuntimeError(f"{error}: {self._log.read().strip()[-600:]}") from None
+
+    def uri(self, client=0):
+        return self._uris[client % len(self._uris)]
+
+    def cpu_seconds(self):
+        return cpu_seconds(self.process.pid)
+
+    def stop(self):
+        end(self.process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self._log.close()
+
+
+def weir(place, image, limits=None, limiter=None, program=None, arguments=()):
+    """`weir serve`. `limits` is what --max takes; `limiter` what --limiter takes."""
+    command = [program or weir_program(), "serve", image, "--socket", place.fresh_socket()]
+    command += ["--max", limits] if limits else []
+    command += ["--limiter", limiter] if limiter else []
+    return Server(place, [*command, *arguments], "weir", None, ready_line=True)
+
+
+def weir_program():
+    """The command that `make build` makes."""
+    path = RESULTS.parent / "release" / "weir"
+    if not path.exists():
+        raise Absent(f"{path} is not built (make build)")
+    return path
+
+
+def nbdkit(place, plugin, *arguments, filters=()):
+    """nbdkit in the foreground with one plug-in: `nbdkit(place, "file", image)`."""
+    socket = place.fresh_socket()
+    command = [installed("nbdkit"), "--foreground", "--exit-with-parent", "--unix", socket]
+    command += [f"--filter={name}" for name in filters]
+    return Server(place, [*command, plugin, *arguments], "nbdkit", [_uri(socket)], socket=socket)
+
+
+def qemu(place, image, limits=None, exports=1, aio="threads"):
+    """qemu-storage-daemon. `limits` are a throttle group's ({"iops-read": 100}); all exports share the group."""
+    socket = place.fresh_socket()
+    file = {"driver": "file", "node-name": "file", "filename": str(image), "aio": aio}
+    command = [installed("qemu-storage-daemon")]
+    command += ["--blockdev", json.dumps({"driver": "raw", "node-name": "raw", "file": file})]
+    if limits:
+        group = {"qom-type": "throttle-group", "id": "group", "limits": limits}
+        command += ["--object", json.dumps(group)]
+    address = {"type": "unix", "path": str(socket)}
+    command += ["--nbd-server", json.dumps({"addr": address, "max-connections": 0})]
+    names = [f"disk{number}" for number in range(exports)]
+    for name in names:
+        node = "raw"
+        if limits:
+            node = f"throttle-{name}"
+            above = {"driver": "throttle", "node-name": node, "throttle-group": "group", "file": "raw"}
+            command += ["--blockdev", json.dumps(above)]
+        export = {"type": "nbd", "id": name, "node-name": node, "name": name}
+        command += ["--export", json.dumps(export)]
+    return Server(place, command, "qemu-storage-daemon", [_uri(socket, name) for name in names], socket=socket)
+
+
+def installed(program):
+    """The program's path."""
+    path = shutil.which(program)
+    if not path:
+        raise Absent(f"{program} is not installed (tools/packages bench)")
+    return path
+
+
+def _uri(socket, export=""):
+    return f"nbd+unix:///{export}?socket={socket}"
+
+
+def _is_socket(path):
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _ready(process, what):
+    # Nothing but the URI comes on its standard output, and only once clients may connect.
+    if not select.select([process.stdout], [], [], 10)[0]:
+        raise RuntimeError(f"{what} has not printed its NBD URI after 10 s")
+    line = process.stdout.readline().strip()
+    if not re.fullmatch(r"nbd(s?)(\+unix)?://\S+", line):
+        raise RuntimeError(f"{what} printed {line!r} where its NBD URI was expected")
+    return line
