@@ -1,1 +1,89 @@
-//! The engine: throttling and scheduling of one device's requests, without I/O, clock or threads.
+//! Weir's engine: may a request go yet (throttling), and which goes next (scheduling), for one device.
+//!
+//! ```text
+//!  submit ─► THROTTLE ─► SCHEDULER ─► poll_dispatch ─► the device
+//!            may it go?  who is next?                       │
+//!  complete ◄───────────────────────────────────────────────┘
+//! ```
+//!
+//! The engine does nothing by itself. It has no thread, clock, socket or buffer: every call takes `now`, and the
+//! same calls with the same instants give the same answers, on every machine. It allocates while it grows, never
+//! per request, holds no unsafe code, and decides in integers.
+//!
+//! ```
+//! use weir_engine::{
+//!     Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path, PerDimension, Request,
+//! };
+//!
+//! let mut engine = Engine::new(Config::default(), Instant::ZERO);
+//! let vm1 = engine.ensure_cgroup(&Path::parse("/vm1").unwrap()).unwrap();
+//! let limits = Limits {
+//!     max: PerDimension::NONE.with(Dimension::Riops, 100),
+//!     burst: PerDimension::NONE.with(Dimension::Riops, 1),
+//!     ..Limits::default()
+//! };
+//! engine.reconfigure(Instant::ZERO, Change::SetLimits { cgroup: vm1, limits }).unwrap();
+//! let client = engine.open_client(vm1).unwrap();
+//! let task = engine.open_task(client).unwrap();
+//!
+//! // Two reads at once under a limit of 100 a second: one goes, the other 10 ms later.
+//! for tag in [1, 2] {
+//!     let read = Request::new(task, Op::Read, Extent::new(tag * 4096, 4096), tag);
+//!     engine.submit(Instant::ZERO, read).unwrap();
+//! }
+//! let first = engine.poll_dispatch(Instant::ZERO).unwrap();
+//! assert_eq!(first.request.tag, 1);
+//! assert_eq!(engine.poll_dispatch(Instant::ZERO), None);
+//! engine.complete(Instant::from_millis(1), first.ticket, Outcome::Done);
+//!
+//! let wake = engine.poll_timeout().unwrap();
+//! assert_eq!(wake, Instant::from_millis(10));
+//! engine.handle_timeout(wake);
+//! assert_eq!(engine.poll_dispatch(wake).unwrap().request.tag, 2);
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod blame;
+mod check;
+mod config;
+mod core;
+mod deadlines;
+mod engine;
+mod error;
+mod event;
+pub mod io_max;
+mod limits;
+mod price;
+mod request;
+mod requests;
+mod scheduler;
+mod stats;
+mod throttle;
+mod time;
+mod tree;
+pub mod units;
+mod weight;
+
+pub use blame::{Blame, LimitBlame};
+pub use config::{Change, Config};
+pub use engine::Engine;
+pub use error::{ChangeError, CreateError, OpenError, SubmitError};
+pub use event::Event;
+pub use limits::{
+    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, Resource, SliceProfile,
+};
+pub use price::{BytePrice, Price, Prices};
+pub use request::{
+    Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
+};
+pub use stats::{Audit, Charge, Counters, DeviceStats, Moved};
+pub use throttle::LimitsError;
+pub use time::Instant;
+pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use weight::{Weight, WeightError};

@@ -1,0 +1,157 @@
+//! Invariants of the whole engine, looked at after every call by tests, the lab and fuzzers.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::core::Core;
+use crate::request::Direction;
+use crate::requests::Stage;
+use crate::stats::Charge;
+use crate::throttle::Source;
+use crate::time::Instant;
+use crate::tree::{NO_CGROUP, ROOT};
+
+/// See [`crate::Engine::check`].
+pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {
+    check_books(core)?;
+    check_counts(core)?;
+    let cgroups: Vec<u32> = core.tree.cgroups.iter().map(|(index, _)| index).collect();
+    for cgroup in cgroups {
+        check_place(core, cgroup)?;
+        for direction in Direction::BOTH {
+            check_waiting(core, now, cgroup, direction)
+                .map_err(|what| format!("cgroup {cgroup}, {direction:?}: {what}"))?;
+        }
+    }
+    check_clients(core)
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// Charged is dispatched, and what is between the two is what is ready.
+fn check_books(core: &Core) -> Result<(), String> {
+    ensure(core.audit.balances(), || format!("charged is not dispatched: {:?}", core.audit))?;
+    let mut ready = [Charge::default(); 2];
+    for (_, record) in core.requests.iter().filter(|(_, record)| record.stage == Stage::Ready) {
+        ready[record.request.op.direction().index()].add(record.cost);
+    }
+    ensure(ready == core.audit.ready, || format!("ready {ready:?}, booked {:?}", core.audit.ready))
+}
+
+/// Each request is in exactly one place, and the places are counted right.
+fn check_counts(core: &mut Core) -> Result<(), String> {
+    let count = |stage: fn(Stage) -> bool| {
+        core.requests.iter().filter(|(_, record)| stage(record.stage)).count() as u32
+    };
+    let held = count(|stage| matches!(stage, Stage::Waiting | Stage::Climbed(_)));
+    ensure(held == core.throttled, || format!("{held} held, counted {}", core.throttled))?;
+    let ready = count(|stage| stage == Stage::Ready);
+    ensure(ready == core.scheduler.len(), || format!("{ready} ready of {}", core.scheduler.len()))?;
+    let out = count(|stage| stage == Stage::Dispatched);
+    ensure(out == core.in_flight, || format!("{out} out, counted {}", core.in_flight))?;
+    for (task, flow) in core.tree.tasks.iter() {
+        let held = core.requests.iter().filter(|(_, record)| record.task == task).count() as u32;
+        ensure(held == flow.held, || format!("task {task} has {held}, counted {}", flow.held))?;
+    }
+    let tasks: Vec<u32> = core.tree.tasks.iter().map(|(task, _)| task).collect();
+    for task in tasks {
+        for list in core.tree.tasks[task].waiting {
+            let walked: Vec<u32> = list.iter(&mut core.requests).collect();
+            let strays = walked.iter().filter(|&&index| {
+                core.requests[index].task != task || core.requests[index].stage != Stage::Waiting
+            });
+            let strays = strays.count();
+            ensure(walked.len() as u32 == list.len && strays == 0, || {
+                format!("task {task} lists {walked:?}, {strays} of them not its own")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Depth and nearest limits follow from the parent.
+fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
+    let node = &core.tree.cgroups[cgroup];
+    let (depth, above) = match node.parent {
+        NO_CGROUP => (0, [NO_CGROUP; 2]),
+        parent => (core.tree.cgroups[parent].depth + 1, core.tree.cgroups[parent].limited),
+    };
+    ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
+    let limited = [0, 1].map(|d| if node.gates[d].is_some() { cgroup } else { above[d] });
+    ensure(node.limited == limited, || format!("cgroup {cgroup}: limits {:?}", node.limited))?;
+    let listed = core.tree.paths.children(cgroup).count() as u32;
+    ensure(listed == node.children + node.ghosts, || format!("cgroup {cgroup} lists {listed}"))
+}
+
+/// A cgroup below which something waits stands in its parent or has a deadline; and nothing waits that may go.
+fn check_waiting(
+    core: &mut Core,
+    now: Instant,
+    cgroup: u32,
+    direction: Direction,
+) -> Result<(), String> {
+    let sources = standing_sources(core, cgroup, direction);
+    let Some(queue) = core.tree.cgroups[cgroup].queue(direction) else {
+        return ensure(sources == 0, || format!("{sources} sources stand without a queue"));
+    };
+    ensure(sources == queue.arbiter.len(), || {
+        format!("{sources} sources stand, {} counted", queue.arbiter.len())
+    })?;
+    ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
+    let (stands, climbed) = (queue.standing.is_waiting(), queue.climbed.len);
+    let climbs = core.climbs(cgroup, direction);
+    let timers = core.tree.cgroups[cgroup].timers;
+    let timer = if climbs { timers[0] } else { timers[direction.index()] };
+    let has_gate = core.tree.cgroups[cgroup].gates[direction.index()].is_some();
+    if cgroup == ROOT {
+        ensure(!stands, || "the root stands somewhere".into())?;
+        ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
+            format!("{sources} sources wait at the root for nothing")
+        })?;
+        return Ok(());
+    }
+    let has_head = climbed > 0 || (sources > 0 && !climbs);
+    ensure(!stands || has_head, || "it stands with nothing to give".into())?;
+    if sources > 0 && (climbs || !stands) {
+        let at = timer.fires_at();
+        ensure(at.is_some_and(|at| at >= now), || {
+            format!("{sources} sources wait, it does not stand, its deadline is {at:?} at {now:?}")
+        })?;
+    }
+    ensure(climbed == 0 || stands, || format!("{climbed} have climbed and it does not stand"))
+}
+
+fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> u32 {
+    let d = direction.index();
+    let clients = core.tree.clients.iter();
+    let clients = clients.filter(|(_, c)| c.cgroup == cgroup && c.standing[d].is_waiting()).count();
+    let children = core.tree.cgroups.iter().filter(|(_, child)| {
+        child.parent == cgroup
+            && child.queue(direction).is_some_and(|queue| queue.standing.is_waiting())
+    });
+    (clients + children.count()) as u32
+}
+
+/// A client waits for limits exactly while a task of it does, and its next request can be found.
+fn check_clients(core: &mut Core) -> Result<(), String> {
+    for (index, client) in core.tree.clients.iter() {
+        for d in [0, 1] {
+            let waiting = core.tree.tasks.iter();
+            let waiting =
+                waiting.filter(|(_, task)| task.client == index && !task.waiting[d].is_empty());
+            let (waiting, turns) = (waiting.count() as u32, client.turns[d].len);
+            ensure(waiting == turns, || format!("client {index}: {waiting} wait, {turns} turns"))?;
+            ensure(client.standing[d].is_waiting() == (turns > 0), || {
+                format!("client {index} has {turns} turns and stands wrongly")
+            })?;
+        }
+    }
+    for direction in Direction::BOTH {
+        let top = core.top_source(ROOT, direction);
+        ensure(!matches!(top, Some(Source::Cgroup(ROOT))), || "the root is below itself".into())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! How an engine is set up, and what may change while it runs.
+
+use core::num::NonZeroU32;
+
+use crate::limits::Limits;
+use crate::price::Prices;
+use crate::tree::CgroupId;
+use crate::weight::Weight;
+
+/// What an engine is made with. Every value that exists is valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Requests that may be at the device at once: the device window. 32 by default, what a SATA disk's own
+    /// queue holds.
+    pub depth: NonZeroU32,
+    /// Requests that may be inside the engine at once, the device's included. 65,536 by default.
+    pub requests_max: NonZeroU32,
+    /// Of these, as many as one task may have. 1,024 by default.
+    pub requests_per_task_max: NonZeroU32,
+    /// What each operation costs.
+    pub prices: Prices,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            depth: const { NonZeroU32::new(32).unwrap() },
+            requests_max: const { NonZeroU32::new(65_536).unwrap() },
+            requests_per_task_max: const { NonZeroU32::new(1_024).unwrap() },
+            prices: Prices::default(),
+        }
+    }
+}
+
+/// A change while requests may be queued. None of them loses, duplicates or reorders a flow's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Replaces a cgroup's limits. O(cgroups below it) when a direction becomes limited or unlimited.
+    SetLimits {
+        /// Whose.
+        cgroup: CgroupId,
+        /// The new limits.
+        limits: Limits,
+    },
+    /// Sets a cgroup's share relative to its siblings.
+    SetWeight {
+        /// Whose.
+        cgroup: CgroupId,
+        /// The new weight.
+        weight: Weight,
+    },
+    /// Hangs a cgroup, with everything below it, under another parent; its name stays. O(cgroups below it).
+    Move {
+        /// Which.
+        cgroup: CgroupId,
+        /// The new parent.
+        parent: CgroupId,
+    },
+    /// Removes a cgroup that has no children. Its name is free at once. If it has clients it goes on, with its limits
+    /// as they are, until the last of them is closed; [`crate::Event::CgroupReleased`] tells when.
+    Remove {
+        /// Which.
+        cgroup: CgroupId,
+    },
+    /// Sets the device window.
+    SetDepth(NonZeroU32),
+}

@@ -1,0 +1,91 @@
+//! Everything an engine holds, shared by the parts of it that `impl` their step of a request's way.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::config::Config;
+use crate::deadlines::{Deadlines, Due, Timer};
+use crate::event::Event;
+use crate::request::Direction;
+use crate::requests::Requests;
+use crate::scheduler::TakeTurns;
+use crate::stats::Audit;
+use crate::time::Instant;
+use crate::tree::Tree;
+
+/// The state behind [`crate::Engine`].
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) tree: Tree,
+    pub(crate) requests: Requests,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) scheduler: TakeTurns,
+    pub(crate) audit: Audit,
+    pub(crate) events: VecDeque<Event>,
+    /// Requests waiting for a limit.
+    pub(crate) throttled: u32,
+    pub(crate) in_flight: u32,
+    /// Since when the device has had a request, while it has one.
+    pub(crate) busy_since: Instant,
+    pub(crate) busy_ns: u64,
+    stamp: u64,
+    /// Cgroups on the way from a limit down to a request; kept to reuse its memory.
+    pub(crate) way: Vec<u32>,
+}
+
+impl Core {
+    pub(crate) fn new(config: Config) -> Core {
+        Core {
+            config,
+            tree: Tree::new(),
+            requests: Requests::new(),
+            deadlines: Deadlines::new(),
+            scheduler: TakeTurns::new(),
+            audit: Audit::default(),
+            events: VecDeque::new(),
+            throttled: 0,
+            in_flight: 0,
+            busy_since: Instant::ZERO,
+            busy_ns: 0,
+            stamp: 0,
+            way: Vec::new(),
+        }
+    }
+
+    /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.
+    pub(crate) fn next_stamp(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    /// Wakes `cgroup` at `at` for `direction`; nothing happens if that is set already.
+    pub(crate) fn arm(&mut self, cgroup: u32, direction: Direction, at: Instant) {
+        let depth = self.tree.cgroups[cgroup].depth;
+        if self.tree.cgroups[cgroup].timers[direction.index()].fires_at() == Some(at) {
+            return;
+        }
+        let stamp = self.next_stamp();
+        let timer = &mut self.tree.cgroups[cgroup].timers[direction.index()];
+        self.deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+    }
+
+    pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {
+        self.tree.cgroups[cgroup].timers[direction.index()].disarm();
+    }
+
+    /// The next deadline that has come by `now`.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Due> {
+        let tree = &self.tree;
+        self.deadlines.pop_due(now, |due| timer_of(tree, due))
+    }
+
+    /// Makes the earliest deadline a live one; after every call that may have voided one.
+    pub(crate) fn settle_deadlines(&mut self) {
+        let tree = &self.tree;
+        self.deadlines.settle(|due| timer_of(tree, due));
+    }
+}
+
+fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
+    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.timers[due.direction.index()])
+}

@@ -1,0 +1,425 @@
+//! The engine's face: what goes in, and what comes out.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::config::{Change, Config};
+use crate::core::Core;
+use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
+use crate::event::Event;
+use crate::limits::{Dimension, Limits};
+use crate::request::{Dispatch, Outcome, Request, RequestId, Ticket};
+use crate::requests::{Served, Stage};
+use crate::stats::{Audit, Counters, DeviceStats};
+use crate::time::Instant;
+use crate::tree::{Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name};
+use crate::weight::Weight;
+
+/// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.
+///
+/// The caller tells what happened and when (`submit`, `complete`, `handle_timeout`, …), then asks until the answer is
+/// `None` (`poll_dispatch`, `poll_event`), then waits for input, but not past `poll_timeout`. Waking early or twice is
+/// harmless. `now` never goes back; an instant before the last one given is taken as that one.
+pub struct Engine {
+    core: Core,
+    now: Instant,
+}
+
+impl Engine {
+    /// An engine with nothing but the root cgroup, at `now`.
+    pub fn new(config: Config, now: Instant) -> Engine {
+        Engine { core: Core::new(config), now }
+    }
+
+    // The tree.
+
+    /// The cgroup that holds all others.
+    pub fn root(&self) -> CgroupId {
+        self.core.tree.id(ROOT)
+    }
+
+    /// Creates a cgroup without limits. O(log cgroups).
+    ///
+    /// # Errors
+    /// The parent is gone, has a child of that name, or the name cannot be one.
+    pub fn create_cgroup(&mut self, parent: CgroupId, name: &str) -> Result<CgroupId, CreateError> {
+        check_name(name)?;
+        let parent = self.live_cgroup(parent).ok_or(CreateError::UnknownParent)?;
+        let tree = &mut self.core.tree;
+        if tree.paths.child(parent, name).is_some() {
+            return Err(CreateError::Exists);
+        }
+        let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
+        cgroup.limited = tree.cgroups[parent].limited;
+        let (index, generation) = tree.cgroups.insert(cgroup);
+        tree.cgroups[parent].children += 1;
+        tree.paths.insert(parent, name, index);
+        Ok(CgroupId { index, generation })
+    }
+
+    /// The cgroup at `path`, created with its parents where they do not exist.
+    ///
+    /// # Errors
+    /// None that a valid [`Path`] could cause; the type is [`Engine::create_cgroup`]'s.
+    pub fn ensure_cgroup(&mut self, path: &Path) -> Result<CgroupId, CreateError> {
+        let mut at = self.root();
+        for name in path.names() {
+            at = match self.core.tree.paths.child(at.index, name) {
+                Some(child) => self.core.tree.id(child),
+                None => self.create_cgroup(at, name)?,
+            };
+        }
+        Ok(at)
+    }
+
+    /// The cgroup at `path`. O(depth × log cgroups).
+    pub fn find_cgroup(&self, path: &Path) -> Option<CgroupId> {
+        self.core.tree.paths.find(path).map(|index| self.core.tree.id(index))
+    }
+
+    /// The path of a cgroup; `None` once it has been removed, even while it still has clients.
+    pub fn cgroup_path(&self, cgroup: CgroupId) -> Option<String> {
+        let mut at = self.live_cgroup(cgroup)?;
+        let mut names = Vec::new();
+        while at != ROOT {
+            let node = &self.core.tree.cgroups[at];
+            names.push(&*node.name);
+            at = node.parent;
+        }
+        names.reverse();
+        Some(alloc::format!("/{}", names.join("/")))
+    }
+
+    /// The child cgroups of a cgroup, by name; removed ones are left out.
+    pub fn children(&self, cgroup: CgroupId) -> Vec<CgroupId> {
+        let Some(index) = self.core.tree.cgroup_index(cgroup) else { return Vec::new() };
+        let tree = &self.core.tree;
+        let children = tree.paths.children(index);
+        children.filter(|&child| !tree.cgroups[child].dying).map(|child| tree.id(child)).collect()
+    }
+
+    /// The limits of a cgroup.
+    pub fn limits(&self, cgroup: CgroupId) -> Option<Limits> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        Some(self.core.tree.cgroups[index].limits)
+    }
+
+    /// The weight of a cgroup.
+    pub fn weight(&self, cgroup: CgroupId) -> Option<Weight> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        Some(self.core.tree.cgroups[index].weight)
+    }
+
+    /// Opens a client: one share of `cgroup`, whatever number of tasks it has.
+    ///
+    /// # Errors
+    /// The cgroup has been removed.
+    pub fn open_client(&mut self, cgroup: CgroupId) -> Result<ClientId, OpenError> {
+        let cgroup = self.live_cgroup(cgroup).ok_or(OpenError::UnknownCgroup)?;
+        let (index, generation) = self.core.tree.clients.insert(Client::new(cgroup));
+        self.core.tree.cgroups[cgroup].clients += 1;
+        Ok(ClientId { index, generation })
+    }
+
+    /// Opens a task of `client`: one flow of requests, served in order within each direction.
+    ///
+    /// # Errors
+    /// The client has been closed.
+    pub fn open_task(&mut self, client: ClientId) -> Result<TaskId, OpenError> {
+        let index = self.core.tree.client_index(client).ok_or(OpenError::UnknownClient)?;
+        let client = &mut self.core.tree.clients[index];
+        if client.closing {
+            return Err(OpenError::UnknownClient);
+        }
+        client.tasks += 1;
+        let (index, generation) = self.core.tree.tasks.insert(Task::new(index, client.cgroup));
+        Ok(TaskId { index, generation })
+    }
+
+    /// Closes a task to new requests; those inside go on, or are taken out with [`Engine::withdraw_next`]. The id
+    /// is stale once the last of them is gone. Closing twice does nothing.
+    pub fn close_task(&mut self, task: TaskId) {
+        if let Some(index) = self.core.tree.task_index(task) {
+            self.core.tree.tasks[index].closing = true;
+            self.release_task(index);
+        }
+    }
+
+    /// Closes a client to new tasks; it goes with its last task. Closing twice does nothing.
+    pub fn close_client(&mut self, client: ClientId) {
+        if let Some(index) = self.core.tree.client_index(client) {
+            self.core.tree.clients[index].closing = true;
+            self.release_client(index);
+        }
+    }
+
+    // In: what happened, and when.
+
+    /// Takes a request in. It may be dispatched in the very next [`Engine::poll_dispatch`], if no limit and no one
+    /// before it is in the way: O(limited ancestors) then; where it has to wait, O(depth × log sources).
+    ///
+    /// # Errors
+    /// A full queue is an answer, not a wait: try again after a completion.
+    pub fn submit(&mut self, now: Instant, request: Request) -> Result<RequestId, SubmitError> {
+        let now = self.advance(now);
+        let core = &mut self.core;
+        let task = core.tree.task_index(request.task).ok_or(SubmitError::UnknownTask)?;
+        let flow = &mut core.tree.tasks[task];
+        let held_max = core.config.requests_per_task_max.get();
+        if flow.closing {
+            return Err(SubmitError::UnknownTask);
+        }
+        if flow.held >= held_max {
+            return Err(SubmitError::TaskFull { held: flow.held, held_max });
+        }
+        let held_max = core.config.requests_max.get();
+        if core.requests.len() >= held_max {
+            return Err(SubmitError::EngineFull { held: core.requests.len(), held_max });
+        }
+        flow.held += 1;
+        let cost = core.config.prices.cost(&request);
+        let id = core.requests.insert(now, request, task, cost, Served::default());
+        core.admit(now, id.index);
+        Ok(id)
+    }
+
+    /// The device has finished with a dispatched request.
+    ///
+    /// # Panics
+    /// The ticket is of another engine.
+    pub fn complete(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        let now = self.advance(now);
+        let core = &mut self.core;
+        let index = core.requests.index(ticket.0).expect("a ticket of this engine");
+        let record = core.requests.remove(index);
+        core.in_flight -= 1;
+        if core.in_flight == 0 {
+            core.busy_ns += now.nanos_since(core.busy_since);
+        }
+        let cgroup = core.tree.tasks[record.task].cgroup;
+        let account = &mut core.tree.cgroups[cgroup].account;
+        account.blame.device_ns += now.nanos_since(record.since);
+        account.completed += 1;
+        account.failed += u64::from(outcome == Outcome::Failed);
+        self.let_go(record.task);
+    }
+
+    /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.
+    pub fn withdraw(&mut self, now: Instant, id: RequestId) -> Option<Request> {
+        let now = self.advance(now);
+        let index = self.core.requests.index(id)?;
+        if self.core.requests[index].stage == Stage::Dispatched {
+            return None;
+        }
+        self.core.withdraw(now, index);
+        self.core.settle_deadlines();
+        let record = self.core.requests.remove(index);
+        self.let_go(record.task);
+        Some(record.request)
+    }
+
+    /// Takes out some request of `task` that has not been dispatched; `None` when there is none left.
+    ///
+    /// O(1) for requests that wait; O(requests inside) for those that climb between limits of the slice kind.
+    pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
+        let index = self.core.tree.task_index(task)?;
+        let flow = &self.core.tree.tasks[index];
+        let heads = [flow.waiting[0].head, flow.waiting[1].head, flow.ready.head];
+        let waiting = heads.into_iter().find(|&head| head != NO_INDEX);
+        let found = waiting.or_else(|| {
+            let mut requests = self.core.requests.iter();
+            let climbed = requests.find(|(_, record)| {
+                record.task == index && matches!(record.stage, Stage::Climbed(_))
+            });
+            climbed.map(|(found, _)| found)
+        })?;
+        self.withdraw(now, self.core.requests.id(found))
+    }
+
+    /// Changes limits, weights or the tree while requests may be queued.
+    ///
+    /// # Errors
+    /// [`ChangeError`] says what is wrong; nothing has changed then.
+    pub fn reconfigure(&mut self, now: Instant, change: Change) -> Result<(), ChangeError> {
+        let now = self.advance(now);
+        let find = |cgroup| self.live_cgroup(cgroup).ok_or(ChangeError::UnknownCgroup);
+        match change {
+            Change::SetLimits { cgroup, limits } => {
+                let cgroup = find(cgroup)?;
+                limits.validate(self.core.config.prices.iops_size.map(|size| size.get()))?;
+                self.core.set_limits(now, cgroup, limits);
+            }
+            Change::SetWeight { cgroup, weight } => {
+                let cgroup = find(cgroup)?;
+                self.core.tree.cgroups[cgroup].weight = weight;
+            }
+            Change::Move { cgroup, parent } => {
+                let (cgroup, parent) = (find(cgroup)?, find(parent)?);
+                let tree = &self.core.tree;
+                if cgroup == ROOT {
+                    return Err(ChangeError::Root);
+                }
+                if tree.is_within(parent, cgroup) {
+                    return Err(ChangeError::MoveBelowItself);
+                }
+                if tree.cgroups[cgroup].parent == parent {
+                    return Ok(());
+                }
+                if tree.paths.child(parent, &tree.cgroups[cgroup].name).is_some() {
+                    return Err(ChangeError::NameTaken);
+                }
+                self.core.move_cgroup(now, cgroup, parent);
+            }
+            Change::Remove { cgroup } => {
+                let cgroup = find(cgroup)?;
+                if cgroup == ROOT {
+                    return Err(ChangeError::Root);
+                }
+                let children = self.core.tree.cgroups[cgroup].children;
+                if children > 0 {
+                    return Err(ChangeError::HasChildren { children });
+                }
+                self.core.remove_cgroup(cgroup);
+            }
+            Change::SetDepth(depth) => self.core.config.depth = depth,
+        }
+        self.core.settle_deadlines();
+        Ok(())
+    }
+
+    /// Lets go whatever may go at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        while let Some(due) = self.core.pop_due(now) {
+            self.core.fire(now, due);
+        }
+    }
+
+    // Out: ask until it answers None.
+
+    /// The next request for the device, while the device window has room.
+    pub fn poll_dispatch(&mut self, now: Instant) -> Option<Dispatch> {
+        let now = self.advance(now);
+        let core = &mut self.core;
+        if core.in_flight >= core.config.depth.get() {
+            return None;
+        }
+        let index = core.scheduler.next(&mut core.tree, &mut core.requests)?;
+        let record = &mut core.requests[index];
+        record.stage = Stage::Dispatched;
+        let waited = now.nanos_since(record.since);
+        record.since = now;
+        let (request, task, charged) = (record.request, record.task, record.cost);
+        let d = request.op.direction().index();
+        core.audit.ready[d].subtract(charged);
+        core.audit.dispatched[d].add(core.config.prices.cost(&request));
+        let cgroup = core.tree.tasks[task].cgroup;
+        core.tree.cgroups[cgroup].account.blame.window_ns += waited;
+        if core.in_flight == 0 {
+            core.busy_since = now;
+        }
+        core.in_flight += 1;
+        Some(Dispatch { ticket: Ticket(core.requests.id(index)), request })
+    }
+
+    /// The next event, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.core.events.pop_front()
+    }
+
+    /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.core.deadlines.earliest()
+    }
+
+    // What is counted.
+
+    /// Counters of a cgroup alone, or with everything below it, removed cgroups included. O(1) or O(cgroups below).
+    pub fn counters(&self, cgroup: CgroupId, recursive: bool) -> Option<Counters> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        if !recursive {
+            return Some((*self.core.tree.cgroups[index].account).clone());
+        }
+        let mut sum = Counters::default();
+        for at in self.core.tree.subtree(index) {
+            let node = &self.core.tree.cgroups[at];
+            sum.absorb(&node.account);
+            if let Some(folded) = &node.folded {
+                sum.absorb(folded);
+            }
+        }
+        Some(sum)
+    }
+
+    /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no
+    /// limit, or for a limiter without a burst of its own.
+    pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        let gate = self.core.tree.cgroups[index].gate(dimension.direction())?;
+        gate.credit_left(self.now, dimension.resource())
+    }
+
+    /// The device as it is now.
+    pub fn device(&self) -> DeviceStats {
+        let core = &self.core;
+        let busy_since = if core.in_flight > 0 { core.busy_since } else { self.now };
+        DeviceStats {
+            in_flight: core.in_flight,
+            depth: core.config.depth.get(),
+            ready: core.scheduler.len(),
+            throttled: core.throttled,
+            busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
+        }
+    }
+
+    /// What was charged and what was dispatched; [`Audit::balances`] holds at every moment.
+    pub fn audit(&self) -> Audit {
+        self.core.audit
+    }
+
+    /// Looks for contradictions in the whole engine. O(everything); for tests, the lab and fuzzers.
+    ///
+    /// # Errors
+    /// A text that says what does not hold.
+    pub fn check(&mut self) -> Result<(), String> {
+        crate::check::check(&mut self.core, self.now)
+    }
+
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// The index of a cgroup that is not on its way out.
+    fn live_cgroup(&self, cgroup: CgroupId) -> Option<u32> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        (!self.core.tree.cgroups[index].dying).then_some(index)
+    }
+
+    /// One request fewer inside.
+    fn let_go(&mut self, task: u32) {
+        self.core.tree.tasks[task].held -= 1;
+        self.release_task(task);
+    }
+
+    fn release_task(&mut self, index: u32) {
+        let task = &self.core.tree.tasks[index];
+        if task.closing && task.held == 0 {
+            let client = task.client;
+            self.core.tree.tasks.remove(index);
+            self.core.tree.clients[client].tasks -= 1;
+            self.release_client(client);
+        }
+    }
+
+    fn release_client(&mut self, index: u32) {
+        let client = &self.core.tree.clients[index];
+        if client.closing && client.tasks == 0 {
+            let cgroup = client.cgroup;
+            self.core.scheduler.forget(&self.core.tree, index);
+            self.core.tree.clients.remove(index);
+            self.core.tree.cgroups[cgroup].clients -= 1;
+            self.core.release_if_done(cgroup);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The requests inside the engine, from submit to complete.
+
+use crate::request::{Request, RequestId};
+use crate::throttle::Cost;
+use crate::time::Instant;
+use crate::tree::{Arena, Link, Links};
+
+/// How far a request has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// In its task's list, for a limit of its path.
+    Waiting,
+    /// Past the limit of this cgroup (by index), in its list, for one further up.
+    Climbed(u32),
+    /// Past every limit, waiting for the device.
+    Ready,
+    /// At the device.
+    Dispatched,
+}
+
+/// One request and what is remembered of its way.
+pub(crate) struct Record {
+    pub(crate) request: Request,
+    pub(crate) task: u32,
+    pub(crate) cost: Cost,
+    pub(crate) stage: Stage,
+    /// In whichever list `stage` says.
+    link: Link,
+    /// Since when the time waited has not been blamed on anything yet.
+    pub(crate) since: Instant,
+    /// What its cgroup's nearest limit had served in all, and to this client, when the request came.
+    pub(crate) served_before: Served,
+}
+
+/// Nanoseconds of a limit's time that were given away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) to_all_ns: u64,
+    pub(crate) to_client_ns: u64,
+}
+
+/// All requests, by id.
+pub(crate) struct Requests(Arena<Record>);
+
+impl Requests {
+    pub(crate) fn new() -> Requests {
+        Requests(Arena::new())
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        now: Instant,
+        request: Request,
+        task: u32,
+        cost: Cost,
+        served_before: Served,
+    ) -> RequestId {
+        let (index, generation) = self.0.insert(Record {
+            request,
+            task,
+            cost,
+            stage: Stage::Waiting,
+            link: Link::NONE,
+            since: now,
+            served_before,
+        });
+        RequestId { index, generation }
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Record {
+        self.0.remove(index)
+    }
+
+    pub(crate) fn id(&self, index: u32) -> RequestId {
+        RequestId { index, generation: self.0.generation(index) }
+    }
+
+    /// The index behind an id, if the request is still inside.
+    pub(crate) fn index(&self, id: RequestId) -> Option<u32> {
+        self.0.is_current(id.index, id.generation).then_some(id.index)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {
+        self.0.iter()
+    }
+}
+
+impl core::ops::Index<u32> for Requests {
+    type Output = Record;
+
+    fn index(&self, index: u32) -> &Record {
+        &self.0[index]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Requests {
+    fn index_mut(&mut self, index: u32) -> &mut Record {
+        &mut self.0[index]
+    }
+}
+
+impl Links for Requests {
+    fn link(&mut self, index: u32) -> &mut Link {
+        &mut self.0[index].link
+    }
+}

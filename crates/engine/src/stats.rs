@@ -1,0 +1,146 @@
+//! What is counted: per cgroup, per device, and the audit that nothing passed unpaid.
+
+use crate::blame::Blame;
+use crate::limits::Dimension;
+use crate::request::{Direction, Op, Request};
+use crate::throttle::Cost;
+
+/// Bytes and operations.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Moved {
+    /// Bytes.
+    pub bytes: u64,
+    /// Operations.
+    pub ios: u64,
+}
+
+/// Counters of one cgroup. As in the kernel's `io.stat`, a request counts once it is past the limits; split pieces
+/// count their operations, their bytes once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// `rbytes`, `rios`.
+    pub read: Moved,
+    /// `wbytes`, `wios`: writes and write-zeroes.
+    pub write: Moved,
+    /// `dbytes`, `dios`.
+    pub discard: Moved,
+    /// Flushes, cache and status requests.
+    pub other_ios: u64,
+    /// Requests the device failed.
+    pub failed: u64,
+    /// Requests that had to wait for a limit, by the dimension that stopped them first; see [`Dimension::ALL`].
+    pub throttled: [u64; 4],
+    /// Requests completed; what `blame` is spread over.
+    pub completed: u64,
+    /// What they waited for.
+    pub blame: Blame,
+}
+
+/// Counters of a cgroup, in its own box: an idle cgroup touches none of it.
+pub(crate) type Account = Counters;
+
+impl Counters {
+    pub(crate) fn count_passed(&mut self, request: &Request) {
+        let bytes = match request.part {
+            crate::request::Part::Whole => u64::from(request.extent.len),
+            crate::request::Part::Remainder => 0,
+        };
+        let moved = match request.op {
+            Op::Read => &mut self.read,
+            Op::Write | Op::WriteZeroes => &mut self.write,
+            Op::Discard => &mut self.discard,
+            Op::Flush | Op::Cache | Op::Status => {
+                self.other_ios += 1;
+                return;
+            }
+        };
+        moved.bytes = moved.bytes.wrapping_add(bytes);
+        moved.ios += 1;
+    }
+
+    pub(crate) fn count_throttled(&mut self, dimension: Dimension) {
+        self.throttled[dimension as usize] += 1;
+    }
+
+    /// Adds another cgroup's counters to these.
+    pub fn absorb(&mut self, other: &Counters) {
+        for (mine, theirs) in [
+            (&mut self.read, other.read),
+            (&mut self.write, other.write),
+            (&mut self.discard, other.discard),
+        ] {
+            mine.bytes = mine.bytes.wrapping_add(theirs.bytes);
+            mine.ios += theirs.ios;
+        }
+        self.other_ios += other.other_ios;
+        self.failed += other.failed;
+        for (mine, theirs) in self.throttled.iter_mut().zip(other.throttled) {
+            *mine += theirs;
+        }
+        self.completed += other.completed;
+        self.blame.absorb(&other.blame);
+    }
+}
+
+/// The proof that there is no free path: what left the throttle was charged, and is what went to the device.
+///
+/// At every moment `charged = dispatched + ready + withdrawn` in each direction. `charged` is added up where a
+/// request leaves the throttle, `dispatched` where it is handed to the device and priced anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Audit {
+    /// Charged so far, per [`Direction`].
+    pub charged: [Charge; 2],
+    /// Handed to the device so far.
+    pub dispatched: [Charge; 2],
+    /// Charged, and waiting for room at the device.
+    pub ready: [Charge; 2],
+    /// Charged, then withdrawn before the device saw it. Not given back.
+    pub withdrawn: [Charge; 2],
+}
+
+/// An amount charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Charge {
+    /// Bytes, at the device's prices.
+    pub bytes: u128,
+    /// I/O units, 1/`iops_size` of an I/O where that is set, else whole I/Os.
+    pub io_units: u128,
+}
+
+impl Charge {
+    pub(crate) fn add(&mut self, cost: Cost) {
+        self.bytes += u128::from(cost.bytes);
+        self.io_units += u128::from(cost.ios);
+    }
+
+    pub(crate) fn subtract(&mut self, cost: Cost) {
+        self.bytes -= u128::from(cost.bytes);
+        self.io_units -= u128::from(cost.ios);
+    }
+}
+
+impl Audit {
+    /// Whether the books balance.
+    pub fn balances(&self) -> bool {
+        Direction::BOTH.map(Direction::index).iter().all(|&d| {
+            let parts = [self.dispatched[d], self.ready[d], self.withdrawn[d]];
+            self.charged[d].bytes == parts.iter().map(|part| part.bytes).sum::<u128>()
+                && self.charged[d].io_units == parts.iter().map(|part| part.io_units).sum::<u128>()
+        })
+    }
+}
+
+/// The device as the engine sees it now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceStats {
+    /// Requests at the device.
+    pub in_flight: u32,
+    /// Most requests that may be there at once.
+    pub depth: u32,
+    /// Requests past the limits, waiting for room at the device.
+    pub ready: u32,
+    /// Requests waiting for a limit.
+    pub throttled: u32,
+    /// Time with at least one request at the device, up to the last call, in nanoseconds.
+    pub busy_ns: u64,
+}

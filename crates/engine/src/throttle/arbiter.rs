@@ -1,0 +1,281 @@
+//! Who goes next among the sources that wait at one cgroup: by share of service, or by turns.
+//!
+//! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a source that begins to wait gets the
+//! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of who went last; a
+//! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule (throttle
+//! specification 1.7): one request each, in the order in which the sources began to wait.
+
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
+/// A child cgroup or a client, by index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Source {
+    Client(u32),
+    Cgroup(u32),
+}
+
+/// How a cgroup's sources are ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Order {
+    /// By service received over weight.
+    #[default]
+    Shares,
+    /// One request each.
+    Turns,
+}
+
+/// A source's side of the bargain; lives with the source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Where its service so far ends, in the virtual time of `epoch`.
+    finish: u64,
+    epoch: u32,
+    /// The stamp of the one live entry in the heap; 0 while not waiting.
+    stamp: u64,
+}
+
+impl Standing {
+    pub(crate) const fn new() -> Standing {
+        Standing { finish: 0, epoch: 0, stamp: 0 }
+    }
+
+    /// Whether the source stands in its parent's arbiter.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.stamp != 0
+    }
+
+    /// Whether `entry` is the live one of this source.
+    pub(crate) fn owns(&self, entry: Entry) -> bool {
+        self.stamp == entry.stamp
+    }
+}
+
+/// One place in the order. Equal tags go to clients before cgroups, then to the older index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Entry {
+    tag: u64,
+    pub(crate) source: Source,
+    stamp: u64,
+}
+
+/// Virtual time per nanosecond of service at the default weight of 100: small costs at large weights keep
+/// four bits of fraction, and 2^63 of it are eighteen years without a pause.
+const VTIME_SCALE: u64 = 1_600;
+
+/// Above this, tags are brought back down; far below where they would saturate.
+const VTIME_REBASE: u64 = 1 << 62;
+
+/// The sources waiting at one cgroup in one direction. O(log sources) a step, no allocation once grown.
+///
+/// Entries are voided in place when a source leaves out of turn; whoever looks at the top passes `owns`, which
+/// tells a live entry from a void one.
+pub(crate) struct Arbiter {
+    heap: BinaryHeap<Reverse<Entry>>,
+    live: u32,
+    order: Order,
+    /// Shares: start tag of who went last. Turns: the next turn.
+    vtime: u64,
+    /// Counts pauses: after one, nobody has service to make up for.
+    epoch: u32,
+}
+
+impl Arbiter {
+    pub(crate) fn new(order: Order) -> Arbiter {
+        // Standings begin in epoch 0: nobody has service to make up for.
+        Arbiter { heap: BinaryHeap::new(), live: 0, order, vtime: 0, epoch: 1 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.live
+    }
+
+    /// Changes how sources are ordered from now on; those waiting keep their places.
+    pub(crate) fn set_order(&mut self, order: Order) {
+        self.order = order;
+    }
+
+    /// `source` begins to wait. `stamp` has never been used before, by any arbiter, and is not 0.
+    pub(crate) fn admit(&mut self, source: Source, standing: &mut Standing, stamp: u64) {
+        debug_assert!(!standing.is_waiting(), "{source:?} waits already");
+        self.live += 1;
+        let tag = match self.order {
+            Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
+            Order::Shares => self.vtime,
+            Order::Turns => self.next_turn(),
+        };
+        self.place(tag, source, standing, stamp);
+    }
+
+    /// The entry at the top, void ones included: the caller drops those with [`Arbiter::drop_void`].
+    pub(crate) fn top(&self) -> Option<Entry> {
+        self.heap.peek().map(|Reverse(entry)| *entry)
+    }
+
+    /// Forgets the void entry at the top.
+    pub(crate) fn drop_void(&mut self) {
+        self.heap.pop();
+    }
+
+    /// The source at the top has been served `cost_ns` at `weight`; it waits on, with a new stamp, if it has more.
+    pub(crate) fn served(
+        &mut self,
+        standing: &mut Standing,
+        cost_ns: u64,
+        weight: u64,
+        waits_on: Option<u64>,
+    ) {
+        let Some(Reverse(entry)) = self.heap.pop() else {
+            panic!("served a source of an empty arbiter")
+        };
+        debug_assert!(standing.owns(entry), "served {:?}, which was not next", entry.source);
+        if self.order == Order::Shares {
+            self.vtime = entry.tag;
+            // Rounds up: splitting a request never makes it cheaper.
+            let cost = (u128::from(cost_ns) * u128::from(VTIME_SCALE)).div_ceil(u128::from(weight));
+            standing.finish = entry.tag.saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
+            standing.epoch = self.epoch;
+        }
+        if let Some(stamp) = waits_on {
+            let tag = match self.order {
+                Order::Shares => standing.finish,
+                Order::Turns => self.next_turn(),
+            };
+            self.place(tag, entry.source, standing, stamp);
+        } else {
+            standing.stamp = 0;
+            self.live -= 1;
+            self.pause_if_empty();
+        }
+        if self.vtime > VTIME_REBASE {
+            self.rebase();
+        }
+    }
+
+    /// A waiting source leaves without having been served. Its entry stays behind, void.
+    pub(crate) fn leave(&mut self, standing: &mut Standing) {
+        debug_assert!(standing.is_waiting(), "a source leaves that was not waiting");
+        standing.stamp = 0;
+        self.live -= 1;
+        self.pause_if_empty();
+    }
+
+    /// Whether void entries outnumber live ones so far that [`Arbiter::sweep`] is due.
+    pub(crate) fn wants_sweep(&self) -> bool {
+        self.heap.len() > 2 * self.live as usize + 64
+    }
+
+    /// Drops every entry that `is_live` denies. O(entries), due after as many departures.
+    pub(crate) fn sweep(&mut self, is_live: impl Fn(Entry) -> bool) {
+        self.heap.retain(|Reverse(entry)| is_live(*entry));
+    }
+
+    /// Every entry, void ones included, in no particular order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.heap.iter().map(|Reverse(entry)| *entry)
+    }
+
+    fn next_turn(&mut self) -> u64 {
+        self.vtime += 1;
+        self.vtime
+    }
+
+    fn place(&mut self, tag: u64, source: Source, standing: &mut Standing, stamp: u64) {
+        standing.stamp = stamp;
+        self.heap.push(Reverse(Entry { tag, source, stamp }));
+    }
+
+    fn pause_if_empty(&mut self) {
+        if self.live == 0 {
+            self.heap.clear();
+            self.vtime = 0;
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+    }
+
+    /// Subtracts V from every tag. Sources that are not waiting lose what they had received beyond V.
+    fn rebase(&mut self) {
+        let vtime = core::mem::take(&mut self.vtime);
+        let entries = core::mem::take(&mut self.heap).into_vec();
+        self.heap = entries
+            .into_iter()
+            .map(|Reverse(entry)| Reverse(Entry { tag: entry.tag.saturating_sub(vtime), ..entry }))
+            .collect();
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Serves `rounds` requests among always-waiting sources; who went, in order.
+    fn serve(order: Order, costs_and_weights: &[(u64, u64)], rounds: usize) -> Vec<u32> {
+        let mut arbiter = Arbiter::new(order);
+        let mut standings = vec![Standing::new(); costs_and_weights.len()];
+        for (index, standing) in standings.iter_mut().enumerate() {
+            arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
+        }
+        (0..rounds)
+            .map(|round| {
+                let entry = arbiter.top().expect("all wait on");
+                let Source::Client(index) = entry.source else { unreachable!() };
+                let (cost, weight) = costs_and_weights[index as usize];
+                let stamp = Some(1_000 + round as u64);
+                arbiter.served(&mut standings[index as usize], cost, weight, stamp);
+                index
+            })
+            .collect()
+    }
+
+    #[test]
+    fn shares_follow_weights_and_costs() {
+        let went = serve(Order::Shares, &[(1_000, 100), (1_000, 300)], 400);
+        assert_eq!(went.iter().filter(|&&index| index == 1).count(), 300);
+        let went = serve(Order::Shares, &[(4_000, 100), (1_000, 100)], 500);
+        assert_eq!(went.iter().filter(|&&index| index == 1).count(), 400);
+    }
+
+    #[test]
+    fn turns_ignore_weights() {
+        assert_eq!(serve(Order::Turns, &[(9, 1), (1, 900)], 4), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_newcomer_owes_nothing_and_is_owed_nothing() {
+        let mut arbiter = Arbiter::new(Order::Shares);
+        let (mut old, mut new) = (Standing::new(), Standing::new());
+        arbiter.admit(Source::Client(0), &mut old, 1);
+        (2..102).for_each(|stamp| arbiter.served(&mut old, 1_000, 100, Some(stamp)));
+        arbiter.admit(Source::Client(1), &mut new, 200);
+        let mut went = Vec::new();
+        for stamp in 201..207 {
+            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            let standing = if index == 0 { &mut old } else { &mut new };
+            arbiter.served(standing, 1_000, 100, Some(stamp));
+            went.push(index);
+        }
+        assert_eq!(went, [1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn rebasing_keeps_the_order() {
+        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut standings = [Standing::new(), Standing::new()];
+        for (index, standing) in standings.iter_mut().enumerate() {
+            arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
+        }
+        for round in 0..16 {
+            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            assert_eq!(index, round % 2);
+            let stamp = Some(3 + u64::from(round));
+            arbiter.served(&mut standings[index as usize], 1 << 58, 100, stamp);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The kernel's way of draining a queue: by one timer for both directions, in visits and quanta
+//! (specification 1.4 and 1.7).
+
+use crate::core::Core;
+use crate::deadlines::Due;
+use crate::request::Direction;
+use crate::throttle::gate::Gate;
+use crate::throttle::limiter::{Arrival, Verdict};
+use crate::time::Instant;
+use crate::tree::NO_CGROUP;
+
+/// Requests that one visit to a cgroup lets go at most: six reads, then two writes.
+const QUANTUM: [(Direction, u32); 2] = [(Direction::Read, 6), (Direction::Write, 2)];
+
+impl Core {
+    /// A deadline has come.
+    pub(crate) fn fire(&mut self, now: Instant, due: Due) {
+        let cgroup = &self.tree.cgroups[due.cgroup];
+        if Direction::BOTH.iter().any(|&direction| cgroup.gate(direction).is_some_and(Gate::climbs)) {
+            self.visit(now, due.cgroup);
+        } else {
+            self.disarm(due.cgroup, due.direction);
+            self.refresh(now, due.cgroup, due.direction, Arrival::Queued);
+        }
+    }
+
+    /// A climbing cgroup's timer has fired.
+    fn visit(&mut self, now: Instant, cgroup: u32) {
+        self.disarm(cgroup, Direction::Read);
+        if now >= self.tree.cgroups[cgroup].disptime {
+            for (direction, quantum) in QUANTUM {
+                self.let_climb(now, cgroup, direction, quantum);
+            }
+        }
+        self.arm_climb(now, cgroup);
+    }
+
+    /// Sets the timer for the earlier of the two directions' heads, or none if nothing waits.
+    pub(crate) fn arm_climb(&mut self, now: Instant, cgroup: u32) {
+        let heads = Direction::BOTH.map(|direction| self.head_may_go(now, cgroup, direction));
+        match heads.into_iter().flatten().min() {
+            None => self.disarm(cgroup, Direction::Read),
+            Some(disptime) => {
+                self.tree.cgroups[cgroup].disptime = disptime;
+                let recheck = Direction::BOTH
+                    .iter()
+                    .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction))
+                    .map(Gate::recheck_ns)
+                    .min();
+                let latest = now.plus_nanos(recheck.unwrap_or(u64::MAX));
+                self.arm(cgroup, Direction::Read, disptime.min(latest));
+            }
+        }
+    }
+
+    /// When the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.
+    fn head_may_go(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<Instant> {
+        if !self.climbs(cgroup, direction) || self.tree.cgroups[cgroup].is_clear(direction) {
+            return None;
+        }
+        let cost = self.head_cost(cgroup, direction)?;
+        let node = &mut self.tree.cgroups[cgroup];
+        match node.gate_mut(direction)?.check(now, cost, Arrival::Queued) {
+            Verdict::Go => Some(now),
+            Verdict::Wait { until, because } => {
+                node.queue_mut(direction).because = because;
+                Some(until)
+            }
+        }
+    }
+
+    fn let_climb(&mut self, now: Instant, cgroup: u32, direction: Direction, quantum: u32) {
+        for _ in 0..quantum {
+            if self.head_may_go(now, cgroup, direction) != Some(now) {
+                return;
+            }
+            let index = self.pull(now, cgroup, direction);
+            self.leave_gate(now, cgroup, now, index);
+            self.throttled -= 1;
+            if self.limited_above(cgroup, direction) == NO_CGROUP {
+                self.pass(now, index);
+            } else {
+                self.hold(now, cgroup, direction, index);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A cgroup's limit in one direction: the limiter chosen for it, and what its time went to.
+
+use crate::limits::{LimiterKind, Resource};
+use crate::throttle::arbiter::Order;
+use crate::throttle::leaky::Leaky;
+use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
+use crate::throttle::pace::Pace;
+use crate::throttle::slice::Slice;
+use crate::throttle::token::Token;
+use crate::time::Instant;
+
+/// One limit that requests pass, or wait at.
+pub(crate) struct Gate {
+    limiter: AnyLimiter,
+    rates: Rates,
+    /// Nanoseconds of this limit's time that requests which had waited for it took.
+    pub(crate) served_ns: u64,
+}
+
+enum AnyLimiter {
+    Pace(Pace),
+    Slice(Slice),
+    Token(Token),
+    Leaky(Leaky),
+}
+
+impl AnyLimiter {
+    fn new(now: Instant, kind: LimiterKind, rates: Rates) -> AnyLimiter {
+        match kind {
+            LimiterKind::Pace => AnyLimiter::Pace(Pace::new(now, rates)),
+            LimiterKind::Slice(profile) => AnyLimiter::Slice(Slice::new(now, profile, rates)),
+            LimiterKind::Token => AnyLimiter::Token(Token::new(now, rates)),
+            LimiterKind::Leaky => AnyLimiter::Leaky(Leaky::new(now, rates)),
+        }
+    }
+
+    fn as_dyn(&mut self) -> &mut dyn Limiter {
+        match self {
+            AnyLimiter::Pace(limiter) => limiter,
+            AnyLimiter::Slice(limiter) => limiter,
+            AnyLimiter::Token(limiter) => limiter,
+            AnyLimiter::Leaky(limiter) => limiter,
+        }
+    }
+
+    fn is(&self, kind: LimiterKind) -> bool {
+        match (self, kind) {
+            (AnyLimiter::Pace(_), LimiterKind::Pace)
+            | (AnyLimiter::Token(_), LimiterKind::Token)
+            | (AnyLimiter::Leaky(_), LimiterKind::Leaky) => true,
+            (AnyLimiter::Slice(slice), LimiterKind::Slice(profile)) => slice.profile() == profile,
+            _ => false,
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Gate {
+        Gate { limiter: AnyLimiter::new(now, kind, rates), rates, served_ns: 0 }
+    }
+
+    /// Whether requests that pass climb to the next limit and wait there in their order, as in the kernel. Otherwise
+    /// they stay with their task until they pass every limit at once, and who goes is decided at the last moment.
+    pub(crate) fn climbs(&self) -> bool {
+        matches!(self.limiter, AnyLimiter::Slice(_))
+    }
+
+    /// How the sources that wait here are ordered.
+    pub(crate) fn order(&self) -> Order {
+        if self.climbs() { Order::Turns } else { Order::Shares }
+    }
+
+    /// Whether metadata goes past this limit at once.
+    pub(crate) fn lets_metadata_overtake(&self) -> bool {
+        match &self.limiter {
+            AnyLimiter::Slice(slice) => slice.lets_metadata_overtake(),
+            _ => true,
+        }
+    }
+
+    /// A check is due again after this long, even when the limiter asks for more; only slices do that.
+    pub(crate) fn recheck_ns(&self) -> u64 {
+        match &self.limiter {
+            AnyLimiter::Slice(slice) => slice.slice_ns().saturating_mul(8),
+            _ => u64::MAX,
+        }
+    }
+
+    pub(crate) fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
+        match &mut self.limiter {
+            // On the way of every request of a limited cgroup: no dynamic call.
+            AnyLimiter::Pace(pace) => pace.check(now, cost, arrival),
+            other => other.as_dyn().check(now, cost, arrival),
+        }
+    }
+
+    pub(crate) fn charge(&mut self, now: Instant, cost: Cost) {
+        match &mut self.limiter {
+            AnyLimiter::Pace(pace) => pace.charge(now, cost),
+            other => other.as_dyn().charge(now, cost),
+        }
+    }
+
+    pub(crate) fn set(&mut self, now: Instant, kind: LimiterKind, rates: Rates, queued: bool) {
+        if self.limiter.is(kind) {
+            self.limiter.as_dyn().set_rates(now, rates, queued);
+        } else {
+            self.limiter = AnyLimiter::new(now, kind, rates);
+        }
+        self.rates = rates;
+    }
+
+    pub(crate) fn slice_start(&mut self) -> Option<Instant> {
+        self.limiter.as_dyn().slice_start()
+    }
+
+    /// Service began below at `child_start`; it counts here as far as the limiter has such a rule.
+    pub(crate) fn credit(&mut self, now: Instant, child_start: Instant) {
+        self.limiter.as_dyn().credit(now, child_start);
+    }
+
+    /// What is left of the burst, for limiters that have one, in bytes or I/O units.
+    pub(crate) fn credit_left(&self, now: Instant, resource: Resource) -> Option<u64> {
+        match &self.limiter {
+            AnyLimiter::Pace(pace) => pace.credit(now, resource),
+            AnyLimiter::Token(token) => token.credit(now, resource),
+            AnyLimiter::Slice(_) | AnyLimiter::Leaky(_) => None,
+        }
+    }
+
+    /// How long `cost` takes at this limit, in nanoseconds, by whichever of bytes and I/Os takes longer; rounded up.
+    pub(crate) fn time_of(&self, cost: Cost) -> u64 {
+        let time = |amount: u64, rate: Option<crate::throttle::limiter::Rate>| {
+            let Some(rate) = rate else { return 0 };
+            match amount.checked_mul(1_000_000_000) {
+                Some(scaled) => scaled.div_ceil(rate.per_second),
+                None => {
+                    let scaled = u128::from(amount) * 1_000_000_000;
+                    u64::try_from(scaled.div_ceil(u128::from(rate.per_second))).unwrap_or(u64::MAX)
+                }
+            }
+        };
+        time(cost.bytes, self.rates.bps).max(time(cost.ios, self.rates.iops))
+    }
+}

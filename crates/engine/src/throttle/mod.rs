@@ -1,0 +1,31 @@
+//! May it go yet? Limits over a tree of cgroups, and who goes first where several wait for the same one.
+//!
+//! A request that every limit of its path lets through, with nobody waiting before it, passes in the call that
+//! submits it. Any other waits, in its task's list. Each cgroup with something waiting below it orders its
+//! *sources* (clients and child cgroups) in an [`Arbiter`]; a cgroup that may let a request go *stands* as a source
+//! in its parent's; what stands in the root's goes. A cgroup whose limit says "not yet" does not stand, and has a
+//! deadline instead.
+//!
+//! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
+//! not stuck behind a queue. Slices are the exception, for parity with the kernel: there a request *climbs*, it is
+//! taken from its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
+
+mod admit;
+mod arbiter;
+mod climb;
+mod gate;
+mod leaky;
+mod limiter;
+mod limits_error;
+mod pace;
+mod profile;
+mod pull;
+mod reshape;
+mod slice;
+mod stand;
+mod token;
+
+pub(crate) use arbiter::{Arbiter, Source, Standing};
+pub(crate) use gate::Gate;
+pub(crate) use limiter::Cost;
+pub use limits_error::LimitsError;

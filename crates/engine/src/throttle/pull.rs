@@ -1,0 +1,133 @@
+//! The way out of the queues: from the top down to one request, and back up, paying at each limit.
+
+use crate::core::Core;
+use crate::request::Direction;
+use crate::throttle::arbiter::Source;
+use crate::throttle::limiter::{Arrival, Cost};
+use crate::time::Instant;
+use crate::tree::{NO_CGROUP, WaitingTurns};
+
+impl Core {
+    /// Takes the next request out from below `cgroup`, which must have one. Limits strictly below `cgroup` are
+    /// charged; `cgroup`'s own is the caller's to charge. O(depth × log sources).
+    pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
+        let mut way = core::mem::take(&mut self.way);
+        way.clear();
+        way.push(cgroup);
+        let (mut source, index) = loop {
+            let at = *way.last().expect("starts with a cgroup");
+            match self.top_source(at, direction).expect("something waits below") {
+                Source::Client(client) => {
+                    break (Source::Client(client), self.take_waiting(client, direction));
+                }
+                Source::Cgroup(child) if self.has_climbed(child, direction) => {
+                    break (Source::Cgroup(child), self.take_climbed(child, direction));
+                }
+                Source::Cgroup(child) => way.push(child),
+            }
+        };
+        let cost = self.requests[index].cost;
+        while let Some(at) = way.pop() {
+            let waits_on = match source {
+                Source::Client(client) => {
+                    !self.tree.clients[client].turns[direction.index()].is_empty()
+                }
+                Source::Cgroup(child) => {
+                    // Its head changed, and if it has a limit that was charged: it may have to stop standing.
+                    self.is_ready(now, child, direction, Arrival::Queued)
+                }
+            };
+            self.serve_source(at, direction, source, cost, waits_on);
+            if at == cgroup {
+                break;
+            }
+            if self.tree.cgroups[at].gates[direction.index()].is_some() {
+                let queue = self.tree.cgroups[at].queue(direction);
+                let boundary = queue.expect("a standing cgroup has a queue").standing_since;
+                self.leave_gate(now, at, boundary, index);
+            }
+            source = Source::Cgroup(at);
+        }
+        self.way = way;
+        index
+    }
+
+    /// Charges `cgroup`'s limit for a request that leaves it now, and blames what it waited there until `boundary`.
+    pub(crate) fn leave_gate(&mut self, now: Instant, cgroup: u32, boundary: Instant, index: u32) {
+        let record = &mut self.requests[index];
+        let direction = record.request.op.direction();
+        let d = direction.index();
+        let waited = boundary.nanos_since(record.since);
+        record.since = record.since.max(boundary);
+        let (cost, before) = (record.cost, record.served_before);
+        let task = &self.tree.tasks[record.task];
+        let (client, own) = (task.client, task.cgroup);
+        let is_nearest = self.tree.cgroups[own].limited[d] == cgroup;
+        let dimension = self.because(cgroup, direction);
+        let gate = self.tree.cgroups[cgroup].gate_mut(direction);
+        let gate = gate.expect("a limited cgroup has a gate");
+        gate.charge(now, cost);
+        let time = gate.time_of(cost);
+        let mut others = 0;
+        if is_nearest {
+            let client = &mut self.tree.clients[client];
+            let to_all = gate.served_ns.wrapping_sub(before.to_all_ns);
+            let to_client = client.served_ns[d].wrapping_sub(before.to_client_ns);
+            others = to_all.saturating_sub(to_client).min(waited);
+            client.served_ns[d] = client.served_ns[d].wrapping_add(time);
+        }
+        gate.served_ns = gate.served_ns.wrapping_add(time);
+        let whose = self.tree.id(cgroup);
+        let blame = &mut self.tree.cgroups[own].account.blame;
+        blame.others_ns += others;
+        blame.add_limit(whose, dimension, waited - others);
+    }
+
+    fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
+        self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.climbed.is_empty())
+    }
+
+    /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
+    fn take_waiting(&mut self, client: u32, direction: Direction) -> u32 {
+        let d = direction.index();
+        let client = &mut self.tree.clients[client];
+        let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+        let task = client.turns[d].pop_front(&mut turns).expect("a standing client has a task");
+        let waiting = &mut turns.tasks[task].waiting[d];
+        let index = waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
+        if !waiting.is_empty() {
+            client.turns[d].push_back(&mut turns, task);
+        }
+        index
+    }
+
+    fn take_climbed(&mut self, cgroup: u32, direction: Direction) -> u32 {
+        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
+        queue.climbed.pop_front(&mut self.requests).expect("looked just now")
+    }
+
+    /// Books the service of the source that was next at `at`.
+    fn serve_source(
+        &mut self,
+        at: u32,
+        direction: Direction,
+        source: Source,
+        cost: Cost,
+        waits_on: bool,
+    ) {
+        let limited = self.tree.cgroups[at].limited[direction.index()];
+        // The share is of the time of the limit that everyone here waits for; where there is none nobody waits.
+        let time = match limited {
+            NO_CGROUP => cost.bytes,
+            limited => self.gate(limited, direction).time_of(cost),
+        };
+        let weight = match source {
+            Source::Client(_) => crate::Weight::DEFAULT,
+            Source::Cgroup(child) => self.tree.cgroups[child].weight,
+        };
+        let stamp = waits_on.then(|| self.next_stamp());
+        self.with_arbiter(at, direction, source, |arbiter, standing| {
+            arbiter.served(standing, time, u64::from(weight.get()), stamp);
+        });
+    }
+}

@@ -1,0 +1,200 @@
+//! Changes to the tree while requests wait in it: limits, moves, removals, withdrawn requests.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use crate::core::Core;
+use crate::event::Event;
+use crate::limits::Limits;
+use crate::request::Direction;
+use crate::requests::Stage;
+use crate::throttle::arbiter::{Order, Source, Standing};
+use crate::throttle::gate::Gate;
+use crate::throttle::limiter::Arrival;
+use crate::time::Instant;
+use crate::tree::{NO_CGROUP, ROOT, WaitingTurns};
+
+impl Core {
+    /// Replaces the limits of `cgroup`, which have been checked.
+    pub(crate) fn set_limits(&mut self, now: Instant, cgroup: u32, limits: Limits) {
+        let units = self.config.prices.units_per_io();
+        let was_climbing = Direction::BOTH.map(|direction| self.climbs(cgroup, direction));
+        let mut presence_changed = false;
+        self.tree.cgroups[cgroup].limits = limits;
+        for direction in Direction::BOTH {
+            let d = direction.index();
+            let rates = limits.rates(direction, units);
+            let node = &mut self.tree.cgroups[cgroup];
+            let queued = !node.is_clear(direction);
+            match (&mut node.gates[d], rates.is_unlimited()) {
+                (None, true) => {}
+                (Some(_), true) => {
+                    node.gates[d] = None;
+                    presence_changed = true;
+                }
+                (None, false) => {
+                    node.gates[d] = Some(Box::new(Gate::new(now, limits.limiter, rates)));
+                    presence_changed = true;
+                }
+                (Some(gate), false) => gate.set(now, limits.limiter, rates, queued),
+            }
+            let order = node.gates[d].as_deref().map_or(Order::Shares, Gate::order);
+            if let Some(queue) = &mut node.queues[d] {
+                queue.arbiter.set_order(order);
+            }
+        }
+        if presence_changed {
+            self.relimit(cgroup);
+        }
+        for direction in Direction::BOTH {
+            if was_climbing[direction.index()] != self.climbs(cgroup, direction) {
+                // The timers mean something else now.
+                self.disarm(cgroup, Direction::Read);
+                self.disarm(cgroup, Direction::Write);
+            }
+        }
+        for direction in Direction::BOTH {
+            if self.climbs(cgroup, direction) {
+                self.arm_climb(now, cgroup);
+            }
+            self.refresh(now, cgroup, direction, Arrival::Queued);
+        }
+    }
+
+    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
+    pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
+        let old = self.tree.cgroups[cgroup].parent;
+        for direction in Direction::BOTH {
+            let queue = self.tree.cgroups[cgroup].queue(direction);
+            if queue.is_some_and(|queue| queue.standing.is_waiting()) {
+                self.unstand(old, direction, Source::Cgroup(cgroup));
+            }
+        }
+        let name = self.tree.cgroups[cgroup].name.clone();
+        self.tree.paths.remove(old, &name);
+        self.tree.paths.insert(parent, &name, cgroup);
+        self.tree.cgroups[old].children -= 1;
+        self.tree.cgroups[parent].children += 1;
+        self.tree.cgroups[cgroup].parent = parent;
+        self.relimit(cgroup);
+        for direction in Direction::BOTH {
+            if let Some(queue) = &mut self.tree.cgroups[cgroup].queues[direction.index()] {
+                // What it received among its old siblings says nothing about its new ones.
+                queue.standing = Standing::new();
+            }
+            self.refresh(now, old, direction, Arrival::Queued);
+            self.refresh(now, cgroup, direction, Arrival::Queued);
+        }
+        self.release_if_done(old);
+    }
+
+    /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.
+    pub(crate) fn remove_cgroup(&mut self, cgroup: u32) {
+        let (parent, name) = {
+            let node = &mut self.tree.cgroups[cgroup];
+            node.dying = true;
+            // No path leads to a name with a NUL in it; the subtree walk still does.
+            let ghost = format!("\0{cgroup}").into_boxed_str();
+            (node.parent, core::mem::replace(&mut node.name, ghost))
+        };
+        self.tree.paths.remove(parent, &name);
+        let ghost = self.tree.cgroups[cgroup].name.clone();
+        self.tree.paths.insert(parent, &ghost, cgroup);
+        self.tree.cgroups[parent].children -= 1;
+        self.tree.cgroups[parent].ghosts += 1;
+        self.release_if_done(cgroup);
+    }
+
+    /// Frees a removed cgroup that nothing is left of, and its removed ancestors likewise.
+    pub(crate) fn release_if_done(&mut self, cgroup: u32) {
+        let mut at = cgroup;
+        while at != ROOT {
+            let node = &self.tree.cgroups[at];
+            if !node.dying || node.clients > 0 || node.ghosts > 0 || node.children > 0 {
+                return;
+            }
+            let id = self.tree.id(at);
+            let node = self.tree.cgroups.remove(at);
+            self.tree.paths.remove(node.parent, &node.name);
+            let parent = &mut self.tree.cgroups[node.parent];
+            parent.ghosts -= 1;
+            // As in the kernel, what a removed cgroup did stays in its parent's sums.
+            let folded = parent.folded.get_or_insert_default();
+            folded.absorb(&node.account);
+            if let Some(below) = &node.folded {
+                folded.absorb(below);
+            }
+            self.events.push_back(Event::CgroupReleased(id));
+            at = node.parent;
+        }
+    }
+
+    /// Takes a request out that has not been dispatched.
+    pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
+        let record = &self.requests[index];
+        let (task, cost, stage) = (record.task, record.cost, record.stage);
+        let direction = record.request.op.direction();
+        let d = direction.index();
+        match stage {
+            Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
+            Stage::Ready => {
+                self.scheduler.remove(&mut self.tree, &mut self.requests, task, index);
+                self.audit.ready[d].subtract(cost);
+                self.audit.withdrawn[d].add(cost);
+            }
+            Stage::Climbed(holder) => {
+                self.throttled -= 1;
+                let queue = self.tree.cgroups[holder].queue_mut(direction);
+                queue.climbed.remove(&mut self.requests, index);
+                self.refresh_up(now, holder, direction);
+            }
+            Stage::Waiting => {
+                self.throttled -= 1;
+                self.leave_task(now, task, direction, index);
+            }
+        }
+    }
+
+    fn leave_task(&mut self, now: Instant, task: u32, direction: Direction, index: u32) {
+        let d = direction.index();
+        let (client_index, cgroup) = (self.tree.tasks[task].client, self.tree.tasks[task].cgroup);
+        let waiting = &mut self.tree.tasks[task].waiting[d];
+        waiting.remove(&mut self.requests, index);
+        if waiting.is_empty() {
+            let client = &mut self.tree.clients[client_index];
+            let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+            client.turns[d].remove(&mut turns, task);
+            if client.turns[d].is_empty() {
+                self.unstand(cgroup, direction, Source::Client(client_index));
+            }
+        }
+        self.refresh_up(now, cgroup, direction);
+    }
+
+    /// After a request left `cgroup` out of turn: the head may be another one for every limit above.
+    fn refresh_up(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            let parent = self.tree.cgroups[at].parent;
+            self.refresh(now, at, direction, Arrival::Queued);
+            at = parent;
+        }
+    }
+
+    /// Recomputes depth and nearest limits of `top` and all below it. O(cgroups below).
+    fn relimit(&mut self, top: u32) {
+        for at in self.tree.subtree(top) {
+            let parent = self.tree.cgroups[at].parent;
+            let (depth, above) = match parent {
+                NO_CGROUP => (0, [NO_CGROUP; 2]),
+                parent => {
+                    let parent = &self.tree.cgroups[parent];
+                    (parent.depth + 1, parent.limited)
+                }
+            };
+            let node = &mut self.tree.cgroups[at];
+            node.depth = depth;
+            node.limited = [0, 1].map(|d| if node.gates[d].is_some() { at } else { above[d] });
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Which cgroups may let a request go, and so stand as sources of their parents.
+
+use crate::core::Core;
+use crate::request::Direction;
+use crate::throttle::arbiter::{Entry, Source, Standing};
+use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::time::Instant;
+use crate::tree::{NO_CGROUP, ROOT, Tree};
+
+impl Core {
+    /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
+    pub(crate) fn stand(&mut self, now: Instant, source: Source, cgroup: u32, direction: Direction) {
+        if let Some(arrival) = self.take_in(now, source, cgroup, direction) {
+            self.refresh(now, cgroup, direction, arrival);
+        }
+    }
+
+    /// Admits `source` to the arbiter of `cgroup`; how the head arrived, if the head is a new one.
+    fn take_in(
+        &mut self,
+        now: Instant,
+        source: Source,
+        cgroup: u32,
+        direction: Direction,
+    ) -> Option<Arrival> {
+        let stamp = self.next_stamp();
+        let was_clear = self.tree.cgroups[cgroup].is_clear(direction);
+        self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
+            arbiter.admit(source, standing, stamp);
+        });
+        if let Source::Cgroup(child) = source {
+            self.tree.cgroups[child].queue_mut(direction).standing_since = now;
+            if was_clear {
+                self.credit_from(now, child, cgroup, direction);
+            }
+        }
+        match was_clear {
+            true => Some(Arrival::Fresh),
+            false => (self.top_source(cgroup, direction) == Some(source)).then_some(Arrival::Queued),
+        }
+    }
+
+    /// `source` leaves `cgroup` without having been served.
+    pub(crate) fn unstand(&mut self, cgroup: u32, direction: Direction, source: Source) {
+        self.with_arbiter(cgroup, direction, source, |arbiter, standing| arbiter.leave(standing));
+        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
+        if queue.arbiter.wants_sweep() {
+            self.sweep(cgroup, direction);
+        }
+    }
+
+    /// Drops the void entries of a cgroup's arbiter.
+    pub(crate) fn sweep(&mut self, cgroup: u32, direction: Direction) {
+        let Some(mut queue) = self.tree.cgroups[cgroup].queues[direction.index()].take() else { return };
+        let tree = &self.tree;
+        queue.arbiter.sweep(|entry| is_live(tree, direction, entry));
+        self.tree.cgroups[cgroup].queues[direction.index()] = Some(queue);
+    }
+
+    /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. At the root the
+    /// requests that may go, go.
+    pub(crate) fn refresh(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        mut arrival: Arrival,
+    ) {
+        let mut at = cgroup;
+        loop {
+            if self.climbs(at, direction) {
+                // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
+                // directions' waits are computed anew (specification 1.4).
+                let armed = self.tree.cgroups[at].timers[0].fires_at().is_some();
+                if arrival == Arrival::Fresh || !armed || self.tree.cgroups[at].is_clear(direction) {
+                    self.arm_climb(now, at);
+                }
+            }
+            if at == ROOT {
+                if !self.climbs(at, direction) {
+                    self.drain_root(now, direction, arrival);
+                }
+                return;
+            }
+            let ready = self.is_ready(now, at, direction, arrival);
+            let stands =
+                self.tree.cgroups[at].queue(direction).is_some_and(|queue| queue.standing.is_waiting());
+            let parent = self.tree.cgroups[at].parent;
+            if ready == stands {
+                return;
+            }
+            arrival = if ready {
+                match self.take_in(now, Source::Cgroup(at), parent, direction) {
+                    Some(arrival) => arrival,
+                    None => return,
+                }
+            } else {
+                self.unstand(parent, direction, Source::Cgroup(at));
+                Arrival::Queued
+            };
+            at = parent;
+        }
+    }
+
+    /// Whether `cgroup` may let a request go now; arms its deadline if it has one that may go later.
+    pub(crate) fn is_ready(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        arrival: Arrival,
+    ) -> bool {
+        let Some(queue) = self.tree.cgroups[cgroup].queue(direction) else { return false };
+        if !queue.climbed.is_empty() {
+            return true;
+        }
+        if self.climbs(cgroup, direction) {
+            return false;
+        }
+        let head = if queue.arbiter.is_empty() { None } else { self.head_cost(cgroup, direction) };
+        let Some(head) = head else {
+            self.disarm(cgroup, direction);
+            return false;
+        };
+        let node = &mut self.tree.cgroups[cgroup];
+        let Some(gate) = node.gate_mut(direction) else { return true };
+        match gate.check(now, head, arrival) {
+            Verdict::Go => {
+                self.disarm(cgroup, direction);
+                true
+            }
+            Verdict::Wait { until, because } => {
+                debug_assert!(until > now, "a wait ends after now");
+                node.queue_mut(direction).because = because;
+                self.arm(cgroup, direction, until);
+                false
+            }
+        }
+    }
+
+    /// Lets go whatever may go from the root; arms its deadline if it has a limit that holds the rest.
+    fn drain_root(&mut self, now: Instant, direction: Direction, mut arrival: Arrival) {
+        while self.is_ready(now, ROOT, direction, arrival) {
+            arrival = Arrival::Queued;
+            let index = self.pull(now, ROOT, direction);
+            if self.tree.cgroups[ROOT].gates[direction.index()].is_some() {
+                self.leave_gate(now, ROOT, now, index);
+            }
+            self.throttled -= 1;
+            self.pass(now, index);
+        }
+    }
+
+    /// Whether requests climb from `cgroup` to the next limit by the kernel's rules.
+    pub(crate) fn climbs(&self, cgroup: u32, direction: Direction) -> bool {
+        self.tree.cgroups[cgroup].gate(direction).is_some_and(super::Gate::climbs)
+    }
+
+    /// The source that is next at `cgroup`.
+    pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
+        loop {
+            let entry = self.tree.cgroups[cgroup].queue(direction)?.arbiter.top()?;
+            if is_live(&self.tree, direction, entry) {
+                return Some(entry.source);
+            }
+            self.tree.cgroups[cgroup].queue_mut(direction).arbiter.drop_void();
+        }
+    }
+
+    /// The cost of the request that `cgroup` would let go next. O(depth below it).
+    pub(crate) fn head_cost(&mut self, cgroup: u32, direction: Direction) -> Option<Cost> {
+        let d = direction.index();
+        let mut at = cgroup;
+        loop {
+            let index = match self.top_source(at, direction)? {
+                Source::Client(client) => {
+                    let task = self.tree.clients[client].turns[d].head;
+                    self.tree.tasks[task].waiting[d].head
+                }
+                Source::Cgroup(child) => {
+                    let queue = self.tree.cgroups[child].queue(direction);
+                    let climbed = queue.expect("a standing cgroup has a queue").climbed;
+                    if climbed.is_empty() {
+                        at = child;
+                        continue;
+                    }
+                    climbed.head
+                }
+            };
+            return Some(self.requests[index].cost);
+        }
+    }
+
+    /// Service that a limit below has begun counts at `parent`, where nothing waited (specification 1.5).
+    fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
+        let limited = self.tree.cgroups[parent].limited[direction.index()];
+        if limited == NO_CGROUP || !self.climbs(limited, direction) {
+            return;
+        }
+        let child_gate = self.tree.cgroups[child].gate_mut(direction);
+        let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(now);
+        let gate = self.tree.cgroups[limited].gate_mut(direction);
+        gate.expect("a limited cgroup has a gate").credit(now, start);
+    }
+
+    /// Lends out a cgroup's arbiter together with the standing of one of its sources.
+    pub(crate) fn with_arbiter<R>(
+        &mut self,
+        cgroup: u32,
+        direction: Direction,
+        source: Source,
+        work: impl FnOnce(&mut super::Arbiter, &mut Standing) -> R,
+    ) -> R {
+        let d = direction.index();
+        self.tree.cgroups[cgroup].queue_mut(direction);
+        let mut queue = self.tree.cgroups[cgroup].queues[d].take().expect("made just now");
+        let standing = match source {
+            Source::Client(client) => &mut self.tree.clients[client].standing[d],
+            Source::Cgroup(child) => &mut self.tree.cgroups[child].queue_mut(direction).standing,
+        };
+        let result = work(&mut queue.arbiter, standing);
+        self.tree.cgroups[cgroup].queues[d] = Some(queue);
+        result
+    }
+}
+
+/// Whether `entry` is its source's live one.
+fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
+    match entry.source {
+        Source::Client(client) => tree
+            .clients
+            .get(client)
+            .is_some_and(|client| client.standing[direction.index()].owns(entry)),
+        Source::Cgroup(child) => tree
+            .cgroups
+            .get(child)
+            .and_then(|child| child.queue(direction))
+            .is_some_and(|queue| queue.standing.owns(entry)),
+    }
+}

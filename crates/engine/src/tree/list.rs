@@ -1,0 +1,127 @@
+//! Lists threaded through arena slots: O(1) at both ends and in the middle, no allocation.
+
+/// No slot: the end of a list.
+pub(crate) const NO_INDEX: u32 = u32::MAX;
+
+/// Head, tail and length of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct List {
+    pub(crate) head: u32,
+    tail: u32,
+    pub(crate) len: u32,
+}
+
+/// Where a slot stands in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    next: u32,
+    prev: u32,
+}
+
+impl Link {
+    pub(crate) const NONE: Link = Link { next: NO_INDEX, prev: NO_INDEX };
+}
+
+/// Slots that carry one particular link each.
+pub(crate) trait Links {
+    fn link(&mut self, index: u32) -> &mut Link;
+}
+
+impl List {
+    pub(crate) const EMPTY: List = List { head: NO_INDEX, tail: NO_INDEX, len: 0 };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NO_INDEX
+    }
+
+    pub(crate) fn push_back(&mut self, links: &mut impl Links, index: u32) {
+        *links.link(index) = Link { next: NO_INDEX, prev: self.tail };
+        match self.tail {
+            NO_INDEX => self.head = index,
+            tail => links.link(tail).next = index,
+        }
+        self.tail = index;
+        self.len += 1;
+    }
+
+    pub(crate) fn pop_front(&mut self, links: &mut impl Links) -> Option<u32> {
+        let head = self.head;
+        if head == NO_INDEX {
+            return None;
+        }
+        self.remove(links, head);
+        Some(head)
+    }
+
+    /// Takes out `index`, which must be in this list.
+    pub(crate) fn remove(&mut self, links: &mut impl Links, index: u32) {
+        let Link { next, prev } = core::mem::replace(links.link(index), Link::NONE);
+        match prev {
+            NO_INDEX => self.head = next,
+            prev => links.link(prev).next = next,
+        }
+        match next {
+            NO_INDEX => self.tail = prev,
+            next => links.link(next).prev = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// The slots from head to tail.
+    pub(crate) fn iter<'a, L: Links>(&self, links: &'a mut L) -> Walk<'a, L> {
+        Walk { links, at: self.head }
+    }
+}
+
+/// Walks a list from head to tail.
+pub(crate) struct Walk<'a, L: Links> {
+    links: &'a mut L,
+    at: u32,
+}
+
+impl<L: Links> Iterator for Walk<'_, L> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let at = self.at;
+        if at == NO_INDEX {
+            return None;
+        }
+        self.at = self.links.link(at).next;
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    struct Slots(Vec<Link>);
+
+    impl Links for Slots {
+        fn link(&mut self, index: u32) -> &mut Link {
+            &mut self.0[index as usize]
+        }
+    }
+
+    #[test]
+    fn removal_anywhere_keeps_the_order_of_the_rest() {
+        for gone in 0..4 {
+            let mut slots = Slots(vec![Link::NONE; 4]);
+            let mut list = List::EMPTY;
+            (0..4).for_each(|index| list.push_back(&mut slots, index));
+            list.remove(&mut slots, gone);
+            let left: Vec<u32> = list.iter(&mut slots).collect();
+            let expected: Vec<u32> = (0..4).filter(|&index| index != gone).collect();
+            assert_eq!(left, expected);
+            let mut popped = Vec::new();
+            while let Some(index) = list.pop_front(&mut slots) {
+                popped.push(index);
+            }
+            assert_eq!(popped, expected);
+            assert!(list.is_empty() && list.len == 0);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The hierarchy: cgroups, the clients in them, and the tasks through which clients ask.
+//!
+//! ```text
+//! /            cgroup (root, never limited by the kernel; here it may be)
+//! └─ vm1       cgroup: limits, a weight, child cgroups and clients
+//!    ├─ db     cgroup
+//!    └─ client a peer: one share of its cgroup, however many connections it opens
+//!       ├─ task     a connection: first in, first out in each direction
+//!       └─ task
+//! ```
+
+mod arena;
+mod cgroup;
+mod client;
+mod list;
+mod path;
+
+pub(crate) use arena::Arena;
+pub(crate) use cgroup::{Cgroup, NO_CGROUP};
+pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
+pub(crate) use list::{Link, Links, NO_INDEX};
+pub(crate) use path::{Paths, check_name};
+pub use path::{NameError, Path};
+
+/// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CgroupId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Names a client: what shares a cgroup as one, be it one connection or eight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Names a task: one flow of requests, in order within each direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// All nodes of one device's hierarchy. The root has index 0 and is never removed.
+pub(crate) struct Tree {
+    pub(crate) cgroups: Arena<Cgroup>,
+    pub(crate) clients: Arena<Client>,
+    pub(crate) tasks: Arena<Task>,
+    pub(crate) paths: Paths,
+}
+
+/// Index of the root cgroup.
+pub(crate) const ROOT: u32 = 0;
+
+impl Tree {
+    pub(crate) fn new() -> Tree {
+        let mut cgroups = Arena::new();
+        let (root, _) = cgroups.insert(Cgroup::root());
+        debug_assert_eq!(root, ROOT);
+        Tree { cgroups, clients: Arena::new(), tasks: Arena::new(), paths: Paths::new() }
+    }
+
+    pub(crate) fn id(&self, cgroup: u32) -> CgroupId {
+        CgroupId { index: cgroup, generation: self.cgroups.generation(cgroup) }
+    }
+
+    /// The index behind an id, if the cgroup still exists.
+    pub(crate) fn cgroup_index(&self, id: CgroupId) -> Option<u32> {
+        self.cgroups.is_current(id.index, id.generation).then_some(id.index)
+    }
+
+    /// The index behind an id, if the client still exists.
+    pub(crate) fn client_index(&self, id: ClientId) -> Option<u32> {
+        self.clients.is_current(id.index, id.generation).then_some(id.index)
+    }
+
+    /// The index behind an id, if the task still exists.
+    pub(crate) fn task_index(&self, id: TaskId) -> Option<u32> {
+        self.tasks.is_current(id.index, id.generation).then_some(id.index)
+    }
+
+    /// Whether `ancestor` is `cgroup` or above it. O(depth).
+    pub(crate) fn is_within(&self, cgroup: u32, ancestor: u32) -> bool {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            if at == ancestor {
+                return true;
+            }
+            at = self.cgroups[at].parent;
+        }
+        false
+    }
+
+    /// `top` and everything below it, parents before children. O(cgroups of the tree) only in the subtree's size:
+    /// children are found by the path index.
+    pub(crate) fn subtree(&self, top: u32) -> alloc::vec::Vec<u32> {
+        let mut found = alloc::vec![top];
+        let mut next = 0;
+        while let Some(&at) = found.get(next) {
+            found.extend(self.paths.children(at));
+            next += 1;
+        }
+        found
+    }
+}

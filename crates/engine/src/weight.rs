@@ -1,0 +1,47 @@
+//! `io.weight`: a share relative to siblings.
+
+use core::num::NonZeroU16;
+
+/// Share of a contended limit or device that a cgroup gets while it has requests, relative to its siblings.
+///
+/// No unit; 1 to 1000, 100 by default. A change counts from the next request that is let through.
+/// Source: cgroup v2 `io.bfq.weight`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Weight(NonZeroU16);
+
+/// A weight outside 1 to 1000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("weight {asked} is not between 1 and 1000")]
+pub struct WeightError {
+    /// What was asked for.
+    pub asked: u64,
+}
+
+impl Weight {
+    /// 100, the weight of a cgroup that nobody configured, and of each client.
+    pub const DEFAULT: Weight = Weight(NonZeroU16::new(100).unwrap());
+
+    /// Checks `weight`.
+    ///
+    /// # Errors
+    /// [`WeightError`] outside 1 to 1000.
+    pub fn new(weight: u64) -> Result<Weight, WeightError> {
+        u16::try_from(weight)
+            .ok()
+            .filter(|&weight| weight <= 1000)
+            .and_then(NonZeroU16::new)
+            .map(Weight)
+            .ok_or(WeightError { asked: weight })
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::DEFAULT
+    }
+}
