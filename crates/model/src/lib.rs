@@ -5,5 +5,7 @@
 //! speed everywhere: plain vectors and ordered maps, every amount an `i128`, one step after the other.
 //!
 //! - [`kernel`]: the tree of slices of Linux's blk-throttle, profile by profile, to the tick.
+//! - [`pace`]: what Weir's own throttle promises about a run, checked from the record of the run.
 
 pub mod kernel;
+pub mod pace;

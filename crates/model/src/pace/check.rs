@@ -1,0 +1,286 @@
+//! The replay.
+
+use std::collections::BTreeMap;
+
+use super::fairness::{Bound, Shares};
+use super::log::{Event, Log, Request, Violation};
+use super::state::{Source, State};
+use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, RequestId, TaskId};
+
+/// Replays `log` and answers the first promise that it breaks.
+///
+/// # Errors
+/// A [`Violation`] that says where and what.
+pub fn check_log(log: &Log) -> Result<(), Violation> {
+    let mut replay = Replay::new();
+    let mut last = 0;
+    for (place, (now, event)) in log.iter().enumerate() {
+        let located = |(promise, what)| Violation { at: *now, event: place, promise, what };
+        if *now < last {
+            return Err(located(("log", format!("time goes back from {last} ns"))));
+        }
+        last = *now;
+        replay.step(*now, event).map_err(located)?;
+    }
+    Ok(())
+}
+
+type Broken = (&'static str, String);
+
+struct Replay {
+    state: State,
+    sources: BTreeMap<(CgroupId, usize), Shares<Source>>,
+    turns: BTreeMap<(ClientId, usize), Shares<TaskId>>,
+    /// When the replay last looked who waits.
+    observed: Nanos,
+}
+
+impl Replay {
+    fn new() -> Replay {
+        Replay {
+            state: State::new(),
+            sources: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            observed: 0,
+        }
+    }
+
+    fn step(&mut self, now: Nanos, event: &Event) -> Result<(), Broken> {
+        if now > self.observed {
+            // Time has passed: who may go has changed with it.
+            self.observe(now);
+        }
+        match event {
+            Event::Create { cgroup, parent, weight } => {
+                self.state.create(*cgroup, *parent, *weight);
+            }
+            Event::Open { task, client, cgroup } => self.state.open(*task, *client, *cgroup),
+            Event::Reweigh { cgroup, weight } => {
+                if let Some(node) = self.state.cgroups.get_mut(cgroup) {
+                    node.weight = *weight;
+                }
+                self.interrupt();
+            }
+            Event::Limit { cgroup, rates } => {
+                self.state.limit(now, *cgroup, *rates);
+                self.interrupt();
+            }
+            Event::Move { cgroup, parent } => {
+                if let Some(node) = self.state.cgroups.get_mut(cgroup) {
+                    node.parent = Some(*parent);
+                }
+                self.interrupt();
+            }
+            Event::Remove { cgroup } => {
+                self.state.remove(*cgroup);
+                self.interrupt();
+            }
+            Event::Submit(request) => self.submit(request)?,
+            Event::Dispatch(id) => self.dispatch(now, *id)?,
+            Event::Withdraw(id) => {
+                let request = self.find(*id)?;
+                self.state.take(&request);
+            }
+            Event::Drained { deadline } => self.drained(now, *deadline)?,
+        }
+        self.observe(now);
+        Ok(())
+    }
+
+    fn submit(&mut self, request: &Request) -> Result<(), Broken> {
+        let state = &mut self.state;
+        if state.seen.insert(request.id, request.task).is_some() {
+            return Err(("P7", format!("{:?} was submitted twice", request.id)));
+        }
+        let Some(task) = state.tasks.get_mut(&request.task) else {
+            return Err(("log", format!("{:?} is not open", request.task)));
+        };
+        let queues = if request.metadata { &mut task.metadata } else { &mut task.data };
+        queues[request.direction].push_back(*request);
+        state.waiting.insert(request.id, *request);
+        Ok(())
+    }
+
+    fn find(&self, id: RequestId) -> Result<Request, Broken> {
+        let found = self.state.waiting.get(&id).copied();
+        found.ok_or_else(|| match self.state.seen.get(&id) {
+            Some(_) => ("P7", format!("{id:?} is gone already")),
+            None => ("P7", format!("{id:?} was never submitted")),
+        })
+    }
+
+    fn dispatch(&mut self, now: Nanos, id: RequestId) -> Result<(), Broken> {
+        let request = self.find(id)?;
+        let path = self.state.path(request.task);
+        if !request.metadata {
+            self.is_not_early(now, &request, &path)?;
+            self.is_fair(&request, &path)?;
+        }
+        let before = self.state.take(&request).unwrap_or(0);
+        if before > 0 {
+            let what =
+                format!("{id:?} leaves before {before} earlier requests of {:?}", request.task);
+            return Err(("P4", what));
+        }
+        for &cgroup in &path {
+            self.charge(now, cgroup, &request)?;
+            if request.metadata {
+                // A debt falls on whoever comes next; the promise to share does not span it.
+                self.interrupt();
+            }
+        }
+        Ok(())
+    }
+
+    fn is_not_early(&self, now: Nanos, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
+        for &cgroup in path {
+            let meters = self.state.meters(cgroup, request.direction);
+            let ready = meters.ready_at(now);
+            if meters.rates.limiter == super::Limiter::Pace && ready > now {
+                let what = format!("{:?} may pass {cgroup:?} from {ready} ns on", request.id);
+                return Err(("P5", what));
+            }
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, now: Nanos, cgroup: CgroupId, request: &Request) -> Result<(), Broken> {
+        let Some(node) = self.state.cgroups.get_mut(&cgroup) else { return Ok(()) };
+        let direction = &mut node.directions[request.direction];
+        direction.meters.charge(now, request.bytes, request.ios);
+        if request.metadata {
+            return Ok(());
+        }
+        let windows = [
+            (&mut direction.bytes, request.bytes, "bytes"),
+            (&mut direction.ios, request.ios, "I/Os"),
+        ];
+        for (window, amount, unit) in windows {
+            if let Some(window) = window
+                && let Some((excess, allowed)) = window.dispatch(now, amount)
+            {
+                let what = format!(
+                    "{cgroup:?} exceeds its rate by {excess} {unit} in some window; {allowed} are allowed"
+                );
+                return Err(("P1", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this pick keeps the shares of everyone who waits beside it.
+    fn is_fair(&mut self, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
+        let direction = request.direction;
+        if self.state.has_bounded(direction) {
+            return Ok(());
+        }
+        let Some(client) = self.state.tasks.get(&request.task).map(|task| task.client) else {
+            return Ok(());
+        };
+        if let Some(turns) = self.turns.get_mut(&(client, direction))
+            && let Some(unfair) = turns.pick(request.task, 1, 0)
+        {
+            let what = format!("tasks {:?} of {client:?} do not take turns", unfair.sources);
+            return Err(("P12", what));
+        }
+        let (mut source, mut weight) = (Source::Client(client), CLIENT_WEIGHT);
+        for &cgroup in path {
+            if let Some(rates) = self.state.measure(cgroup, direction)
+                && let Some(shares) = self.sources.get_mut(&(cgroup, direction))
+            {
+                let service = rates.time(request.bytes, request.ios) * FINE / i128::from(weight);
+                if let Some(unfair) = shares.pick(source, service, ROUNDING) {
+                    let what = format!(
+                        "{:?} below {cgroup:?} differ by {} ps of a weight of 1, {} are allowed",
+                        unfair.sources,
+                        unfair.difference / FINE,
+                        unfair.allowed / FINE
+                    );
+                    return Err(("P12", what));
+                }
+            }
+            source = Source::Child(cgroup);
+            weight = self.state.cgroups.get(&cgroup).map_or(1, |node| node.weight);
+        }
+        Ok(())
+    }
+
+    /// Nothing that may go has stayed, and the deadline is the instant at which something may.
+    fn drained(&self, now: Nanos, deadline: Option<Nanos>) -> Result<(), Broken> {
+        if let Some(left) = self.state.waiting.values().find(|request| request.metadata) {
+            return Err(("P18", format!("metadata {:?} has stayed", left.id)));
+        }
+        if self.state.waiting.is_empty() {
+            return match deadline {
+                None => Ok(()),
+                Some(at) => {
+                    Err(("P14", format!("nothing waits, and yet there is a deadline at {at} ns")))
+                }
+            };
+        }
+        let mut first = Some(Nanos::MAX);
+        for request in self.state.waiting.values() {
+            let ready = self.state.ready_at(request.task, request.direction, now);
+            if ready == Some(now) {
+                let path = self.state.path(request.task);
+                let unlimited = path
+                    .iter()
+                    .all(|&at| self.state.meters(at, request.direction).rates.is_unlimited());
+                let promise = if unlimited { "P10" } else { "work conservation" };
+                return Err((promise, format!("{:?} has stayed though it may go", request.id)));
+            }
+            first = first.zip(ready).map(|(first, ready)| first.min(ready));
+        }
+        let Some(deadline) = deadline else {
+            return Err(("P14", format!("{} wait without a deadline", self.state.waiting.len())));
+        };
+        if deadline <= now {
+            return Err(("P14", format!("the next deadline, {deadline} ns, is not in the future")));
+        }
+        match first {
+            Some(first) if deadline != first => Err((
+                "P6",
+                format!("the deadline is {deadline} ns, something may go at {first} ns"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes who waits and may go, everywhere.
+    fn observe(&mut self, now: Nanos) {
+        self.observed = now;
+        for direction in [0, 1] {
+            let waiting = self.state.sources(direction, now);
+            for &cgroup in waiting.sources.keys() {
+                let fresh = || Shares::new(Bound::LargestOfBoth);
+                self.sources.entry((cgroup, direction)).or_insert_with(fresh);
+            }
+            for (&(cgroup, of), shares) in &mut self.sources {
+                if of == direction {
+                    shares.observe(waiting.sources.get(&cgroup).map_or(&[], Vec::as_slice));
+                }
+            }
+            for &client in waiting.turns.keys() {
+                let fresh = || Shares::new(Bound::Fixed(1));
+                self.turns.entry((client, direction)).or_insert_with(fresh);
+            }
+            for (&(client, of), shares) in &mut self.turns {
+                if of == direction {
+                    shares.observe(waiting.turns.get(&client).map_or(&[], Vec::as_slice));
+                }
+            }
+        }
+    }
+
+    fn interrupt(&mut self) {
+        self.sources.values_mut().for_each(Shares::interrupt);
+        self.turns.values_mut().for_each(Shares::interrupt);
+    }
+}
+
+/// Service is kept in picoseconds of a weight of 1, this much finer, so that a division by a weight loses nothing that
+/// matters.
+const FINE: i128 = 1000;
+
+/// One pick may be rounded to a nanosecond of a weight of 1.
+const ROUNDING: i128 = 1000 * FINE;

@@ -1,0 +1,106 @@
+//! The record of a run.
+
+use std::fmt;
+
+use super::{CgroupId, ClientId, Nanos, Rates, RequestId, TaskId};
+
+/// What happened, in order, each with its time. Times never decrease.
+pub type Log = Vec<(Nanos, Event)>;
+
+/// One thing that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A cgroup was created, unlimited.
+    Create {
+        /// The new one.
+        cgroup: CgroupId,
+        /// Where it stands.
+        parent: CgroupId,
+        /// Its share among its siblings.
+        weight: u64,
+    },
+    /// A cgroup's share among its siblings has changed.
+    Reweigh {
+        /// Which.
+        cgroup: CgroupId,
+        /// The new weight.
+        weight: u64,
+    },
+    /// A cgroup's limits have changed: reads, then writes.
+    Limit {
+        /// Which.
+        cgroup: CgroupId,
+        /// The new ones.
+        rates: [Rates; 2],
+    },
+    /// A cgroup stands elsewhere now, with everything below and waiting in it.
+    Move {
+        /// Which.
+        cgroup: CgroupId,
+        /// The new parent.
+        parent: CgroupId,
+    },
+    /// A cgroup is gone; what was in it belongs to its parent.
+    Remove {
+        /// Which.
+        cgroup: CgroupId,
+    },
+    /// A task was opened.
+    Open {
+        /// The new one.
+        task: TaskId,
+        /// Whose.
+        client: ClientId,
+        /// Where the client is.
+        cgroup: CgroupId,
+    },
+    /// A request came.
+    Submit(Request),
+    /// A request left for the device.
+    Dispatch(RequestId),
+    /// A waiting request was taken back.
+    Withdraw(RequestId),
+    /// The caller asked until there was nothing more to dispatch, and was told when to ask again.
+    Drained {
+        /// When.
+        deadline: Option<Nanos>,
+    },
+}
+
+/// A request, as far as limits care.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Its name, never used before.
+    pub id: RequestId,
+    /// Who asks.
+    pub task: TaskId,
+    /// 0 for reads, 1 for writes.
+    pub direction: usize,
+    /// Bytes charged.
+    pub bytes: u64,
+    /// I/Os charged, in the unit of the limits.
+    pub ios: u64,
+    /// It overtakes data at every limit and leaves a debt.
+    pub metadata: bool,
+}
+
+/// A broken promise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// When it showed.
+    pub at: Nanos,
+    /// The place in the log.
+    pub event: usize,
+    /// Which promise: the number of the property, or its name.
+    pub promise: &'static str,
+    /// What was found, and what should have been.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "event {} at {} ns: {}: {}", self.event, self.at, self.promise, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
