@@ -2,7 +2,7 @@
 
 use crate::limits::Limits;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
-use crate::throttle::token::{Balance, verdict};
+use crate::throttle::token::{Balance, covered_at};
 use crate::time::Instant;
 
 /// A meter of bytes and one of I/Os; a request goes when both have leaked enough.
@@ -76,10 +76,11 @@ impl Limiter for Leaky {
         let fresh = arrival == Arrival::Fresh;
         let bytes = self.bytes.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
         let ios = self.ios.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
-        let answer =
-            verdict(now, cost, bytes.map(|meter| &meter.leaked), ios.map(|meter| &meter.leaked));
-        self.fresh = fresh && answer == Verdict::Go;
-        answer
+        let (until, because) =
+            covered_at(now, cost, bytes.map(|meter| &meter.leaked), ios.map(|meter| &meter.leaked));
+        let goes = now >= until;
+        self.fresh = fresh && goes;
+        if goes { Verdict::Go } else { Verdict::Wait { until, because } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {

@@ -1,6 +1,9 @@
 //! The small trait behind which the four limiters stand, and what they are told.
 
-use crate::limits::Resource;
+use core::num::NonZeroU64;
+
+use crate::limits::{Dimension, Limits, Resource};
+use crate::request::Direction;
 use crate::time::Instant;
 
 /// What one request is charged, fixed when it is submitted.
@@ -49,6 +52,30 @@ impl Rates {
     }
 }
 
+impl Limits {
+    /// The limits of `direction` as its limiter sees them, with bursts filled in. `units_per_io` is what one I/O
+    /// costs: `iops_size`, or 1 where there is none.
+    pub(crate) fn rates(&self, direction: Direction, units_per_io: u64) -> Rates {
+        Rates {
+            bps: self.rate(Dimension::of(direction, Resource::Bytes), 1),
+            iops: self.rate(Dimension::of(direction, Resource::Ios), units_per_io),
+        }
+    }
+
+    fn rate(&self, dimension: Dimension, unit: u64) -> Option<Rate> {
+        let in_units = |value: NonZeroU64| value.get().saturating_mul(unit);
+        let per_second = in_units(self.max.get(dimension)?);
+        let burst = self.burst.get(dimension).map(in_units);
+        let default = Limits::default_burst(dimension.resource(), per_second, unit);
+        Some(Rate {
+            per_second,
+            burst: burst.unwrap_or(default),
+            peak: self.peak.get(dimension).map(in_units),
+            quantum: unit,
+        })
+    }
+}
+
 /// What a limiter may know about the queue whose head it judges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
@@ -92,5 +119,48 @@ pub(crate) trait Limiter {
     /// Time already served at a child, whose slice began at `child_start`, counts here too.
     fn credit(&mut self, now: Instant, child_start: Instant) {
         let _ = (now, child_start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::PerDimension;
+
+    fn rates(max: PerDimension, burst: PerDimension, units_per_io: u64) -> Rates {
+        let peak = PerDimension::NONE.with(Dimension::Wiops, 3000);
+        let limits = Limits { max, burst, peak, ..Limits::default() };
+        limits.rates(Direction::Write, units_per_io)
+    }
+
+    #[test]
+    fn a_burst_that_nobody_asked_for_is_four_requests_or_ten_milliseconds() {
+        let slow = PerDimension::NONE.with(Dimension::Wbps, 1 << 20).with(Dimension::Wiops, 100);
+        let Rates { bps: Some(bps), iops: Some(iops) } = rates(slow, PerDimension::NONE, 1) else {
+            panic!("both are limited")
+        };
+        assert_eq!((bps.burst, iops.burst), (16_384, 4));
+        let fast = PerDimension::NONE.with(Dimension::Wbps, 1 << 30).with(Dimension::Wiops, 5000);
+        let Rates { bps: Some(bps), iops: Some(iops) } = rates(fast, PerDimension::NONE, 1) else {
+            panic!("both are limited")
+        };
+        assert_eq!((bps.burst, iops.burst), (10_737_418, 50));
+    }
+
+    #[test]
+    fn ios_are_counted_in_units_where_large_ones_count_by_size() {
+        let max = PerDimension::NONE.with(Dimension::Wiops, 100);
+        let burst = PerDimension::NONE.with(Dimension::Wiops, 10);
+        let default =
+            Rate { per_second: 409_600, burst: 16_384, peak: Some(12_288_000), quantum: 4096 };
+        assert_eq!(rates(max, PerDimension::NONE, 4096), Rates { bps: None, iops: Some(default) });
+        let asked = Rate { burst: 40_960, ..default };
+        assert_eq!(rates(max, burst, 4096), Rates { bps: None, iops: Some(asked) });
+    }
+
+    #[test]
+    fn directions_are_apart() {
+        let max = PerDimension::NONE.with(Dimension::Rbps, 100);
+        assert!(rates(max, PerDimension::NONE, 1).is_unlimited());
     }
 }

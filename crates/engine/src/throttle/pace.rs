@@ -1,12 +1,12 @@
 //! The default limiter: even spacing after a burst, by one theoretical arrival time per kind and rate.
 
 mod gcra;
+mod peak;
 
 pub(crate) use gcra::Gcra;
+pub(crate) use peak::Peak;
 
-use alloc::boxed::Box;
-
-use crate::limits::{Limits, Resource};
+use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::time::Instant;
 
@@ -16,12 +16,12 @@ use crate::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     main: Pair,
-    /// The rates inside a burst; few cgroups have them, and an idle cgroup should be small.
-    peak: Option<Box<Pair>>,
+    peak: Peak,
 }
 
+/// One GCRA for each kind that is limited.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pair {
+pub(super) struct Pair {
     bytes: Option<Gcra>,
     ios: Option<Gcra>,
 }
@@ -46,7 +46,7 @@ impl Pace {
 
 impl Pair {
     /// When a head of `cost` conforms and what it waits for. A cost of 0 waits for nothing: it is paid already.
-    fn ready_at(&self, cost: Cost) -> (Instant, Resource) {
+    pub(super) fn ready_at(&self, cost: Cost) -> (Instant, Resource) {
         let of = |gcra: &Option<Gcra>, amount: u64| match gcra {
             Some(gcra) if amount > 0 => gcra.ready_at(),
             _ => Instant::ZERO,
@@ -56,7 +56,7 @@ impl Pair {
         if ios > bytes { (ios, Resource::Ios) } else { (bytes, Resource::Bytes) }
     }
 
-    fn charge(&mut self, now: Instant, cost: Cost) {
+    pub(super) fn charge(&mut self, now: Instant, cost: Cost) {
         if let Some(gcra) = &mut self.bytes {
             gcra.charge(now, cost.bytes);
         }
@@ -65,7 +65,7 @@ impl Pair {
         }
     }
 
-    fn set_rates(&mut self, now: Instant, rates: &Rates) {
+    pub(super) fn set_rates(&mut self, now: Instant, rates: &Rates) {
         set_rate(&mut self.bytes, now, rates.bps.as_ref(), Resource::Bytes);
         set_rate(&mut self.ios, now, rates.iops.as_ref(), Resource::Ios);
     }
@@ -79,46 +79,22 @@ fn set_rate(gcra: &mut Option<Gcra>, now: Instant, rate: Option<&Rate>, resource
     }
 }
 
-/// The peak rate as a limit of its own, with the burst that a rate has when none is asked for.
-fn peak_of(rate: Option<Rate>, resource: Resource) -> Option<Rate> {
-    let rate = rate?;
-    let per_second = rate.peak?;
-    let burst = Limits::default_burst(resource, per_second, rate.quantum);
-    Some(Rate { per_second, burst, peak: None, quantum: rate.quantum })
-}
-
 impl Limiter for Pace {
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
-        let (mut until, mut because) = self.main.ready_at(cost);
-        if let Some(peak) = &self.peak {
-            let (at_peak, resource) = peak.ready_at(cost);
-            if at_peak > until {
-                (until, because) = (at_peak, resource);
-            }
-        }
+        let (until, because) = self.peak.later_of(self.main.ready_at(cost), cost);
         if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
         self.main.charge(now, cost);
-        if let Some(peak) = &mut self.peak {
-            peak.charge(now, cost);
-        }
+        self.peak.charge(now, cost);
     }
 
     /// Keeps what is owed and what is left of the burst, in bytes or I/Os; a limit that was not there before
     /// starts with its full burst.
     fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
         self.main.set_rates(now, &rates);
-        let peak = Rates {
-            bps: peak_of(rates.bps, Resource::Bytes),
-            iops: peak_of(rates.iops, Resource::Ios),
-        };
-        if peak.is_unlimited() {
-            self.peak = None;
-        } else {
-            self.peak.get_or_insert_default().set_rates(now, &peak);
-        }
+        self.peak.set_rates(now, &rates);
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) use balance::Balance;
 
 use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::pace::Peak;
 use crate::time::Instant;
 
 /// A bucket of bytes and one of I/Os; a request goes when both cover it.
@@ -20,6 +21,7 @@ use crate::time::Instant;
 pub(crate) struct Token {
     bytes: Option<Bucket>,
     ios: Option<Bucket>,
+    peak: Peak,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,26 +56,20 @@ impl Bucket {
     }
 }
 
-/// What a head of `cost` waits for, of two balances; a cost of 0 waits for nothing, as it is paid already.
-pub(crate) fn verdict(
+/// When two balances cover a head of `cost`, and which of them is later; the past where they do at `now`. A cost of
+/// 0 waits for nothing, as it is paid already.
+pub(crate) fn covered_at(
     now: Instant,
     cost: Cost,
     bytes: Option<&Balance>,
     ios: Option<&Balance>,
-) -> Verdict {
-    let missing = |balance: Option<&Balance>, amount: u64| {
-        balance
-            .filter(|balance| amount > 0 && !balance.covers(now, amount))
-            .map(|balance| balance.covers_at(amount))
+) -> (Instant, Resource) {
+    let of = |balance: Option<&Balance>, amount: u64| match balance {
+        Some(balance) if amount > 0 && !balance.covers(now, amount) => balance.covers_at(amount),
+        _ => Instant::ZERO,
     };
-    match (missing(bytes, cost.bytes), missing(ios, cost.ios)) {
-        (None, None) => Verdict::Go,
-        (Some(until), None) => Verdict::Wait { until, because: Resource::Bytes },
-        (Some(bytes), Some(ios)) if bytes >= ios => {
-            Verdict::Wait { until: bytes, because: Resource::Bytes }
-        }
-        (_, Some(until)) => Verdict::Wait { until, because: Resource::Ios },
-    }
+    let (bytes, ios) = (of(bytes, cost.bytes), of(ios, cost.ios));
+    if ios > bytes { (ios, Resource::Ios) } else { (bytes, Resource::Bytes) }
 }
 
 fn set_rate(bucket: &mut Option<Bucket>, now: Instant, rate: Option<Rate>) {
@@ -94,7 +90,8 @@ impl Limiter for Token {
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
         let bytes = self.bytes.as_ref().map(|bucket| &bucket.tokens);
         let ios = self.ios.as_ref().map(|bucket| &bucket.tokens);
-        verdict(now, cost, bytes, ios)
+        let (until, because) = self.peak.later_of(covered_at(now, cost, bytes, ios), cost);
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
@@ -104,6 +101,7 @@ impl Limiter for Token {
         if let Some(bucket) = &mut self.ios {
             bucket.charge(now, cost.ios);
         }
+        self.peak.charge(now, cost);
     }
 
     /// Keeps the tokens that are there and the debt, in bytes or I/Os; a bucket made larger fills up at the rate,
@@ -111,6 +109,7 @@ impl Limiter for Token {
     fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
         set_rate(&mut self.bytes, now, rates.bps);
         set_rate(&mut self.ios, now, rates.iops);
+        self.peak.set_rates(now, &rates);
     }
 }
 
@@ -166,6 +165,16 @@ mod tests {
             queue.submit(Instant::from_millis(5000), Cost { bytes: 4096, ios: 1 });
         }
         assert_eq!(went_ms(&mut queue), [5000, 5000, 5000, 5100]);
+    }
+
+    #[test]
+    fn inside_a_bucket_the_peak_rate_holds() {
+        let rate = Rate { per_second: 10, burst: 8, peak: Some(100), quantum: 1 };
+        let mut queue = queue(Rates { bps: None, iops: Some(rate) });
+        for _ in 0..9 {
+            queue.submit(Instant::ZERO, Cost { bytes: 4096, ios: 1 });
+        }
+        assert_eq!(went_ms(&mut queue), [0, 0, 0, 0, 10, 20, 30, 40, 100]);
     }
 
     #[test]

@@ -1,0 +1,55 @@
+//! The rate inside a burst, as a limit of its own with a small burst.
+
+use alloc::boxed::Box;
+
+use super::Pair;
+use crate::limits::{Limits, Resource};
+use crate::throttle::limiter::{Cost, Rate, Rates};
+use crate::time::Instant;
+
+/// Spaces the requests of a burst evenly, after the few that go at once at any rate.
+///
+/// Empty for most cgroups, and small then: an idle cgroup should cost little.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peak(Option<Box<Pair>>);
+
+impl Peak {
+    /// `other`, or when a head of `cost` conforms to the peak if that is later.
+    pub(crate) fn later_of(&self, other: (Instant, Resource), cost: Cost) -> (Instant, Resource) {
+        match &self.0 {
+            Some(pair) => {
+                let own = pair.ready_at(cost);
+                if own.0 > other.0 { own } else { other }
+            }
+            None => other,
+        }
+    }
+
+    /// Books `cost` as gone at `now`.
+    pub(crate) fn charge(&mut self, now: Instant, cost: Cost) {
+        if let Some(pair) = &mut self.0 {
+            pair.charge(now, cost);
+        }
+    }
+
+    /// Takes the peaks out of `rates`, keeping what is owed.
+    pub(crate) fn set_rates(&mut self, now: Instant, rates: &Rates) {
+        let peaks = Rates {
+            bps: peak_of(rates.bps, Resource::Bytes),
+            iops: peak_of(rates.iops, Resource::Ios),
+        };
+        if peaks.is_unlimited() {
+            self.0 = None;
+        } else {
+            self.0.get_or_insert_default().set_rates(now, &peaks);
+        }
+    }
+}
+
+/// The peak rate with the burst that a rate has when none is asked for.
+fn peak_of(rate: Option<Rate>, resource: Resource) -> Option<Rate> {
+    let rate = rate?;
+    let per_second = rate.peak?;
+    let burst = Limits::default_burst(resource, per_second, rate.quantum);
+    Some(Rate { per_second, burst, peak: None, quantum: rate.quantum })
+}
