@@ -1,0 +1,87 @@
+//! What the client says to servers that do not keep the protocol.
+
+use weir_nbd::client::{Client, ConnectError, Connected, Connecting, Reply, ReplyError, Wishes};
+use weir_nbd::wire::{chunk, opt, rep};
+use weir_nbd::{
+    BlockSizes, Command, Cookie, Op, ReplyFormat, TransmissionFlags, data_chunk, hole_chunk,
+    none_chunk,
+};
+
+fn client(structured_replies: bool) -> Client {
+    let mut client = Client::new(Connected {
+        size: 1 << 20,
+        flags: TransmissionFlags::HAS_FLAGS,
+        block_sizes: BlockSizes::DEFAULT,
+        structured_replies,
+        base_allocation: None,
+    });
+    let op = Op::Read { whole: false };
+    let read = Command { cookie: Cookie(1), op, fua: false, offset: 100, len: 10 };
+    client.request(&read, &mut Vec::new());
+    let flush = Command { cookie: Cookie(2), op: Op::Flush, fua: false, offset: 0, len: 0 };
+    client.request(&flush, &mut Vec::new());
+    client
+}
+
+/// The error that `bytes` end in.
+fn error(mut client: Client, bytes: &[u8]) -> ReplyError {
+    let mut rest = bytes;
+    loop {
+        match client.parse(rest) {
+            Err(error) => return error,
+            Ok(parsed) => {
+                assert!(!matches!(parsed.reply, Reply::NeedMore { .. }), "no error");
+                rest = &rest[parsed.consumed..];
+            }
+        }
+    }
+}
+
+#[test]
+fn replies_that_fit_nothing_are_errors() {
+    let cookie = Cookie(1);
+    let simple = ReplyFormat::Simple;
+    let data = data_chunk(cookie, 100, 6, false);
+    let overlap = [&data[..], &[0; 6], &data[..], &[0; 6]].concat();
+    let short = [&data[..], &[0; 6], &none_chunk(cookie)].concat();
+    let bad = |kind, len| ReplyError::BadChunk { kind, len };
+    for (bytes, structured, expected) in [
+        (&b"HTTP"[..], true, ReplyError::Magic { magic: 0x4854_5450 }),
+        (&none_chunk(cookie), false, ReplyError::Magic { magic: 0x668e_33ef }),
+        (&simple.done(Cookie(9)), true, ReplyError::UnknownCookie { cookie: Cookie(9) }),
+        (&simple.done(cookie), true, ReplyError::NotStructured),
+        (&data_chunk(cookie, 99, 5, true), true, bad(chunk::OFFSET_DATA, 13)),
+        (&data_chunk(cookie, 100, 11, true), true, bad(chunk::OFFSET_DATA, 19)),
+        (&hole_chunk(cookie, 111, 1, true), true, bad(chunk::OFFSET_HOLE, 12)),
+        (&data_chunk(Cookie(2), 0, 1, true), true, bad(chunk::OFFSET_DATA, 9)),
+        (&overlap, true, bad(chunk::OFFSET_DATA, 14)),
+        (&short, true, ReplyError::Short { got: 6, len: 10 }),
+    ] {
+        assert_eq!(error(client(structured), bytes), expected);
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_quoted() {
+    let mut connecting = Connecting::new(Wishes::default());
+    let mut out = Vec::new();
+    connecting.handle_input(b"NBDMAGICIHAVEOPT\0\x03", &mut out).unwrap();
+    assert_eq!(out[..4], [0, 0, 0, 3]);
+    let mut refusal = 0x0003_e889_0455_65a9_u64.to_be_bytes().to_vec();
+    for word in [opt::GO, rep::ERR_UNKNOWN, 4] {
+        refusal.extend(word.to_be_bytes());
+    }
+    refusal.extend(b"gone");
+    let error = connecting.handle_input(&refusal, &mut out).unwrap_err();
+    let expected = ConnectError::Refused { kind: rep::ERR_UNKNOWN, message: "gone".into() };
+    assert_eq!(error, expected);
+    assert_eq!(error.to_string(), "server refused the export with 0x80000006: gone");
+}
+
+#[test]
+fn a_server_of_something_else_is_told_apart() {
+    for greeting in [b"SSH-2.0-OpenSSH_9.2", &b"NBDMAGICIHAVEOPT\0\0"[..]] {
+        let error = Connecting::new(Wishes::default()).handle_input(greeting, &mut Vec::new());
+        assert_eq!(error, Err(ConnectError::NotNbd));
+    }
+}

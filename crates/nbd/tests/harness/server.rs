@@ -1,0 +1,249 @@
+//! The server's session under any bytes.
+
+use weir_nbd::client::{Client, Connected, Reply};
+use weir_nbd::{
+    BASE_ALLOCATION_ID, BlockSizes, CloseReason, Command, DRAIN_MAX, ErrorCode, Export, ExportId,
+    Exports, Extent, Features, HandshakeState, Item, Negotiated, OPTION_DATA_MAX, Op,
+    REPLIES_HIGH_WATER, Refusal, Session, Transmission, TransmissionFlags, block_status,
+};
+
+use super::{Cuts, client_script, split};
+
+/// What came of a stream, however it was cut.
+#[derive(Debug, Default, PartialEq)]
+struct Transcript {
+    replies: Vec<u8>,
+    negotiated: Option<Negotiated>,
+    closed: Option<CloseReason>,
+    items: Vec<Item>,
+}
+
+/// Feeds one stream whole and in pieces; both must come to the same, and keep every promise. Gives
+/// what was parsed in transmission.
+pub fn server(data: &[u8]) -> Vec<Item> {
+    let Some((settings, cuts, rest)) = split(data) else { return Vec::new() };
+    let stream = match settings % 4 {
+        0 => rest.to_vec(),
+        1 => [&[0, 0, 0, 3], rest].concat(),
+        _ => client_script::stream(rest),
+    };
+    let exports = exports();
+    let whole = run(&stream, Cuts::NONE, &exports);
+    assert_eq!(whole, run(&stream, Cuts::new(cuts), &exports));
+    whole.items
+}
+
+fn exports() -> Vec<Export> {
+    let all = Features {
+        read_only: false,
+        flush: true,
+        fua: true,
+        rotational: true,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: true,
+        multi_conn: true,
+        cache: true,
+    };
+    let export = |id, name: &str, features, block_sizes| Export {
+        id: ExportId(id),
+        name: name.into(),
+        description: "of the harness".into(),
+        size: 1 << 20,
+        features,
+        block_sizes,
+    };
+    // Small, so that a read does not cost more than all else in the harness.
+    let bytes = BlockSizes::new(1, 512, 5000).unwrap();
+    let blocks = BlockSizes::new(512, 512, 4096).unwrap();
+    vec![
+        export(0, "", all, bytes),
+        export(1, "rw", all, blocks),
+        export(2, "ro", Features { read_only: true, ..all }, bytes),
+        export(3, "plain", Features::default(), bytes),
+    ]
+}
+
+fn run(stream: &[u8], mut cuts: Cuts<'_>, exports: &Vec<Export>) -> Transcript {
+    let mut session = Session::new();
+    let mut transcript = Transcript::default();
+    let mut listing = 0;
+    exports.list(&mut |export| listing += export.name.len() + export.description.len() + 24);
+
+    let mut stream = stream;
+    while !stream.is_empty() {
+        let mut piece = cuts.piece(&mut stream);
+        if transcript.negotiated.is_none() {
+            let mut out = Vec::new();
+            loop {
+                let before = out.len();
+                let progress = session.handle_handshake(piece, exports, &mut out);
+                piece = &piece[progress.consumed..];
+                assert!(out.len() <= REPLIES_HIGH_WATER.max(before) + listing + 200);
+                assert!(session.allocated_bytes() < 2 * OPTION_DATA_MAX);
+                if progress.state == HandshakeState::NeedOutput {
+                    assert!(out.len() >= REPLIES_HIGH_WATER);
+                    transcript.replies.append(&mut out);
+                    continue;
+                }
+                transcript.replies.append(&mut out);
+                match progress.state {
+                    HandshakeState::NeedInput => assert!(piece.is_empty()),
+                    HandshakeState::Transmission(negotiated) => {
+                        transcript.negotiated = Some(negotiated);
+                    }
+                    HandshakeState::Closed(reason) => {
+                        transcript.closed = Some(reason);
+                        return transcript;
+                    }
+                    HandshakeState::NeedOutput => unreachable!(),
+                }
+                break;
+            }
+        }
+        if let Some(transmission) = session.transmission()
+            && !requests(transmission, piece, &mut transcript)
+        {
+            return transcript;
+        }
+    }
+    transcript
+}
+
+/// Parses one piece; false when the connection is at its end.
+fn requests(
+    transmission: &mut Transmission,
+    mut piece: &[u8],
+    transcript: &mut Transcript,
+) -> bool {
+    loop {
+        let owed = transmission.payload_remaining();
+        let parsed = transmission.parse(piece);
+        piece = &piece[parsed.consumed..];
+        match parsed.item {
+            Item::NeedMore { bytes } => {
+                assert!(piece.is_empty());
+                assert!((1..=DRAIN_MAX as usize + 28).contains(&bytes));
+                return true;
+            }
+            Item::Payload { len } => {
+                assert!(len > 0 && len == parsed.consumed && len <= owed as usize);
+                assert_eq!(transmission.payload_remaining(), owed - len as u32);
+                if let Some(Item::Payload { len: before }) = transcript.items.last_mut() {
+                    *before += len;
+                    continue;
+                }
+            }
+            Item::Request(command) => {
+                assert!(command.op != Op::Write && owed == 0);
+                check(transmission.negotiated(), &command);
+                answer(transmission, &command, &mut transcript.replies);
+            }
+            Item::Write(command) => {
+                assert!(command.op == Op::Write && owed == 0);
+                assert_eq!(transmission.payload_remaining(), command.len);
+                check(transmission.negotiated(), &command);
+                answer(transmission, &command, &mut transcript.replies);
+            }
+            Item::Refused(refusal) => refuse(transmission, &refusal, &mut transcript.replies),
+            Item::Disconnect | Item::Broken(_) => {
+                assert_eq!(transmission.parse(piece).item, parsed.item);
+                transcript.items.push(parsed.item);
+                return false;
+            }
+        }
+        transcript.items.push(parsed.item);
+    }
+}
+
+/// What [`Command`] promises.
+fn check(negotiated: &Negotiated, command: &Command) {
+    let Command { op, offset, len, .. } = *command;
+    let end = offset.checked_add(u64::from(len)).expect("no range overflows");
+    assert!(end <= negotiated.size, "{command:?}");
+    assert_eq!((offset | u64::from(len)) % u64::from(negotiated.block_sizes.minimum()), 0);
+    assert_eq!(len == 0, op == Op::Flush, "{command:?}");
+    if matches!(op, Op::Read { .. } | Op::Write) {
+        assert!(len <= negotiated.block_sizes.maximum());
+    }
+    let writes = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes { .. });
+    assert!(!(writes && negotiated.flags.contains(TransmissionFlags::READ_ONLY)));
+    assert!(!command.fua || negotiated.flags.contains(TransmissionFlags::FUA));
+    if matches!(op, Op::BlockStatus { .. }) {
+        assert!(negotiated.base_allocation && negotiated.structured_replies);
+    }
+    // What we understood is what a client would have said.
+    let again = Transmission::new(*negotiated).parse(&command.to_bytes());
+    assert!(matches!(again.item, Item::Request(c) | Item::Write(c) if c == *command));
+}
+
+/// Answers as a server would, good or bad, and lets the client take the reply apart.
+fn answer(transmission: &Transmission, command: &Command, replies: &mut Vec<u8>) {
+    let format = transmission.replies();
+    let mut reply = Vec::new();
+    let fails = command.cookie.0 % 5 == 1;
+    match command.op {
+        _ if fails => {
+            format.error_at(command.cookie, ErrorCode::Io, command.offset, "as told", &mut reply);
+        }
+        Op::Read { .. } => {
+            reply.extend_from_slice(&format.data(command.cookie, command.offset, command.len));
+            reply.resize(reply.len() + command.len as usize, 0xda);
+        }
+        Op::BlockStatus { .. } => {
+            let extents = (0..command.cookie.0 % 4).map(|i| Extent {
+                len: i * 700,
+                hole: i % 2 == 0,
+                zero: i == 2,
+            });
+            assert!(block_status(command, extents, &mut reply) > 0);
+        }
+        _ => reply.extend_from_slice(&format.done(command.cookie)),
+    }
+    let last = understand(transmission.negotiated(), command, &reply);
+    assert_eq!(last.is_some(), fails);
+    // Read data is always the same; its head tells all.
+    reply.truncate(64);
+    replies.extend(reply);
+}
+
+fn refuse(transmission: &Transmission, refusal: &Refusal, replies: &mut Vec<u8>) {
+    let start = replies.len();
+    transmission.replies().refusal(refusal, replies);
+    // Whatever was asked: an error fits every request.
+    let op = Op::Read { whole: true };
+    let command = Command { cookie: refusal.cookie, op, fua: false, offset: 0, len: 1 };
+    let told = understand(transmission.negotiated(), &command, &replies[start..]);
+    assert_eq!(told, Some(refusal.error));
+}
+
+/// The error in a reply, which must be a whole one.
+fn understand(negotiated: &Negotiated, command: &Command, reply: &[u8]) -> Option<ErrorCode> {
+    let mut client = Client::new(Connected {
+        size: negotiated.size,
+        flags: negotiated.flags,
+        block_sizes: negotiated.block_sizes,
+        structured_replies: negotiated.structured_replies,
+        base_allocation: negotiated.base_allocation.then_some(BASE_ALLOCATION_ID),
+    });
+    client.request(command, &mut Vec::new());
+    let mut rest = reply;
+    let mut failed = None;
+    loop {
+        let parsed = client.parse(rest).expect("our own replies are right");
+        rest = &rest[parsed.consumed..];
+        match parsed.reply {
+            Reply::Done { cookie } => {
+                assert_eq!(cookie, command.cookie);
+                assert!(rest.is_empty() && client.in_flight() == 0);
+                return failed;
+            }
+            Reply::Error { error, .. } => failed = Some(error),
+            Reply::NeedMore { .. } => panic!("reply to {command:?} is cut short"),
+            Reply::Data { .. }
+            | Reply::Payload { .. }
+            | Reply::Hole { .. }
+            | Reply::Status { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Client and server against each other: what one says the other understands, however the bytes
+//! are cut on the way, and in whatever order replies go.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use weir_nbd::client::{Client, Connected, Connecting, Reply, Wishes};
+use weir_nbd::{
+    BlockSizes, Command, Cookie, ErrorCode, Export, ExportId, Features, HandshakeState, Item, Op,
+    Session, data_chunk, hole_chunk, none_chunk,
+};
+
+const SIZE: u64 = 1 << 20;
+
+fn exports(features: Features) -> Vec<Export> {
+    vec![Export {
+        id: ExportId(5),
+        name: "vm1".into(),
+        description: String::new(),
+        size: SIZE,
+        features,
+        block_sizes: BlockSizes::DEFAULT,
+    }]
+}
+
+fn features() -> impl Strategy<Value = Features> {
+    any::<[bool; 9]>().prop_map(|on| Features {
+        read_only: on[0],
+        flush: on[1],
+        fua: on[2],
+        rotational: on[3],
+        trim: on[4],
+        write_zeroes: on[5],
+        fast_zero: on[6],
+        multi_conn: on[7],
+        cache: on[8],
+    })
+}
+
+fn everything() -> Features {
+    Features {
+        read_only: false,
+        flush: true,
+        fua: true,
+        rotational: false,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: true,
+        multi_conn: true,
+        cache: true,
+    }
+}
+
+/// Sizes of pieces, used in turn.
+fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    vec(prop_oneof![1..4_usize, 10..60_usize, 500..5000_usize], 1..6)
+}
+
+/// A valid request of structured replies, but for the cookie.
+fn command() -> impl Strategy<Value = Command> {
+    let op = prop_oneof![
+        any::<bool>().prop_map(|whole| Op::Read { whole }),
+        Just(Op::Write),
+        Just(Op::Flush),
+        Just(Op::Trim),
+        any::<[bool; 2]>().prop_map(|[no_hole, fast]| Op::WriteZeroes { no_hole, fast }),
+        Just(Op::Cache),
+        any::<bool>().prop_map(|one| Op::BlockStatus { one }),
+    ];
+    (op, any::<bool>(), 0..SIZE, 1..3000_u32).prop_map(|(op, fua, offset, len)| {
+        let (offset, len) = match op {
+            Op::Flush => (0, 0),
+            _ => (offset, len.min((SIZE - offset) as u32)),
+        };
+        Command { cookie: Cookie(0), op, fua, offset, len }
+    })
+}
+
+fn pieces<'a>(mut bytes: &'a [u8], cuts: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+    let mut sizes = cuts.iter().cycle();
+    std::iter::from_fn(move || {
+        let size = *sizes.next()?;
+        let (piece, rest) = bytes.split_at(size.min(bytes.len()));
+        bytes = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Carries the handshake through, cutting both directions.
+fn connect(features: Features, wishes: &Wishes, cuts: &[usize]) -> (Session, Connected) {
+    let exports = exports(features);
+    let mut session = Session::new();
+    let mut connecting = Connecting::new(wishes.clone());
+    let mut to_client = session.greeting().to_vec();
+    loop {
+        let mut to_server = Vec::new();
+        let mut done = None;
+        for piece in pieces(&to_client, cuts) {
+            let progress = connecting.handle_input(piece, &mut to_server).unwrap();
+            assert_eq!(progress.consumed, piece.len());
+            done = progress.connected;
+        }
+        if let Some(connected) = done {
+            assert!(to_server.is_empty());
+            return (session, connected);
+        }
+        to_client.clear();
+        for piece in pieces(&to_server, cuts) {
+            let progress = session.handle_handshake(piece, &exports, &mut to_client);
+            assert_eq!(progress.consumed, piece.len());
+            assert!(!matches!(progress.state, HandshakeState::Closed(_)), "{progress:?}");
+        }
+    }
+}
+
+/// All requests in `bytes`, and the payload of all writes.
+fn receive(session: &mut Session, bytes: &[u8], cuts: &[usize]) -> (Vec<Command>, Vec<u8>) {
+    let transmission = session.transmission().expect("connected");
+    let (mut commands, mut payload) = (Vec::new(), Vec::new());
+    for mut piece in pieces(bytes, cuts) {
+        loop {
+            let parsed = transmission.parse(piece);
+            let (now, rest) = piece.split_at(parsed.consumed);
+            piece = rest;
+            match parsed.item {
+                Item::NeedMore { .. } => break,
+                Item::Request(command) | Item::Write(command) => commands.push(command),
+                Item::Payload { .. } => payload.extend_from_slice(now),
+                item => panic!("{item:?}"),
+            }
+        }
+    }
+    (commands, payload)
+}
+
+/// All replies in `bytes`, and the data of all reads in the order it came.
+fn answers(client: &mut Client, bytes: &[u8], cuts: &[usize]) -> (Vec<Reply>, Vec<u8>) {
+    let (mut replies, mut data) = (Vec::new(), Vec::new());
+    for mut piece in pieces(bytes, cuts) {
+        loop {
+            let parsed = client.parse(piece).unwrap();
+            let (now, rest) = piece.split_at(parsed.consumed);
+            piece = rest;
+            match parsed.reply {
+                Reply::NeedMore { .. } => break,
+                Reply::Payload { .. } => data.extend_from_slice(now),
+                reply => replies.push(reply),
+            }
+        }
+    }
+    (replies, data)
+}
+
+fn wishes(structured: bool, status: bool) -> Wishes {
+    Wishes { export: "vm1".into(), structured_replies: structured, block_status: status }
+}
+
+/// Bytes that tell where they belong.
+fn content(offset: u64, len: u32) -> impl Iterator<Item = u8> {
+    (offset..offset + u64::from(len)).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 16) as u8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_sides_agree_on_what_was_negotiated(
+        features in features(),
+        structured: bool,
+        status: bool,
+        cuts in cuts(),
+    ) {
+        let (mut session, connected) = connect(features, &wishes(structured, status), &cuts);
+        let negotiated = *session.transmission().unwrap().negotiated();
+        prop_assert_eq!(negotiated.export, ExportId(5));
+        prop_assert_eq!(connected.size, negotiated.size);
+        prop_assert_eq!(connected.flags, negotiated.flags);
+        prop_assert_eq!(connected.flags, features.transmission_flags(structured));
+        prop_assert_eq!(connected.block_sizes, negotiated.block_sizes);
+        prop_assert_eq!(connected.structured_replies, structured);
+        prop_assert_eq!(negotiated.structured_replies, structured);
+        prop_assert_eq!(connected.base_allocation.is_some(), structured && status);
+        prop_assert_eq!(negotiated.base_allocation, structured && status);
+    }
+
+    #[test]
+    fn requests_arrive_as_they_were_sent(commands in vec(command(), 1..20), cuts in cuts()) {
+        let (mut session, connected) = connect(everything(), &wishes(true, true), &cuts);
+        let mut client = Client::new(connected);
+        let (mut bytes, mut written, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for (cookie, command) in (0..).map(Cookie).zip(commands) {
+            let command = Command { cookie, ..command };
+            client.request(&command, &mut bytes);
+            if command.op == Op::Write {
+                bytes.extend(content(command.offset, command.len));
+                written.extend(content(command.offset, command.len));
+            }
+            sent.push(command);
+        }
+        let (received, payload) = receive(&mut session, &bytes, &cuts);
+        prop_assert_eq!(received, sent);
+        prop_assert_eq!(payload, written);
+    }
+
+    #[test]
+    fn replies_in_any_order_find_their_requests(
+        commands in vec((command(), 0..4_u8), 1..20).prop_shuffle(),
+        structured: bool,
+        cuts in cuts(),
+    ) {
+        let (mut session, connected) = connect(everything(), &wishes(structured, true), &cuts);
+        let format = session.transmission().unwrap().replies();
+        let mut client = Client::new(connected);
+        let (mut bytes, mut expected, mut read) = (Vec::new(), Vec::new(), Vec::new());
+        let commands: Vec<_> = (0..)
+            .map(Cookie)
+            .zip(commands)
+            .filter(|(_, (command, _))| structured || !matches!(command.op, Op::BlockStatus { .. }))
+            .map(|(cookie, (command, how))| (Command { cookie, ..command }, how))
+            .collect();
+        for (command, _) in &commands {
+            client.request(command, &mut Vec::new());
+        }
+        for (Command { cookie, op, offset, len, .. }, how) in commands.into_iter().rev() {
+            if how == 0 || matches!(op, Op::BlockStatus { .. }) {
+                format.error(cookie, ErrorCode::Io, "as told", &mut bytes);
+                let message = if structured { "as told".into() } else { String::new() };
+                expected.push(Reply::Error { cookie, error: ErrorCode::Io, offset: None, message });
+            } else if matches!(op, Op::Read { .. }) && structured && how == 1 && len > 1 {
+                // A hole, then data, then the end.
+                let hole = len / 2;
+                let (at, rest) = (offset + u64::from(hole), len - hole);
+                bytes.extend_from_slice(&hole_chunk(cookie, offset, hole, false));
+                bytes.extend_from_slice(&data_chunk(cookie, at, rest, false));
+                bytes.extend(content(at, rest));
+                bytes.extend_from_slice(&none_chunk(cookie));
+                read.extend(content(at, rest));
+                expected.push(Reply::Hole { cookie, offset, len: hole });
+                expected.push(Reply::Data { cookie, offset: at, len: rest });
+            } else if matches!(op, Op::Read { .. }) {
+                bytes.extend_from_slice(&format.data(cookie, offset, len));
+                bytes.extend(content(offset, len));
+                read.extend(content(offset, len));
+                expected.push(Reply::Data { cookie, offset, len });
+            } else {
+                bytes.extend_from_slice(&format.done(cookie));
+            }
+            expected.push(Reply::Done { cookie });
+        }
+        let (replies, data) = answers(&mut client, &bytes, &cuts);
+        prop_assert_eq!(replies, expected);
+        prop_assert_eq!(data, read);
+        prop_assert_eq!(client.in_flight(), 0);
+    }
+}
