@@ -1,1 +1,40 @@
 //! The one loop that joins an engine, a clock and a device.
+//!
+//! ```text
+//!            ┌───────────────── one turn ─────────────────┐
+//!  inbox ──► submit, complete ──► handle_timeout ──► poll_dispatch ──► device
+//!    ▲                                                    │
+//!    └──────────── wait until poll_timeout ◄──────────────┘
+//! ```
+//!
+//! The server turns it on io_uring, the lab in virtual time. They differ in clock, device and inbox, not in what
+//! happens between two readings of the clock; so what is tried in the lab is what serves.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+use weir_engine::{Dispatch, Engine, Event, Instant};
+
+/// Where dispatched requests go. The inbox brings them back, as calls of [`Engine::complete`].
+pub trait Device {
+    /// Starts a request. It must not wait for it.
+    fn issue(&mut self, now: Instant, dispatch: Dispatch);
+
+    /// Takes note of what the engine tells about itself.
+    fn record(&mut self, now: Instant, event: Event);
+}
+
+/// The engine's part of a turn, after the inbox has been drained into it: what may go, goes. Answers when the next
+/// turn is due, if nothing comes before.
+///
+/// One reading of the clock serves the whole turn. O(requests dispatched).
+pub fn turn(engine: &mut Engine, now: Instant, device: &mut impl Device) -> Option<Instant> {
+    engine.handle_timeout(now);
+    while let Some(dispatch) = engine.poll_dispatch(now) {
+        device.issue(now, dispatch);
+    }
+    while let Some(event) = engine.poll_event() {
+        device.record(now, event);
+    }
+    engine.poll_timeout()
+}
