@@ -108,11 +108,11 @@ fn name(limiter: LimiterKind) -> &'static str {
     }
 }
 
-/// The smallest byte burst: a disk's sector, the smallest request there is. A larger request than the burst is not
-/// stuck, it goes when what went before is paid; but a burst that no request fits in is a mistake.
-const BYTE_BURST_LEAST: u64 = 512;
-
 impl Limits {
+    /// The smallest byte burst: a disk's sector, the smallest request there is. A larger request than the burst is
+    /// not stuck, it goes when what went before is paid; but a burst that no request fits in is a mistake.
+    pub const BYTE_BURST_LEAST: u64 = 512;
+
     /// The longest that a burst may take to fill again, 24 h in seconds. The burst credits of cloud volumes take up
     /// to 15 h (5.4 million I/Os at 100 a second); what does not come back within a day is no burst but a rate
     /// that nobody asked for.
@@ -158,7 +158,7 @@ impl Limits {
             return Err(LimitsError::BurstWithoutRate { dimension, burst });
         };
         let least = match dimension.resource() {
-            Resource::Bytes => BYTE_BURST_LEAST,
+            Resource::Bytes => Limits::BYTE_BURST_LEAST,
             Resource::Ios => 1,
         };
         if burst < least {
