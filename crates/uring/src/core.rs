@@ -20,6 +20,8 @@ use crate::receive::{ReceiveBuffers, ReceivedBuf};
 pub(crate) enum Origin {
     /// The caller, with its token.
     Caller(u64),
+    /// A job of several steps inside this crate, by its number.
+    Job(u32),
 }
 
 /// An operation that has ended. It is back in the hands of whoever holds this.

@@ -67,7 +67,8 @@ pub use clock::monotonic_ns;
 pub use completion::Completion;
 pub use config::{Config, Setup};
 pub use disk::{
-    Backend, Disk, DiskInfo, DiskKind, Durability, OpenError, OpenOptions, ZeroOptions,
+    Backend, DirectMode, Disk, DiskExtent, DiskInfo, DiskKind, Durability, OpenError, OpenOptions,
+    ZeroOptions,
 };
 pub use error::RingError;
 pub use message::Message;

@@ -14,11 +14,16 @@ pub(crate) const PAGE: usize = 4096;
 /// It is plain memory behind a pointer. Who may look at which part of it, and when, is decided by the owner
 /// ([`crate::BufferPool`], the receive buffers, the memory disk); this type only guarantees that the bytes exist, are
 /// initialised (the kernel hands out zeroed pages) and stay where they are until the drop.
+#[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
     writable: bool,
 }
+
+// SAFETY: a mapping belongs to the process, not to a thread, and this value is its only owner. No safe way: a pointer
+// makes the type stay in its thread, because it might be shared; this one is not.
+unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of zeroes, rounded up to whole pages.

@@ -13,7 +13,7 @@ use crate::pool::IoBuf;
 const VECTORS_MAX: usize = 1024;
 
 /// Bytes of zeroes that one vector can point at.
-const ZEROES: usize = 64 << 10;
+const ZEROES: usize = 1 << 20;
 
 /// Bytes to be sent in order, gathered from small copied pieces, buffers and zeroes.
 ///
@@ -43,7 +43,7 @@ enum Piece {
     Zeroes { len: u32 },
 }
 
-/// Memory that messages point at for zeroes; one for a ring.
+/// Memory that messages and writes of zeroes point at; one for a ring.
 pub(crate) fn zeroes() -> std::io::Result<Rc<Mapping>> {
     Ok(Rc::new(Mapping::zeroes(ZEROES)?))
 }

@@ -109,7 +109,7 @@ impl Ring {
             self.finish_closing(file);
             return None;
         }
-        let Origin::Caller(token) = landed.origin;
+        let Origin::Caller(token) = landed.origin else { unreachable!("no job uses sockets") };
         let interrupted = is(&landed.result, libc::EINTR);
         match landed.op {
             op if interrupted => {

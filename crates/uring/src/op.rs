@@ -1,15 +1,23 @@
 //! An operation in flight: everything the kernel points at, and the entry that points at it.
 #![allow(unsafe_code)]
 
+use std::rc::Rc;
+
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::FsyncFlags;
 
+use crate::disk::ClaimId;
 use crate::files::Files;
 use crate::fixed::FixedBuffers;
+use crate::mapping::Mapping;
 use crate::message::Message;
 use crate::pool::IoBuf;
 use crate::receive::GROUP;
+
+/// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)` of linux/blkdev.h (Linux 6.12): the offset goes into `addr`, the length
+/// into `addr3`, which is where a command's own bytes begin.
+const BLOCK_DISCARD: u32 = 0x1200;
 
 /// An operation with all it needs, so that whoever holds it holds the memory too.
 #[derive(Debug)]
@@ -28,12 +36,23 @@ pub(crate) enum Op {
     Cancel { file: u32 },
     /// Read `buffer[done..]` from `offset + done`.
     Read { file: u32, offset: u64, buffer: IoBuf, done: u32 },
-    /// Write `buffer[done..]` to `offset + done`; `durable` before it ends.
-    Write { file: u32, offset: u64, buffer: IoBuf, done: u32, durable: bool },
+    /// Write `buffer[done..]` to `offset + done`; `durable` before it ends. Keeps its claim on the range.
+    Write {
+        file: u32,
+        offset: u64,
+        buffer: IoBuf,
+        done: u32,
+        durable: bool,
+        claim: Option<ClaimId>,
+    },
+    /// Write `len` zeroes at `offset`; at most as many as `zeroes` has.
+    WriteZeroes { file: u32, offset: u64, len: u32, zeroes: Rc<Mapping> },
     /// Make all ended writes durable: data and what is needed to find it, or all metadata too.
     Sync { file: u32, metadata: bool },
-    /// fallocate(2); to be followed by a sync if `durable`.
-    Fallocate { file: u32, mode: i32, offset: u64, len: u64, durable: bool },
+    /// fallocate(2).
+    Fallocate { file: u32, mode: i32, offset: u64, len: u64 },
+    /// A block device's discard.
+    Discard { file: u32, offset: u64, len: u64 },
 }
 
 impl Op {
@@ -48,8 +67,10 @@ impl Op {
             | Op::Cancel { file }
             | Op::Read { file, .. }
             | Op::Write { file, .. }
+            | Op::WriteZeroes { file, .. }
             | Op::Sync { file, .. }
-            | Op::Fallocate { file, .. } => file,
+            | Op::Fallocate { file, .. }
+            | Op::Discard { file, .. } => file,
         }
     }
 
@@ -102,12 +123,21 @@ impl Op {
                     }
                 }
             }
+            Op::WriteZeroes { offset, len, zeroes, .. } => {
+                assert!(*len as usize <= zeroes.len(), "{len} zeroes of {}", zeroes.len());
+                opcode::Write::new(fd, zeroes.start().as_ptr(), *len).offset(*offset).build()
+            }
             Op::Sync { metadata, .. } => {
                 let flags = if *metadata { FsyncFlags::empty() } else { FsyncFlags::DATASYNC };
                 opcode::Fsync::new(fd).flags(flags).build()
             }
             Op::Fallocate { mode, offset, len, .. } => {
                 opcode::Fallocate::new(fd, *len).offset(*offset).mode(*mode).build()
+            }
+            Op::Discard { offset, len, .. } => {
+                let mut command = [0; 16];
+                command[..8].copy_from_slice(&len.to_ne_bytes());
+                opcode::UringCmd16::new(fd, BLOCK_DISCARD).addr(Some(*offset)).cmd(command).build()
             }
         };
         entry.flags(flags)

@@ -61,7 +61,7 @@ impl Ring {
         let file = core.open(fd);
         core.start(Origin::Caller(0), Op::Wake { file });
         let (ready, starved, spare) = (VecDeque::new(), VecDeque::new(), Vec::new());
-        let (zeroes, disks) = (message::zeroes()?, Disks::default());
+        let (zeroes, disks) = (message::zeroes()?, Disks::new()?);
         Ok(Ring { core, ready, starved, spare, zeroes, disks, pool, waker })
     }
 
@@ -144,9 +144,12 @@ impl Ring {
                 self.core.start(landed.origin, Op::Wake { file });
                 Some(Completion::Woken)
             }
-            Op::Read { .. } | Op::Write { .. } | Op::Sync { .. } | Op::Fallocate { .. } => {
-                self.handle_disk(landed)
-            }
+            Op::Read { .. }
+            | Op::Write { .. }
+            | Op::WriteZeroes { .. }
+            | Op::Sync { .. }
+            | Op::Fallocate { .. }
+            | Op::Discard { .. } => self.handle_disk(landed),
         }
     }
 }

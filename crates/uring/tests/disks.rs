@@ -4,12 +4,20 @@ mod common;
 
 use common::{TempDir, filled, next, pattern, small_ring};
 use weir_uring::{
-    Backend, Completion, Disk, Durability, OpenError, OpenOptions, Ring, ZeroOptions,
+    Backend, Completion, DirectMode, Disk, DiskExtent, Durability, OpenError, OpenOptions, Ring,
+    ZeroOptions,
 };
 
-fn attach(ring: &mut Ring, dir: &TempDir, size: usize) -> Disk {
+fn attach(ring: &mut Ring, dir: &TempDir, size: usize, direct: DirectMode) -> Option<Disk> {
     let path = dir.file("image", size);
-    ring.attach(Backend::open(&path, OpenOptions::default()).unwrap())
+    match Backend::open(&path, OpenOptions { direct, ..OpenOptions::default() }) {
+        Ok(backend) => Some(ring.attach(backend)),
+        Err(OpenError::Direct { why, .. }) => {
+            println!("skipped: no direct I/O under TMPDIR: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn read(ring: &mut Ring, disk: &Disk, offset: u64, len: usize) -> Vec<u8> {
@@ -49,10 +57,130 @@ fn reads_and_writes(ring: &mut Ring, disk: &Disk, mut image: Vec<u8>) {
 }
 
 #[test]
-fn a_file_holds_what_is_written() {
+fn a_buffered_file_holds_what_is_written() {
     let (mut ring, dir) = (small_ring(), TempDir::new());
-    let disk = attach(&mut ring, &dir, 200_000);
-    reads_and_writes(&mut ring, &disk, pattern(0, 200_000));
+    let disk = attach(&mut ring, &dir, 200_001, DirectMode::Off).unwrap();
+    assert!(!disk.info().direct);
+    reads_and_writes(&mut ring, &disk, pattern(0, 200_001));
+}
+
+#[test]
+fn a_direct_file_holds_what_is_written() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let Some(disk) = attach(&mut ring, &dir, 200_704, DirectMode::On) else { return };
+    assert!(disk.info().direct && disk.info().block_bytes > 1);
+    reads_and_writes(&mut ring, &disk, pattern(0, 200_704));
+}
+
+#[test]
+fn a_size_of_no_whole_blocks_is_buffered_or_refused() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let disk = attach(&mut ring, &dir, 200_001, DirectMode::Auto).unwrap();
+    assert!(!disk.info().direct);
+    let path = dir.file("odd", 200_001);
+    let options = OpenOptions { direct: DirectMode::On, ..OpenOptions::default() };
+    assert!(matches!(Backend::open(&path, options), Err(OpenError::Direct { .. })));
+}
+
+/// Neighbours in one block, changed at once, in every order the device likes: nobody's bytes may be undone.
+#[test]
+fn neighbouring_parts_of_blocks_do_not_undo_each_other() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let size = 64 << 10;
+    let Some(disk) = attach(&mut ring, &dir, size, DirectMode::On) else { return };
+    let mut image = pattern(0, size);
+    let mut seed = 7u64;
+    let mut random = move |below: u64| {
+        // Knuth's MMIX generator.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for round in 0..60u64 {
+        // Pieces side by side, so that the result does not depend on their order; some are whole blocks.
+        let (mut at, mut pending) = (0, 0);
+        while at < size {
+            let block = disk.info().block_bytes as usize;
+            let whole = at % block == 0 && random(3) == 0;
+            let len =
+                if whole { block * (1 + random(3) as usize) } else { 1 + random(3000) as usize };
+            let len = len.min(size - at);
+            match random(4) {
+                0 => {
+                    let options =
+                        ZeroOptions { keep_allocated: random(2) == 0, ..Default::default() };
+                    ring.write_zeroes(&disk, at as u64, len as u64, options, round);
+                    image[at..at + len].fill(0);
+                }
+                kind => {
+                    let bytes = vec![(round * 31 + at as u64) as u8; len];
+                    let how = if kind == 1 { Durability::Durable } else { Durability::Volatile };
+                    ring.write(&disk, at as u64, filled(&ring, &bytes), how, round);
+                    image[at..at + len].copy_from_slice(&bytes);
+                }
+            }
+            pending += 1;
+            at += len;
+        }
+        for _ in 0..pending {
+            match next(&mut ring) {
+                Completion::Written { token, result, .. } | Completion::Done { token, result } => {
+                    assert_eq!(token, round);
+                    result.unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(read(&mut ring, &disk, 0, size) == image, "after round {round}");
+        let (at, len) = (random(60_000), 1 + random(5000));
+        let len = len.min(size as u64 - at) as usize;
+        assert!(read(&mut ring, &disk, at, len) == image[at as usize..][..len]);
+    }
+    assert_eq!(ring.pool().in_use(), 0);
+}
+
+/// One large request of no whole blocks, larger than the buffer it goes by.
+#[test]
+fn a_large_shifted_request_is_served_in_pieces() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let size = 3 << 20;
+    let Some(disk) = attach(&mut ring, &dir, size, DirectMode::On) else { return };
+    let bytes = pattern(77, 1_000_003);
+    ring.write(&disk, 700_001, filled(&ring, &bytes), Durability::Volatile, 1);
+    let Completion::Written { token: 1, result, .. } = next(&mut ring) else { panic!() };
+    result.unwrap();
+    let mut image = pattern(0, size);
+    image[700_001..][..bytes.len()].copy_from_slice(&bytes);
+    assert!(read(&mut ring, &disk, 0, size) == image);
+    assert!(read(&mut ring, &disk, 13, 2_000_000) == image[13..][..2_000_000]);
+}
+
+#[test]
+fn holes_are_found() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let path = dir.path().join("sparse");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[1; 65_536], 262_144).unwrap();
+    drop(file);
+    let disk = ring.attach(Backend::open(&path, OpenOptions::default()).unwrap());
+    let mut extents = Vec::new();
+    let mut at = 0;
+    while at < 1 << 20 {
+        let extent = ring.extent(&disk, at, 1 << 20).unwrap();
+        assert_eq!(extent.offset, at);
+        at += extent.len;
+        extents.push((extent.len, extent.data));
+    }
+    assert_eq!(extents, [(262_144, false), (65_536, true), (720_896, false)]);
+    let part = ring.extent(&disk, 262_145, 262_150).unwrap();
+    assert_eq!(part, DiskExtent { offset: 262_145, len: 5, data: true });
+    assert!(ring.extent(&disk, 5, 5).is_err());
+    assert!(ring.extent(&disk, 0, (1 << 20) + 1).is_err());
+    // A range that was zeroed without keeping it is a hole again.
+    ring.write_zeroes(&disk, 262_144, 65_536, ZeroOptions::default(), 3);
+    done(&mut ring).unwrap();
+    let all = DiskExtent { offset: 0, len: 1 << 20, data: false };
+    assert_eq!(ring.extent(&disk, 0, 1 << 20).unwrap(), all);
 }
 
 #[test]
@@ -65,7 +193,7 @@ fn memory_holds_what_is_written() {
 #[test]
 fn many_operations_at_once_each_come_back() {
     let (mut ring, dir) = (small_ring(), TempDir::new());
-    let disk = attach(&mut ring, &dir, 1 << 20);
+    let disk = attach(&mut ring, &dir, 1 << 20, DirectMode::Auto).unwrap();
     for block in 0..200u64 {
         let buffer = ring.pool().get(4096).unwrap();
         ring.read(&disk, block * 4096, buffer, block);
@@ -83,7 +211,7 @@ fn many_operations_at_once_each_come_back() {
 fn a_second_server_is_refused() {
     let dir = TempDir::new();
     let path = dir.file("image", 8192);
-    let read_only = OpenOptions { read_only: true };
+    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
     let first = Backend::open(&path, OpenOptions::default()).unwrap();
     for options in [OpenOptions::default(), read_only] {
         let refused = Backend::open(&path, options).err().unwrap();
@@ -112,7 +240,9 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
 fn outside_and_read_only_are_errors() {
     let (mut ring, dir) = (small_ring(), TempDir::new());
     let path = dir.file("image", 8192);
-    let disk = ring.attach(Backend::open(&path, OpenOptions { read_only: true }).unwrap());
+    let disk = ring.attach(
+        Backend::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap(),
+    );
     let buffer = ring.pool().get(4096).unwrap();
     ring.read(&disk, 4097, buffer, 1);
     let Completion::Read { buffer, result, .. } = next(&mut ring) else { panic!() };

@@ -1,15 +1,27 @@
 //! Devices: what a backend is, and its operations on a ring.
 
+mod direct;
+mod extents;
 mod info;
+mod job;
 mod memory;
 mod open;
+mod ranges;
+mod run;
 mod state;
+mod zeroing;
 
 use std::io;
 
+pub use direct::DirectMode;
+pub use extents::DiskExtent;
 pub use info::{DiskInfo, DiskKind};
+use job::Work;
 pub use open::{Backend, OpenError, OpenOptions};
-pub(crate) use state::{Disks, Store};
+pub(crate) use ranges::ClaimId;
+pub(crate) use state::Disks;
+use state::{State, Store};
+use zeroing::Zeroing;
 
 use crate::completion::Completion;
 use crate::core::{Landed, Origin};
@@ -68,23 +80,29 @@ impl Ring {
     /// Reads `buffer.len()` bytes at `offset`; ends in [`Completion::Read`].
     pub fn read(&mut self, disk: &Disk, offset: u64, mut buffer: IoBuf, token: u64) {
         let state = self.disks.get_mut(disk.index);
-        if let Err(error) = state.check_read(offset, buffer.len() as u64) {
-            self.ready.push_back(Completion::Read { token, buffer, result: Err(error) });
-            return;
-        }
-        match &mut state.store {
-            Store::Memory(memory) => {
+        let result = match (state.check_read(offset, buffer.len() as u64), &state.store) {
+            (Ok(()), _) if buffer.is_empty() => Ok(()),
+            (Ok(()), Store::Memory(memory)) => {
                 memory.read(offset, &mut buffer);
-                self.ready.push_back(Completion::Read { token, buffer, result: Ok(()) });
+                Ok(())
             }
-            &mut Store::File(file) => {
+            (Ok(()), _) if !state.takes(offset, buffer.len()) => {
+                let job = state.job(disk.index, token, Work::Read { buffer, offset });
+                self.start_job(job);
+                return;
+            }
+            (Ok(()), &Store::File(file)) => {
                 let op = Op::Read { file, offset, buffer, done: 0 };
                 self.core.start(Origin::Caller(token), op);
+                return;
             }
-        }
+            (Err(error), _) => Err(error),
+        };
+        self.ready.push_back(Completion::Read { token, buffer, result });
     }
 
-    /// Writes all of `buffer` at `offset`; ends in [`Completion::Written`].
+    /// Writes all of `buffer` at `offset`; ends in [`Completion::Written`]. Of two writes in flight to the same bytes
+    /// either may be the last.
     pub fn write(
         &mut self,
         disk: &Disk,
@@ -94,27 +112,35 @@ impl Ring {
         token: u64,
     ) {
         let state = self.disks.get_mut(disk.index);
-        if let Err(error) = state.check_write(offset, buffer.len() as u64) {
-            self.ready.push_back(Completion::Written { token, buffer, result: Err(error) });
-            return;
-        }
-        match &mut state.store {
-            Store::Memory(memory) => {
+        let result = match (state.check_write(offset, buffer.len() as u64), &mut state.store) {
+            (Ok(()), _) if buffer.is_empty() => Ok(()),
+            (Ok(()), Store::Memory(memory)) => {
                 memory.write(offset, &buffer);
-                self.ready.push_back(Completion::Written { token, buffer, result: Ok(()) });
+                Ok(())
             }
-            &mut Store::File(file) => {
+            (Ok(()), &mut Store::File(file)) => {
+                if !state.takes(offset, buffer.len()) {
+                    let work = Work::Write { buffer, offset, durability };
+                    let job = state.job(disk.index, token, work);
+                    self.start_job(job);
+                    return;
+                }
                 let durable = durability == Durability::Durable;
-                let op = Op::Write { file, offset, buffer, done: 0, durable };
-                self.core.start(Origin::Caller(token), op);
+                let op = Op::Write { file, offset, buffer, done: 0, durable, claim: None };
+                match state.info.direct {
+                    true => self.start_claimed(disk.index, token, op),
+                    false => self.core.start(Origin::Caller(token), op),
+                }
+                return;
             }
-        }
+            (Err(error), _) => Err(error),
+        };
+        self.ready.push_back(Completion::Written { token, buffer, result });
     }
 
     /// Makes every write that has ended durable; ends in [`Completion::Done`]. Writes in flight may or may not be.
     pub fn flush(&mut self, disk: &Disk, token: u64) {
-        let state = self.disks.get_mut(disk.index);
-        match state.store {
+        match self.disks.get_mut(disk.index).store {
             Store::Memory(_) => self.ready.push_back(Completion::Done { token, result: Ok(()) }),
             Store::File(file) => {
                 let metadata = disk.info.kind == DiskKind::Block;
@@ -123,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Makes `len` bytes at `offset` read as zero; ends in [`Completion::Done`].
+    /// Makes `len` bytes at `offset` read as zero, the quickest way the device has; ends in [`Completion::Done`].
     pub fn write_zeroes(
         &mut self,
         disk: &Disk,
@@ -132,88 +158,114 @@ impl Ring {
         options: ZeroOptions,
         token: u64,
     ) {
-        let mode = match options.keep_allocated {
-            true => libc::FALLOC_FL_ZERO_RANGE,
-            false => libc::FALLOC_FL_PUNCH_HOLE,
-        };
-        let mode = mode | libc::FALLOC_FL_KEEP_SIZE;
-        self.deallocate(disk, (offset, len), mode, options.durability, token);
+        self.start_zeroing(disk, offset, len, token, |state| {
+            zeroing::zero(offset..offset + len, state.zeroing_block(), state.info.kind, options)
+        });
     }
 
-    /// Tells the device that `len` bytes at `offset` are not needed any more; ends in [`Completion::Done`].
+    /// Tells the device that `len` bytes at `offset` are not needed any more: they may read as zeroes, as before, or
+    /// as anything. Only advice: where nothing can be done it succeeds too. Ends in [`Completion::Done`].
     pub fn trim(&mut self, disk: &Disk, offset: u64, len: u64, durability: Durability, token: u64) {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        self.deallocate(disk, (offset, len), mode, durability, token);
+        self.start_zeroing(disk, offset, len, token, |state| {
+            zeroing::trim(offset..offset + len, state.zeroing_block(), state.info.kind, durability)
+        });
     }
 
-    fn deallocate(
+    /// The extent that begins at `offset`, as far as it is alike, up to `end` at most. Only files have holes.
+    ///
+    /// The one call here that is carried out at once: io_uring has no such operation. Costs one or two system calls,
+    /// which may read the file's map from the device when it is not in memory; so ask for few at a time.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty range or one outside the device; what the file system says.
+    pub fn extent(&mut self, disk: &Disk, offset: u64, end: u64) -> io::Result<DiskExtent> {
+        let state = self.disks.get_mut(disk.index);
+        let len =
+            end.checked_sub(offset).filter(|&len| len > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        state.check_read(offset, len)?;
+        match state.store {
+            Store::File(file) if disk.info.kind == DiskKind::File => {
+                extents::next(self.core.files.fd(file), offset, end)
+            }
+            _ => Ok(DiskExtent { offset, len, data: true }),
+        }
+    }
+
+    fn start_zeroing(
         &mut self,
         disk: &Disk,
-        (offset, len): (u64, u64),
-        mode: i32,
-        durability: Durability,
+        offset: u64,
+        len: u64,
         token: u64,
+        plan: impl FnOnce(&State) -> Zeroing,
     ) {
         let state = self.disks.get_mut(disk.index);
         let result = match (state.check_write(offset, len), &mut state.store) {
-            (Err(error), _) => Err(error),
             (Ok(()), _) if len == 0 => Ok(()),
             (Ok(()), Store::Memory(memory)) => memory.zero(offset, len),
-            (Ok(()), &mut Store::File(file)) => {
-                let durable = durability == Durability::Durable;
-                let op = Op::Fallocate { file, mode, offset, len, durable };
-                self.core.start(Origin::Caller(token), op);
+            (Ok(()), Store::File(_)) => {
+                let work = Work::Zero(plan(state));
+                let job = state.job(disk.index, token, work);
+                self.start_job(job);
                 return;
             }
+            (Err(error), _) => Err(error),
         };
         self.ready.push_back(Completion::Done { token, result });
     }
 
+    /// Takes an operation back that has ended: goes on if it did only a part, and tells whoever started it otherwise.
     pub(crate) fn handle_disk(&mut self, landed: Landed) -> Option<Completion> {
-        let Origin::Caller(token) = landed.origin;
-        let interrupted = is(&landed.result, libc::EINTR) || is(&landed.result, libc::EAGAIN);
-        match landed.op {
-            op if interrupted => {
-                self.core.start(landed.origin, op);
+        let Landed { origin, mut op, result, .. } = landed;
+        if is(&result, libc::EINTR) || is(&result, libc::EAGAIN) {
+            self.core.start(origin, op);
+            return None;
+        }
+        let result = match progress(&mut op, result) {
+            Ok(false) => {
+                self.core.start(origin, op);
+                return None;
+            }
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match (origin, op) {
+            (Origin::Job(number), op) => {
+                self.job_landed(number, op, result);
                 None
             }
-            Op::Read { file, offset, buffer, done } => {
-                let result = match progress(landed.result, done, &buffer) {
-                    Ok(done) if (done as usize) < buffer.len() => {
-                        self.core.start(landed.origin, Op::Read { file, offset, buffer, done });
-                        return None;
-                    }
-                    result => result.map(drop),
-                };
+            (Origin::Caller(token), Op::Read { buffer, .. }) => {
                 Some(Completion::Read { token, buffer, result })
             }
-            Op::Write { file, offset, buffer, done, durable } => {
-                let result = match progress(landed.result, done, &buffer) {
-                    Ok(done) if (done as usize) < buffer.len() => {
-                        let op = Op::Write { file, offset, buffer, done, durable };
-                        self.core.start(landed.origin, op);
-                        return None;
-                    }
-                    result => result.map(drop),
-                };
+            (Origin::Caller(token), Op::Write { file, buffer, claim, .. }) => {
+                if let Some(claim) = claim {
+                    self.release(self.disks.of_file(file), claim);
+                }
                 Some(Completion::Written { token, buffer, result })
             }
-            Op::Fallocate { file, durable: true, .. } if landed.result.is_ok() => {
-                self.core.start(landed.origin, Op::Sync { file, metadata: false });
-                None
-            }
-            Op::Sync { .. } | Op::Fallocate { .. } => {
-                Some(Completion::Done { token, result: landed.result.map(drop) })
-            }
-            op => unreachable!("not an operation on a disk: {op:?}"),
+            (Origin::Caller(token), _) => Some(Completion::Done { token, result }),
         }
     }
 }
 
-/// Bytes done after a step. No progress inside the device's size means that the file was cut short under us.
-fn progress(result: io::Result<u32>, done: u32, buffer: &IoBuf) -> io::Result<u32> {
-    match result? {
-        0 if (done as usize) < buffer.len() => Err(io::ErrorKind::UnexpectedEof.into()),
-        more => Ok(done + more),
+/// Takes note of how far an operation came; whether that was all. No progress inside the device's size means that the
+/// file was cut short under us.
+fn progress(op: &mut Op, result: io::Result<u32>) -> io::Result<bool> {
+    let more = result?;
+    let left = match op {
+        Op::Read { buffer, done, .. } | Op::Write { buffer, done, .. } => {
+            *done += more;
+            buffer.len() - *done as usize
+        }
+        Op::WriteZeroes { offset, len, .. } => {
+            *offset += u64::from(more);
+            *len -= more;
+            *len as usize
+        }
+        _ => return Ok(true),
+    };
+    if more == 0 && left > 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    Ok(left == 0)
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock, major, minor};
 use thiserror::Error;
 
+use super::direct::{self, DirectMode};
 use super::info::{DiskInfo, DiskKind};
 use super::memory::Memory;
 
@@ -17,6 +18,8 @@ use super::memory::Memory;
 pub struct OpenOptions {
     /// Refuse writes, and share the device with other readers.
     pub read_only: bool,
+    /// Whether to leave out the kernel's page cache.
+    pub direct: DirectMode,
 }
 
 /// A device that is open and locked, ready for [`crate::Ring::attach`]. Can be sent to the ring's thread.
@@ -63,6 +66,16 @@ pub enum OpenError {
         /// What was asked for.
         path: PathBuf,
     },
+    /// Direct I/O was asked for and cannot be had.
+    #[error(
+        "{path} cannot be used with direct = on: {why}; direct = auto uses the page cache instead"
+    )]
+    Direct {
+        /// What was asked for.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// The machine has no room for a memory device.
     #[error("cannot have a memory device of {size} bytes: {source}")]
     Memory {
@@ -108,8 +121,16 @@ impl Backend {
         if size == 0 {
             return Err(OpenError::Empty { path: path.into() });
         }
-        let rotational = rotational(&file, kind);
-        let info = DiskInfo { kind, size, read_only: options.read_only, rotational };
+        let granted = direct::decide(&file, kind, size, options.direct)
+            .map_err(|why| OpenError::Direct { path: path.into(), why })?;
+        let info = DiskInfo {
+            kind,
+            size,
+            read_only: options.read_only,
+            direct: granted.direct,
+            block_bytes: granted.block_bytes,
+            rotational: rotational(&file, kind),
+        };
         Ok(Backend { info, source: Source::File(file.into()) })
     }
 
@@ -119,8 +140,14 @@ impl Backend {
     /// [`OpenError::Memory`] when there is no room, or for 0 bytes.
     pub fn memory(size: u64) -> Result<Backend, OpenError> {
         let memory = Memory::new(size).map_err(|source| OpenError::Memory { size, source })?;
-        let info =
-            DiskInfo { kind: DiskKind::Memory, size, read_only: false, rotational: Some(false) };
+        let info = DiskInfo {
+            kind: DiskKind::Memory,
+            size,
+            read_only: false,
+            direct: false,
+            block_bytes: 1,
+            rotational: Some(false),
+        };
         Ok(Backend { info, source: Source::Memory(memory) })
     }
 

@@ -2,8 +2,12 @@
 
 use std::io;
 
-use super::info::DiskInfo;
+use super::info::{DiskInfo, DiskKind};
+use super::job::{BOUNCE, Job, Work};
 use super::memory::Memory;
+use super::ranges::Ranges;
+use crate::op::Op;
+use crate::pool::BufferPool;
 
 /// Where the bytes are.
 pub(crate) enum Store {
@@ -13,30 +17,103 @@ pub(crate) enum Store {
     Memory(Memory),
 }
 
+/// What waits for its claim.
+pub(crate) enum Waiting {
+    /// A plain write, with the caller's token.
+    Write(u64, Op),
+    /// A job, by its number.
+    Job(u32),
+}
+
 /// One attached device.
 pub(crate) struct State {
     pub(crate) store: Store,
-    info: DiskInfo,
+    pub(crate) info: DiskInfo,
+    /// Used on direct devices only: elsewhere the kernel keeps parts of a block apart.
+    pub(crate) ranges: Ranges<Waiting>,
+    /// Ways ([`super::zeroing::Way::bit`]) that the device turned out not to have.
+    pub(crate) refused: u8,
 }
 
-/// All attached devices, by index.
-#[derive(Default)]
+/// All attached devices, and the jobs on them.
 pub(crate) struct Disks {
     states: Vec<State>,
+    jobs: Vec<Option<Job>>,
+    vacant: Vec<u32>,
+    /// Buffers for jobs. Apart from the ring's pool, because a job whose caller holds the whole budget must end.
+    pub(crate) bounces: BufferPool,
+    /// Jobs that wait for one of them.
+    pub(crate) bounceless: std::collections::VecDeque<u32>,
 }
 
+/// Jobs that work at once by way of a bounce buffer; further ones wait. Such requests are the exception.
+const BOUNCES: usize = 16;
+
 impl Disks {
+    pub(crate) fn new() -> io::Result<Disks> {
+        let bounces = BufferPool::new(BOUNCES * BOUNCE as usize)?;
+        let (states, jobs, vacant) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Disks { states, jobs, vacant, bounces, bounceless: Default::default() })
+    }
+
     pub(crate) fn insert(&mut self, store: Store, info: DiskInfo) -> u32 {
-        self.states.push(State { store, info });
+        self.states.push(State { store, info, ranges: Ranges::new(), refused: 0 });
         self.states.len() as u32 - 1
     }
 
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut State {
         &mut self.states[index as usize]
     }
+
+    /// The device that uses a file of the ring.
+    pub(crate) fn of_file(&self, file: u32) -> u32 {
+        let index = self
+            .states
+            .iter()
+            .position(|state| matches!(state.store, Store::File(it) if it == file));
+        index.expect("a device's file") as u32
+    }
+
+    pub(crate) fn add_job(&mut self, job: Job) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() as u32 - 1
+        });
+        self.jobs[number as usize] = Some(job);
+        number
+    }
+
+    pub(crate) fn job_mut(&mut self, number: u32) -> &mut Job {
+        self.jobs[number as usize].as_mut().expect("a job that runs")
+    }
+
+    pub(crate) fn remove_job(&mut self, number: u32) -> Job {
+        self.vacant.push(number);
+        self.jobs[number as usize].take().expect("a job that runs")
+    }
 }
 
 impl State {
+    /// A job on this device, which is number `disk`.
+    pub(crate) fn job(&self, disk: u32, token: u64, work: Work) -> Job {
+        Job::new(token, disk, work, u64::from(self.info.block_bytes), self.info.direct)
+    }
+
+    /// Whether a read or write of `len` bytes at `offset` can go to the device as it is.
+    pub(crate) fn takes(&self, offset: u64, len: usize) -> bool {
+        let block = u64::from(self.info.block_bytes);
+        !self.info.direct || (offset.is_multiple_of(block) && (len as u64).is_multiple_of(block))
+    }
+
+    /// Blocks for fallocate and discard: byte by byte on a buffered file, the device's blocks otherwise.
+    pub(crate) fn zeroing_block(&self) -> u64 {
+        match self.info.kind {
+            DiskKind::Block => u64::from(self.info.block_bytes),
+            _ if self.info.direct => u64::from(self.info.block_bytes),
+            _ => 1,
+        }
+    }
+
     /// Whether `offset..offset + len` may be read: `InvalidInput` outside the device.
     pub(crate) fn check_read(&self, offset: u64, len: u64) -> io::Result<()> {
         match offset.checked_add(len) {
