@@ -117,11 +117,16 @@ enum Expect {
         option: u32,
         len: u32,
     },
-    /// Data of an option that is answered already.
+    /// Data of an option that is refused whatever it says.
     Skip {
+        option: u32,
         len: u32,
+        refusal: Refusal,
     },
 }
+
+/// An error reply: its type, and words for a person.
+type Refusal = (u32, &'static str);
 
 /// What a complete message leads to.
 type Step = Result<Expect, End>;
@@ -174,13 +179,16 @@ impl Handshake {
                 }
                 Expect::OptionHeader => OPTION_HEADER_LEN,
                 Expect::OptionData { len, .. } => len as usize,
-                Expect::Skip { len } => {
+                Expect::Skip { option, len, refusal } => {
                     let skipped = rest.len().min(len as usize);
                     rest = &rest[skipped..];
-                    self.expect = skip(len - skipped as u32);
-                    if rest.is_empty() {
+                    let len = len - skipped as u32;
+                    if len > 0 {
+                        self.expect = Expect::Skip { option, len, refusal };
                         break HandshakeState::NeedInput;
                     }
+                    OptionReplies { option, out }.error(refusal);
+                    self.expect = Expect::OptionHeader;
                     continue;
                 }
             };
@@ -258,7 +266,7 @@ impl Handshake {
         }
         let mut replies = OptionReplies { option, out };
 
-        match option {
+        let refusal = match option {
             opt::ABORT => {
                 replies.ack();
                 return close(CloseReason::Aborted);
@@ -268,23 +276,21 @@ impl Handshake {
                 return close(CloseReason::BadExportName { len });
             }
             opt::EXPORT_NAME => return Ok(Expect::OptionData { option, len }),
-            _ if self.shutting_down => {
-                replies.error(rep::ERR_SHUTDOWN, "the server is shutting down");
-            }
+            _ if self.shutting_down => (rep::ERR_SHUTDOWN, "the server is shutting down"),
             opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS if len > 0 => {
-                replies.error(rep::ERR_INVALID, "this option takes no data");
+                (rep::ERR_INVALID, "this option takes no data")
             }
             opt::LIST => {
                 exports.list(&mut |export| replies.server(export));
                 replies.ack();
+                return Ok(Expect::OptionHeader);
             }
             opt::STRUCTURED_REPLY => {
                 self.structured_replies = true;
                 replies.ack();
+                return Ok(Expect::OptionHeader);
             }
-            opt::STARTTLS => {
-                replies.error(rep::ERR_POLICY, "TLS is not enabled on this server");
-            }
+            opt::STARTTLS => (rep::ERR_POLICY, "TLS is not enabled on this server"),
             opt::INFO | opt::GO | opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
                 if option == opt::SET_META_CONTEXT {
                     // Failing, too, drops what was selected before.
@@ -293,11 +299,11 @@ impl Handshake {
                 if len as usize <= OPTION_DATA_MAX {
                     return Ok(Expect::OptionData { option, len });
                 }
-                replies.error(rep::ERR_TOO_BIG, "more than 65536 bytes of option data");
+                (rep::ERR_TOO_BIG, "more than 65536 bytes of option data")
             }
-            _ => replies.error(rep::ERR_UNSUP, "this server does not know the option"),
-        }
-        Ok(skip(len))
+            _ => (rep::ERR_UNSUP, "this server does not know the option"),
+        };
+        Ok(Expect::Skip { option, len, refusal })
     }
 
     fn export_name(
@@ -325,10 +331,10 @@ impl Handshake {
     ) -> Step {
         let request = match InfoRequest::parse(data) {
             Ok(request) => request,
-            Err(flaw) => return refuse(flaw, replies),
+            Err(flaw) => return refuse(flaw_refusal(flaw), replies),
         };
         let Some(export) = exports.find(request.name) else {
-            return unknown_export(replies);
+            return refuse(UNKNOWN_EXPORT, replies);
         };
         let negotiated = self.negotiated(export);
         replies.info_export(negotiated.size, negotiated.flags);
@@ -356,15 +362,17 @@ impl Handshake {
     ) -> Step {
         let set = replies.option == opt::SET_META_CONTEXT;
         if set && !self.structured_replies {
-            replies.error(rep::ERR_INVALID, "structured replies must be negotiated first");
-            return Ok(Expect::OptionHeader);
+            return refuse(
+                (rep::ERR_INVALID, "structured replies must be negotiated first"),
+                replies,
+            );
         }
         let request = match ContextRequest::parse(data) {
             Ok(request) => request,
-            Err(flaw) => return refuse(flaw, replies),
+            Err(flaw) => return refuse(flaw_refusal(flaw), replies),
         };
         let Some(export) = exports.find(request.name) else {
-            return unknown_export(replies);
+            return refuse(UNKNOWN_EXPORT, replies);
         };
         if set {
             if request.base_allocation {
@@ -391,26 +399,23 @@ impl Handshake {
     }
 }
 
-fn skip(len: u32) -> Expect {
-    if len == 0 { Expect::OptionHeader } else { Expect::Skip { len } }
+const UNKNOWN_EXPORT: Refusal =
+    (rep::ERR_UNKNOWN, "no export of this name; a listing shows the names there are");
+
+fn flaw_refusal(flaw: Flaw) -> Refusal {
+    match flaw {
+        Flaw::Malformed => (rep::ERR_INVALID, "the lengths in the option do not add up"),
+        Flaw::LongString => (rep::ERR_INVALID, "a string is longer than 4096 bytes"),
+        Flaw::NotUtf8 => (rep::ERR_INVALID, "the export name is not UTF-8"),
+        Flaw::ManyQueries => (rep::ERR_TOO_BIG, "more than 1024 queries"),
+    }
 }
 
 fn close(reason: CloseReason) -> Step {
     Err(End::Closed(reason))
 }
 
-fn unknown_export(replies: &mut OptionReplies<'_>) -> Step {
-    replies.error(rep::ERR_UNKNOWN, "no export of this name; a listing shows the names there are");
-    Ok(Expect::OptionHeader)
-}
-
-fn refuse(flaw: Flaw, replies: &mut OptionReplies<'_>) -> Step {
-    let (kind, message) = match flaw {
-        Flaw::Malformed => (rep::ERR_INVALID, "the lengths in the option do not add up"),
-        Flaw::LongString => (rep::ERR_INVALID, "a string is longer than 4096 bytes"),
-        Flaw::NotUtf8 => (rep::ERR_INVALID, "the export name is not UTF-8"),
-        Flaw::ManyQueries => (rep::ERR_TOO_BIG, "more than 1024 queries"),
-    };
-    replies.error(kind, message);
+fn refuse(refusal: Refusal, replies: &mut OptionReplies<'_>) -> Step {
+    replies.error(refusal);
     Ok(Expect::OptionHeader)
 }

@@ -17,7 +17,7 @@
 //!  │ transmission    │
 //!  │                 │──► Request(command)     anything without payload
 //!  │     parse() ────┼──► Write(command)       then Payload … until it is whole
-//!  │                 │──► Refused(refusal)     answer it, go on; its payload is skipped
+//!  │                 │──► Refused(refusal)     answer it and go on; payload is skipped before
 //!  └──┬──────────┬───┘
 //!     │ DISC     │ junk
 //!     ▼          ▼

@@ -30,7 +30,7 @@ impl OptionReplies<'_> {
     }
 
     /// `kind` is one of the errors of [`rep`], `message` for a person.
-    pub(crate) fn error(&mut self, kind: u32, message: &str) {
+    pub(crate) fn error(&mut self, (kind, message): (u32, &str)) {
         self.reply(kind, &[message.as_bytes()]);
     }
 

@@ -51,15 +51,16 @@ pub enum Item {
     /// A request without payload.
     Request(Command),
     /// A write. Its payload, `len` bytes, comes as [`Item::Payload`], or is received by the caller
-    /// itself and told by [`Transmission::take_payload`].
+    /// itself and told by [`Transmission::take_payload`]. Even an error may be replied only when the
+    /// payload is whole.
     Write(Command),
     /// The consumed bytes belong to the last [`Item::Write`], in order.
     Payload {
         /// As many as were consumed.
         len: usize,
     },
-    /// To be answered with an error, see [`ReplyFormat::refusal`]. The payload of a refused write is
-    /// thrown away by the next calls.
+    /// To be answered with an error, see [`ReplyFormat::refusal`]. That of a write comes after its
+    /// payload, which is thrown away.
     Refused(Refusal),
     /// The client is done: answer what is in flight, then close. Said again at every further call.
     Disconnect,
@@ -105,8 +106,9 @@ enum Pending {
     Nothing,
     /// This much payload of a write, at least 1.
     Payload(u32),
-    /// This much payload of a refused write, at least 1.
-    Drain(u32),
+    /// This much payload of a refused write, at least 1. The refusal waits for its end: clients take
+    /// no reply to a request they are still sending (libnbd 1.14 gives up the connection).
+    Drain { left: u32, refusal: Refusal },
     /// Nothing any more: always the same answer.
     End(Item),
 }
@@ -160,7 +162,10 @@ impl Transmission {
         let left = self.payload_remaining();
         assert!(n <= left, "took {n} bytes of payload, only {left} were to come");
         if n > 0 {
-            self.pending = rest(left - n, Pending::Payload);
+            self.pending = match left - n {
+                0 => Pending::Nothing,
+                left => Pending::Payload(left),
+            };
         }
     }
 
@@ -169,52 +174,68 @@ impl Transmission {
     ///
     /// An empty `input` gives [`Item::NeedMore`], with the bytes to wait for.
     pub fn parse(&mut self, input: &[u8]) -> Parsed {
-        let mut consumed = 0;
-        match self.pending {
-            Pending::Nothing => {}
-            Pending::Payload(left) if input.is_empty() => return need(0, left as usize),
-            Pending::Payload(left) => {
-                let len = input.len().min(left as usize);
-                self.take_payload(len as u32);
-                return Parsed { consumed: len, item: Item::Payload { len } };
-            }
-            Pending::Drain(left) => {
-                consumed = input.len().min(left as usize);
-                let left = left - consumed as u32;
-                self.pending = rest(left, Pending::Drain);
-                if left > 0 {
-                    return need(consumed, left as usize + REQUEST_LEN);
+        let mut rest = input;
+        let item = loop {
+            match self.pending {
+                Pending::Nothing => {
+                    // A head that lies whole in the input is read there; only a split one is copied.
+                    let item = if self.head_len == 0
+                        && let Ok((header, after)) = RequestHeader::ref_from_prefix(rest)
+                    {
+                        rest = after;
+                        self.request(header)
+                    } else {
+                        let taken = rest.len().min(REQUEST_LEN - self.head_len);
+                        let (now, after) = rest.split_at(taken);
+                        self.head[self.head_len..self.head_len + taken].copy_from_slice(now);
+                        self.head_len += taken;
+                        rest = after;
+                        if self.head_len < REQUEST_LEN {
+                            break Item::NeedMore { bytes: REQUEST_LEN - self.head_len };
+                        }
+                        self.head_len = 0;
+                        self.request(&zerocopy::transmute!(self.head))
+                    };
+                    if let Some(item) = item {
+                        break item;
+                    }
+                }
+                Pending::Payload(left) if rest.is_empty() => {
+                    break Item::NeedMore { bytes: left as usize };
+                }
+                Pending::Payload(left) => {
+                    let len = rest.len().min(left as usize);
+                    rest = &rest[len..];
+                    self.take_payload(len as u32);
+                    break Item::Payload { len };
+                }
+                Pending::Drain { left, refusal } => {
+                    let skipped = rest.len().min(left as usize);
+                    rest = &rest[skipped..];
+                    let left = left - skipped as u32;
+                    if left > 0 {
+                        self.pending = Pending::Drain { left, refusal };
+                        break Item::NeedMore { bytes: left as usize };
+                    }
+                    self.pending = Pending::Nothing;
+                    break Item::Refused(refusal);
+                }
+                Pending::End(item) => {
+                    rest = &[];
+                    break item;
                 }
             }
-            Pending::End(item) => return Parsed { consumed: input.len(), item },
-        }
-
-        let input = &input[consumed..];
-        // Whole heads are read where they lie; only a split one is copied.
-        if self.head_len == 0
-            && let Ok((header, _)) = RequestHeader::ref_from_prefix(input)
-        {
-            let item = self.request(header);
-            return Parsed { consumed: consumed + REQUEST_LEN, item };
-        }
-        let taken = input.len().min(REQUEST_LEN - self.head_len);
-        self.head[self.head_len..self.head_len + taken].copy_from_slice(&input[..taken]);
-        self.head_len += taken;
-        consumed += taken;
-        if self.head_len < REQUEST_LEN {
-            return need(consumed, REQUEST_LEN - self.head_len);
-        }
-        self.head_len = 0;
-        let header: RequestHeader = zerocopy::transmute!(self.head);
-        Parsed { consumed, item: self.request(&header) }
+        };
+        Parsed { consumed: input.len() - rest.len(), item }
     }
 
-    fn request(&mut self, header: &RequestHeader) -> Item {
+    /// `None` for a refused write: its payload comes first.
+    fn request(&mut self, header: &RequestHeader) -> Option<Item> {
         if header.magic.get() != REQUEST_MAGIC {
-            return self.end(Item::Broken(Broken::Magic { magic: header.magic.get() }));
+            return Some(self.end(Item::Broken(Broken::Magic { magic: header.magic.get() })));
         }
         if header.kind.get() == cmd::DISC {
-            return self.end(Item::Disconnect);
+            return Some(self.end(Item::Disconnect));
         }
         let checked = if self.shutting_down {
             Err(Refusal {
@@ -228,24 +249,25 @@ impl Transmission {
         match checked {
             Ok(command) if command.op == Op::Write => {
                 self.pending = Pending::Payload(command.len);
-                Item::Write(command)
+                Some(Item::Write(command))
             }
-            Ok(command) => Item::Request(command),
+            Ok(command) => Some(Item::Request(command)),
             Err(refusal) => self.refuse(header, refusal),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, header: &RequestHeader, refusal: Refusal) -> Item {
-        if header.kind.get() == cmd::WRITE {
-            let len = header.len.get();
-            let max = DRAIN_MAX.max(self.negotiated.block_sizes.maximum());
-            if len > max {
-                return self.end(Item::Broken(Broken::PayloadTooLong { len, max }));
-            }
-            self.pending = rest(len, Pending::Drain);
+    fn refuse(&mut self, header: &RequestHeader, refusal: Refusal) -> Option<Item> {
+        let left = if header.kind.get() == cmd::WRITE { header.len.get() } else { 0 };
+        let max = DRAIN_MAX.max(self.negotiated.block_sizes.maximum());
+        if left > max {
+            return Some(self.end(Item::Broken(Broken::PayloadTooLong { len: left, max })));
         }
-        Item::Refused(refusal)
+        if left > 0 {
+            self.pending = Pending::Drain { left, refusal };
+            return None;
+        }
+        Some(Item::Refused(refusal))
     }
 
     fn end(&mut self, item: Item) -> Item {
@@ -263,14 +285,6 @@ impl fmt::Debug for Transmission {
             .field("shutting_down", &self.shutting_down)
             .finish()
     }
-}
-
-fn rest(left: u32, pending: fn(u32) -> Pending) -> Pending {
-    if left == 0 { Pending::Nothing } else { pending(left) }
-}
-
-fn need(consumed: usize, bytes: usize) -> Parsed {
-    Parsed { consumed, item: Item::NeedMore { bytes } }
 }
 
 #[cfg(test)]
@@ -365,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_of_a_refused_write_is_skipped() {
+    fn a_refused_write_is_answered_after_its_payload() {
         let too_far = Command { offset: 1 << 40, ..command(2, Op::Write, 100) };
         let after = command(3, READ, 1);
         let mut input = too_far.to_bytes().to_vec();
@@ -387,8 +401,8 @@ mod tests {
             let mut parser = transmission(false);
             let item = parser.parse(&command(9, Op::Write, len).to_bytes()).item;
             if goes_on {
-                assert!(matches!(item, Item::Refused(_)), "{item:?}");
-                let bytes = DRAIN_MAX as usize + REQUEST_LEN - 10;
+                assert_eq!(item, Item::NeedMore { bytes: DRAIN_MAX as usize });
+                let bytes = DRAIN_MAX as usize - 10;
                 assert_eq!(parser.parse(&[0; 10]).item, Item::NeedMore { bytes });
             } else {
                 assert_eq!(item, Item::Broken(Broken::PayloadTooLong { len, max: DRAIN_MAX }));
@@ -418,8 +432,8 @@ mod tests {
         parser.parse(&write.to_bytes());
         parser.shut_down();
         assert_eq!(parser.parse(b"data").item, Item::Payload { len: 4 });
-        let Item::Refused(refusal) = parser.parse(&write.to_bytes()).item else { panic!() };
+        assert_eq!(parser.parse(&write.to_bytes()).item, Item::NeedMore { bytes: 4 });
+        let Item::Refused(refusal) = parser.parse(b"data").item else { panic!() };
         assert_eq!(refusal.error, ErrorCode::Shutdown);
-        assert_eq!(parser.parse(b"data").item, Item::NeedMore { bytes: REQUEST_LEN });
     }
 }
