@@ -16,7 +16,7 @@ build: ## build the weir command: target/release/weir
 	cargo build --locked --release -p weir-cli
 
 demo: build ## serve an emulated disk to two tenants and show how long they wait (no root, under a minute)
-	@target/release/weir demo
+	@$(or $(CARGO_TARGET_DIR),target)/release/weir demo
 
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test

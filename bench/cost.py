@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """What a read costs the server: CPU seconds per million 4 KiB random reads over NBD, from the page cache."""
 
-import shlex
 import sys
 
 from lib import fio, servers
@@ -10,6 +9,7 @@ from lib.usage import Disturbance
 
 # Far above what any of them reaches: the limiter works on every request and delays none.
 FREE = 10_000_000
+LIMITS = f"riops={FREE} wiops={FREE}"
 
 METRICS = [
     Metric("cpu_seconds_per_million", "CPU s per million", "{:.2f}"),
@@ -33,12 +33,8 @@ def main():
         rounds=3,
     )
 
-    def weir(place, image):
-        limits = f"riops={FREE} wiops={FREE}"
-        return servers.weir(place, image, limits, None, options.weir, shlex.split(options.weir_args))
-
     systems = {
-        "weir": weir,
+        "weir": lambda place, image: servers.weir(place, image, options, LIMITS, direct="off"),
         "nbdkit-null": lambda place, image: servers.nbdkit(place, "null", f"size={image.stat().st_size}"),
         "nbdkit-file": lambda place, image: servers.nbdkit(place, "file", image),
         "qemu": servers.qemu,

@@ -2,7 +2,6 @@
 """Who gets what inside one limit of 1000 IOPS: greedy and polite clients of one server."""
 
 import dataclasses
-import shlex
 import sys
 
 from lib import fio, servers
@@ -58,15 +57,12 @@ def main():
         rounds=3,
     )
 
-    def weir(place, image, _clients):
-        return servers.weir(place, image, f"riops={LIMIT}", None, options.weir, shlex.split(options.weir_args))
-
     def nbdkit(place, image, _clients):
         # It knows bits a second only; all requests here have one size, so that is a limit of I/Os too.
         return servers.nbdkit(place, "file", image, f"rate={LIMIT * BLOCK * 8}", filters=["rate"])
 
     systems = {
-        "weir": weir,
+        "weir": lambda place, image, clients: servers.weir(place, image, options, f"riops={LIMIT}"),
         "nbdkit-rate": nbdkit,
         "qemu": lambda place, image, clients: servers.qemu(place, image, {"iops-read": LIMIT}),
         "qemu-exports": lambda place, image, clients: servers.qemu(place, image, {"iops-read": LIMIT}, exports=clients),

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shlex
 import shutil
 import stat
 import subprocess
@@ -51,12 +52,25 @@ class Server:
         self._log.close()
 
 
-def weir(place, image, limits=None, limiter=None, program=None, arguments=()):
-    """`weir serve`. `limits` is what --max takes; `limiter` what --limiter takes."""
-    command = [program or weir_program(), "serve", image, "--socket", place.fresh_socket()]
-    command += ["--max", limits] if limits else []
-    command += ["--limiter", limiter] if limiter else []
-    return Server(place, [*command, *arguments], "weir", None, ready_line=True)
+def weir(place, image, options, limits, limiter="pace", direct=None):
+    """`weir serve`, as the comparison's `options` say. `limits` is what --max takes, `limiter` what --limiter takes.
+
+    `direct` ("on" or "off") says whether to go around the page cache; a file has to, for there is no flag.
+    """
+    program, socket, control = options.weir or weir_program(), place.fresh_socket(), place.fresh_socket()
+    more = shlex.split(options.weir_args)
+    if direct is None:
+        command = [program, "serve", image, "--max", limits, "--limiter", limiter]
+        command += ["--socket", socket, "--control", control, *more]
+        return Server(place, command, "weir", None, ready_line=True)
+    config = place.fresh("weir", ".toml")
+    config.write_text(f"""
+        server = {{ socket = "{socket}", control = "{control}" }}
+        device.disk = {{ path = "{image}", direct = "{direct}" }}
+        cgroup."/main" = {{ "io.max" = "disk {limits}", "io.limiter" = "{limiter}" }}
+        export."" = {{ device = "disk", cgroup = "/main" }}
+    """, encoding="utf-8")
+    return Server(place, [program, "serve", config, *more], "weir", [_uri(socket)], socket=socket)
 
 
 def weir_program():
