@@ -422,7 +422,7 @@ mod tests {
             (
                 "rbps=-1",
                 Einval,
-                r#"rbps: "-1" is negative: allowed are 1 to 18446744073709551614 and max; write a number from 0 on"#,
+                r#"rbps: "-1" is negative: allowed are 1 to 18446744073709551614 and max; write a number without a sign"#,
             ),
             (
                 "rbps=100junk",
@@ -457,7 +457,7 @@ mod tests {
             (
                 "rbps=18446744073709551616",
                 Erange,
-                r#"rbps: "18446744073709551616" is too large: at most 18446744073709551615: allowed are 1 to 18446744073709551614 and max; write a smaller number"#,
+                r#"rbps: "18446744073709551616" does not fit 64 bits: allowed are 1 to 18446744073709551614 and max; write a smaller number"#,
             ),
             (
                 "riops=000000000000000000001",

@@ -104,7 +104,7 @@ pub enum UnitError {
         quantity: Quantity,
     },
     /// It does not fit 64 bits.
-    #[error("{text:?} is too large: at most {}", u64::MAX)]
+    #[error("{text:?} does not fit 64 bits")]
     TooLarge {
         /// What was written.
         text: String,
@@ -119,7 +119,7 @@ impl UnitError {
     pub fn hint(&self) -> String {
         match self {
             UnitError::NotANumber { quantity, .. } => format!("write {}", quantity.example()),
-            UnitError::Negative { .. } => "write a number from 0 on".into(),
+            UnitError::Negative { .. } => "write a number without a sign".into(),
             UnitError::Fraction { whole: Some(whole), .. } => format!("write {whole:?}"),
             UnitError::Fraction { whole: None, .. } => {
                 "write a whole number of a smaller unit".into()
@@ -491,7 +491,7 @@ mod tests {
             ("", r#""" is not a number; write a size such as "4096", "64K" or "4MiB""#),
             ("max", r#""max" is not a number; write a size such as "4096", "64K" or "4MiB""#),
             ("+4", r#""+4" is not a number; write a size such as "4096", "64K" or "4MiB""#),
-            ("-4", r#""-4" is negative; write a number from 0 on"#),
+            ("-4", r#""-4" is negative; write a number without a sign"#),
             ("1.5M", r#""1.5M" is not a whole number; write "1536 KiB""#),
             ("0,3K", r#""0,3K" is not a whole number; write a whole number of a smaller unit"#),
             (
@@ -514,10 +514,10 @@ mod tests {
                 "4M/s",
                 r#""4M/s" has the unknown unit "M/s"; known: B, K or KiB, M or MiB, G or GiB, T or TiB (powers of 1024)"#,
             ),
-            ("16E", r#""16E" is too large: at most 18446744073709551615; write a smaller number"#),
+            ("16E", r#""16E" does not fit 64 bits; write a smaller number"#),
             (
                 "18446744073709551616",
-                r#""18446744073709551616" is too large: at most 18446744073709551615; write a smaller number"#,
+                r#""18446744073709551616" does not fit 64 bits; write a smaller number"#,
             ),
         ] {
             assert_eq!(bytes(text), expected);
