@@ -1,1 +1,53 @@
 //! The file a person writes, made into a valid configuration; errors with their line.
+//!
+//! ```
+//! let config = weir_config::Config::from_str("weir.toml", r#"
+//!     [device.disk0]
+//!     path = "/srv/disk0.img"
+//!
+//!     [cgroup."/vm1"]
+//!     "io.max" = "disk0 rbps=4M wbps=2M riops=100"
+//!     "io.weight" = 200
+//!
+//!     [export.vm1]
+//!     device = "disk0"
+//!     cgroup = "/vm1"
+//! "#).unwrap();
+//! assert_eq!(config.exports[0].cgroup, config.cgroups[0].path);
+//!
+//! let errors = weir_config::Config::from_str("weir.toml", "[device.disk0]\npaht = \"x\"").unwrap_err();
+//! assert_eq!(errors.errors()[0].hint.as_deref(), Some("for example `path = \"/srv/disk0.img\"`"));
+//! assert_eq!(errors.errors()[1].hint.as_deref(), Some("did you mean `path`?"));
+//! ```
+//!
+//! [`Config::from_file`] and [`Config::from_str`] read TOML, [`Config::single`] reads the flags of a server with one
+//! export; all three go through the same checks. What is wrong is collected and told at once, as pictures for people
+//! ([`ConfigErrors::render`]) and as records for programs ([`ConfigError`]). Nothing here opens a device or a socket.
+//!
+//! `examples/weir.toml` beside this crate shows every key with its default.
+
+mod backend;
+mod bound;
+mod cgroup;
+mod contradiction;
+mod device;
+mod error;
+mod export;
+mod limiter;
+mod limits;
+mod load;
+mod model;
+mod picture;
+mod report;
+mod server;
+mod single;
+mod source;
+mod table;
+mod value;
+
+pub use error::{ConfigError, ConfigErrors};
+pub use model::{
+    Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
+    Scheduler, ServerConfig,
+};
+pub use single::SingleExport;

@@ -1,0 +1,149 @@
+//! `[cgroup."/PATH"]`.
+
+use weir_engine::{NameError, Path, Weight, WeightError};
+
+use crate::device::Devices;
+use crate::limiter;
+use crate::limits::LimitLines;
+use crate::model::{CgroupConfig, DeviceLimits};
+use crate::report::{Problem, Report};
+use crate::source::Text;
+use crate::table::{Entry, Section};
+
+/// Most cgroups, those counted that are not listed but above one that is.
+pub(crate) const CGROUPS_MAX: usize = 1_000_000;
+/// Deepest cgroup: a request is checked at each level.
+pub(crate) const DEPTH_MAX: usize = 64;
+/// Most limits over all cgroups and devices: `*` makes one for each device.
+const LIMITS_MAX: usize = 2_000_000;
+
+const KEYS: [&str; 5] = ["io.max", "io.burst", "io.peak", "io.weight", "io.limiter"];
+
+/// Reads `[cgroup]`; sorted by path.
+pub(crate) fn read_all(
+    root: &Section<'_>,
+    devices: &Devices,
+    report: &mut Report,
+) -> Vec<CgroupConfig> {
+    let Some(section) = root.section("cgroup", report) else { return Vec::new() };
+    let mut cgroups = Vec::new();
+    let mut room = LIMITS_MAX;
+    for entry in section.entries() {
+        let span = entry.key_span;
+        let Some(cgroup) = read(entry, devices, report) else { continue };
+        let Some(left) = room.checked_sub(cgroup.limits.len()) else {
+            let message = format!("more than {LIMITS_MAX} limits over all cgroups and devices");
+            report.add(Problem::new(span, &section.key, message));
+            break;
+        };
+        room = left;
+        cgroups.push((cgroup, span));
+    }
+    cgroups.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+    for pair in cgroups.windows(2) {
+        let (first, (second, span)) = (&pair[0].0, &pair[1]);
+        if first.path == second.path {
+            let message = format!("cgroup {} is there twice", first.path);
+            report.add(Problem::new(*span, &section.key, message));
+        }
+    }
+    let cgroups: Vec<CgroupConfig> = cgroups.into_iter().map(|(cgroup, _)| cgroup).collect();
+    let count = count(&cgroups);
+    if count > CGROUPS_MAX {
+        let message = format!(
+            "{count} cgroups, with those above the ones that are listed: at most {CGROUPS_MAX} are allowed"
+        );
+        report.add(Problem::new(section.span, &section.key, message));
+    }
+    cgroups
+}
+
+/// How many cgroups come into being: each path adds what it does not share with the one before it.
+fn count(sorted: &[CgroupConfig]) -> usize {
+    let mut count = 0;
+    let mut before: Option<&Path> = None;
+    for cgroup in sorted {
+        let shared = before.map_or(0, |before| {
+            before.names().zip(cgroup.path.names()).take_while(|(a, b)| a == b).count()
+        });
+        count += cgroup.path.names().count() - shared;
+        before = Some(&cgroup.path);
+    }
+    count
+}
+
+fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<CgroupConfig> {
+    let path = match path(entry.name) {
+        Ok(path) => Some(path),
+        Err((message, hint)) => {
+            let hint = hint.map(|path| format!("write `[cgroup.{path:?}]`"));
+            report.add(Problem::new(entry.key_span, &entry.key, message).hint(hint));
+            None
+        }
+    };
+    let section = entry.section(report)?;
+    section.allow(&KEYS, report);
+    let path = path?;
+    if path.names().next().is_none() {
+        refuse_root(&section, report);
+        return None;
+    }
+    let weight = section
+        .amount("io.weight", report)
+        .and_then(|text| weight(&text, report))
+        .unwrap_or_default();
+    let limiter = section
+        .text("io.limiter", report)
+        .and_then(|text| limiter::read(&text, report))
+        .unwrap_or_default();
+    let limits = LimitLines::read(&section, devices, report)
+        .finish(limiter, devices, report)
+        .into_iter()
+        .map(|(device, limits)| DeviceLimits { device, limits })
+        .collect();
+    Some(CgroupConfig { path, weight, limiter, limits })
+}
+
+/// The root has nothing beside it to share with, and a limit on all of a device is its own price.
+fn refuse_root(section: &Section<'_>, report: &mut Report) {
+    for entry in section.entries().iter().filter(|entry| KEYS.contains(&entry.name)) {
+        let problem =
+            Problem::new(entry.key_span, &entry.key, "the root cgroup has no limits and no weight");
+        report
+            .add(problem.hint("set it on a cgroup below, such as `[cgroup.\"/vms\"]`".to_owned()));
+    }
+}
+
+/// `text` as a cgroup's path, or what is wrong and which path may have been meant.
+pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
+    let path = Path::parse(text).map_err(|error| {
+        let meant = match &error {
+            NameError::NotAbsolute(_) => Some(format!("/{text}")),
+            _ => None,
+        };
+        (error.to_string(), meant.filter(|meant| Path::parse(meant).is_ok()))
+    })?;
+    let depth = path.names().count();
+    if depth > DEPTH_MAX {
+        return Err((format!("the cgroup is {depth} deep, at most {DEPTH_MAX} are allowed"), None));
+    }
+    Ok(path)
+}
+
+/// `text` as a weight.
+pub(crate) fn weight(text: &Text, report: &mut Report) -> Option<Weight> {
+    let hint = "write a number from 1 to 1000; 100 is what others have who say nothing";
+    let (message, hint) = match text.value.parse() {
+        Ok(weight) => match Weight::new(weight) {
+            Ok(weight) => return Some(weight),
+            Err(WeightError { asked }) if asked > 1000 => (
+                format!("weight {asked} is not between 1 and 1000"),
+                "only the ratio to siblings counts: divide all of them by the same number",
+            ),
+            Err(error) => (error.to_string(), hint),
+        },
+        Err(_) => (format!("{:?} is no weight", crate::value::cut(&text.value)), hint),
+    };
+    report.refuse(text, message, Some(hint.into()));
+    None
+}

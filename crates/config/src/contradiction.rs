@@ -1,0 +1,26 @@
+//! Limits that make no sense together. The engine judges; here it is told which line to point at.
+
+use weir_engine::io_max::LimitKey;
+use weir_engine::{Limits, LimitsError};
+
+/// What is wrong, and which of the three texts to blame.
+pub(crate) struct Contradiction {
+    pub(crate) limit: LimitKey,
+    pub(crate) message: String,
+}
+
+/// The first contradiction in `limits`.
+pub(crate) fn find(limits: &Limits) -> Option<Contradiction> {
+    let error = limits.validate().err()?;
+    let limit = match error {
+        LimitsError::BurstWithoutRate { .. }
+        | LimitsError::BurstUnknown { .. }
+        | LimitsError::BurstBelowRequest { .. }
+        | LimitsError::BurstTooLong { .. } => LimitKey::Burst,
+        LimitsError::PeakWithoutRate { .. }
+        | LimitsError::PeakUnknown { .. }
+        | LimitsError::PeakNotAboveRate { .. } => LimitKey::Peak,
+        LimitsError::NoTime { .. } => LimitKey::Max,
+    };
+    Some(Contradiction { limit, message: error.to_string() })
+}

@@ -1,0 +1,207 @@
+//! `[device.NAME]`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use weir_engine::units::Bytes;
+use weir_engine::{BytePrice, Price, Prices};
+
+use crate::backend::{self, Files};
+use crate::model::{Backend, DeviceConfig, Direct, Scheduler};
+use crate::report::{Problem, Report};
+use crate::source::{Span, Text};
+use crate::table::{Entry, Section};
+use crate::value;
+
+/// Most devices of one server: each has a thread.
+pub(crate) const DEVICES_MAX: usize = 256;
+const DEPTH_MAX: u32 = 4_096;
+const QUEUE_MAX: u32 = 1 << 24;
+const NAME_MAX: usize = 64;
+const IOPS_SIZE_MIN: u64 = 512;
+const IOPS_SIZE_MAX: u64 = 32 << 20;
+/// A call that is worth more reads than this should be refused, not priced.
+const PRICE_IOS_MAX: u32 = 1_000;
+const PRICE_BYTES_MAX: u64 = 1 << 30;
+
+const KEYS: [&str; 8] =
+    ["path", "scheduler", "depth", "queue", "direct", "read_only", "iops_size", "price"];
+
+/// The devices of a configuration and what else is known about them.
+#[derive(Default)]
+pub(crate) struct Devices {
+    pub(crate) configs: Vec<DeviceConfig>,
+    /// Every name in the file, also of devices that were refused: those are known, if not usable.
+    names: BTreeMap<String, Option<usize>>,
+    paths: BTreeMap<std::path::PathBuf, String>,
+}
+
+/// What a name stands for.
+pub(crate) enum Lookup {
+    Found(usize),
+    /// It was refused, and that has been reported.
+    Refused,
+    Unknown,
+}
+
+impl Devices {
+    pub(crate) fn find(&self, name: &str) -> Lookup {
+        match self.names.get(name) {
+            Some(Some(index)) => Lookup::Found(*index),
+            Some(None) => Lookup::Refused,
+            None => Lookup::Unknown,
+        }
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// Adds `device`; `path` is what was written for it.
+    pub(crate) fn add(&mut self, device: DeviceConfig, path: &Text, report: &mut Report) {
+        if let Backend::File { path: file, .. } = &device.backend
+            && let Some(first) = self.paths.insert(file.clone(), device.name.clone())
+        {
+            let message = format!("device {first:?} has the same path");
+            let hint = "two engines on one device know nothing of each other's limits: \
+                        give both exports the one device";
+            report.refuse(path, message, Some(hint.into()));
+        }
+        self.names.insert(device.name.clone(), Some(self.configs.len()));
+        self.configs.push(device);
+    }
+}
+
+/// Reads `[device]`.
+pub(crate) fn read_all(root: &Section<'_>, files: &Files, report: &mut Report) -> Devices {
+    let mut devices = Devices::default();
+    let section = root.section("device", report);
+    let entries = section.map(|section| section.entries()).unwrap_or_default();
+    if entries.is_empty() && report.is_empty() {
+        let problem = Problem::of_all("no device is configured");
+        report
+            .add(problem.hint("add `[device.disk0]` with `path = \"/srv/disk0.img\"`".to_owned()));
+    }
+    if entries.len() > DEVICES_MAX {
+        let message =
+            format!("{} devices are configured, at most {DEVICES_MAX} are allowed", entries.len());
+        report.add(Problem::of_all(message));
+        return devices;
+    }
+    for entry in entries {
+        devices.names.insert(entry.name.into(), None);
+        read(entry, files, &mut devices, report);
+    }
+    devices
+}
+
+fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Report) {
+    let name = entry.name.to_owned();
+    check_name(&name, entry.key_span, &entry.key, report);
+    let Some(section) = entry.section(report) else { return };
+    section.allow(&KEYS, report);
+    let direct = section.text("direct", report).and_then(|text| {
+        let index = value::word(&text, &["auto", "on", "off"], report)?;
+        Some((text, [Direct::Auto, Direct::On, Direct::Off][index]))
+    });
+    if let Some(text) = section.text("scheduler", report) {
+        value::word(&text, &["none"], report);
+    }
+    let engine = engine(&section, report);
+    let read_only = section.switch("read_only", report).unwrap_or(false);
+    let path = section.need("path", "\"/srv/disk0.img\"", report);
+    let Some(path) = path.and_then(|path| path.text(report)) else { return };
+    let Some(backend) = backend::read(&path, direct, files, report) else { return };
+    let device = DeviceConfig { name, backend, scheduler: Scheduler::None, read_only, engine };
+    devices.add(device, &path, report);
+}
+
+/// What the engine is told; its defaults where nothing is said.
+fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
+    let mut engine = weir_engine::Config::default();
+    let nonzero = |number: Option<u32>| number.and_then(NonZeroU32::new);
+    if let Some(depth) = nonzero(section.number("depth", 1, DEPTH_MAX, report)) {
+        engine.depth = depth;
+    }
+    if let Some(queue) = nonzero(section.number("queue", 1, QUEUE_MAX, report)) {
+        engine.requests_max = queue;
+        engine.requests_per_task_max = engine.requests_per_task_max.min(queue);
+    }
+    if engine.requests_max < engine.depth {
+        let key = section.get("queue").or_else(|| section.get("depth"));
+        let (depth, queue) = (engine.depth, engine.requests_max);
+        let message = format!("a queue of {queue} requests never fills a depth of {depth}");
+        let span = key.map_or(section.span, |key| key.span());
+        report.add(Problem::new(span, &section.key, message));
+    }
+    engine.prices = prices(section, report);
+    engine.prices.iops_size = section.amount("iops_size", report).and_then(|text| {
+        let size = value::size(&text, IOPS_SIZE_MIN, IOPS_SIZE_MAX, report)?;
+        NonZeroU32::new(u32::try_from(size).ok()?)
+    });
+    engine
+}
+
+/// Names stand in `io.max` lines, so they have no blanks; `any` means every device there.
+fn check_name(name: &str, span: Span, key: &str, report: &mut Report) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let first = |c: char| c.is_ascii_alphanumeric();
+    let message = if name == "any" {
+        "`any` means every device in io.max, so none can have this name"
+    } else if name.len() > NAME_MAX {
+        "a device's name has at most 64 bytes"
+    } else if !name.starts_with(first) || !name.chars().all(allowed) {
+        "a device's name has only letters, digits, `.`, `_` and `-`, a letter or digit first"
+    } else {
+        return;
+    };
+    report.add(Problem::new(span, key, message));
+}
+
+fn prices(device: &Section<'_>, report: &mut Report) -> Prices {
+    let mut prices = Prices::default();
+    let Some(section) = device.section("price", report) else { return prices };
+    section.allow(&["flush", "discard", "write_zeroes", "cache", "status"], report);
+    for (name, price) in [
+        ("flush", &mut prices.flush),
+        ("discard", &mut prices.discard),
+        ("write_zeroes", &mut prices.write_zeroes),
+        ("cache", &mut prices.cache),
+        ("status", &mut prices.status),
+    ] {
+        if let Some(section) = section.section(name, report) {
+            price_of(&section, price, report);
+        }
+    }
+    prices
+}
+
+fn price_of(section: &Section<'_>, price: &mut Price, report: &mut Report) {
+    section.allow(&["ios", "bytes"], report);
+    // At least one: an operation that costs no I/O is a way around every limit on I/Os.
+    if let Some(ios) = section.number("ios", 1, PRICE_IOS_MAX, report).and_then(NonZeroU32::new) {
+        price.ios = ios;
+    }
+    if let Some(text) = section.amount("bytes", report) {
+        if text.value == "length" {
+            price.bytes = BytePrice::Length;
+        } else if let Some(bytes) = price_bytes(&text, report) {
+            price.bytes = BytePrice::Fixed(bytes);
+        }
+    }
+}
+
+fn price_bytes(text: &Text, report: &mut Report) -> Option<u32> {
+    let hint = "write a size such as \"512\", or \"length\" for the request's own";
+    match text.value.parse::<Bytes>() {
+        Ok(Bytes(bytes)) if bytes <= PRICE_BYTES_MAX => u32::try_from(bytes).ok(),
+        Ok(bytes) => {
+            report.refuse(text, format!("{bytes} is more than 1 GiB"), Some(hint.into()));
+            None
+        }
+        Err(error) => {
+            report.refuse(text, error.to_string(), Some(hint.into()));
+            None
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What is wrong with a configuration: for people as pictures, for programs as records.
+
+use std::fmt;
+
+use crate::picture;
+use crate::source::Excerpt;
+
+/// One thing that is wrong, where it is, and what would be right. Serialises as a flat record.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct ConfigError {
+    /// The file's name as it was given, or `command line`.
+    pub file: String,
+    /// Line, from 1; `None` where the whole file is meant.
+    pub line: Option<usize>,
+    /// Column in characters, from 1.
+    pub column: Option<usize>,
+    /// The key (`cgroup."/vm1"."io.max"`) or flag (`--max`); empty where there is none.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right, where that can be told.
+    pub hint: Option<String>,
+    #[serde(skip)]
+    pub(crate) excerpt: Option<Excerpt>,
+    #[serde(skip)]
+    pub(crate) has_lines: bool,
+}
+
+/// Everything that is wrong with a configuration, in the order of the file; never empty.
+///
+/// `Display` draws pictures without colour. At most 100 errors are kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigErrors {
+    errors: Vec<ConfigError>,
+    more: usize,
+}
+
+impl ConfigErrors {
+    pub(crate) fn new(errors: Vec<ConfigError>, more: usize) -> ConfigErrors {
+        ConfigErrors { errors, more }
+    }
+
+    /// The errors that are kept.
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.errors
+    }
+
+    /// How many were found after these and only counted.
+    pub fn more(&self) -> usize {
+        self.more
+    }
+
+    /// The pictures, with ANSI colours if `coloured`. Nothing in them comes from the file unescaped.
+    pub fn render(&self, coloured: bool) -> String {
+        let mut pictures: Vec<String> =
+            self.errors.iter().map(|error| picture::draw(error, coloured)).collect();
+        if self.more > 0 {
+            pictures.push(format!("and {} more", self.more));
+        }
+        pictures.join("\n\n")
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl fmt::Display for ConfigError {
+    /// One line: place, key, problem, hint.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let (true, Some(line), Some(column)) = (self.has_lines, self.line, self.column) {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.title())?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ConfigError {
+    pub(crate) fn title(&self) -> String {
+        if self.key.is_empty() {
+            self.message.clone()
+        } else {
+            format!("{}: {}", self.key, self.message)
+        }
+    }
+}

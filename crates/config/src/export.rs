@@ -1,0 +1,183 @@
+//! `[export.NAME]`.
+
+use std::collections::BTreeSet;
+
+use weir_engine::Path;
+use weir_engine::units::Bytes;
+
+use crate::cgroup;
+use crate::device::{Devices, Lookup};
+use crate::model::{Backend, CgroupConfig, DeviceRange, ExportConfig};
+use crate::report::{Problem, Report};
+use crate::source::Text;
+use crate::table::{Entry, Section};
+use crate::value::{cut, quantity, unknown_name};
+
+/// Longest name and description: the NBD protocol's limit for strings.
+const STRING_MAX: usize = 4096;
+
+const KEYS: [&str; 5] = ["device", "cgroup", "read_only", "range", "description"];
+
+/// Reads `[export]`.
+pub(crate) fn read_all(
+    root: &Section<'_>,
+    devices: &Devices,
+    cgroups: &[CgroupConfig],
+    report: &mut Report,
+) -> Vec<ExportConfig> {
+    let section = root.section("export", report);
+    let entries = section.map(|section| section.entries()).unwrap_or_default();
+    if entries.is_empty() && report.is_empty() {
+        let hint = "add `[export.NAME]` with `device = \"...\"` and `cgroup = \"/...\"`; the name may be \"\"";
+        report.add(Problem::of_all("no export is configured").hint(hint.to_owned()));
+    }
+    let known = Known::new(cgroups);
+    entries.into_iter().filter_map(|entry| read(entry, devices, &known, report)).collect()
+}
+
+fn read(
+    entry: Entry<'_>,
+    devices: &Devices,
+    known: &Known<'_>,
+    report: &mut Report,
+) -> Option<ExportConfig> {
+    let name = entry.name.to_owned();
+    if let Some(message) = check_string(&name) {
+        report.add(Problem::new(entry.key_span, &entry.key, format!("the name {message}")));
+    }
+    let section = entry.section(report)?;
+    section.allow(&KEYS, report);
+    let description = section.text("description", report).map(|text| {
+        if let Some(message) = check_string(&text.value) {
+            report.refuse(&text, format!("the description {message}"), None);
+        }
+        text.value
+    });
+    let cgroup = section
+        .need("cgroup", "\"/vm1\"", report)
+        .and_then(|entry| entry.text(report))
+        .and_then(|text| known.find(&text, report));
+    let device = section
+        .need("device", "\"disk0\"", report)
+        .and_then(|entry| entry.text(report))
+        .and_then(|text| device(&text, devices, report));
+    let range = section.text("range", report).and_then(|text| {
+        let range = range(&text, report)?;
+        inside(range, &text, device.map(|device| &devices.configs[device].backend), report);
+        Some(range)
+    });
+    let asked = section.switch("read_only", report);
+    let of_device = device.is_some_and(|device| devices.configs[device].read_only);
+    if let (Some(false), true, Some(entry)) = (asked, of_device, section.get("read_only")) {
+        let problem =
+            Problem::new(entry.span(), &entry.key, "the device is read-only, so the export is too");
+        report.add(problem);
+    }
+    Some(ExportConfig {
+        name,
+        device: device?,
+        cgroup: cgroup?,
+        read_only: asked.unwrap_or(false) || of_device,
+        range: range.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+    })
+}
+
+fn check_string(text: &str) -> Option<String> {
+    if text.len() > STRING_MAX {
+        Some(format!("has {} bytes, at most {STRING_MAX} are allowed", text.len()))
+    } else if text.chars().any(char::is_control) {
+        Some("holds a control character".into())
+    } else {
+        None
+    }
+}
+
+fn device(text: &Text, devices: &Devices, report: &mut Report) -> Option<usize> {
+    match devices.find(&text.value) {
+        Lookup::Found(index) => Some(index),
+        Lookup::Refused => None,
+        Lookup::Unknown => {
+            let hint = unknown_name(&text.value, devices.names());
+            report.refuse(text, format!("there is no device {:?}", cut(&text.value)), hint);
+            None
+        }
+    }
+}
+
+/// The cgroups that exist: those listed and those above them.
+struct Known<'c>(BTreeSet<&'c str>);
+
+impl<'c> Known<'c> {
+    fn new(cgroups: &'c [CgroupConfig]) -> Known<'c> {
+        Known(cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect())
+    }
+
+    /// An export may be in the root, which has no limits, but not in a cgroup that nothing is said about: a slip of
+    /// the pen would leave it without limits.
+    fn find(&self, text: &Text, report: &mut Report) -> Option<Path> {
+        let path = match cgroup::path(&text.value) {
+            Ok(path) => path,
+            Err((message, meant)) => {
+                report.refuse(text, message, meant.map(|meant| format!("write {meant:?}")));
+                return None;
+            }
+        };
+        let below = format!("{}/", path.as_str());
+        let is_above =
+            || self.0.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below));
+        if path.as_str() == "/" || self.0.contains(path.as_str()) || is_above() {
+            return Some(path);
+        }
+        // Looking for the nearest of very many is not worth the wait.
+        let near = unknown_name(path.as_str(), self.0.iter().copied().take(10_000))
+            .filter(|hint| hint.starts_with("did"));
+        let hint = near.unwrap_or_else(|| {
+            format!("add `[cgroup.{:?}]`, with or without limits", path.as_str())
+        });
+        report.refuse(text, format!("there is no cgroup {:?}", cut(path.as_str())), Some(hint));
+        None
+    }
+}
+
+/// `START..END`; either may be left out.
+fn range(text: &Text, report: &mut Report) -> Option<DeviceRange> {
+    let Some((start, end)) = text.value.split_once("..") else {
+        let hint = "write offset and end, \"1G..3G\"; either may be left out";
+        report.refuse(text, format!("{:?} is no range", cut(&text.value)), Some(hint.into()));
+        return None;
+    };
+    let mut bound = |part: &str| -> Option<Option<u64>> {
+        if part.trim().is_empty() {
+            return Some(None);
+        }
+        let part = Text { value: part.into(), span: text.place_of(part), ..text.clone() };
+        quantity(&part, report).map(|Bytes(bytes)| Some(bytes))
+    };
+    let (start, end) = (bound(start), bound(end));
+    let (start, end) = (start?.unwrap_or(0), end?);
+    if let Some(end) = end.filter(|end| *end <= start) {
+        let message = format!(
+            "the range ends at {}, which is not after its start {}",
+            Bytes(end),
+            Bytes(start)
+        );
+        let hint = "the second number is where it ends, not how long it is";
+        report.refuse(text, message, Some(hint.into()));
+        return None;
+    }
+    Some(DeviceRange { start, end })
+}
+
+/// Files are measured when they are opened; these sizes are known.
+fn inside(range: DeviceRange, text: &Text, backend: Option<&Backend>, report: &mut Report) {
+    let size = match backend {
+        Some(Backend::Memory { size } | Backend::EmulatedNull { size, .. }) => *size,
+        _ => return,
+    };
+    let last = range.end.unwrap_or(range.start.saturating_add(1));
+    if last > size {
+        let message = format!("the range reaches past the device's end at {}", Bytes(size));
+        report.refuse(text, message, None);
+    }
+}

@@ -1,0 +1,171 @@
+//! `io.max`, `io.burst` and `io.peak` of one cgroup: lines of `DEVICE KEY=VALUE...`, applied in their order.
+
+use weir_engine::io_max::{DeviceRef, IoMaxError, LimitKey, parse_limits, split_device};
+use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
+
+use crate::contradiction::{self, Contradiction};
+use crate::device::{Devices, Lookup};
+use crate::report::{Problem, Report};
+use crate::source::{Span, Text};
+use crate::table::Section;
+use crate::value::{cut, unknown_name};
+
+/// What the lines of one cgroup have said so far.
+pub(crate) struct LimitLines {
+    /// By device.
+    limits: Vec<Limits>,
+    /// Who said it: the last line for each device and key.
+    said: Vec<[Option<Said>; LimitKey::ALL.len()]>,
+}
+
+/// Where something was said.
+#[derive(Clone)]
+struct Said {
+    key: String,
+    span: Span,
+}
+
+impl LimitLines {
+    /// No limits, for `devices` devices.
+    pub(crate) fn new(devices: usize) -> LimitLines {
+        LimitLines {
+            limits: vec![Limits::default(); devices],
+            said: vec![[const { None }; 3]; devices],
+        }
+    }
+
+    /// Reads the three keys of `section`.
+    pub(crate) fn read(
+        section: &Section<'_>,
+        devices: &Devices,
+        report: &mut Report,
+    ) -> LimitLines {
+        let keys = LimitKey::ALL.map(|limit| section.get(limit.key()));
+        let said = keys.iter().any(Option::is_some);
+        // Most cgroups of a large file say nothing, or one line.
+        let mut lines = LimitLines::new(if said { devices.configs.len() } else { 0 });
+        for (limit, entry) in LimitKey::ALL.into_iter().zip(keys) {
+            for line in entry.map(|entry| entry.texts(report)).unwrap_or_default() {
+                lines.line(limit, &line, devices, report);
+            }
+        }
+        lines
+    }
+
+    /// Applies `DEVICE KEY=VALUE...`.
+    fn line(&mut self, limit: LimitKey, line: &Text, devices: &Devices, report: &mut Report) {
+        let (device, rest) = match split_device(&line.value) {
+            Ok(split) => split,
+            Err(error) => {
+                let (message, hint) = device_error(&error, devices);
+                report.refuse(line, message, hint);
+                return;
+            }
+        };
+        let targets = match device {
+            DeviceRef::Any => 0..self.limits.len(),
+            DeviceRef::Name(name) => match devices.find(name) {
+                Lookup::Found(index) => index..index + 1,
+                Lookup::Refused => 0..0,
+                Lookup::Unknown => {
+                    let message = format!("there is no device {:?}", cut(name));
+                    let hint = unknown_name(name, devices.names());
+                    report.add(Problem::new(line.place_of(name), &line.key, message).hint(hint));
+                    0..0
+                }
+            },
+            DeviceRef::Number { major, minor } => {
+                let message =
+                    format!("devices have names here, not numbers such as {major}:{minor}");
+                let hint = unknown_name("", devices.names());
+                report.refuse(line, message, hint);
+                0..0
+            }
+        };
+        self.words(limit, line, rest, targets, report);
+    }
+
+    /// Applies the words of `rest`, a part of `line`, to the devices of `targets`; reports all that are refused.
+    pub(crate) fn words(
+        &mut self,
+        limit: LimitKey,
+        line: &Text,
+        rest: &str,
+        targets: std::ops::Range<usize>,
+        report: &mut Report,
+    ) {
+        for index in targets.clone() {
+            self.said[index][limit as usize] =
+                Some(Said { key: line.key.clone(), span: line.span });
+        }
+        for word in rest.split_ascii_whitespace() {
+            if let Err(error) = parse_limits(limit, word, PerDimension::NONE) {
+                let problem = Problem::new(line.place_of(word), &line.key, error.to_string());
+                report.add(problem.hint(error.hint()));
+                continue;
+            }
+            for limits in &mut self.limits[targets.clone()] {
+                let values = match limit {
+                    LimitKey::Max => &mut limits.max,
+                    LimitKey::Burst => &mut limits.burst,
+                    LimitKey::Peak => &mut limits.peak,
+                };
+                if let Ok(new) = parse_limits(limit, word, *values) {
+                    *values = new;
+                }
+            }
+        }
+    }
+
+    /// Whether `io.max` limits `dimension` of the device at `index`.
+    pub(crate) fn has_max(&self, index: usize, dimension: Dimension) -> bool {
+        self.limits[index].max.get(dimension).is_some()
+    }
+
+    /// The devices that have limits, and their limits; what contradicts itself is reported and left out.
+    pub(crate) fn finish(
+        self,
+        limiter: LimiterKind,
+        devices: &Devices,
+        report: &mut Report,
+    ) -> Vec<(usize, Limits)> {
+        let mut valid = Vec::new();
+        for (device, (limits, said)) in self.limits.into_iter().zip(self.said).enumerate() {
+            let limits = Limits { limiter, ..limits };
+            if limits.max.is_none() && limits.burst.is_none() && limits.peak.is_none() {
+                continue;
+            }
+            match contradiction::find(&limits) {
+                None => valid.push((device, limits)),
+                Some(Contradiction { limit, message }) => {
+                    let said = said[limit as usize].clone().or(said.into_iter().flatten().next());
+                    let Some(said) = said else { continue };
+                    let message = match devices.configs.get(device) {
+                        Some(device) if devices.configs.len() > 1 => {
+                            format!("device {:?}: {message}", device.name)
+                        }
+                        _ => message,
+                    };
+                    report.add(Problem::new(said.span, &said.key, message));
+                }
+            }
+        }
+        valid
+    }
+}
+
+/// For a line whose device was forgotten, the line with the one there is. Numbers are for cgroup files, not for
+/// configurations, so they are not offered.
+fn device_error(error: &IoMaxError, devices: &Devices) -> (String, Option<String>) {
+    let IoMaxError::Device { device } = error else { return (error.to_string(), error.hint()) };
+    let message = format!("{device:?} is no device's name");
+    let hint = if device.contains('=') {
+        let name = devices.names().next().unwrap_or("*");
+        Some(format!(
+            "begin with the device: \"{name} {device}\", or \"* {device}\" for every device"
+        ))
+    } else {
+        unknown_name("", devices.names())
+    };
+    (message, hint)
+}

@@ -1,0 +1,132 @@
+//! From a file's bytes to a configuration, or to everything that is wrong with it.
+
+use std::io::Read;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+use crate::backend::Files;
+use crate::bound::{MARKS_MAX, marks};
+use crate::error::ConfigErrors;
+use crate::model::Config;
+use crate::report::{Problem, Report};
+use crate::source::{Source, Span};
+use crate::table::Section;
+use crate::{cgroup, device, export, server};
+
+/// Largest file in bytes.
+pub(crate) const FILE_MAX: usize = 16 << 20;
+/// Largest file of which all syntax errors are told; of a larger one only the first, since each costs memory.
+const ALL_SYNTAX_ERRORS_MAX: usize = 256 << 10;
+
+impl Config {
+    /// Reads the file at `path`, at most 16 MiB. Images that it names must exist; paths in it that do not begin with
+    /// `/` are below the file's own directory.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, or why it cannot be read.
+    pub fn from_file(path: &Path) -> Result<Config, ConfigErrors> {
+        let name = path.display().to_string();
+        let bytes = match read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return Err(whole(&name, Problem::of_all(format!("cannot be read: {error}"))));
+            }
+        };
+        let directory = path.parent().unwrap_or(Path::new(""));
+        // Sockets and images are opened later, maybe after the process has gone elsewhere.
+        let base = std::path::absolute(directory.join(".")).unwrap_or_else(|_| directory.into());
+        match String::from_utf8(bytes) {
+            Ok(text) => load(name, text, &Files::Look(base)),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let source = Source { name, text, has_lines: true };
+                let span = Span { start: at, end: at + 1 };
+                Err(one(&source, Problem::new(span, "", "the file is not UTF-8 text")))
+            }
+        }
+    }
+
+    /// Reads `text`; errors call it `name`. Looks at no files: paths stay as they are, and images need not exist.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigErrors> {
+        load(name.into(), text.into(), &Files::Ignore)
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more tells too large from just fitting.
+    std::fs::File::open(path)?.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn load(name: String, text: String, files: &Files) -> Result<Config, ConfigErrors> {
+    if text.len() > FILE_MAX {
+        return Err(whole(&name, Problem::of_all("the file is larger than 16 MiB")));
+    }
+    if marks(&text) > MARKS_MAX {
+        let message = format!("the file has more than {MARKS_MAX} tables, arrays and elements");
+        return Err(whole(&name, Problem::of_all(message)));
+    }
+    let source = Source { name, text, has_lines: true };
+    let mut report = Report::default();
+    let config = read_text(&source.text, files, &mut report);
+    match config {
+        Some(config) if report.is_empty() => Ok(config),
+        _ => Err(report.into_errors(&source)),
+    }
+}
+
+fn read_text(text: &str, files: &Files, report: &mut Report) -> Option<Config> {
+    let (table, errors) = if text.len() <= ALL_SYNTAX_ERRORS_MAX {
+        DeTable::parse_recoverable(text)
+    } else {
+        match DeTable::parse(text) {
+            Ok(table) => (table, Vec::new()),
+            Err(error) => {
+                report.add(syntax(&error));
+                return None;
+            }
+        }
+    };
+    // What the parser guessed after a syntax error would only raise errors that are none.
+    if !errors.is_empty() {
+        errors.iter().for_each(|error| report.add(syntax(error)));
+        return None;
+    }
+    let root = Section::root(text, table.get_ref());
+    root.allow(&["server", "device", "cgroup", "export"], report);
+    let server = server::read(&root, files, report);
+    let devices = device::read_all(&root, files, report);
+    let cgroups = cgroup::read_all(&root, &devices, report);
+    let exports = export::read_all(&root, &devices, &cgroups, report);
+    Some(Config { server, devices: devices.configs, cgroups, exports })
+}
+
+/// A syntax error as the parser tells it: the problem in its first line, what it expected in the others.
+fn syntax(error: &toml::de::Error) -> Problem {
+    let mut lines = error.message().lines();
+    let message = lines.next().unwrap_or("not TOML").to_owned();
+    let hint = lines.collect::<Vec<_>>().join(", ");
+    let hint = (!hint.is_empty()).then_some(hint);
+    match error.span() {
+        Some(span) => Problem::new(span.into(), "", message).hint(hint),
+        None => Problem::of_all(message).hint(hint),
+    }
+}
+
+fn whole(name: &str, problem: Problem) -> ConfigErrors {
+    one(&Source { name: name.into(), text: String::new(), has_lines: true }, problem)
+}
+
+fn one(source: &Source, problem: Problem) -> ConfigErrors {
+    let mut report = Report::default();
+    report.add(problem);
+    report.into_errors(source)
+}

@@ -1,0 +1,146 @@
+//! What a valid configuration says. A value that exists has passed every check.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_engine::{LimiterKind, Limits, Path, Weight};
+
+/// All of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// `[server]`.
+    pub server: ServerConfig,
+    /// `[device.NAME]`, in the order of the file; at least one.
+    pub devices: Vec<DeviceConfig>,
+    /// `[cgroup."/PATH"]`, sorted by path, so that parents that are listed come before their children. Parents need
+    /// not be listed.
+    pub cgroups: Vec<CgroupConfig>,
+    /// `[export.NAME]`, in the order of the file; at least one.
+    pub exports: Vec<ExportConfig>,
+}
+
+/// Where the server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerConfig {
+    /// `socket`: the Unix socket that serves NBD.
+    pub socket: Option<PathBuf>,
+    /// `listen`: TCP addresses that serve NBD; loopback ones unless `allow_remote` says otherwise. Port 0 is any
+    /// free port.
+    pub listen: Vec<SocketAddr>,
+    /// `control`: the Unix socket for `weir status` and `weir set`.
+    pub control: Option<PathBuf>,
+    /// `max_connections`: further connections are closed at once; 1 to 65536, 1024 by default.
+    pub max_connections: u32,
+}
+
+/// One device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceConfig {
+    /// The name after `device.`: what `io.max` lines and exports call it.
+    pub name: String,
+    /// `path`, and what else says where the bytes are.
+    pub backend: Backend,
+    /// `scheduler`.
+    pub scheduler: Scheduler,
+    /// `read_only`: refuse writes from every export.
+    pub read_only: bool,
+    /// What the device's engine is made with: `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
+    /// least `depth`, at most 16777216, 65536 by default), `[device.NAME.price]` and `iops_size` (512 B to 32 MiB).
+    pub engine: weir_engine::Config,
+}
+
+/// Where a device's bytes are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// An image file or a block device.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Whether to go around the page cache.
+        direct: Direct,
+    },
+    /// `memory:SIZE`: zeroes at the start, gone at the end.
+    Memory {
+        /// Bytes; a multiple of 512.
+        size: u64,
+    },
+    /// `emulated:null,...`: keeps nothing, takes its time.
+    EmulatedNull {
+        /// Bytes that it pretends to have; a multiple of 512.
+        size: u64,
+        /// Bytes per second; `None` is as fast as it goes.
+        rate: Option<NonZeroU64>,
+        /// Time from the start of a request to its end.
+        latency: Duration,
+    },
+}
+
+/// Whether to open with O_DIRECT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direct {
+    /// Where the file system can; the default.
+    #[default]
+    Auto,
+    /// Always; opening fails where it cannot be.
+    On,
+    /// Never: through the page cache.
+    Off,
+}
+
+/// Who chooses the next request for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scheduler {
+    /// First in, first out for each flow, flows in turn.
+    #[default]
+    None,
+}
+
+/// One cgroup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CgroupConfig {
+    /// Where it is in the tree; at most 64 names deep.
+    pub path: Path,
+    /// `io.weight`.
+    pub weight: Weight,
+    /// `io.limiter`: for all its limits, also those set later.
+    pub limiter: LimiterKind,
+    /// `io.max`, `io.burst` and `io.peak`, by device; devices without any are left out.
+    pub limits: Vec<DeviceLimits>,
+}
+
+/// A cgroup's limits on one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceLimits {
+    /// Index into [`Config::devices`].
+    pub device: usize,
+    /// Valid as the engine defines it.
+    pub limits: Limits,
+}
+
+/// One export.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportConfig {
+    /// The name that clients ask for; empty is the default export.
+    pub name: String,
+    /// Index into [`Config::devices`].
+    pub device: usize,
+    /// The cgroup of its connections: listed, above one that is listed, or the root.
+    pub cgroup: Path,
+    /// Refuse writes; also set where the device is read-only.
+    pub read_only: bool,
+    /// `range`: the part of the device that is served.
+    pub range: DeviceRange,
+    /// Shown to clients that list exports.
+    pub description: String,
+}
+
+/// Part of a device, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceRange {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last, more than `start`; `None` is the device's end.
+    pub end: Option<u64>,
+}

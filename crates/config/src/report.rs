@@ -1,0 +1,83 @@
+//! Collects what is wrong, so that one reading of a file tells all of it.
+
+use crate::error::{ConfigError, ConfigErrors};
+use crate::source::{Source, Span, Text};
+
+/// More are counted, not kept: a file of another kind would give one for each of its words.
+pub(crate) const PROBLEMS_MAX: usize = 100;
+
+/// One thing that is wrong.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    span: Option<Span>,
+    key: String,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Problem {
+    /// `message` about `key`, which stands at `span`.
+    pub(crate) fn new(span: Span, key: &str, message: impl Into<String>) -> Problem {
+        Problem { span: Some(span), key: key.into(), message: message.into(), hint: None }
+    }
+
+    /// A problem of the whole source.
+    pub(crate) fn of_all(message: impl Into<String>) -> Problem {
+        Problem { span: None, key: String::new(), message: message.into(), hint: None }
+    }
+
+    /// What would be right.
+    pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Problem {
+        self.hint = hint.into();
+        self
+    }
+}
+
+/// All problems found so far.
+#[derive(Default, Debug)]
+pub(crate) struct Report {
+    problems: Vec<Problem>,
+    more: usize,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, problem: Problem) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// A problem of the whole value `text`.
+    pub(crate) fn refuse(&mut self, text: &Text, message: impl Into<String>, hint: Option<String>) {
+        self.add(Problem::new(text.span, &text.key, message).hint(hint));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// The problems in the order of their places.
+    pub(crate) fn into_errors(mut self, source: &Source) -> ConfigErrors {
+        self.problems.sort_by_key(|problem| problem.span);
+        let errors = self.problems.into_iter().map(|problem| problem.into_error(source)).collect();
+        ConfigErrors::new(errors, self.more)
+    }
+}
+
+impl Problem {
+    fn into_error(self, source: &Source) -> ConfigError {
+        let at = self.span.map(|span| source.line_and_column(span.start));
+        ConfigError {
+            file: source.name.clone(),
+            line: at.map(|(line, _)| line),
+            column: at.map(|(_, column)| column),
+            key: self.key,
+            message: self.message,
+            hint: self.hint,
+            excerpt: self.span.map(|span| source.excerpt(span)),
+            has_lines: source.has_lines,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! One export from the command line, through the same checks as a file.
+
+use std::path::PathBuf;
+
+use weir_engine::io_max::{LimitKey, parse_limits};
+use weir_engine::units::{Bytes, Ios};
+use weir_engine::{Dimension, Path, PerDimension, Resource};
+
+use crate::backend::{self, Files};
+use crate::device::Devices;
+use crate::error::ConfigErrors;
+use crate::limits::LimitLines;
+use crate::model::{
+    CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig, Scheduler,
+    ServerConfig,
+};
+use crate::report::Report;
+use crate::source::{Source, Span, Text};
+use crate::{cgroup, limiter, server, value};
+
+/// `weir serve IMAGE --max "rbps=50M riops=500" ...`: flags as they were written, unchecked.
+///
+/// The result has one device, [`SingleExport::DEVICE`], one cgroup, [`SingleExport::CGROUP`], with the limits, and
+/// one export with the empty name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SingleExport {
+    /// An image, a block device, `memory:SIZE` or `emulated:SPEC`.
+    pub image: String,
+    /// `--read-only`.
+    pub read_only: bool,
+    /// `--max`: as `io.max` without the device.
+    pub max: Option<String>,
+    /// `--burst`: as `io.burst` without the device, or one amount for every key of `--max` that it fits: a plain
+    /// number is I/Os (`8`), one with a unit is bytes (`1M`).
+    pub burst: Option<String>,
+    /// `--peak`: as `io.peak` without the device.
+    pub peak: Option<String>,
+    /// `--weight`: as `io.weight`.
+    pub weight: Option<String>,
+    /// `--limiter`: as `io.limiter`.
+    pub limiter: Option<String>,
+    /// `--socket`.
+    pub socket: Option<String>,
+    /// `--listen`, each time it was given.
+    pub listen: Vec<String>,
+    /// `--allow-remote`.
+    pub allow_remote: bool,
+    /// `--control`.
+    pub control: Option<String>,
+}
+
+impl SingleExport {
+    /// The name of the one device.
+    pub const DEVICE: &'static str = "disk";
+    /// The path of the one cgroup.
+    pub const CGROUP: &'static str = "/main";
+}
+
+impl Config {
+    /// What the flags of `single` ask for. An image must exist; relative paths begin in the current directory.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with them, each with its flag, as pictures of the command line.
+    pub fn single(single: &SingleExport) -> Result<Config, ConfigErrors> {
+        let mut line = CommandLine::new();
+        let image = line.word("IMAGE", None, &single.image);
+        let mut flag = |name: &'static str, value: &Option<String>| {
+            value.as_ref().map(|value| line.word(name, Some(name), value))
+        };
+        let flags = Flags {
+            max: flag("--max", &single.max),
+            burst: flag("--burst", &single.burst),
+            peak: flag("--peak", &single.peak),
+            weight: flag("--weight", &single.weight),
+            limiter: flag("--limiter", &single.limiter),
+            socket: flag("--socket", &single.socket),
+            control: flag("--control", &single.control),
+            listen: single
+                .listen
+                .iter()
+                .map(|value| line.word("--listen", Some("--listen"), value))
+                .collect(),
+        };
+        let base = std::path::absolute(".").unwrap_or_else(|_| PathBuf::from("."));
+        let mut report = Report::default();
+        let config = build(single, &image, &flags, &Files::Look(base), &mut report);
+        if report.is_empty() { Ok(config) } else { Err(report.into_errors(&line.source)) }
+    }
+}
+
+/// The flags with values, and their places.
+struct Flags {
+    max: Option<Text>,
+    burst: Option<Text>,
+    peak: Option<Text>,
+    weight: Option<Text>,
+    limiter: Option<Text>,
+    socket: Option<Text>,
+    control: Option<Text>,
+    listen: Vec<Text>,
+}
+
+fn build(
+    single: &SingleExport,
+    image: &Text,
+    flags: &Flags,
+    files: &Files,
+    report: &mut Report,
+) -> Config {
+    let backend = backend::read(image, None, files, report);
+    let server = server(single, flags, files, report);
+    let weight = flags.weight.as_ref().and_then(|text| cgroup::weight(text, report));
+    let limiter =
+        flags.limiter.as_ref().and_then(|text| limiter::read(text, report)).unwrap_or_default();
+    let mut devices = Devices::default();
+    if let Some(backend) = backend {
+        let engine = weir_engine::Config::default();
+        let (name, scheduler) = (SingleExport::DEVICE.to_owned(), Scheduler::None);
+        let device = DeviceConfig { name, backend, scheduler, read_only: single.read_only, engine };
+        devices.add(device, image, report);
+    }
+    let mut lines = LimitLines::new(1);
+    for (limit, text) in [(LimitKey::Max, &flags.max), (LimitKey::Peak, &flags.peak)] {
+        if let Some(text) = text {
+            lines.words(limit, text, &text.value, 0..1, report);
+        }
+    }
+    if let Some(text) = &flags.burst {
+        burst(&mut lines, text, report);
+    }
+    let limits: Vec<DeviceLimits> = lines
+        .finish(limiter, &devices, report)
+        .into_iter()
+        .map(|(device, limits)| DeviceLimits { device, limits })
+        .collect();
+    let path = Path::parse(SingleExport::CGROUP).expect("it is a cgroup's path");
+    let cgroup =
+        CgroupConfig { path: path.clone(), weight: weight.unwrap_or_default(), limiter, limits };
+    let export = ExportConfig {
+        name: String::new(),
+        device: 0,
+        cgroup: path,
+        read_only: single.read_only,
+        range: DeviceRange::default(),
+        description: String::new(),
+    };
+    Config { server, devices: devices.configs, cgroups: vec![cgroup], exports: vec![export] }
+}
+
+fn server(
+    single: &SingleExport,
+    flags: &Flags,
+    files: &Files,
+    report: &mut Report,
+) -> ServerConfig {
+    let mut server = ServerConfig::default();
+    for text in &flags.listen {
+        server::listen(&mut server, text, single.allow_remote, "--allow-remote", report);
+    }
+    let socket = flags.socket.as_ref();
+    server.socket = socket.and_then(|text| server::unix(text, files, report));
+    server::control(&mut server, flags.control.as_ref(), files, report);
+    server
+}
+
+/// `--burst`: words with keys as they are, a single amount for each key of `--max` that it fits.
+fn burst(lines: &mut LimitLines, text: &Text, report: &mut Report) {
+    let amount = text.value.trim_ascii();
+    if amount.contains('=') {
+        return lines.words(LimitKey::Burst, text, &text.value, 0..1, report);
+    }
+    let (resource, keys) = if amount.bytes().all(|byte| byte.is_ascii_digit()) {
+        (Resource::Ios, "riops or wiops")
+    } else {
+        (Resource::Bytes, "rbps or wbps")
+    };
+    // Read once here, so that what is wrong with it is told once.
+    let readable = match resource {
+        Resource::Ios => value::quantity::<Ios>(text, report).map(|Ios(amount)| amount),
+        Resource::Bytes => value::quantity::<Bytes>(text, report).map(|Bytes(amount)| amount),
+    };
+    let Some(amount) = readable else { return };
+    let words: Vec<String> = Dimension::ALL
+        .into_iter()
+        .filter(|&dimension| dimension.resource() == resource && lines.has_max(0, dimension))
+        .map(|dimension| format!("{}={amount}", dimension.key()))
+        .collect();
+    if words.is_empty() {
+        let unit = if resource == Resource::Ios { "I/Os" } else { "bytes" };
+        let hint = "a plain number is I/Os (8), one with a unit is bytes (1M)";
+        let message = format!("a burst of {amount} {unit}, but --max has no {keys}");
+        return report.refuse(text, message, Some(hint.into()));
+    }
+    // All would be refused for the same reason.
+    let refused = parse_limits(LimitKey::Burst, &words[0], PerDimension::NONE).is_err();
+    let words = if refused { &words[..1] } else { &words[..] };
+    lines.words(LimitKey::Burst, text, &words.join(" "), 0..1, report);
+}
+
+/// The command line, put together again while its places are noted.
+struct CommandLine {
+    source: Source,
+}
+
+impl CommandLine {
+    fn new() -> CommandLine {
+        let text = "weir serve".into();
+        CommandLine { source: Source { name: "command line".into(), text, has_lines: false } }
+    }
+
+    /// Adds `value`, after `flag` if it has one, in quotes where a shell would need them.
+    fn word(&mut self, key: &str, flag: Option<&str>, value: &str) -> Text {
+        let line = &mut self.source.text;
+        if let Some(part) = flag {
+            line.push(' ');
+            line.push_str(part);
+        }
+        let plain = |c: char| c.is_alphanumeric() || "/.,:=_-".contains(c);
+        let quote = if !value.is_empty() && value.chars().all(plain) { "" } else { "\"" };
+        line.push(' ');
+        line.push_str(quote);
+        let start = line.len();
+        line.push_str(value);
+        let span = Span { start, end: line.len() };
+        line.push_str(quote);
+        Text { value: value.into(), key: key.into(), span, verbatim: true }
+    }
+}

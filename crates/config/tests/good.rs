@@ -1,0 +1,198 @@
+//! What valid configurations mean, and that the example says the truth about defaults.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_config::{Backend, Config, DeviceRange, Direct, Scheduler, ServerConfig};
+use weir_engine::{
+    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SliceProfile, Weight,
+};
+
+fn example() -> Config {
+    let text = include_str!("../examples/weir.toml");
+    Config::from_str("weir.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const MINIMAL: &str = r#"
+    [device.disk0]
+    path = "/srv/disk0.img"
+    [cgroup."/vm1"]
+    [export.vm1]
+    device = "disk0"
+    cgroup = "/vm1"
+"#;
+
+#[test]
+fn the_example_is_read_as_it_says() {
+    let config = example();
+
+    let address: SocketAddr = "127.0.0.1:10809".parse().unwrap();
+    assert_eq!(config.server.listen, [address]);
+    assert_eq!(config.server.socket.as_deref(), Some(Path::new("/run/weir/nbd.sock")));
+
+    let names: Vec<&str> = config.devices.iter().map(|device| device.name.as_str()).collect();
+    assert_eq!(names, ["disk0", "ram", "slow"], "devices keep the order of the file");
+    assert_eq!(config.devices[1].backend, Backend::Memory { size: 64 << 20 });
+    let slow = Backend::EmulatedNull {
+        size: 4 << 30,
+        rate: Some((4 << 20).try_into().unwrap()),
+        latency: Duration::from_micros(10),
+    };
+    assert_eq!(config.devices[2].backend, slow);
+
+    let paths: Vec<&str> = config.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();
+    assert_eq!(paths, ["/vms", "/vms/vm1", "/vms/vm2"]);
+    let vms = &config.cgroups[0];
+    let devices: Vec<usize> = vms.limits.iter().map(|limits| limits.device).collect();
+    assert_eq!(devices, [0, 1, 2], "* is every device");
+    assert_eq!(
+        vms.limits[1].limits.max.to_string(),
+        "rbps=419430400 wbps=419430400 riops=max wiops=max"
+    );
+
+    let vm1 = &config.cgroups[1];
+    assert_eq!(vm1.weight, Weight::new(200).unwrap());
+    let expected = Limits {
+        max: PerDimension::NONE
+            .with(Dimension::Rbps, 4 << 20)
+            .with(Dimension::Wbps, 2 << 20)
+            .with(Dimension::Riops, 100),
+        burst: PerDimension::NONE.with(Dimension::Rbps, 1 << 20).with(Dimension::Riops, 8),
+        peak: PerDimension::NONE.with(Dimension::Riops, 1000),
+        limiter: LimiterKind::Pace,
+    };
+    assert_eq!((vm1.limits[0].device, vm1.limits[0].limits), (0, expected));
+    assert_eq!(
+        (vm1.limits[1].device, vm1.limits.len()),
+        (2, 2),
+        "a device without limits is left out"
+    );
+
+    let profile = SliceProfile { kernel: KernelProfile::K418, hz: 1000, slice_ticks: 20 };
+    assert_eq!(config.cgroups[2].limiter, LimiterKind::Slice(profile));
+    assert_eq!(config.cgroups[2].limits[0].limits.limiter, LimiterKind::Slice(profile));
+
+    assert_eq!((config.exports[0].name.as_str(), config.exports[0].device), ("vm1", 0));
+    assert_eq!(config.exports[0].range, DeviceRange { start: 0, end: Some(3 << 30) });
+    assert_eq!((config.exports[1].name.as_str(), config.exports[1].device), ("", 1));
+    assert_eq!(config.exports[1].cgroup.as_str(), "/");
+}
+
+#[test]
+fn defaults_are_what_the_example_calls_them() {
+    let minimal = Config::from_str("weir.toml", MINIMAL).unwrap();
+    assert_eq!(minimal.devices[0], example().devices[0]);
+    let mut server = minimal.server;
+    server.fill_in(Path::new(ServerConfig::RUNTIME_DIR));
+    assert_eq!(server, ServerConfig { listen: Vec::new(), ..example().server });
+    assert_eq!(minimal.devices[0].scheduler, Scheduler::None);
+    assert_eq!(minimal.cgroups[0].weight, Weight::DEFAULT);
+    assert_eq!(minimal.cgroups[0].limiter, LimiterKind::default());
+    assert_eq!(minimal.exports[0].range, DeviceRange::default());
+}
+
+#[test]
+fn a_later_line_adds_to_an_earlier_one() {
+    let text = MINIMAL.replace(
+        "[export",
+        "\"io.max\" = [\"* rbps=4M riops=100\", \"disk0 riops=max wiops=7\"]\n[export",
+    );
+    let config = Config::from_str("weir.toml", &text).unwrap();
+    let limits = config.cgroups[0].limits[0].limits.max.to_string();
+    assert_eq!(limits, "rbps=4194304 wbps=max riops=max wiops=7");
+}
+
+#[test]
+fn loopback_needs_no_permission_and_the_rest_does() {
+    for (listen, allowed) in [
+        ("\"127.0.0.1:0\"", true),
+        ("\"127.9.9.9:10809\"", true),
+        ("\"[::1]:10809\"", true),
+        ("\"[::ffff:127.0.0.1]:10809\"", true),
+        ("\"localhost:10809\"", true),
+        ("[\"127.0.0.1:0\", \"127.0.0.1:0\"]", true),
+        ("\"0.0.0.0:10809\"", false),
+        ("\"[::]:10809\"", false),
+        ("\"192.0.2.1:10809\"", false),
+    ] {
+        let text = format!("[server]\nlisten = {listen}\n{MINIMAL}");
+        assert_eq!(Config::from_str("weir.toml", &text).is_ok(), allowed, "{listen}");
+        let text = format!("[server]\nallow_remote = true\nlisten = {listen}\n{MINIMAL}");
+        assert!(Config::from_str("weir.toml", &text).is_ok(), "{listen}");
+    }
+}
+
+/// A directory of its own for each test, gone at its end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("weir-config-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path.canonicalize().unwrap())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_file_s_images_are_beside_it_and_must_exist() {
+    let directory = Directory::new("images");
+    let file = directory.0.join("weir.toml");
+    let text = MINIMAL.replace("/srv/disk0.img", "disk0.img");
+    std::fs::write(&file, format!("[server]\nsocket = \"nbd.sock\"\n{text}")).unwrap();
+
+    let errors = Config::from_file(&file).unwrap_err();
+    let image = directory.0.join("disk0.img");
+    assert_eq!(errors.errors().len(), 1);
+    assert_eq!(errors.errors()[0].message, format!("{} does not exist", image.display()));
+    assert_eq!(errors.errors()[0].line, Some(5));
+    assert!(errors.errors()[0].hint.as_ref().unwrap().contains("truncate"));
+
+    std::fs::create_dir(&image).unwrap();
+    let errors = Config::from_file(&file).unwrap_err();
+    assert!(errors.errors()[0].message.contains("is a directory"));
+    std::fs::remove_dir(&image).unwrap();
+
+    std::fs::write(&image, [0; 512]).unwrap();
+    let config = Config::from_file(&file).unwrap();
+    let backend = Backend::File { path: image, direct: Direct::Auto };
+    assert_eq!(config.devices[0].backend, backend);
+    assert_eq!(config.server.socket, Some(directory.0.join("nbd.sock")));
+}
+
+#[test]
+fn two_names_of_one_image_are_seen() {
+    let directory = Directory::new("links");
+    std::fs::write(directory.0.join("a.img"), [0; 512]).unwrap();
+    std::os::unix::fs::symlink("a.img", directory.0.join("b.img")).unwrap();
+    let file = directory.0.join("weir.toml");
+    let text = MINIMAL.replace("/srv/disk0.img", "a.img") + "[device.disk1]\npath = \"b.img\"";
+    std::fs::write(&file, text).unwrap();
+    let errors = Config::from_file(&file).unwrap_err();
+    assert_eq!(errors.errors()[0].message, "device \"disk0\" has the same path");
+}
+
+#[test]
+fn what_is_no_configuration_is_told_in_one_line() {
+    let directory = Directory::new("odd");
+    let errors = Config::from_file(&directory.0.join("none.toml")).unwrap_err();
+    assert!(errors.errors()[0].message.starts_with("cannot be read: "), "{errors}");
+    assert_eq!(errors.errors()[0].line, None);
+
+    let file = directory.0.join("weir.toml");
+    std::fs::write(&file, b"[device.disk0]\npath = \"\xff\"\n").unwrap();
+    let errors = Config::from_file(&file).unwrap_err();
+    assert_eq!(errors.errors()[0].message, "the file is not UTF-8 text");
+    assert_eq!((errors.errors()[0].line, errors.errors()[0].column), (Some(2), Some(9)));
+
+    let sparse = std::fs::File::create(&file).unwrap();
+    sparse.set_len((16 << 20) + 1).unwrap();
+    let errors = Config::from_file(&file).unwrap_err();
+    assert_eq!(errors.errors()[0].message, "the file is larger than 16 MiB");
+}

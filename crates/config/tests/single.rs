@@ -1,0 +1,179 @@
+//! One export from flags: the same limits as from a file, and pictures of the command line.
+
+use weir_config::{Backend, Config, ConfigErrors, SingleExport};
+use weir_engine::Weight;
+
+fn ram() -> SingleExport {
+    SingleExport { image: "memory:1G".into(), ..SingleExport::default() }
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.into())
+}
+
+fn limits(single: &SingleExport) -> [String; 3] {
+    let config = Config::single(single).unwrap_or_else(|errors| panic!("{errors}"));
+    let limits = config.cgroups[0].limits[0].limits;
+    [limits.max, limits.burst, limits.peak].map(|values| values.to_string())
+}
+
+#[test]
+fn flags_mean_what_keys_mean() {
+    let single = SingleExport {
+        max: some("rbps=50M riops=500"),
+        burst: some("riops=8"),
+        peak: some("riops=1k"),
+        weight: some("200"),
+        limiter: some("token"),
+        socket: some("/run/weir/one.sock"),
+        listen: vec!["127.0.0.1:0".into(), "[::1]:0".into()],
+        read_only: true,
+        ..ram()
+    };
+    let config = Config::single(&single).unwrap();
+    let text = r#"
+        [server]
+        socket = "/run/weir/one.sock"
+        listen = ["127.0.0.1:0", "[::1]:0"]
+        [device.disk]
+        path = "memory:1G"
+        read_only = true
+        [cgroup."/main"]
+        "io.max" = "disk rbps=50M riops=500"
+        "io.burst" = "disk riops=8"
+        "io.peak" = "disk riops=1k"
+        "io.weight" = 200
+        "io.limiter" = "token"
+        [export.""]
+        device = "disk"
+        cgroup = "/main"
+    "#;
+    assert_eq!(config, Config::from_str("weir.toml", text).unwrap());
+    assert_eq!(config.cgroups[0].weight, Weight::new(200).unwrap());
+}
+
+#[test]
+fn only_an_image_is_enough() {
+    let config = Config::single(&ram()).unwrap();
+    assert_eq!(config.devices[0].backend, Backend::Memory { size: 1 << 30 });
+    assert_eq!((config.exports[0].name.as_str(), config.cgroups[0].limits.len()), ("", 0));
+}
+
+#[test]
+fn one_burst_for_every_key_that_it_fits() {
+    let max = some("rbps=50M riops=500 wiops=500");
+    let [_, burst, _] = limits(&SingleExport { max: max.clone(), burst: some("16"), ..ram() });
+    assert_eq!(burst, "rbps=max wbps=max riops=16 wiops=16");
+    let [_, burst, _] = limits(&SingleExport { max, burst: some("1M"), ..ram() });
+    assert_eq!(burst, "rbps=1048576 wbps=max riops=max wiops=max");
+}
+
+#[track_caller]
+fn refused(single: &SingleExport, expected: &str) -> ConfigErrors {
+    let errors = Config::single(single).unwrap_err();
+    let expected = expected.trim_matches('\n');
+    assert_eq!(errors.to_string(), expected, "\n{errors}\n");
+    errors
+}
+
+#[test]
+fn errors_name_the_flag_and_point_into_the_command_line() {
+    let single = SingleExport {
+        max: some("rbps=4MB riosp=500"),
+        weight: some("5000"),
+        limiter: some("pase"),
+        listen: vec!["0.0.0.0:10809".into()],
+        ..ram()
+    };
+    let errors = refused(
+        &single,
+        r#"
+error: --max: rbps: "4MB" is ambiguous: allowed are 1 to 18446744073709551614 and max
+ |
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ |                             ^^^^^^^^
+ |
+ = help: write "4MiB" for 4 x 1024^2, or "4000000" for 4 x 10^6 bytes
+
+error: --max: unknown key "riosp" (= "500"): allowed are rbps, wbps, riops and wiops
+ |
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ |                                      ^^^^^^^^^
+ |
+ = help: did you mean "riops"?
+
+error: --weight: weight 5000 is not between 1 and 1000
+ |
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ |                                                          ^^^^
+ |
+ = help: only the ratio to siblings counts: divide all of them by the same number
+
+error: --limiter: there is no limiter "pase"
+ |
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ |                                                                         ^^^^
+ |
+ = help: did you mean "pace"?
+
+error: --listen: 0.0.0.0:10809 can be reached from other machines, and there is no TLS yet
+ |
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ |                                                                                       ^^^^^^^^^^^^^
+ |
+ = help: listen on 127.0.0.1, or say `--allow-remote` if everyone on that network may read and write the exports
+"#,
+    );
+    let record = serde_json::to_value(&errors.errors()[2]).unwrap();
+    let expected = serde_json::json!({
+        "file": "command line",
+        "line": 1,
+        "column": 58,
+        "key": "--weight",
+        "message": "weight 5000 is not between 1 and 1000",
+        "hint": "only the ratio to siblings counts: divide all of them by the same number",
+    });
+    assert_eq!(record, expected);
+    assert_eq!(
+        errors.errors()[3].to_string(),
+        "command line: --limiter: there is no limiter \"pase\" (did you mean \"pace\"?)"
+    );
+    assert!(errors.render(true).contains("\u{1b}["), "colours on request");
+}
+
+#[test]
+fn a_burst_that_fits_nothing_is_refused() {
+    refused(
+        &SingleExport { max: some("rbps=4M"), burst: some("8"), ..ram() },
+        r#"
+error: --burst: a burst of 8 I/Os, but --max has no riops or wiops
+ |
+ | weir serve memory:1G --max rbps=4M --burst 8
+ |                                            ^
+ |
+ = help: a plain number is I/Os (8), one with a unit is bytes (1M)
+"#,
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_burst_is_told_once() {
+    for burst in ["0", "99999999999999999999", "many", "4294967295"] {
+        let max = some("riops=4 wiops=4");
+        let errors = Config::single(&SingleExport { max, burst: some(burst), ..ram() });
+        assert_eq!(errors.unwrap_err().errors().len(), 1, "{burst}");
+    }
+}
+
+#[test]
+fn contradictions_and_missing_images_are_found_here_too() {
+    let single = SingleExport { max: some("riops=100"), peak: some("riops=50"), ..ram() };
+    let errors = Config::single(&single).unwrap_err();
+    assert_eq!(errors.errors()[0].key, "--peak");
+
+    let single = SingleExport { image: "/nowhere/disk.img".into(), max: some("riops=0"), ..ram() };
+    let errors = Config::single(&single).unwrap_err();
+    let keys: Vec<&str> = errors.errors().iter().map(|error| error.key.as_str()).collect();
+    assert_eq!(keys, ["IMAGE", "--max"]);
+    assert_eq!(errors.errors()[0].message, "/nowhere/disk.img does not exist");
+}
