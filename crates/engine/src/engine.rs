@@ -1,5 +1,6 @@
 //! The engine's face: what goes in, and what comes out.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,7 +11,7 @@ use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::request::{Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
-use crate::stats::{Audit, Counters, DeviceStats};
+use crate::stats::{Audit, Census, Counters, DeviceStats};
 use crate::time::Instant;
 use crate::tree::{Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name};
 use crate::weight::Weight;
@@ -246,7 +247,7 @@ impl Engine {
         match change {
             Change::SetLimits { cgroup, limits } => {
                 let cgroup = find(cgroup)?;
-                limits.validate(self.core.config.prices.iops_size.map(|size| size.get()))?;
+                limits.validate()?;
                 self.core.set_limits(now, cgroup, limits);
             }
             Change::SetWeight { cgroup, weight } => {
@@ -349,6 +350,40 @@ impl Engine {
             }
         }
         Some(sum)
+    }
+
+    /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
+    /// children. O(cgroups).
+    pub fn census(&self) -> Vec<Census> {
+        let tree = &self.core.tree;
+        let order = tree.subtree(ROOT);
+        let mut sums = BTreeMap::new();
+        for &at in order.iter().rev() {
+            let node = &tree.cgroups[at];
+            let sum: &mut Counters = sums.entry(at).or_default();
+            sum.absorb(&node.account);
+            if let Some(folded) = &node.folded {
+                sum.absorb(folded);
+            }
+            let sum = sum.clone();
+            if at != ROOT {
+                sums.entry(node.parent).or_default().absorb(&sum);
+            }
+        }
+        let mut paths: BTreeMap<u32, String> = BTreeMap::new();
+        let mut census = Vec::new();
+        for at in order {
+            let node = &tree.cgroups[at];
+            let above = paths.get(&node.parent).map_or("", String::as_str);
+            let path = if at == ROOT { String::new() } else { alloc::format!("{above}/{}", node.name) };
+            if !node.dying {
+                let counters = sums.remove(&at).unwrap_or_default();
+                let path = if at == ROOT { "/".into() } else { path.clone() };
+                census.push(Census { cgroup: tree.id(at), path, counters });
+            }
+            paths.insert(at, path);
+        }
+        census
     }
 
     /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no
