@@ -1,6 +1,8 @@
 //! The kernel's limiter: an allowance per slice of time, counted in ticks.
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod published;
 #[cfg(test)]
 pub(crate) mod single;
@@ -30,7 +32,9 @@ pub(crate) struct Slice {
     rates: Rates,
     /// First tick of the slice.
     start: u64,
-    /// Last tick in which it still counts.
+    /// First tick of the slice in which the last request went, before it was moved on for that.
+    served_from: u64,
+    /// Last tick in which the slice still counts.
     end: u64,
     bytes: Counter,
     ios: Counter,
@@ -74,6 +78,7 @@ impl Slice {
             length,
             rates,
             start,
+            served_from: start,
             end: start + length,
             bytes: Counter::default(),
             ios: Counter::default(),
@@ -104,7 +109,13 @@ impl Slice {
     fn restart(&mut self, tick: u64) {
         self.bytes = Counter::default();
         self.ios = Counter::default();
-        self.start = tick;
+        self.begin(tick, tick);
+    }
+
+    /// The slice counts from `start` on, and till a slice after `tick`.
+    fn begin(&mut self, tick: u64, start: u64) {
+        self.start = start;
+        self.served_from = start;
         self.end = tick + self.length;
     }
 
@@ -329,6 +340,7 @@ impl Limiter for Slice {
         if self.paid.take().is_none() {
             self.bytes.charge(cost.bytes);
         }
+        self.served_from = self.start;
         self.trim(self.ticks.at(now));
     }
 
@@ -352,12 +364,12 @@ impl Limiter for Slice {
                 Carry::InCounters => counter.used = credit.saturating_neg(),
             }
         }
-        self.start = tick;
-        self.end = tick + self.length;
+        self.begin(tick, tick);
     }
 
+    /// As it was when the last request went: the whole slices that trimming has passed since were served too.
     fn slice_start(&self) -> Option<Instant> {
-        Some(self.ticks.start_of(self.start))
+        Some(self.ticks.start_of(self.served_from))
     }
 
     fn credit(&mut self, now: Instant, child_start: Instant) {
@@ -369,6 +381,6 @@ impl Limiter for Slice {
         let own = self.start;
         self.restart(tick);
         let served = child > own || (self.kernel.credit_same_start && child == own);
-        self.start = if served { child } else { own };
+        self.begin(tick, if served { child } else { own });
     }
 }

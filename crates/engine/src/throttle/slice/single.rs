@@ -3,6 +3,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use proptest::collection::vec;
+use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof};
+
+use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
 use crate::time::Instant;
 
@@ -102,5 +106,47 @@ impl<L: Limiter> Single<L> {
             }
             arrival = Arrival::Queued;
         }
+    }
+}
+
+/// The most that went in any window beyond what `per_second` earns in it, in 1e-9 units: the left side of P1.
+pub(crate) fn excess(went: &[(Instant, Cost)], resource: Resource, per_second: u64) -> i128 {
+    let (mut before, mut most, mut best_start) = (0i128, 0i128, i128::MIN);
+    for &(at, cost) in went {
+        let earned = i128::from(at.as_nanos()) * i128::from(per_second);
+        best_start = best_start.max(earned - before);
+        let amount = match resource {
+            Resource::Bytes => cost.bytes,
+            Resource::Ios => cost.ios,
+        };
+        before += i128::from(amount) * 1_000_000_000;
+        most = most.max(before - earned + best_start);
+    }
+    most
+}
+
+/// A thousand cases a property, or as many more as `PROPTEST_CASES` says.
+pub(crate) fn cases() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1000), ..config }
+}
+
+/// Arrivals: nanoseconds since the last one, often 0, and bytes.
+pub(crate) fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let gap = prop_oneof![3 => Just(0), 2 => 0..20_000_000u64, 1 => 0..400_000_000u64];
+    vec((gap, 1..200_000u64), 1..60)
+}
+
+impl<L: Limiter> Single<L> {
+    /// Submits `arrivals` from `start` on, and lets everything go.
+    pub(crate) fn run(mut self, start: Instant, arrivals: &[(u64, u64)]) -> Vec<(Instant, Cost)> {
+        let mut now = start;
+        for &(gap, bytes) in arrivals {
+            now = now.plus_nanos(gap);
+            self.submit(now, Cost { bytes, ios: 1 });
+        }
+        self.drain();
+        assert_eq!(self.went.len(), arrivals.len());
+        self.went
     }
 }

@@ -8,7 +8,7 @@ use super::Slice;
 use super::single::Single;
 use crate::limits::KernelProfile::{self, *};
 use crate::limits::SliceProfile;
-use crate::throttle::limiter::{Cost, Rate, Rates};
+use crate::throttle::limiter::{Cost, Limiter, Rate, Rates};
 use crate::time::Instant;
 
 const FROM_K419: [KernelProfile; 4] = [K419, K61, K612, K615];
@@ -150,6 +150,20 @@ fn g_without_carry_the_wait_begins_anew() {
     submit(&mut queue, 0, 1, 8 * KIB);
     queue.set_rates(Instant::from_millis(2000), bps(1024));
     assert_eq!(timeline(&mut queue), "1@10000");
+}
+
+#[test]
+fn h_a_parent_counts_from_the_slice_of_the_child() {
+    for kernel in [K418, K419a, K419, K61, K612, K615] {
+        let mut child = queue(kernel, bps(8192));
+        let mut parent = queue(kernel, bps(4096));
+        submit(&mut child, 0, 1, 8 * KIB);
+        assert_eq!(timeline(&mut child), "1@1000", "{kernel:?}");
+        let now = Instant::from_millis(1000);
+        parent.limiter.credit(now, child.limiter.slice_start().expect("slices begin"));
+        submit(&mut parent, 1000, 1, 8 * KIB);
+        assert_eq!(timeline(&mut parent), "1@2000", "{kernel:?}");
+    }
 }
 
 #[test]
