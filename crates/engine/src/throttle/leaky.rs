@@ -73,14 +73,20 @@ fn set_rate(meter: &mut Option<Meter>, now: Instant, rate: Option<Rate>) {
 
 impl Limiter for Leaky {
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
-        let fresh = arrival == Arrival::Fresh;
-        let bytes = self.bytes.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
-        let ios = self.ios.as_ref().filter(|meter| !(fresh && meter.is_just_emptied(now)));
-        let (until, because) =
-            covered_at(now, cost, bytes.map(|meter| &meter.leaked), ios.map(|meter| &meter.leaked));
-        let goes = now >= until;
-        self.fresh = fresh && goes;
-        if goes { Verdict::Go } else { Verdict::Wait { until, because } }
+        let ready_at = |leaky: &Leaky, on_credit: bool| {
+            let [bytes, ios] = [&leaky.bytes, &leaky.ios].map(|meter| {
+                let waits = |meter: &&Meter| !(on_credit && meter.is_just_emptied(now));
+                meter.as_ref().filter(waits).map(|meter| &meter.leaked)
+            });
+            covered_at(now, cost, bytes, ios)
+        };
+        self.fresh = arrival == Arrival::Fresh && now >= ready_at(self, true).0;
+        if self.fresh {
+            return Verdict::Go;
+        }
+        // A head that one meter keeps waiting gets no credit from the other.
+        let (until, because) = ready_at(self, false);
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {

@@ -16,16 +16,6 @@ pub(crate) struct Cost {
     pub(crate) ios: u64,
 }
 
-impl Cost {
-    /// The part counted as `resource`.
-    pub(crate) fn of(self, resource: Resource) -> u64 {
-        match resource {
-            Resource::Bytes => self.bytes,
-            Resource::Ios => self.ios,
-        }
-    }
-}
-
 /// One limit as a limiter sees it. All amounts are in the unit of [`Cost`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rate {

@@ -2,6 +2,8 @@
 
 mod gcra;
 mod peak;
+#[cfg(test)]
+pub(crate) mod properties;
 
 pub(crate) use gcra::Gcra;
 pub(crate) use peak::Peak;

@@ -1,6 +1,8 @@
 //! io-throttle's token bucket: a full bucket at the start, refilled at the rate.
 
 mod balance;
+#[cfg(test)]
+mod properties;
 
 pub(crate) use balance::Balance;
 
