@@ -130,6 +130,7 @@ mod tests {
             ("nothing runs", false, 30, &[(0, HOLE), (30, DATA)], &[(30, DATA)]),
             ("last reaches past", false, 30, &[(10, DATA), (90, HOLE)], &[(10, DATA), (90, HOLE)]),
             ("none after covered", false, 10, &[(10, DATA), (9, HOLE)], &[(10, DATA)]),
+            ("not joined after covered", false, 10, &[(10, DATA), (9, DATA)], &[(10, DATA)]),
             ("one, cut", true, 30, &[(40, HOLE), (10, DATA)], &[(30, HOLE)]),
             ("one, shorter", true, 30, &[(10, HOLE), (20, DATA)], &[(10, HOLE)]),
             ("unknown", false, 30, &[], &[(30, DATA)]),

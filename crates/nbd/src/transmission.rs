@@ -411,6 +411,17 @@ mod tests {
     }
 
     #[test]
+    fn an_export_that_takes_longer_payloads_skips_them_too() {
+        let mut negotiated = *transmission(false).negotiated();
+        negotiated.block_sizes = BlockSizes::new(1, 4096, 2 * DRAIN_MAX).unwrap();
+        for (len, goes_on) in [(2 * DRAIN_MAX, true), (2 * DRAIN_MAX + 1, false)] {
+            let too_far = Command { offset: 1 << 40, ..command(9, Op::Write, len) };
+            let item = Transmission::new(negotiated).parse(&too_far.to_bytes()).item;
+            assert_eq!(matches!(item, Item::NeedMore { .. }), goes_on, "{item:?}");
+        }
+    }
+
+    #[test]
     fn the_end_is_final() {
         let mut parser = transmission(false);
         let junk = *b"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n";

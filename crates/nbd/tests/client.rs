@@ -3,8 +3,8 @@
 use weir_nbd::client::{Client, ConnectError, Connected, Connecting, Reply, ReplyError, Wishes};
 use weir_nbd::wire::{chunk, opt, rep};
 use weir_nbd::{
-    BlockSizes, Command, Cookie, Op, ReplyFormat, TransmissionFlags, data_chunk, hole_chunk,
-    none_chunk,
+    BlockSizes, Command, Cookie, Extent, Op, ReplyFormat, TransmissionFlags, data_chunk,
+    hole_chunk, none_chunk,
 };
 
 fn client(structured_replies: bool) -> Client {
@@ -13,14 +13,26 @@ fn client(structured_replies: bool) -> Client {
         flags: TransmissionFlags::HAS_FLAGS,
         block_sizes: BlockSizes::DEFAULT,
         structured_replies,
-        base_allocation: None,
+        base_allocation: Some(1),
     });
     let op = Op::Read { whole: false };
     let read = Command { cookie: Cookie(1), op, fua: false, offset: 100, len: 10 };
     client.request(&read, &mut Vec::new());
     let flush = Command { cookie: Cookie(2), op: Op::Flush, fua: false, offset: 0, len: 0 };
     client.request(&flush, &mut Vec::new());
+    let op = Op::BlockStatus { one: false };
+    let status = Command { cookie: Cookie(3), op, fua: false, offset: 0, len: 512 };
+    client.request(&status, &mut Vec::new());
     client
+}
+
+/// A chunk that answers the block status request.
+fn status(words: &[u32]) -> Vec<u8> {
+    let mut bytes = 0x668e_33ef_u32.to_be_bytes().to_vec();
+    bytes.extend([0, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3]);
+    bytes.extend((words.len() as u32 * 4).to_be_bytes());
+    bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    bytes
 }
 
 /// The error that `bytes` end in.
@@ -54,11 +66,41 @@ fn replies_that_fit_nothing_are_errors() {
         (&data_chunk(cookie, 100, 11, true), true, bad(chunk::OFFSET_DATA, 19)),
         (&hole_chunk(cookie, 111, 1, true), true, bad(chunk::OFFSET_HOLE, 12)),
         (&data_chunk(Cookie(2), 0, 1, true), true, bad(chunk::OFFSET_DATA, 9)),
+        (&status(&[1]), true, bad(chunk::BLOCK_STATUS, 4)),
+        (&status(&[1, 512, 0, 512]), true, bad(chunk::BLOCK_STATUS, 16)),
+        (&status(&[2, 512, 0]), true, bad(chunk::BLOCK_STATUS, 12)),
+        (&status(&[1, 512, 0, 0, 3]), true, bad(chunk::BLOCK_STATUS, 20)),
         (&overlap, true, bad(chunk::OFFSET_DATA, 14)),
         (&short, true, ReplyError::Short { got: 6, len: 10 }),
     ] {
         assert_eq!(error(client(structured), bytes), expected);
     }
+}
+
+#[test]
+fn extents_are_read() {
+    let mut client = client(true);
+    let bytes = status(&[1, 4096, 0, 512, 3]);
+    let extents = vec![
+        Extent { len: 4096, hole: false, zero: false },
+        Extent { len: 512, hole: true, zero: true },
+    ];
+    let parsed = client.parse(&bytes).unwrap();
+    assert_eq!(parsed.reply, Reply::Status { cookie: Cookie(3), extents });
+    assert_eq!(client.parse(&[]).unwrap().reply, Reply::Done { cookie: Cookie(3) });
+}
+
+#[test]
+fn a_server_that_announces_too_much_is_not_waited_for() {
+    let mut connecting = Connecting::new(Wishes::default());
+    let mut bytes = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
+    bytes.extend(0x0003_e889_0455_65a9_u64.to_be_bytes());
+    for word in [opt::GO, rep::INFO, 1 << 20] {
+        bytes.extend(word.to_be_bytes());
+    }
+    let error = connecting.handle_input(&bytes, &mut Vec::new()).unwrap_err();
+    let expected = ConnectError::BadReply { option: opt::GO, kind: rep::INFO, len: 1 << 20 };
+    assert_eq!(error, expected);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use weir_nbd::wire::{BASE_ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, info, opt, rep};
 use weir_nbd::{
-    BlockSizes, CloseReason, Export, ExportId, Features, HandshakeState, Negotiated,
-    OPTION_DATA_MAX, OPTIONS_MAX, REPLIES_HIGH_WATER, Session, TransmissionFlags,
+    BlockSizes, CloseReason, Command, Cookie, ErrorCode, Export, ExportId, Features,
+    HandshakeState, Item, Negotiated, OPTION_DATA_MAX, OPTIONS_MAX, Op, REPLIES_HIGH_WATER,
+    Session, TransmissionFlags,
 };
 
 fn exports() -> Vec<Export> {
@@ -344,6 +345,14 @@ fn a_server_that_shuts_down_says_so() {
     assert_eq!(say(&mut session, &go[..20]).1, []);
     session.shut_down();
     assert!(matches!(say(&mut session, &go[20..]).0, HandshakeState::Transmission(_)));
+    // But the requests that follow are not.
+    let op = Op::Read { whole: false };
+    let read = Command { cookie: Cookie(1), op, fua: false, offset: 0, len: 1 };
+    let Item::Refused(refusal) = session.transmission().unwrap().parse(&read.to_bytes()).item
+    else {
+        panic!("a request was taken")
+    };
+    assert_eq!(refusal.error, ErrorCode::Shutdown);
 
     let mut session = self::session(3);
     session.shut_down();
@@ -352,4 +361,10 @@ fn a_server_that_shuts_down_says_so() {
     let (state, out) = say(&mut session, &option(opt::ABORT, b""));
     assert_eq!(state, HandshakeState::Closed(CloseReason::Aborted));
     assert_eq!(replies(opt::ABORT, &out), [(rep::ACK, vec![])]);
+
+    // Which has no other way to say no.
+    let mut session = self::session(3);
+    session.shut_down();
+    let state = say(&mut session, &option(opt::EXPORT_NAME, b"vm1")).0;
+    assert_eq!(state, HandshakeState::Closed(CloseReason::Shutdown));
 }
