@@ -55,7 +55,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Backend::memory(settings.file_bytes)?
     } else {
         std::fs::write(&path, vec![7; settings.file_bytes as usize])?;
-        Backend::open(&path, OpenOptions { read_only: true, direct: settings.direct })?
+        Backend::open(
+            &path,
+            OpenOptions { read_only: true, direct: settings.direct, ..Default::default() },
+        )?
     };
     let result = run(&settings, backend);
     if !settings.memory {

@@ -175,5 +175,8 @@ impl Drop for Core {
                 return;
             }
         }
+        // The kernel takes a closed ring apart in its own time. Files it knows by number would stay open, and locked,
+        // until then.
+        self.files.unregister(&self.queue.submitter());
     }
 }

@@ -32,6 +32,14 @@ impl Files {
         Files { entries: Vec::new(), vacant: Vec::new(), registered_max }
     }
 
+    /// Makes the kernel forget the ring's table. Nothing may be in flight.
+    pub(crate) fn unregister(&mut self, submitter: &Submitter<'_>) {
+        if self.registered_max > 0 {
+            // If it fails, the table goes with the ring.
+            let _ = submitter.unregister_files();
+        }
+    }
+
     /// Takes `fd` in; answers its index.
     pub(crate) fn insert(&mut self, submitter: &Submitter<'_>, fd: OwnedFd) -> u32 {
         let index = self.vacant.pop().unwrap_or_else(|| {

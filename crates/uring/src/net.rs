@@ -97,6 +97,18 @@ impl Ring {
         }
     }
 
+    /// Closes this process's descriptor and leaves the connection to whoever has another one of it; ends in
+    /// [`Completion::Closed`].
+    ///
+    /// # Panics
+    /// When something is in flight on the socket.
+    pub fn release(&mut self, socket: Socket, token: u64) {
+        let Socket { file } = socket;
+        assert_eq!(self.core.files.in_flight(file), 0, "a socket in use cannot be released");
+        self.core.files.start_closing(file, token);
+        self.finish_closing(file);
+    }
+
     pub(crate) fn start_receive(&mut self, file: u32, token: u64) {
         let most = self.core.receive_bytes();
         self.core.start(Origin::Caller(token), Op::Receive { file, most });

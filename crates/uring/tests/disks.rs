@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{TempDir, filled, next, pattern, small_ring};
+use std::time::Duration;
+
+use common::{TempDir, filled, next, pattern, rings, small_ring};
 use weir_uring::{
     Backend, Completion, DirectMode, Disk, DiskExtent, Durability, OpenError, OpenOptions, Ring,
     ZeroOptions,
@@ -211,17 +213,30 @@ fn many_operations_at_once_each_come_back() {
 fn a_second_server_is_refused() {
     let dir = TempDir::new();
     let path = dir.file("image", 8192);
-    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-    let first = Backend::open(&path, OpenOptions::default()).unwrap();
-    for options in [OpenOptions::default(), read_only] {
+    let writer = OpenOptions { patience: Duration::ZERO, ..OpenOptions::default() };
+    let reader = OpenOptions { read_only: true, ..writer };
+    let first = Backend::open(&path, writer).unwrap();
+    for options in [writer, reader] {
         let refused = Backend::open(&path, options).err().unwrap();
         assert!(matches!(refused, OpenError::Busy { .. }), "{refused}");
         assert!(refused.to_string().contains("another server has it open"), "{refused}");
     }
     drop(first);
-    let _reader = Backend::open(&path, read_only).unwrap();
-    let _another = Backend::open(&path, read_only).unwrap();
-    assert!(matches!(Backend::open(&path, OpenOptions::default()), Err(OpenError::Busy { .. })));
+    let _reader = Backend::open(&path, reader).unwrap();
+    let _another = Backend::open(&path, reader).unwrap();
+    assert!(matches!(Backend::open(&path, writer), Err(OpenError::Busy { .. })));
+}
+
+#[test]
+fn a_ring_that_is_dropped_unlocks_its_devices() {
+    let dir = TempDir::new();
+    let path = dir.file("image", 8192);
+    let options = OpenOptions { patience: Duration::ZERO, ..OpenOptions::default() };
+    for mut ring in rings() {
+        let disk = ring.attach(Backend::open(&path, options).unwrap());
+        let buffer = ring.pool().get(4096).unwrap();
+        ring.write(&disk, 0, buffer, Durability::Volatile, 1);
+    }
 }
 
 #[test]
@@ -231,7 +246,7 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
         Backend::open(path, OpenOptions::default()).err().unwrap().to_string()
     };
     assert!(message(dir.path()).contains("is a directory"));
-    assert!(message("/dev/null".as_ref()).contains("is a special file"));
+    assert!(message("/dev/null".as_ref()).contains("is a character device"));
     assert!(message(&dir.path().join("none")).contains("No such file"));
     assert!(message(&dir.file("empty", 0)).contains("is empty"));
 }

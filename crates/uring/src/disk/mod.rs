@@ -66,6 +66,8 @@ impl Disk {
     }
 }
 
+/// Operations on devices. Their errors always carry an errno: `EINVAL` for a read outside the device, `ENOSPC` for a
+/// write there, `EROFS`, `EOPNOTSUPP`, `EIO` if the file was cut short, or what the kernel said.
 impl Ring {
     /// Takes a backend into the ring's care, until the ring is dropped.
     pub fn attach(&mut self, backend: Backend) -> Disk {
@@ -177,11 +179,11 @@ impl Ring {
     /// which may read the file's map from the device when it is not in memory; so ask for few at a time.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty range or one outside the device; what the file system says.
+    /// `EINVAL` for an empty range or one outside the device; what the file system says.
     pub fn extent(&mut self, disk: &Disk, offset: u64, end: u64) -> io::Result<DiskExtent> {
         let state = self.disks.get_mut(disk.index);
-        let len =
-            end.checked_sub(offset).filter(|&len| len > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        let len = end.checked_sub(offset).filter(|&len| len > 0);
+        let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         state.check_read(offset, len)?;
         match state.store {
             Store::File(file) if disk.info.kind == DiskKind::File => {
@@ -239,7 +241,7 @@ impl Ring {
             }
             (Origin::Caller(token), Op::Write { file, buffer, claim, .. }) => {
                 if let Some(claim) = claim {
-                    self.release(self.disks.of_file(file), claim);
+                    self.release_claim(self.disks.of_file(file), claim);
                 }
                 Some(Completion::Written { token, buffer, result })
             }
@@ -265,7 +267,7 @@ fn progress(op: &mut Op, result: io::Result<u32>) -> io::Result<bool> {
         _ => return Ok(true),
     };
     if more == 0 && left > 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        return Err(io::Error::from_raw_os_error(libc::EIO));
     }
     Ok(left == 0)
 }

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
 use thiserror::Error;
 
 use super::direct::{self, DirectMode};
@@ -14,13 +16,27 @@ use super::info::{DiskInfo, DiskKind};
 use super::memory::Memory;
 
 /// How to open a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenOptions {
     /// Refuse writes, and share the device with other readers.
     pub read_only: bool,
     /// Whether to leave out the kernel's page cache.
     pub direct: DirectMode,
+    /// How long to wait for somebody else who has the device. A server that was killed holds its lock until the
+    /// kernel has ended its last write, which is what makes it safe to go on; that takes milliseconds mostly. One
+    /// second by default.
+    pub patience: Duration,
 }
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        let (read_only, direct) = (false, DirectMode::Auto);
+        OpenOptions { read_only, direct, patience: Duration::from_secs(1) }
+    }
+}
+
+/// How often a device that is in use is tried.
+const TRY_EVERY: Duration = Duration::from_millis(10);
 
 /// A device that is open and locked, ready for [`crate::Ring::attach`]. Can be sent to the ring's thread.
 pub struct Backend {
@@ -94,29 +110,8 @@ impl Backend {
     /// See [`OpenError`].
     pub fn open(path: &Path, options: OpenOptions) -> Result<Backend, OpenError> {
         let fail = |source| OpenError::Open { path: path.into(), source };
-        let before = std::fs::metadata(path).map_err(fail)?.file_type();
-        let kind = if before.is_file() {
-            DiskKind::File
-        } else if before.is_block_device() {
-            DiskKind::Block
-        } else {
-            let what = if before.is_dir() { "a directory" } else { "a special file" };
-            return Err(OpenError::Kind { path: path.into(), what });
-        };
-        let exclusive = kind == DiskKind::Block && !options.read_only;
-        let mut file = std::fs::OpenOptions::new()
-            .read(true)
-            .write(!options.read_only)
-            // On a block device O_EXCL means: not while it is mounted or another holds it so.
-            .custom_flags(if exclusive { libc::O_EXCL } else { 0 })
-            .open(path)
-            .map_err(|source| match source.raw_os_error() {
-                Some(libc::EBUSY) => {
-                    OpenError::Busy { path: path.into(), by: "mounted, or held by another program" }
-                }
-                _ => fail(source),
-            })?;
-        lock(&file, options.read_only, path)?;
+        let kind = kind(path)?;
+        let mut file = open_locked(path, kind, options)?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
         if size == 0 {
             return Err(OpenError::Empty { path: path.into() });
@@ -157,23 +152,64 @@ impl Backend {
     }
 }
 
-/// Takes the advisory lock that tells two servers of one image apart. It goes with the descriptor, so a server that
-/// is killed leaves none behind.
-fn lock(file: &impl AsFd, read_only: bool, path: &Path) -> Result<(), OpenError> {
-    let how = match read_only {
-        true => FlockOperation::NonBlockingLockShared,
-        false => FlockOperation::NonBlockingLockExclusive,
+/// What `path` leads to, before it is opened: opening a device or a pipe can have effects of its own.
+fn kind(path: &Path) -> Result<DiskKind, OpenError> {
+    let kind = std::fs::metadata(path)
+        .map_err(|source| OpenError::Open { path: path.into(), source })?
+        .file_type();
+    let what = match kind {
+        kind if kind.is_file() => return Ok(DiskKind::File),
+        kind if kind.is_block_device() => return Ok(DiskKind::Block),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_char_device() => "a character device",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_fifo() => "a pipe",
+        _ => "a special file",
     };
-    match flock(file, how) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Busy {
-            path: path.into(),
-            by: match read_only {
-                true => "another server has it open for writing",
-                false => "another server has it open",
-            },
-        }),
-        Err(errno) => Err(OpenError::Open { path: path.into(), source: errno.into() }),
+    Err(OpenError::Kind { path: path.into(), what })
+}
+
+/// Opens and locks, waiting a while for somebody else to be gone.
+fn open_locked(path: &Path, kind: DiskKind, options: OpenOptions) -> Result<File, OpenError> {
+    let mut left = options.patience;
+    loop {
+        let result = try_open_locked(path, kind, options.read_only);
+        if left.is_zero() || !matches!(result, Err(OpenError::Busy { .. })) {
+            return result;
+        }
+        let pause = left.min(TRY_EVERY);
+        left -= pause;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no ring yet, and nobody tells when a lock is free"
+        )]
+        std::thread::sleep(pause);
+    }
+}
+
+/// The lock is advisory and tells two servers of one image apart. It goes with the descriptor.
+fn try_open_locked(path: &Path, kind: DiskKind, read_only: bool) -> Result<File, OpenError> {
+    let busy = |by| OpenError::Busy { path: path.into(), by };
+    let fail = |source| OpenError::Open { path: path.into(), source };
+    let exclusive = kind == DiskKind::Block && !read_only;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(!read_only)
+        // On a block device O_EXCL means: not while it is mounted or another holds it so.
+        .custom_flags(if exclusive { libc::O_EXCL } else { 0 })
+        .open(path)
+        .map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => busy("it is mounted, or held by another program"),
+            _ => fail(source),
+        })?;
+    let (how, by) = match read_only {
+        true => (FlockOperation::NonBlockingLockShared, "another server has it open for writing"),
+        false => (FlockOperation::NonBlockingLockExclusive, "another server has it open"),
+    };
+    match flock(&file, how) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(busy(by)),
+        Err(errno) => Err(fail(errno.into())),
     }
 }
 

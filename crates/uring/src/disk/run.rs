@@ -46,7 +46,7 @@ impl Ring {
     }
 
     /// Gives a claim back and starts what waited for it.
-    pub(super) fn release(&mut self, disk: u32, claim: ClaimId) {
+    pub(super) fn release_claim(&mut self, disk: u32, claim: ClaimId) {
         self.disks.get_mut(disk).ranges.release(claim);
         while let Some(granted) = self.disks.get_mut(disk).ranges.poll_granted() {
             self.start_granted(granted);
@@ -146,7 +146,7 @@ impl Ring {
         let (disk, claim) = (job.disk, job.claim.take());
         self.complete_job(job, result);
         if let Some(claim) = claim {
-            self.release(disk, claim);
+            self.release_claim(disk, claim);
         }
         self.serve_bounceless();
     }

@@ -114,19 +114,23 @@ impl State {
         }
     }
 
-    /// Whether `offset..offset + len` may be read: `InvalidInput` outside the device.
+    /// Whether `offset..offset + len` may be read: `EINVAL` outside the device.
     pub(crate) fn check_read(&self, offset: u64, len: u64) -> io::Result<()> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.info.size => Ok(()),
-            _ => Err(io::ErrorKind::InvalidInput.into()),
+        self.check_inside(offset, len, libc::EINVAL)
+    }
+
+    /// Whether it may be written: `ENOSPC` outside the device, `EROFS` if nothing may be.
+    pub(crate) fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
+        match self.info.read_only {
+            true => Err(io::Error::from_raw_os_error(libc::EROFS)),
+            false => self.check_inside(offset, len, libc::ENOSPC),
         }
     }
 
-    /// Whether it may be written: `StorageFull` outside the device, `ReadOnlyFilesystem` if nothing may be.
-    pub(crate) fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
-        if self.info.read_only {
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+    fn check_inside(&self, offset: u64, len: u64, errno: i32) -> io::Result<()> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.info.size => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(errno)),
         }
-        self.check_read(offset, len).map_err(|_| io::ErrorKind::StorageFull.into())
     }
 }

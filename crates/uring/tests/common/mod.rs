@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_uring::{Completion, Config, IoBuf, Ring};
+use weir_uring::{Completion, Config, IoBuf, Ring, Setup};
 
 /// A directory under `TMPDIR`, removed when dropped.
 pub struct TempDir(PathBuf);
@@ -44,9 +44,18 @@ pub fn pattern(offset: usize, len: usize) -> Vec<u8> {
 
 /// A ring that is small, so that full queues and pools happen.
 pub fn small_ring() -> Ring {
-    let config =
-        Config { entries: 8, pool_bytes: 4 << 20, receive_buffers: 4, ..Config::default() };
-    Ring::new(&config).expect("tests need io_uring")
+    Ring::new(&small()).expect("tests need io_uring")
+}
+
+/// Small rings in the ways that kernels and limits may leave.
+pub fn rings() -> [Ring; 3] {
+    let plain = Config { setup: Setup::Plain, ..small() };
+    let unregistered = Config { registered_files: 0, fixed_buffers: false, ..small() };
+    [small(), plain, unregistered].map(|config| Ring::new(&config).expect("tests need io_uring"))
+}
+
+fn small() -> Config {
+    Config { entries: 8, pool_bytes: 4 << 20, receive_buffers: 4, ..Config::default() }
 }
 
 /// The next completion, waiting for it.
