@@ -1,1 +1,33 @@
 //! Device models without I/O: what a disk would do, and when it would be done.
+//!
+//! A [`DiskModel`] is told what is submitted and when, and says when it is complete. It owns no clock, no data and no
+//! thread, and counts in integers, so that the same calls give the same times on every machine: the lab runs it in
+//! virtual time, the server in real time. Models are named by a line of text ([`Spec`]):
+//!
+//! ```
+//! use weir_disk::{DiskModel, DiskOp, Spec};
+//!
+//! let spec: Spec = "null,rate=4M,latency=10us,size=4G".parse()?;
+//! let mut disk = spec.build();
+//! disk.submit(0, 1, DiskOp::Read, 0, 4096);
+//! // 4,096 bytes at 4 MiB/s take 976,562.5 ns, and are there 10 us later.
+//! assert_eq!(disk.next_event(), Some(986_563));
+//! assert_eq!(disk.poll_complete(986_562), None);
+//! assert_eq!(disk.poll_complete(986_563), Some(1));
+//! # Ok::<(), weir_disk::SpecError>(())
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod model;
+mod nearest;
+mod null;
+mod quantity;
+mod spec;
+
+pub use model::{DiskModel, DiskOp};
+pub use null::{Null, NullSpec};
+pub use spec::{Spec, SpecError, SpecProblem};
