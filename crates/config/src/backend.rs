@@ -148,18 +148,17 @@ fn look(text: &Text, files: &Files, report: &mut Report) -> Option<PathBuf> {
 
 fn examine(path: &Path) -> Result<PathBuf, (String, Option<String>)> {
     use std::os::unix::fs::FileTypeExt;
-    let shown = path.display();
     let found = path.canonicalize().and_then(|found| Ok((found.metadata()?.file_type(), found)));
     match found {
         Ok((kind, found)) if kind.is_file() || kind.is_block_device() => Ok(found),
         Ok((kind, _)) => {
             let what = if kind.is_dir() { "a directory" } else { "no file with offsets" };
-            Err((format!("{shown} is {what}: only files and block devices can be served"), None))
+            Err((format!("{path:?} is {what}: only files and block devices can be served"), None))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err((
-            format!("{shown} does not exist"),
-            Some(format!("create it, for example with `truncate -s 10G {shown}`")),
+            format!("{path:?} does not exist"),
+            Some(format!("create it, for example with `truncate -s 10G {path:?}`")),
         )),
-        Err(error) => Err((format!("{shown} cannot be looked at: {error}"), None)),
+        Err(error) => Err((format!("{path:?} cannot be looked at: {error}"), None)),
     }
 }

@@ -70,17 +70,23 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 impl fmt::Display for ConfigError {
-    /// One line: place, key, problem, hint.
+    /// One line: place, key, problem, hint; control characters escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let (true, Some(line), Some(column)) = (self.has_lines, self.line, self.column) {
-            write!(f, ":{line}:{column}")?;
+        let mut line = self.file.clone();
+        if let (true, Some(at), Some(column)) = (self.has_lines, self.line, self.column) {
+            line += &format!(":{at}:{column}");
         }
-        write!(f, ": {}", self.title())?;
-        match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
+        line += &format!(": {}", self.title());
+        if let Some(hint) = &self.hint {
+            line += &format!(" ({hint})");
         }
+        for c in line.chars() {
+            match c {
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
     }
 }
 

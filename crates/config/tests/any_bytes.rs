@@ -51,6 +51,7 @@ proptest! {
             for error in errors.errors() {
                 let lines = text.lines().count() + 1;
                 prop_assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)));
+                prop_assert!(!error.to_string().contains(char::is_control));
             }
             let plain = errors.render(false);
             prop_assert!(!plain.chars().any(|c| c.is_control() && c != '\n'), "{plain:?}");

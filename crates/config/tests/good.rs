@@ -150,7 +150,7 @@ fn a_file_s_images_are_beside_it_and_must_exist() {
     let errors = Config::from_file(&file).unwrap_err();
     let image = directory.0.join("disk0.img");
     assert_eq!(errors.errors().len(), 1);
-    assert_eq!(errors.errors()[0].message, format!("{} does not exist", image.display()));
+    assert_eq!(errors.errors()[0].message, format!("{image:?} does not exist"));
     assert_eq!(errors.errors()[0].line, Some(5));
     assert!(errors.errors()[0].hint.as_ref().unwrap().contains("truncate"));
 

@@ -175,5 +175,5 @@ fn contradictions_and_missing_images_are_found_here_too() {
     let errors = Config::single(&single).unwrap_err();
     let keys: Vec<&str> = errors.errors().iter().map(|error| error.key.as_str()).collect();
     assert_eq!(keys, ["IMAGE", "--max"]);
-    assert_eq!(errors.errors()[0].message, "/nowhere/disk.img does not exist");
+    assert_eq!(errors.errors()[0].message, "\"/nowhere/disk.img\" does not exist");
 }
