@@ -82,7 +82,7 @@ pub use price::{BytePrice, Price, Prices};
 pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
-pub use stats::{Audit, Charge, Counters, DeviceStats, Moved};
+pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved};
 pub use throttle::LimitsError;
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};

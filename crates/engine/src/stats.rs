@@ -1,9 +1,12 @@
 //! What is counted: per cgroup, per device, and the audit that nothing passed unpaid.
 
+use alloc::string::String;
+
 use crate::blame::Blame;
 use crate::limits::Dimension;
 use crate::request::{Direction, Op, Request};
 use crate::throttle::Cost;
+use crate::tree::CgroupId;
 
 /// Bytes and operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -80,6 +83,17 @@ impl Counters {
         self.completed += other.completed;
         self.blame.absorb(&other.blame);
     }
+}
+
+/// One cgroup of [`crate::Engine::census`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Census {
+    /// Which.
+    pub cgroup: CgroupId,
+    /// Where it is.
+    pub path: String,
+    /// Its counters and those of everything below it.
+    pub counters: Counters,
 }
 
 /// The proof that there is no free path: what left the throttle was charged, and is what went to the device.
