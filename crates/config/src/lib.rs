@@ -46,6 +46,7 @@ mod table;
 mod value;
 
 pub use error::{ConfigError, ConfigErrors};
+pub use limiter::parse_limiter;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
     Scheduler, ServerConfig,

@@ -6,8 +6,9 @@ use weir_engine::io_max::nearest;
 use weir_engine::units::Nanos;
 use weir_engine::{KernelProfile, LimiterKind, SliceProfile};
 
+use crate::error::ConfigErrors;
 use crate::report::{Problem, Report};
-use crate::source::Text;
+use crate::source::{Source, Span, Text};
 use crate::value::cut;
 
 /// Ticks per second where none is given: what Debian and Ubuntu build their kernels with.
@@ -27,6 +28,19 @@ const PROFILES: [(&str, KernelProfile); 6] = [
     ("K612", KernelProfile::K612),
     ("K615", KernelProfile::K615),
 ];
+
+/// Reads a limiter as `io.limiter` and `--limiter` write it, for settings that change at run time.
+///
+/// # Errors
+///
+/// What is wrong with it, under the key `io.limiter`, and what would be right.
+pub fn parse_limiter(value: &str) -> Result<LimiterKind, ConfigErrors> {
+    let source = Source { name: "setting".into(), text: value.into(), has_lines: false };
+    let span = Span { start: 0, end: value.len() };
+    let text = Text { value: value.into(), key: "io.limiter".into(), span, verbatim: true };
+    let mut report = Report::default();
+    read(&text, &mut report).ok_or_else(|| report.into_errors(&source))
+}
 
 /// Reads `text`: a name, and for `slice` after a colon the kernel, `hz=` and `slice=`.
 pub(crate) fn read(text: &Text, report: &mut Report) -> Option<LimiterKind> {
@@ -153,15 +167,9 @@ fn refuse(text: &Text, part: &str, message: String, hint: String, report: &mut R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Span;
 
     fn parse(value: &str) -> Option<LimiterKind> {
-        let span = Span { start: 0, end: value.len() };
-        let text = Text { value: value.into(), key: "io.limiter".into(), span, verbatim: true };
-        let mut report = Report::default();
-        let limiter = read(&text, &mut report);
-        assert_eq!(limiter.is_none(), !report.is_empty(), "{value}");
-        limiter
+        parse_limiter(value).inspect_err(|errors| assert!(!errors.errors().is_empty())).ok()
     }
 
     #[test]
@@ -186,6 +194,14 @@ mod tests {
             let profile = SliceProfile { kernel, hz, slice_ticks };
             assert_eq!(parse(text), Some(LimiterKind::Slice(profile)), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_alone_has_its_hint() {
+        let errors = parse_limiter("pase").unwrap_err();
+        let expected = "setting: io.limiter: there is no limiter \"pase\" (did you mean \"pace\"?)";
+        assert_eq!(errors.errors()[0].to_string(), expected);
+        assert_eq!(errors.errors()[0].key, "io.limiter");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub enum Backend {
         /// Bytes; a multiple of 512.
         size: u64,
     },
-    /// `emulated:null,...`: keeps nothing, takes its time.
+    /// `emulated:null,...`: memory that takes its time.
     EmulatedNull {
         /// Bytes that it pretends to have; a multiple of 512.
         size: u64,
