@@ -14,6 +14,9 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// Both times are whole nanoseconds and a rest counted in `1 / rate` ns, so nothing is lost by rounding and the
 /// long-run rate is exact. A check is one comparison, a charge one division.
 ///
+/// A timer that comes late by less than `tau` costs nothing, because the TAT does not wait for it; with a burst of
+/// one request every late timer lowers the rate.
+///
 /// In any window `w` at most `rate * w + burst` I/Os conform, and for bytes, whose tolerance is the whole burst,
 /// one request more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

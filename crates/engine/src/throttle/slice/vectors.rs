@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::Slice;
 use super::single::Single;
 use crate::limits::KernelProfile::{self, *};
-use crate::limits::SliceProfile;
-use crate::throttle::limiter::{Cost, Limiter, Rate, Rates};
+use crate::limits::{Resource, SliceProfile};
+use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::time::Instant;
 
 const FROM_K419: [KernelProfile; 4] = [K419, K61, K612, K615];
@@ -172,6 +172,30 @@ fn l_both_limits() {
     let batch = [(0, 6, 64 * KIB)];
     check(K61, both, &batch, "1@0 1@125 1@200 1@300 1@400 1@500");
     check(K612, both, &batch, "1@0 1@125 1@226 1@327 1@428 1@529");
+}
+
+#[test]
+fn l_bytes_paid_by_a_head_that_is_gone_are_given_back() {
+    // 104,857 bytes and one I/O a slice. After 4 KiB, 64 KiB fit and are paid while the I/O waits; if another
+    // request comes up instead, its 96 KiB fit too, but not both.
+    let both = Rates { bps: rate(MIB_PER_SEC), iops: rate(10) };
+    let mut slice = queue(K615, both).limiter;
+    let mut waits_for = |bytes: u64, arrival: Arrival| match slice.check(
+        Instant::ZERO,
+        Cost { bytes, ios: 1 },
+        arrival,
+    ) {
+        Verdict::Go => {
+            slice.charge(Instant::ZERO, Cost { bytes, ios: 1 });
+            None
+        }
+        Verdict::Wait { because, .. } => Some(because),
+    };
+    assert_eq!(waits_for(4 * KIB, Arrival::Fresh), None);
+    assert_eq!(waits_for(64 * KIB, Arrival::Queued), Some(Resource::Ios));
+    assert_eq!(waits_for(96 * KIB, Arrival::Queued), Some(Resource::Ios));
+    assert_eq!(waits_for(64 * KIB, Arrival::Fresh), Some(Resource::Ios));
+    assert_eq!(waits_for(128 * KIB, Arrival::Queued), Some(Resource::Bytes));
 }
 
 #[test]
