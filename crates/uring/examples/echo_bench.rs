@@ -1,7 +1,7 @@
 //! What the ring costs: an NBD-shaped server of 4 KiB random reads over Unix sockets, and its CPU time an operation.
 //!
 //! `cargo run --release -p weir-uring --example echo_bench -- [key=value …]`, with
-//! `connections=2 depth=32 seconds=3 store=file|memory direct=no|yes file_bytes=67108864 single=no|yes setup=auto|plain`.
+//! `connections=2 depth=32 seconds=3 store=file|memory direct=no|yes file_bytes=67108864 single=no|yes setup=auto|plain registered=yes|no`.
 //! `single=yes` lets the client write each request by itself, as libnbd does. Only the server's thread is counted.
 
 use std::collections::HashMap;
@@ -28,6 +28,7 @@ struct Settings {
     single: bool,
     direct: DirectMode,
     setup: Setup,
+    registered: bool,
 }
 
 /// One client's end in the server.
@@ -109,7 +110,11 @@ fn serve(
     sockets: Vec<UnixStream>,
     backend: Backend,
 ) -> Result<Counts, Box<dyn Error>> {
-    let mut ring = Ring::new(&Config { setup: settings.setup, ..Config::default() })?;
+    let mut config = Config { setup: settings.setup, ..Config::default() };
+    if !settings.registered {
+        (config.registered_files, config.fixed_buffers) = (0, false);
+    }
+    let mut ring = Ring::new(&config)?;
     let disk = ring.attach(backend);
     let mut counts = Counts::default();
     let mut connections = Vec::new();
@@ -246,6 +251,7 @@ fn parse() -> Result<Settings, Box<dyn Error>> {
         file_bytes: take("file_bytes", "67108864").parse()?,
         single: take("single", "no") == "yes",
         direct: if take("direct", "no") == "yes" { DirectMode::On } else { DirectMode::Off },
+        registered: take("registered", "yes") == "yes",
         setup: if take("setup", "auto") == "plain" { Setup::Plain } else { Setup::Auto },
     };
     match given.keys().next() {

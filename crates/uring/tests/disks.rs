@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{TempDir, filled, next, pattern, rings, small_ring};
@@ -72,6 +74,56 @@ fn a_direct_file_holds_what_is_written() {
     let Some(disk) = attach(&mut ring, &dir, 200_704, DirectMode::On) else { return };
     assert!(disk.info().direct && disk.info().block_bytes > 1);
     reads_and_writes(&mut ring, &disk, pattern(0, 200_704));
+}
+
+/// The file system of memfd can make holes but not zero in place, and has no direct I/O.
+#[test]
+fn what_the_file_system_cannot_do_is_written() {
+    let mut ring = small_ring();
+    let fd = rustix::fs::memfd_create("weir", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::io::write(&fd, &pattern(0, 300_000)).unwrap();
+    rustix::fs::ftruncate(&fd, 3 << 20).unwrap();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    let disk = ring.attach(Backend::open(&path, OpenOptions::default()).unwrap());
+    let mut image = pattern(0, 300_000);
+    image.resize(3 << 20, 0);
+    assert_eq!((disk.info().direct, disk.info().rotational), (false, None));
+    let fast = ZeroOptions { keep_allocated: true, fast_only: true, ..ZeroOptions::default() };
+    // Twice: the second time it is known and not tried.
+    for _ in 0..2 {
+        ring.write_zeroes(&disk, 5, 200_000, fast, 3);
+        let error = done(&mut ring).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(95), "EOPNOTSUPP, not {error}");
+        assert!(read(&mut ring, &disk, 0, 300_000) == image[..300_000]);
+    }
+    let keep = ZeroOptions { fast_only: false, durability: Durability::Durable, ..fast };
+    ring.write_zeroes(&disk, 5, 200_000, keep, 3);
+    done(&mut ring).unwrap();
+    image[5..200_005].fill(0);
+    ring.write_zeroes(&disk, 250_001, 2_800_000, keep, 3);
+    done(&mut ring).unwrap();
+    image[250_001..3_050_001].fill(0);
+    for offset in [0, 1 << 20, 2 << 20] {
+        assert!(read(&mut ring, &disk, offset as u64, 1 << 20) == image[offset..][..1 << 20]);
+    }
+    // Written zeroes are data; punched ones are a hole.
+    assert!(ring.extent(&disk, 1 << 20, 2 << 20).unwrap().data);
+    let punch = ZeroOptions { keep_allocated: false, ..fast };
+    ring.write_zeroes(&disk, 1 << 20, 1 << 20, punch, 3);
+    done(&mut ring).unwrap();
+    assert!(!ring.extent(&disk, 1 << 20, 2 << 20).unwrap().data);
+}
+
+#[test]
+fn a_file_cut_short_is_an_error_not_a_wait() {
+    let (mut ring, dir) = (small_ring(), TempDir::new());
+    let path = dir.file("image", 65_536);
+    let disk = ring.attach(Backend::open(&path, OpenOptions::default()).unwrap());
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10_000).unwrap();
+    let buffer = ring.pool().get(32_768).unwrap();
+    ring.read(&disk, 0, buffer, 1);
+    let Completion::Read { result, .. } = next(&mut ring) else { panic!() };
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(5), "EIO");
 }
 
 #[test]

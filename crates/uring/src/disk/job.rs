@@ -263,3 +263,167 @@ impl Job {
         (start, (end - start) as u32)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::super::ZeroOptions;
+    use super::super::info::DiskKind;
+    use super::super::zeroing::zero;
+    use super::*;
+    use crate::pool::BufferPool;
+
+    const BLOCK: u64 = 512;
+
+    /// A device of bytes that takes whole blocks only if `direct`, and has the ways of `ways`.
+    struct Device {
+        bytes: Vec<u8>,
+        direct: bool,
+        ways: u8,
+        steps: u32,
+    }
+
+    impl Device {
+        fn new(direct: bool, ways: u8) -> Device {
+            let bytes = (0..2_000 * BLOCK).map(|at| (at % 251) as u8 + 1).collect();
+            Device { bytes, direct, ways, steps: 0 }
+        }
+
+        fn range(&mut self, offset: u64, len: u64) -> Range<usize> {
+            assert!(len > 0, "a step that does nothing");
+            assert!(!self.direct || offset.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK));
+            self.steps += 1;
+            offset as usize..(offset + len) as usize
+        }
+
+        /// Does what the job says until its end.
+        fn run(&mut self, job: &mut Job, pool: &BufferPool) -> io::Result<()> {
+            job.skip(0)?;
+            let mut bounce = None;
+            loop {
+                match job.step() {
+                    Step::Try { way, .. } if self.ways & way.bit() == 0 => job.refuse()?,
+                    Step::Try { offset, len, .. } => {
+                        let range = self.range(offset, len);
+                        self.bytes[range].fill(0);
+                        job.advance();
+                    }
+                    Step::WriteZeroes { offset, len } => {
+                        assert!(u64::from(len) <= ZERO_CHUNK);
+                        let range = self.range(offset, len.into());
+                        self.bytes[range].fill(0);
+                        job.advance();
+                    }
+                    Step::Load { offset, len } => {
+                        assert!(u64::from(len) <= BOUNCE);
+                        let mut buffer = pool.get(len as usize).unwrap();
+                        let range = self.range(offset, len.into());
+                        buffer.copy_from_slice(&self.bytes[range]);
+                        job.patch(&mut buffer);
+                        job.advance();
+                        bounce = Some(buffer);
+                    }
+                    Step::Store { offset, len, .. } => {
+                        let range = self.range(offset, len.into());
+                        self.bytes[range].copy_from_slice(&bounce.take().expect("loaded before"));
+                        job.advance();
+                    }
+                    Step::Sync => job.advance(),
+                    Step::End => return Ok(()),
+                }
+            }
+        }
+    }
+
+    const RANGES: [(u64, u64); 8] = [
+        (0, 512),
+        (1, 511),
+        (1, 1),
+        (511, 2),
+        (100, 5_000),
+        (512, 700_001),
+        (777, 900_000),
+        (1_000_000, 24_000),
+    ];
+
+    #[test]
+    fn parts_of_blocks_are_read_and_written() {
+        let pool = BufferPool::new(4 << 20).unwrap();
+        for (offset, len) in RANGES {
+            let mut device = Device::new(true, 0);
+            let mut wanted = device.bytes.clone();
+            let place = offset as usize..(offset + len) as usize;
+
+            let mut buffer = pool.get(len as usize).unwrap();
+            buffer.fill(255);
+            wanted[place.clone()].fill(255);
+            let work = Work::Write { buffer, offset, durability: Durability::Volatile };
+            let mut job = Job::new(1, 0, work, BLOCK, true);
+            assert_eq!(
+                job.span(),
+                Some((offset / BLOCK * BLOCK, (offset + len).next_multiple_of(BLOCK), true))
+            );
+            device.run(&mut job, &pool).unwrap();
+            assert!(device.bytes == wanted, "write of {len} at {offset}");
+
+            let buffer = pool.get(len as usize).unwrap();
+            let mut job = Job::new(1, 0, Work::Read { buffer, offset }, BLOCK, true);
+            assert_eq!(job.span(), None);
+            device.run(&mut job, &pool).unwrap();
+            let Work::Read { buffer, .. } = job.work else { unreachable!() };
+            assert!(buffer[..] == wanted[place], "read of {len} at {offset}");
+        }
+    }
+
+    #[test]
+    fn zeroing_zeroes_its_range_only_whatever_the_device_has() {
+        let pool = BufferPool::new(4 << 20).unwrap();
+        let every = [Way::Punch, Way::ZeroInPlace, Way::Discard].map(Way::bit);
+        for direct in [true, false] {
+            for ways in [0, every[0], every[1], every[0] | every[1] | every[2]] {
+                for keep_allocated in [false, true] {
+                    for (offset, len) in RANGES {
+                        let mut device = Device::new(direct, ways);
+                        let mut wanted = device.bytes.clone();
+                        wanted[offset as usize..(offset + len) as usize].fill(0);
+                        let options = ZeroOptions { keep_allocated, ..ZeroOptions::default() };
+                        let block = if direct { BLOCK } else { 1 };
+                        let plan = zero(offset..offset + len, block, DiskKind::File, options);
+                        let mut job = Job::new(1, 0, Work::Zero(plan), block, direct);
+                        device.run(&mut job, &pool).unwrap();
+                        assert!(device.bytes == wanted, "{len} at {offset}, ways {ways:b}");
+                        assert!(!keep_allocated || device.steps < 20, "{} steps", device.steps);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fast_zeroing_fails_before_it_changes_anything() {
+        let pool = BufferPool::new(4 << 20).unwrap();
+        let options = ZeroOptions { fast_only: true, ..ZeroOptions::default() };
+        let plan = zero(100..5000, BLOCK, DiskKind::File, options);
+        let mut device = Device::new(true, 0);
+        let mut job = Job::new(1, 0, Work::Zero(plan.clone()), BLOCK, true);
+        let error = device.run(&mut job, &pool).unwrap_err();
+        assert_eq!((error.raw_os_error(), device.steps), (Some(libc::EOPNOTSUPP), 0));
+        // Known beforehand, it is not even tried.
+        let mut job = Job::new(1, 0, Work::Zero(plan), BLOCK, true);
+        assert!(job.skip(Way::Punch.bit() | Way::ZeroInPlace.bit()).is_err());
+    }
+
+    #[test]
+    fn durable_zeroing_ends_with_a_sync() {
+        let options = ZeroOptions { durability: Durability::Durable, ..ZeroOptions::default() };
+        let plan = zero(0..512, BLOCK, DiskKind::File, options);
+        let mut job = Job::new(1, 0, Work::Zero(plan), BLOCK, true);
+        job.skip(0).unwrap();
+        assert_eq!(job.step(), Step::Try { way: Way::Punch, offset: 0, len: 512 });
+        job.advance();
+        assert_eq!(job.step(), Step::Sync);
+        job.advance();
+        assert_eq!(job.step(), Step::End);
+    }
+}

@@ -49,9 +49,14 @@ pub fn small_ring() -> Ring {
 
 /// Small rings in the ways that kernels and limits may leave.
 pub fn rings() -> [Ring; 3] {
+    configs().map(|config| Ring::new(&config).expect("tests need io_uring"))
+}
+
+/// The settings of [`rings`].
+pub fn configs() -> [Config; 3] {
     let plain = Config { setup: Setup::Plain, ..small() };
     let unregistered = Config { registered_files: 0, fixed_buffers: false, ..small() };
-    [small(), plain, unregistered].map(|config| Ring::new(&config).expect("tests need io_uring"))
+    [small(), plain, unregistered]
 }
 
 fn small() -> Config {
