@@ -1,0 +1,86 @@
+//! What the control thread asks of a device thread.
+
+use tokio::sync::oneshot;
+use weir_engine::{ChangeError, CreateError, LimiterKind, Limits, Path, Weight};
+
+use crate::device::Arrived;
+use crate::status::DeviceStatus;
+
+/// A command for one device thread. Each is carried out between two turns of its loop.
+#[derive(Debug)]
+pub enum Command {
+    /// Tell how it is.
+    Status {
+        /// Gets the answer.
+        reply: oneshot::Sender<DeviceStatus>,
+    },
+    /// Change a setting of a cgroup, created if need be.
+    Set {
+        /// Which.
+        cgroup: Path,
+        /// What.
+        setting: Setting,
+        /// Gets the answer.
+        reply: oneshot::Sender<Result<(), SetError>>,
+    },
+    /// Remove a cgroup; its connections go on until they close.
+    Remove {
+        /// Which.
+        cgroup: Path,
+        /// Gets the answer.
+        reply: oneshot::Sender<Result<(), SetError>>,
+    },
+    /// Hang a cgroup, with everything below it, under another parent.
+    Move {
+        /// Which.
+        cgroup: Path,
+        /// The new parent, which exists.
+        parent: Path,
+        /// Gets the answer.
+        reply: oneshot::Sender<Result<(), SetError>>,
+    },
+    /// Serve a connection that another thread has shaken hands with.
+    Adopt(Box<Arrived>),
+    /// Take no new requests, finish those inside, close, end. Said twice: finish nothing, end.
+    Drain,
+}
+
+/// A setting that can be changed while requests are queued.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Setting {
+    /// All limits at once.
+    Limits(Limits),
+    /// `io.max`, `io.burst` or `io.peak` as written: keys that are not named keep their value.
+    Text {
+        /// Which of the three.
+        key: weir_engine::io_max::LimitKey,
+        /// `KEY=VALUE ...`, without the device.
+        text: String,
+    },
+    /// `io.limiter`.
+    Limiter(LimiterKind),
+    /// `io.weight`.
+    Weight(Weight),
+    /// The device window, whatever the cgroup.
+    Depth(std::num::NonZeroU32),
+}
+
+/// Why a setting was refused. Nothing has changed.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SetError {
+    /// The text is not one of limits.
+    #[error(transparent)]
+    Text(#[from] weir_engine::io_max::IoMaxError),
+    /// The engine does not allow it.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The cgroup could not be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// There is no such cgroup.
+    #[error("no cgroup {0}")]
+    UnknownCgroup(Path),
+    /// Exports put their connections there.
+    #[error("cgroup {0} is used by export `{1}`")]
+    InUse(Path, String),
+}

@@ -1,0 +1,100 @@
+//! Carrying out what the control thread asks.
+
+use weir_engine::{CgroupId, Change, Dimension, Engine, Instant, Limits, Path};
+
+use super::worker::Worker;
+use crate::command::{Command, SetError, Setting};
+
+impl Worker {
+    pub(super) fn carry_out(&mut self, now: Instant, command: Command) {
+        // A dropped reply means that nobody waits for the answer any more.
+        match command {
+            Command::Status { reply } => drop(reply.send(self.status(now))),
+            Command::Set { cgroup, setting, reply } => {
+                drop(reply.send(set(&mut self.engine, now, &cgroup, setting)));
+            }
+            Command::Remove { cgroup, reply } => drop(reply.send(self.remove(now, &cgroup))),
+            Command::Move { cgroup, parent, reply } => {
+                drop(reply.send(self.move_below(now, &cgroup, &parent)));
+            }
+            Command::Adopt(arrived) => self.adopt(now, *arrived),
+            Command::Drain => self.start_draining(now),
+        }
+    }
+
+    fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
+        let cgroup = self.find(path)?;
+        self.refuse_if_exported(path)?;
+        Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
+    }
+
+    fn move_below(&mut self, now: Instant, path: &Path, parent: &Path) -> Result<(), SetError> {
+        let (cgroup, parent) = (self.find(path)?, self.find(parent)?);
+        self.refuse_if_exported(path)?;
+        Ok(self.engine.reconfigure(now, Change::Move { cgroup, parent })?)
+    }
+
+    fn find(&self, path: &Path) -> Result<CgroupId, SetError> {
+        self.engine.find_cgroup(path).ok_or_else(|| SetError::UnknownCgroup(path.clone()))
+    }
+
+    /// Exports name their cgroup by its path, which must go on leading there.
+    fn refuse_if_exported(&self, path: &Path) -> Result<(), SetError> {
+        let below = format!("{}/", path.as_str());
+        let exported = self.desk.exports.iter().find(|export| {
+            export.cgroup == *path || export.cgroup.as_str().starts_with(&below)
+        });
+        match exported {
+            Some(export) => Err(SetError::InUse(path.clone(), export.nbd.name.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Changes one setting of the cgroup at `path`, which comes into being if it does not exist. A refused change leaves
+/// everything as it was, a new cgroup without limits aside.
+pub(super) fn set(
+    engine: &mut Engine,
+    now: Instant,
+    path: &Path,
+    setting: Setting,
+) -> Result<(), SetError> {
+    let cgroup = engine.ensure_cgroup(path)?;
+    let old = engine.limits(cgroup).unwrap_or_default();
+    let change = match setting {
+        Setting::Weight(weight) => Change::SetWeight { cgroup, weight },
+        Setting::Depth(depth) => Change::SetDepth(depth),
+        setting => Change::SetLimits { cgroup, limits: with(old, setting)? },
+    };
+    Ok(engine.reconfigure(now, change)?)
+}
+
+/// `old` with one setting replaced.
+fn with(old: Limits, setting: Setting) -> Result<Limits, SetError> {
+    use weir_engine::io_max::{LimitKey, parse_limits};
+    Ok(match setting {
+        Setting::Limits(limits) => limits,
+        Setting::Limiter(limiter) => Limits { limiter, ..old },
+        Setting::Text { key: LimitKey::Max, text } => {
+            without_orphans(Limits { max: parse_limits(LimitKey::Max, &text, old.max)?, ..old })
+        }
+        Setting::Text { key: LimitKey::Burst, text } => {
+            Limits { burst: parse_limits(LimitKey::Burst, &text, old.burst)?, ..old }
+        }
+        Setting::Text { key: LimitKey::Peak, text } => {
+            Limits { peak: parse_limits(LimitKey::Peak, &text, old.peak)?, ..old }
+        }
+        Setting::Weight(_) | Setting::Depth(_) => unreachable!("not limits"),
+    })
+}
+
+/// A limit that is lifted takes its burst and peak with it: alone they would mean nothing.
+fn without_orphans(mut limits: Limits) -> Limits {
+    for dimension in Dimension::ALL {
+        if limits.max.get(dimension).is_none() {
+            limits.burst.set(dimension, None);
+            limits.peak.set(dimension, None);
+        }
+    }
+    limits
+}

@@ -1,0 +1,162 @@
+//! One connection: what it has sent, what it waits for, what it is owed.
+
+use weir_nbd::{Command, Session};
+use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
+
+use super::clients::{Member, Peer};
+
+/// The state of one connection of a device thread.
+pub(super) struct Connection {
+    /// `None` once it is being closed.
+    pub(super) socket: Option<Socket>,
+    /// Tells it from a later connection in the same place.
+    pub(super) serial: u64,
+    pub(super) peer: Peer,
+    pub(super) session: Session,
+    /// Where its requests go, once the handshake is done.
+    pub(super) bound: Option<Bound>,
+    /// Whether a receive is in flight.
+    pub(super) receiving: bool,
+    /// Bytes of the send that is in flight; 0 while there is none.
+    pub(super) sending_bytes: usize,
+    /// When it began, in nanoseconds.
+    pub(super) sending_since_ns: u64,
+    /// Replies for the next send.
+    pub(super) outbox: Option<Message>,
+    /// Whether it is in the list of those with something to send.
+    pub(super) is_dirty: bool,
+    /// The write whose payload is coming in.
+    pub(super) payload: Option<Payload>,
+    /// Why nothing is being taken from it, with what has arrived already.
+    pub(super) stalled: Option<Stalled>,
+    /// Bytes of requests inside: submitted, and not yet in a send that has ended.
+    pub(super) held_bytes: usize,
+    /// Requests inside: submitted and not yet replied to.
+    pub(super) requests: u32,
+    /// Of `held_bytes`, what is in `outbox`, and what is in the send in flight.
+    pub(super) outbox_held_bytes: usize,
+    pub(super) sending_held_bytes: usize,
+    /// The device whose thread takes over once all is sent, and what arrived for it.
+    pub(super) moving: Option<(usize, Vec<u8>)>,
+    /// The client is done, or we are: close when everything has been answered.
+    pub(super) finishing: bool,
+}
+
+/// What a connection has been shaken hands for.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) member: Member,
+    /// First byte of the device that the export serves.
+    pub(super) start: u64,
+    pub(super) replies: weir_nbd::ReplyFormat,
+}
+
+/// A write on its way in.
+pub(super) struct Payload {
+    pub(super) command: Command,
+    /// `None` while the ring fills it.
+    pub(super) buffer: Option<IoBuf>,
+    pub(super) filled: usize,
+}
+
+/// A connection that has to wait before anything more is taken from it: back-pressure.
+pub(super) struct Stalled {
+    pub(super) why: Why,
+    /// The request that could not be taken, with its payload.
+    pub(super) request: Option<(Command, Option<IoBuf>)>,
+    /// What came after it.
+    pub(super) rest: Option<Arrival>,
+}
+
+/// What a stalled connection waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// One of its own requests to be answered.
+    Itself,
+    /// Memory or a place that other connections hold.
+    Others,
+    /// Its handshake replies to be sent.
+    Sending,
+}
+
+/// Bytes that have arrived, and how many of them are dealt with.
+pub(super) struct Arrival {
+    pub(super) bytes: Bytes,
+    pub(super) at: usize,
+}
+
+/// Where arrived bytes are.
+pub(super) enum Bytes {
+    /// In a buffer of the ring.
+    Ring(ReceivedBuf),
+    /// In memory of their own: waiting long, or from another thread.
+    Own(Vec<u8>),
+}
+
+impl Arrival {
+    pub(super) fn ring(bytes: ReceivedBuf) -> Arrival {
+        Arrival { bytes: Bytes::Ring(bytes), at: 0 }
+    }
+
+    pub(super) fn own(bytes: Vec<u8>) -> Arrival {
+        Arrival { bytes: Bytes::Own(bytes), at: 0 }
+    }
+
+    /// `len` bytes from `from` on, counted from the first that arrived.
+    pub(super) fn slice(&self, from: usize, len: usize) -> &[u8] {
+        &self.all()[from..from + len]
+    }
+
+    pub(super) fn left(&self) -> &[u8] {
+        &self.all()[self.at..]
+    }
+
+    fn all(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Ring(buffer) => buffer,
+            Bytes::Own(bytes) => bytes,
+        }
+    }
+
+    /// The same bytes without a buffer of the ring, which all connections share: for a connection that may wait long.
+    pub(super) fn detach(self) -> Option<Arrival> {
+        let left = self.left();
+        if left.is_empty() {
+            return None;
+        }
+        Some(match self.bytes {
+            Bytes::Own(_) => self,
+            Bytes::Ring(_) => Arrival { bytes: Bytes::Own(left.to_vec()), at: 0 },
+        })
+    }
+}
+
+impl Connection {
+    pub(super) fn new(socket: Socket, serial: u64, peer: Peer, session: Session) -> Connection {
+        Connection {
+            socket: Some(socket),
+            serial,
+            peer,
+            session,
+            bound: None,
+            receiving: false,
+            sending_bytes: 0,
+            sending_since_ns: 0,
+            outbox: None,
+            is_dirty: false,
+            payload: None,
+            stalled: None,
+            held_bytes: 0,
+            requests: 0,
+            outbox_held_bytes: 0,
+            sending_held_bytes: 0,
+            moving: None,
+            finishing: false,
+        }
+    }
+
+    /// Whether nothing is left to answer or to send.
+    pub(super) fn is_answered(&self) -> bool {
+        self.requests == 0 && self.sending_bytes == 0 && self.outbox.is_none()
+    }
+}

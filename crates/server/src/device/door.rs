@@ -1,0 +1,159 @@
+//! New connections: accepted, shaken hands with, and given to the device that they asked for.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use tracing::{debug, info, warn};
+use weir_engine::{Engine, Instant};
+use weir_nbd::{Negotiated, Session};
+
+use super::Arrived;
+use super::clients::Peer;
+use super::connection::{Bound, Connection};
+use super::token::Token;
+use super::worker::{Desk, Worker};
+use crate::command::Command;
+
+impl Desk {
+    /// Waits for the next connection, unless there are as many as there may be.
+    pub(super) fn accept(&mut self, listener: usize) {
+        if let Some(Some(socket)) = self.listeners.get(listener) {
+            self.ring.accept(socket, Token::Accept(listener).pack());
+        }
+    }
+
+    pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
+        match result {
+            Ok(fd) if self.is_draining => drop(fd),
+            Ok(fd) if self.connections.len() >= self.connections_max => {
+                debug!(device = self.name, max = self.connections_max, "connection refused: full");
+                drop(fd);
+                self.accept(listener);
+            }
+            Ok(fd) => {
+                self.greet(now, fd);
+                self.accept(listener);
+            }
+            Err(error) if self.is_draining => debug!(%error, "listener closed"),
+            Err(error) => {
+                // Out of descriptors or memory: the backlog keeps the next one until there is room.
+                warn!(device = self.name, %error, "cannot accept a connection");
+                std::thread::sleep(Duration::from_millis(1));
+                self.accept(listener);
+            }
+        }
+    }
+
+    /// Takes a new connection in and says hello.
+    fn greet(&mut self, now: Instant, fd: OwnedFd) {
+        self.serial += 1;
+        // Replies are gathered into few sends; holding a small one back for more would only delay it. Unix sockets
+        // have no such option.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.serial);
+        let socket = match self.ring.add_socket(fd) {
+            Ok(socket) => socket,
+            Err(error) => {
+                warn!(device = self.name, %error, "cannot serve a connection");
+                return;
+            }
+        };
+        let session = Session::new();
+        let greeting = session.greeting();
+        let serial = self.serial;
+        let key = self.connections.insert(Connection::new(socket, serial, peer, session));
+        self.handshakes.push_back((Worker::handshake_deadline(now), key, serial));
+        self.push_bytes(key, &greeting);
+        self.receive(key);
+    }
+}
+
+impl Worker {
+    /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
+    /// `true` if it is this thread's.
+    pub(super) fn bind(&mut self, key: usize, negotiated: &Negotiated, rest: &[u8]) -> bool {
+        let export = self.desk.exports.get(negotiated.export);
+        if export.device != self.desk.index {
+            // What we have said must be out first: the other thread's replies come after it.
+            self.desk.connections[key].moving = Some((export.device, rest.to_vec()));
+            return false;
+        }
+        let (path, start) = (export.cgroup.clone(), export.start);
+        let name = export.nbd.name.clone();
+        let connection = &mut self.desk.connections[key];
+        let replies = connection.session.transmission().expect("negotiated just now").replies();
+        let joined = join(&mut self.engine, &mut self.desk, &path, key);
+        match joined {
+            Ok(member) => {
+                let connection = &mut self.desk.connections[key];
+                connection.bound = Some(Bound { member, start, replies });
+                debug!(device = self.desk.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
+                true
+            }
+            Err(reason) => {
+                warn!(export = name, cgroup = %path, reason, "cannot serve a connection");
+                self.desk.connections[key].finishing = true;
+                false
+            }
+        }
+    }
+
+    /// Gives a connection, on which nothing is in flight, to the thread of the device it asked for.
+    pub(super) fn hand_over(&mut self, now: Instant, key: usize, device: usize, input: Vec<u8>) {
+        let connection = &mut self.desk.connections[key];
+        let Some(socket) = &connection.socket else { return };
+        let fd = match self.desk.ring.socket_fd(socket).try_clone_to_owned() {
+            Ok(fd) => fd,
+            Err(error) => {
+                warn!(%error, "cannot hand a connection over");
+                return self.close(now, key);
+            }
+        };
+        let session = std::mem::replace(&mut connection.session, Session::new());
+        let arrived = Arrived { fd, session, peer: connection.peer, input };
+        if self.desk.threads[device].send(Command::Adopt(Box::new(arrived))).is_err() {
+            debug!(from = self.desk.name, "the other device's thread has ended");
+        }
+        self.desk.forget(key);
+    }
+
+    /// Goes on with a connection that another thread has shaken hands with.
+    pub(super) fn adopt(&mut self, now: Instant, arrived: Arrived) {
+        let Arrived { fd, mut session, peer, input } = arrived;
+        if self.desk.is_draining || self.desk.connections.len() >= self.desk.connections_max {
+            return;
+        }
+        let Some(negotiated) = session.transmission().map(|session| *session.negotiated()) else {
+            return;
+        };
+        self.desk.serial += 1;
+        let serial = self.desk.serial;
+        let socket = match self.desk.ring.add_socket(fd) {
+            Ok(socket) => socket,
+            Err(error) => {
+                info!(device = self.desk.name, %error, "cannot take a connection over");
+                return;
+            }
+        };
+        let connection = Connection::new(socket, serial, peer, session);
+        let key = self.desk.connections.insert(connection);
+        if self.bind(key, &negotiated, &[]) {
+            self.digest(now, key, super::connection::Arrival::own(input));
+        } else {
+            self.finish_if_answered(now, key);
+        }
+    }
+}
+
+/// Makes the connection's peer a client of the cgroup at `path`.
+fn join(
+    engine: &mut Engine,
+    desk: &mut Desk,
+    path: &weir_engine::Path,
+    key: usize,
+) -> Result<super::clients::Member, String> {
+    let cgroup = engine.ensure_cgroup(path).map_err(|error| error.to_string())?;
+    let peer = desk.connections[key].peer;
+    desk.clients.join(engine, cgroup, peer).map_err(|error| error.to_string())
+}

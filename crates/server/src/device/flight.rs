@@ -1,0 +1,40 @@
+//! A request between its arrival and its reply.
+
+use weir_engine::{Extent, Op, Ticket};
+use weir_nbd::{Command, Op as NbdOp};
+use weir_uring::IoBuf;
+
+/// One request inside the engine or at the device. Its key is the engine's tag and the device's token.
+pub(super) struct Flight {
+    pub(super) connection: usize,
+    /// The connection's serial: it may be gone, and its place another's, before the device is done.
+    pub(super) serial: u64,
+    pub(super) command: Command,
+    /// Where on the device.
+    pub(super) extent: Extent,
+    /// A write's payload, until the device has it; a read's bytes come with the completion.
+    pub(super) buffer: Option<IoBuf>,
+    /// Set when it is dispatched.
+    pub(super) ticket: Option<Ticket>,
+}
+
+/// What a command is to the engine.
+pub(super) fn engine_op(op: NbdOp) -> Op {
+    match op {
+        NbdOp::Read { .. } => Op::Read,
+        NbdOp::Write => Op::Write,
+        NbdOp::Flush => Op::Flush,
+        NbdOp::Trim => Op::Discard,
+        NbdOp::WriteZeroes { .. } => Op::WriteZeroes,
+        NbdOp::Cache => Op::Cache,
+        NbdOp::BlockStatus { .. } => Op::Status,
+    }
+}
+
+/// Bytes of memory that a request needs on its way.
+pub(super) fn memory_of(command: &Command) -> usize {
+    match command.op {
+        NbdOp::Read { .. } | NbdOp::Write => command.len as usize,
+        _ => 0,
+    }
+}

@@ -1,0 +1,299 @@
+//! Bytes from connections, made into requests, as fast as there is room for them.
+
+use std::io;
+
+use tracing::debug;
+use weir_engine::{Extent, Instant, Request, SubmitError};
+use weir_nbd::{Command, HandshakeState, Item, Op};
+use weir_uring::{IoBuf, ReceivedBuf};
+
+use super::connection::{Arrival, Payload, Stalled, Why};
+use super::flight::{Flight, engine_op, memory_of};
+use super::token::Token;
+use super::worker::{Desk, Worker};
+
+/// A payload with more than this still to come is received right into its buffer.
+const FILL_BYTES: usize = 16 << 10;
+
+/// Part of the pool that one connection's requests may hold, unless it has a single one.
+const CONNECTION_SHARE: usize = 16;
+
+impl Worker {
+    pub(super) fn received(
+        &mut self,
+        now: Instant,
+        token: u64,
+        result: io::Result<Option<ReceivedBuf>>,
+    ) {
+        let Token::Receive(key) = Token::unpack(token) else { unreachable!("a receive's token") };
+        self.desk.connections[key].receiving = false;
+        match result {
+            Ok(Some(bytes)) => self.digest(now, key, Arrival::ring(bytes)),
+            // The peer is gone. Nobody is left to answer: what waits is withdrawn.
+            Ok(None) => self.close(now, key),
+            Err(error) => {
+                debug!(device = self.desk.name, %error, "receive failed");
+                self.close(now, key);
+            }
+        }
+    }
+
+    pub(super) fn filled(
+        &mut self,
+        now: Instant,
+        token: u64,
+        buffer: IoBuf,
+        result: io::Result<()>,
+    ) {
+        let Token::Fill(key) = Token::unpack(token) else { unreachable!("a fill's token") };
+        let connection = &mut self.desk.connections[key];
+        connection.receiving = false;
+        if result.is_err() {
+            drop(buffer);
+            self.close(now, key);
+            return;
+        }
+        let payload = connection.payload.take().expect("a fill has a payload");
+        if let Some(transmission) = connection.session.transmission() {
+            transmission.take_payload(transmission.payload_remaining());
+        }
+        match self.enter(now, key, payload.command, Some(buffer)) {
+            Ok(()) => self.digest(now, key, Arrival::own(Vec::new())),
+            Err((why, buffer)) => self.stall(key, why, Some((payload.command, buffer)), None),
+        }
+    }
+
+    /// Takes in what has arrived on a connection, until it is used up or there is no room for more.
+    pub(super) fn digest(&mut self, now: Instant, key: usize, mut arrival: Arrival) {
+        loop {
+            let connection = &mut self.desk.connections[key];
+            let Some(transmission) = connection.session.transmission() else {
+                match self.shake_hands(key, arrival) {
+                    Some(rest) => {
+                        arrival = rest;
+                        continue;
+                    }
+                    None => break,
+                }
+            };
+            if connection.finishing {
+                break;
+            }
+            let parsed = transmission.parse(arrival.left());
+            let from = arrival.at;
+            arrival.at += parsed.consumed;
+            match parsed.item {
+                Item::NeedMore { .. } => {
+                    self.desk.receive(key);
+                    return;
+                }
+                Item::Request(command) => {
+                    if let Err((why, _)) = self.enter(now, key, command, None) {
+                        return self.stall(key, why, Some((command, None)), Some(arrival));
+                    }
+                }
+                Item::Write(command) => {
+                    if let Err(why) = self.desk.make_room(key, command) {
+                        return self.stall(key, why, Some((command, None)), Some(arrival));
+                    }
+                }
+                Item::Payload { len } => {
+                    let bytes = arrival.slice(from, len);
+                    let payload = connection.payload.as_mut().expect("a payload has a write");
+                    let buffer = payload.buffer.as_mut().expect("not at the ring");
+                    buffer[payload.filled..payload.filled + len].copy_from_slice(bytes);
+                    payload.filled += len;
+                    if payload.filled == payload.command.len as usize {
+                        let payload = connection.payload.take().expect("looked just now");
+                        if let Err((why, buffer)) =
+                            self.enter(now, key, payload.command, payload.buffer)
+                        {
+                            let request = Some((payload.command, buffer));
+                            return self.stall(key, why, request, Some(arrival));
+                        }
+                    }
+                }
+                Item::Refused(refusal) => self.desk.refuse(key, &refusal),
+                Item::Disconnect => connection.finishing = true,
+                Item::Broken(why) => {
+                    self.drop_client(now, key, &why.to_string());
+                    return;
+                }
+            }
+        }
+        self.finish_if_answered(now, key);
+    }
+
+    /// One step of the handshake; what is left of the input if transmission has begun.
+    fn shake_hands(&mut self, key: usize, mut arrival: Arrival) -> Option<Arrival> {
+        let desk = &mut self.desk;
+        desk.scratch.clear();
+        let session = &mut desk.connections[key].session;
+        let progress =
+            session.handle_handshake(arrival.left(), &*desk.exports, &mut desk.scratch);
+        arrival.at += progress.consumed;
+        if let HandshakeState::Transmission(negotiated) = progress.state {
+            desk.push_scratch(key);
+            return self.bind(key, &negotiated, arrival.left()).then_some(arrival);
+        }
+        desk.push_scratch(key);
+        match progress.state {
+            HandshakeState::NeedInput => desk.receive(key),
+            HandshakeState::NeedOutput => self.stall(key, Why::Sending, None, Some(arrival)),
+            HandshakeState::Closed(reason) => {
+                debug!(device = self.desk.name, %reason, "handshake ended");
+                self.desk.connections[key].finishing = true;
+            }
+            HandshakeState::Transmission(_) => unreachable!("dealt with above"),
+        }
+        None
+    }
+
+    /// Hands a request to the engine. A full queue gives it back, with what to wait for.
+    fn enter(
+        &mut self,
+        now: Instant,
+        key: usize,
+        command: Command,
+        buffer: Option<IoBuf>,
+    ) -> Result<(), (Why, Option<IoBuf>)> {
+        let connection = &mut self.desk.connections[key];
+        let bytes = memory_of(&command);
+        // A write has been counted since its payload began to arrive.
+        if command.op != Op::Write {
+            let share = self.desk.ring.pool().budget() / CONNECTION_SHARE;
+            if connection.requests > 0 && connection.held_bytes + bytes > share {
+                return Err((Why::Itself, buffer));
+            }
+        }
+        let bound = connection.bound.expect("requests come after the handshake");
+        let extent = Extent::new(bound.start + command.offset, command.len);
+        let serial = connection.serial;
+        let flight =
+            Flight { connection: key, serial, command, extent, buffer, ticket: None };
+        let tag = self.desk.flights.insert(flight);
+        let request =
+            Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
+        match self.engine.submit(now, request) {
+            Ok(_) => {
+                connection.requests += 1;
+                if command.op != Op::Write {
+                    connection.held_bytes += bytes;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let flight = self.desk.flights.remove(tag);
+                let why = match error {
+                    SubmitError::TaskFull { .. } => Why::Itself,
+                    SubmitError::EngineFull { .. } => Why::Others,
+                    SubmitError::UnknownTask => unreachable!("an open connection has a task"),
+                };
+                Err((why, flight.buffer))
+            }
+        }
+    }
+
+    /// Lets stalled connections go on for which there may be room now; `true` if any did.
+    pub(super) fn resume(&mut self, now: Instant) -> bool {
+        if !std::mem::take(&mut self.desk.released) {
+            return false;
+        }
+        self.desk.fund();
+        let mut any = false;
+        while let Some((key, serial)) = self.desk.relieved.pop() {
+            let connection = self.desk.connections.get(key);
+            if connection.is_some_and(|connection| connection.serial == serial) {
+                any = true;
+                self.go_on(now, key);
+            }
+        }
+        for _ in 0..self.desk.starved.len() {
+            let Some((key, serial)) = self.desk.starved.pop_front() else { break };
+            let connection = self.desk.connections.get(key);
+            if connection.is_some_and(|connection| connection.serial == serial) {
+                any = true;
+                self.go_on(now, key);
+            }
+            // Whoever is stalled again is at the end; what is left is not enough for the others either.
+            if self.desk.starved.back() == Some(&(key, serial)) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Takes up a stalled connection where it stopped.
+    pub(super) fn go_on(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.desk.connections[key];
+        let Some(stalled) = connection.stalled.take() else { return };
+        if connection.socket.is_none() {
+            return;
+        }
+        if let Some((command, buffer)) = stalled.request {
+            let begins = command.op == Op::Write && buffer.is_none();
+            let result = match begins {
+                true => self.desk.make_room(key, command).map_err(|why| (why, None)),
+                false => self.enter(now, key, command, buffer),
+            };
+            if let Err((why, buffer)) = result {
+                self.stall(key, why, Some((command, buffer)), stalled.rest);
+                return;
+            }
+        }
+        self.digest(now, key, stalled.rest.unwrap_or_else(|| Arrival::own(Vec::new())));
+    }
+
+    /// Takes nothing more from a connection until what it waits for has happened.
+    fn stall(
+        &mut self,
+        key: usize,
+        why: Why,
+        request: Option<(Command, Option<IoBuf>)>,
+        rest: Option<Arrival>,
+    ) {
+        let connection = &mut self.desk.connections[key];
+        let rest = rest.and_then(Arrival::detach);
+        connection.stalled = Some(Stalled { why, request, rest });
+        if why == Why::Others {
+            self.desk.starved.push_back((key, connection.serial));
+        }
+    }
+}
+
+impl Desk {
+    /// Asks for more bytes of a connection, right into a write's buffer where much of one is to come.
+    pub(super) fn receive(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        let Some(socket) = &connection.socket else { return };
+        debug_assert!(!connection.receiving);
+        connection.receiving = true;
+        if let Some(payload) = &mut connection.payload
+            && payload.command.len as usize - payload.filled > FILL_BYTES
+            && let Some(buffer) = payload.buffer.take()
+        {
+            let token = Token::Fill(key).pack();
+            self.ring.receive_into(socket, buffer, payload.filled, token);
+        } else {
+            self.ring.receive(socket, Token::Receive(key).pack());
+        }
+    }
+
+    /// Finds memory for the payload of a write.
+    fn make_room(&mut self, key: usize, command: Command) -> Result<(), Why> {
+        let connection = &mut self.connections[key];
+        let len = command.len as usize;
+        let pool = self.ring.pool();
+        if connection.requests > 0 && connection.held_bytes + len > pool.budget() / CONNECTION_SHARE {
+            return Err(Why::Itself);
+        }
+        // A quarter is left for reads, so that writes which wait for a limit cannot stop them.
+        if pool.in_use() + len > pool.budget() / 4 * 3 {
+            return Err(Why::Others);
+        }
+        let buffer = pool.get(len).ok_or(Why::Others)?;
+        connection.held_bytes += len;
+        connection.payload = Some(Payload { command, buffer: Some(buffer), filled: 0 });
+        Ok(())
+    }
+}

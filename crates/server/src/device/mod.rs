@@ -1,0 +1,156 @@
+//! A device thread: one ring, one engine, the connections of one device. No locks, no hop to another thread on the
+//! way of a request.
+//!
+//! ```text
+//!  connections ─► intake ─► engine ─► outlet ─► device
+//!       ▲                                         │
+//!       └──────── outlet (replies) ◄──────────────┘        all of it on one ring
+//! ```
+//!
+//! `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
+//! the device and replies to connections, `commands` does what the control thread asks.
+
+mod clients;
+mod commands;
+mod connection;
+mod door;
+mod flight;
+mod intake;
+mod outlet;
+mod report;
+mod storage;
+mod token;
+mod worker;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+
+use weir_disk::DiskModel;
+use weir_engine::{Config, Engine, Instant, Path};
+use weir_nbd::Session;
+use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
+
+pub use self::clients::Peer;
+use self::worker::Worker;
+use crate::command::{Command, Setting};
+use crate::exports::ExportTable;
+
+/// What a device thread is made of.
+pub(crate) struct Setup {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) index: usize,
+    pub(crate) backend: Backend,
+    pub(crate) model: Option<Box<dyn DiskModel>>,
+    pub(crate) engine: Config,
+    /// Settings of cgroups, parents first.
+    pub(crate) settings: Vec<(Path, Setting)>,
+    pub(crate) exports: Arc<ExportTable>,
+    pub(crate) threads: Arc<Vec<DeviceHandle>>,
+    /// Bound and listening; only the first device's thread has any.
+    pub(crate) listeners: Vec<OwnedFd>,
+    pub(crate) connections_max: usize,
+}
+
+/// A connection that has been shaken hands with and is to be served by another thread.
+#[derive(Debug)]
+pub struct Arrived {
+    pub(crate) fd: OwnedFd,
+    pub(crate) session: Session,
+    pub(crate) peer: Peer,
+    /// Bytes that have arrived after the handshake.
+    pub(crate) input: Vec<u8>,
+}
+
+/// The control thread's end of a device thread.
+#[derive(Clone, Debug)]
+pub struct DeviceHandle {
+    /// The device's name in the configuration.
+    pub name: String,
+    commands: Sender<Command>,
+    waker: Arc<std::sync::OnceLock<Waker>>,
+}
+
+/// The device thread has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the device's thread has ended")]
+pub struct Gone;
+
+impl DeviceHandle {
+    /// Sends a command and wakes the thread. Never blocks.
+    ///
+    /// # Errors
+    /// The thread has ended; the command is dropped, and with it its reply.
+    pub fn send(&self, command: Command) -> Result<(), Gone> {
+        self.commands.send(command).map_err(|_| Gone)?;
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+        Ok(())
+    }
+}
+
+/// Makes the ends of a device's thread; [`spawn`] starts it.
+pub(crate) fn prepare(name: &str) -> (DeviceHandle, mpsc::Receiver<Command>) {
+    let (commands, receiver) = mpsc::channel();
+    (DeviceHandle { name: name.to_owned(), commands, waker: Arc::default() }, receiver)
+}
+
+/// Starts a device's thread; it is ready when `ready` says so.
+pub(crate) fn spawn(
+    setup: Setup,
+    commands: mpsc::Receiver<Command>,
+    ready: mpsc::SyncSender<Result<(), DeviceError>>,
+) -> io::Result<JoinHandle<Result<(), DeviceError>>> {
+    std::thread::Builder::new().name(format!("weir-{}", setup.name)).spawn(move || {
+        match start(setup) {
+            Ok(mut worker) => {
+                drop(ready.send(Ok(())));
+                worker.run(&commands).map_err(DeviceError::Ring)
+            }
+            Err(error) => {
+                drop(ready.send(Err(error)));
+                Ok(())
+            }
+        }
+    })
+}
+
+/// Sets up engine and ring in the calling thread.
+fn start(setup: Setup) -> Result<Worker, DeviceError> {
+    let ring = Ring::new(&weir_uring::Config { pool_bytes: POOL_BYTES, ..Default::default() })?;
+    let now = Instant::from_nanos(monotonic_ns());
+    let mut engine = Engine::new(setup.engine, now);
+    for (cgroup, setting) in &setup.settings {
+        commands::set(&mut engine, now, cgroup, setting.clone())
+            .map_err(|error| DeviceError::Setting { cgroup: cgroup.clone(), error })?;
+    }
+    let handle = setup.threads[setup.index].clone();
+    drop(handle.waker.set(ring.waker()));
+    Worker::new(setup, engine, ring).map_err(DeviceError::Ring)
+}
+
+/// Memory for requests on their way between sockets and device; pages are taken as they are first used.
+const POOL_BYTES: usize = 256 << 20;
+
+/// Why a device thread did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// There is no ring to be had.
+    #[error(transparent)]
+    NoRing(#[from] RingError),
+    /// The ring broke.
+    #[error("the ring failed: {0}")]
+    Ring(io::Error),
+    /// A setting of the configuration was refused.
+    #[error("cgroup {cgroup}: {error}")]
+    Setting {
+        /// Whose.
+        cgroup: Path,
+        /// Why.
+        error: crate::command::SetError,
+    },
+}

@@ -1,0 +1,263 @@
+//! Requests to the device, replies to connections, and the end of a connection.
+
+use std::io;
+
+use tracing::{debug, info};
+use weir_driver::Device;
+use weir_engine::{Dispatch, Event, Instant};
+use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status};
+use weir_uring::{Durability, IoBuf, ZeroOptions};
+
+use super::connection::Why;
+use super::flight::{Flight, engine_op, memory_of};
+use super::token::Token;
+use super::worker::{Desk, Worker};
+
+/// Extents looked up for one answer. Each is a system call that may read metadata, and other connections wait for
+/// it; clients ask again from where an answer ends.
+const EXTENTS_PER_ANSWER: usize = 64;
+
+impl Device for Desk {
+    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+        let key = dispatch.request.tag as usize;
+        let flight = &mut self.flights[key];
+        flight.ticket = Some(dispatch.ticket);
+        let (op, extent) = (engine_op(flight.command.op), flight.extent);
+        if !self.storage.defer(now.as_nanos(), key, op, extent.offset, extent.len) {
+            self.start(key);
+        }
+    }
+
+    fn record(&mut self, _now: Instant, event: Event) {
+        let Event::CgroupReleased(cgroup) = event;
+        debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+    }
+}
+
+impl Desk {
+    /// Starts a dispatched request at the device, or puts it where it waits for memory.
+    pub(super) fn start(&mut self, key: usize) {
+        let flight = &mut self.flights[key];
+        let Command { op, fua, .. } = flight.command;
+        let (offset, len) = (flight.extent.offset, u64::from(flight.extent.len));
+        let durability = if fua { Durability::Durable } else { Durability::Volatile };
+        let (ring, disk, token) = (&mut self.ring, &self.storage.disk, Token::Disk(key).pack());
+        match op {
+            Op::Read { .. } => match ring.pool().get(len as usize) {
+                Some(buffer) => ring.read(disk, offset, buffer, token),
+                None => self.unfunded.push_back(key),
+            },
+            Op::Write => {
+                let buffer = flight.buffer.take().expect("a write has its payload");
+                ring.write(disk, offset, buffer, durability, token);
+            }
+            Op::Flush => ring.flush(disk, token),
+            Op::Trim => ring.trim(disk, offset, len, durability, token),
+            Op::WriteZeroes { no_hole, fast } => {
+                let options = ZeroOptions { keep_allocated: no_hole, fast_only: fast, durability };
+                ring.write_zeroes(disk, offset, len, options, token);
+            }
+            Op::Cache | Op::BlockStatus { .. } => self.instant.push_back(key),
+        }
+    }
+
+    /// Starts reads that were waiting for memory, as far as it goes.
+    pub(super) fn fund(&mut self) {
+        for _ in 0..self.unfunded.len() {
+            let Some(key) = self.unfunded.pop_front() else { return };
+            self.start(key);
+            if self.unfunded.back() == Some(&key) {
+                return;
+            }
+        }
+    }
+
+    /// Answers a request that the device is done with, if its connection is still there.
+    pub(super) fn answer(&mut self, flight: Flight, buffer: Option<IoBuf>, result: io::Result<()>) {
+        let (key, command) = (flight.connection, flight.command);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.serial != flight.serial || connection.socket.is_none() {
+            return;
+        }
+        connection.requests -= 1;
+        let Some(bound) = connection.bound else { return };
+        if command.op == Op::Write {
+            connection.held_bytes -= memory_of(&command);
+        }
+        self.relieve(key);
+        let connection = &mut self.connections[key];
+        if let Err(error) = result {
+            if matches!(command.op, Op::Read { .. }) {
+                connection.held_bytes -= memory_of(&command);
+            }
+            let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
+            debug!(device = self.name, ?command, %error, "request failed");
+            self.scratch.clear();
+            bound.replies.error(command.cookie, code, &error.to_string(), &mut self.scratch);
+            return self.push_scratch(key);
+        }
+        match (command.op, buffer) {
+            (Op::Read { .. }, Some(buffer)) => {
+                connection.outbox_held_bytes += memory_of(&command);
+                let head = bound.replies.data(command.cookie, command.offset, command.len);
+                self.push_bytes(key, &head);
+                self.push_buffer(key, buffer);
+            }
+            (Op::BlockStatus { one }, _) => self.push_extents(key, &flight, one),
+            _ => self.push_bytes(key, &bound.replies.done(command.cookie)),
+        }
+    }
+
+    /// Answers where data and holes are. A device that cannot say has data everywhere, which is always true enough.
+    fn push_extents(&mut self, key: usize, flight: &Flight, one: bool) {
+        let most = if one { 1 } else { EXTENTS_PER_ANSWER };
+        let end = flight.extent.offset + u64::from(flight.extent.len);
+        let mut at = flight.extent.offset;
+        let mut extents = Vec::new();
+        while at < end && extents.len() < most {
+            let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
+            extents.push(Extent { len: extent.len, hole: !extent.data, zero: !extent.data });
+            at += extent.len;
+        }
+        self.scratch.clear();
+        block_status(&flight.command, extents, &mut self.scratch);
+        self.push_scratch(key);
+    }
+
+    /// A connection that waited for its own requests may have room again.
+    fn relieve(&mut self, key: usize) {
+        let connection = &self.connections[key];
+        if connection.stalled.as_ref().is_some_and(|stalled| stalled.why == Why::Itself) {
+            self.relieved.push((key, connection.serial));
+        }
+    }
+
+    /// Answers a request that never became one.
+    pub(super) fn refuse(&mut self, key: usize, refusal: &Refusal) {
+        let Some(bound) = self.connections[key].bound else { return };
+        self.scratch.clear();
+        bound.replies.refusal(refusal, &mut self.scratch);
+        self.push_scratch(key);
+    }
+
+    pub(super) fn push_bytes(&mut self, key: usize, bytes: &[u8]) {
+        let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
+        message.push_bytes(bytes);
+        self.mark_dirty(key);
+    }
+
+    pub(super) fn push_scratch(&mut self, key: usize) {
+        if !self.scratch.is_empty() {
+            let scratch = std::mem::take(&mut self.scratch);
+            self.push_bytes(key, &scratch);
+            self.scratch = scratch;
+        }
+    }
+
+    fn push_buffer(&mut self, key: usize, buffer: IoBuf) {
+        let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
+        let len = buffer.len();
+        message.push_buffer(buffer, 0..len);
+        self.mark_dirty(key);
+    }
+
+    fn mark_dirty(&mut self, key: usize) {
+        if !std::mem::replace(&mut self.connections[key].is_dirty, true) {
+            self.dirty.push(key);
+        }
+    }
+
+    /// Sends what this turn has answered, one message a connection.
+    pub(super) fn send_all(&mut self, now: Instant) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            connection.is_dirty = false;
+            if connection.sending_bytes > 0 {
+                continue;
+            }
+            if let (Some(socket), Some(message)) = (&connection.socket, connection.outbox.take()) {
+                connection.sending_bytes = message.len();
+                connection.sending_held_bytes = std::mem::take(&mut connection.outbox_held_bytes);
+                connection.sending_since_ns = now.as_nanos();
+                self.ring.send(socket, message, Token::Send(key).pack());
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// Lets go of a connection that another thread has now.
+    pub(super) fn forget(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if let Some(socket) = connection.socket.take() {
+            self.ring.release(socket, Token::Close(key).pack());
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn sent(&mut self, now: Instant, token: u64, result: io::Result<()>) {
+        let Token::Send(key) = Token::unpack(token) else { unreachable!("a send's token") };
+        let connection = &mut self.desk.connections[key];
+        connection.sending_bytes = 0;
+        connection.held_bytes -= std::mem::take(&mut connection.sending_held_bytes);
+        self.desk.released = true;
+        self.desk.relieve(key);
+        if let Err(error) = result {
+            debug!(device = self.desk.name, %error, "send failed");
+            return self.close(now, key);
+        }
+        let connection = &mut self.desk.connections[key];
+        if connection.outbox.is_some() {
+            self.desk.mark_dirty(key);
+        } else if let Some((device, input)) = connection.moving.take() {
+            return self.hand_over(now, key, device, input);
+        }
+        if self.desk.connections[key].stalled.as_ref().is_some_and(|stalled| stalled.why == Why::Sending)
+        {
+            self.go_on(now, key);
+        }
+        self.finish_if_answered(now, key);
+    }
+
+    /// Closes a connection that is done once all is answered.
+    pub(super) fn finish_if_answered(&mut self, now: Instant, key: usize) {
+        let Some(connection) = self.desk.connections.get(key) else { return };
+        if (connection.finishing || self.desk.is_draining) && connection.is_answered() {
+            self.close(now, key);
+        }
+    }
+
+    /// Closes a connection whose client does not behave.
+    pub(super) fn drop_client(&mut self, now: Instant, key: usize, reason: &str) {
+        let peer = self.desk.connections[key].peer;
+        info!(device = self.desk.name, ?peer, reason, "connection dropped");
+        self.desk.connections_dropped += 1;
+        self.close(now, key);
+    }
+
+    /// Ends a connection: what waits is withdrawn, what is at the device goes on unanswered.
+    pub(super) fn close(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.desk.connections[key];
+        let Some(socket) = connection.socket.take() else { return };
+        connection.payload = None;
+        connection.stalled = None;
+        connection.outbox = None;
+        if let Some(bound) = connection.bound {
+            while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
+                self.desk.flights.remove(request.tag as usize);
+            }
+            self.desk.clients.leave(&mut self.engine, bound.member);
+        }
+        self.desk.released = true;
+        self.desk.ring.close(socket, Token::Close(key).pack());
+    }
+
+    /// Nothing is in flight on a closed connection any more.
+    pub(super) fn closed(&mut self, token: u64) {
+        if let Token::Close(key) = Token::unpack(token) {
+            self.desk.connections.remove(key);
+            self.desk.released = true;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How a device is, for `weir status`.
+
+use std::collections::BTreeMap;
+
+use weir_engine::{Census, Dimension, Instant, LimiterKind};
+
+use super::worker::Worker;
+use crate::status::{
+    BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus,
+};
+
+impl Worker {
+    /// Everything at this moment. O(cgroups).
+    pub(super) fn status(&self, now: Instant) -> DeviceStatus {
+        let device = self.engine.device();
+        let audit = self.engine.audit();
+        let census = self.engine.census();
+        let paths: BTreeMap<_, _> =
+            census.iter().map(|entry| (entry.cgroup, entry.path.as_str())).collect();
+        let connections = self.desk.clients.connections();
+        let charged: u128 = audit.charged.iter().map(|charge| charge.bytes).sum();
+        DeviceStatus {
+            device: self.desk.name.clone(),
+            path: self.desk.path.clone(),
+            at_ns: now.as_nanos(),
+            size_bytes: self.desk.storage.disk.info().size,
+            depth: device.depth,
+            in_flight: device.in_flight,
+            ready: device.ready,
+            throttled: device.throttled,
+            busy_ns: device.busy_ns,
+            connections: self.desk.connections.len() as u32,
+            connections_dropped: self.desk.connections_dropped,
+            wakes_late: self.desk.wakes_late,
+            wake_late_ns_max: self.desk.wake_late_ns_max,
+            audit_balances: audit.balances(),
+            charged_bytes: u64::try_from(charged).unwrap_or(u64::MAX),
+            cgroups: census
+                .iter()
+                .map(|entry| {
+                    let connections = connections.get(&entry.cgroup).copied().unwrap_or_default();
+                    self.cgroup(entry, &paths, connections)
+                })
+                .collect(),
+        }
+    }
+
+    fn cgroup(
+        &self,
+        entry: &Census,
+        paths: &BTreeMap<weir_engine::CgroupId, &str>,
+        connections: u32,
+    ) -> CgroupStatus {
+        let limits = self.engine.limits(entry.cgroup).unwrap_or_default();
+        let text = |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
+        let left = Dimension::ALL.into_iter().filter_map(|dimension| {
+            let left = self.engine.burst_left(entry.cgroup, dimension)?;
+            Some(BurstLeft { dimension: dimension.key().into(), left })
+        });
+        let counters = &entry.counters;
+        let blame = &counters.blame;
+        let waits = blame.limits.iter().map(|limit| LimitWait {
+            cgroup: paths.get(&limit.cgroup).map(|path| (*path).to_owned()),
+            wait_ns: per_dimension(limit.wait_ns),
+        });
+        CgroupStatus {
+            cgroup: entry.path.clone(),
+            io_max: text(limits.max),
+            io_burst: text(limits.burst),
+            io_peak: text(limits.peak),
+            io_weight: self.engine.weight(entry.cgroup).unwrap_or_default().get(),
+            limiter: limiter_name(limits.limiter),
+            burst_left: left.collect(),
+            connections,
+            read_bytes: counters.read.bytes,
+            read_ios: counters.read.ios,
+            write_bytes: counters.write.bytes,
+            write_ios: counters.write.ios,
+            discard_bytes: counters.discard.bytes,
+            discard_ios: counters.discard.ios,
+            other_ios: counters.other_ios,
+            failed_ios: counters.failed,
+            completed_ios: counters.completed,
+            throttled_ios: per_dimension(counters.throttled),
+            wait: WaitStatus {
+                limits: waits.collect(),
+                other_clients_ns: blame.others_ns,
+                lifted_ns: blame.lifted_ns,
+                window_ns: blame.window_ns,
+                device_ns: blame.device_ns,
+            },
+        }
+    }
+}
+
+fn per_dimension([rbps, wbps, riops, wiops]: [u64; 4]) -> PerDimension {
+    PerDimension { rbps, wbps, riops, wiops }
+}
+
+/// As `io.limiter` names it.
+fn limiter_name(limiter: LimiterKind) -> String {
+    match limiter {
+        LimiterKind::Pace => "pace".into(),
+        LimiterKind::Token => "token".into(),
+        LimiterKind::Leaky => "leaky".into(),
+        LimiterKind::Slice(profile) => {
+            let millis = u32::from(profile.slice_ticks) * 1000 / u32::from(profile.hz.max(1));
+            format!("slice:{:?},hz={},slice={millis}ms", profile.kernel, profile.hz)
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The loop of a device thread: completions in, engine, operations out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use slab::Slab;
+use tracing::{debug, warn};
+use weir_engine::{Engine, Instant, Outcome};
+use weir_uring::{Completion, Ring, Socket, monotonic_ns};
+
+use super::clients::Clients;
+use super::connection::Connection;
+use super::flight::Flight;
+use super::storage::Storage;
+use super::token::Token;
+use super::{DeviceHandle, Setup};
+use crate::command::Command;
+use crate::exports::ExportTable;
+
+/// Longest a handshake may take.
+const HANDSHAKE_NS: u64 = 10_000_000_000;
+/// Longest a send may make no end while other connections wait for the memory it holds.
+const STUCK_SEND_NS: u64 = 5_000_000_000;
+/// Longest that requests inside are waited for after [`Command::Drain`].
+const DRAIN_NS: u64 = 10_000_000_000;
+/// A wake-up for a limit that is later than this is counted.
+const LATE_NS: u64 = 1_000_000;
+
+/// A device thread at work: the engine, and everything else.
+pub(super) struct Worker {
+    pub(super) engine: Engine,
+    pub(super) desk: Desk,
+}
+
+/// Connections, requests, device and counters of a device thread; all but the engine, which it feeds.
+pub(super) struct Desk {
+    pub(super) name: String,
+    pub(super) path: String,
+    /// Which of the server's devices this is.
+    pub(super) index: usize,
+    pub(super) ring: Ring,
+    pub(super) storage: Storage,
+    pub(super) exports: Arc<ExportTable>,
+    /// All device threads, this one included.
+    pub(super) threads: Arc<Vec<DeviceHandle>>,
+    pub(super) listeners: Vec<Option<Socket>>,
+    pub(super) connections: Slab<Connection>,
+    pub(super) connections_max: usize,
+    pub(super) clients: Clients,
+    pub(super) flights: Slab<Flight>,
+    /// Requests that the engine has dispatched and that wait for memory.
+    pub(super) unfunded: VecDeque<usize>,
+    /// Dispatched requests that are done by looking, without the ring.
+    pub(super) instant: VecDeque<usize>,
+    /// Connections, with their serials, that waited for their own requests and may go on.
+    pub(super) relieved: Vec<(usize, u64)>,
+    /// Connections with something to send.
+    pub(super) dirty: Vec<usize>,
+    /// Connections, with their serials, that wait for what others hold.
+    pub(super) starved: VecDeque<(usize, u64)>,
+    /// Whether something was given back in this turn that starved connections may wait for.
+    pub(super) released: bool,
+    /// Handshakes under way, oldest first, with the instant by which they must be done.
+    pub(super) handshakes: VecDeque<(u64, usize, u64)>,
+    pub(super) serial: u64,
+    /// No new connection and no new request is taken.
+    pub(super) is_draining: bool,
+    /// When requests inside are not waited for any more; `None` before a drain, and when the last flush is under way.
+    pub(super) drain_by_ns: Option<u64>,
+    pub(super) connections_dropped: u64,
+    pub(super) wakes_late: u64,
+    pub(super) wake_late_ns_max: u64,
+    /// Scratch for what the protocol writes.
+    pub(super) scratch: Vec<u8>,
+    pub(super) ended: bool,
+}
+
+impl Worker {
+    pub(super) fn new(setup: Setup, engine: Engine, mut ring: Ring) -> io::Result<Worker> {
+        let disk = ring.attach(setup.backend);
+        let listeners = setup
+            .listeners
+            .into_iter()
+            .map(|listener| ring.add_socket(listener).map(Some))
+            .collect::<io::Result<Vec<_>>>()?;
+        let desk = Desk {
+            name: setup.name,
+            path: setup.path,
+            index: setup.index,
+            ring,
+            storage: Storage::new(disk, setup.model),
+            exports: setup.exports,
+            threads: setup.threads,
+            listeners,
+            connections: Slab::new(),
+            connections_max: setup.connections_max,
+            clients: Clients::default(),
+            flights: Slab::new(),
+            unfunded: VecDeque::new(),
+            instant: VecDeque::new(),
+            relieved: Vec::new(),
+            dirty: Vec::new(),
+            starved: VecDeque::new(),
+            released: false,
+            handshakes: VecDeque::new(),
+            serial: 0,
+            is_draining: false,
+            drain_by_ns: None,
+            connections_dropped: 0,
+            wakes_late: 0,
+            wake_late_ns_max: 0,
+            scratch: Vec::new(),
+            ended: false,
+        };
+        Ok(Worker { engine, desk })
+    }
+
+    /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
+    pub(super) fn run(&mut self, commands: &Receiver<Command>) -> io::Result<()> {
+        for listener in 0..self.desk.listeners.len() {
+            self.desk.accept(listener);
+        }
+        // What was said before there was a waker.
+        self.carry_out_all(Instant::from_nanos(monotonic_ns()), commands);
+        while !self.desk.ended {
+            let due = self.engine.poll_timeout();
+            let deadline = self.deadline(due);
+            self.desk.ring.wait(deadline)?;
+            let now = Instant::from_nanos(monotonic_ns());
+            self.note_lateness(now, due);
+            while let Some(completion) = self.desk.ring.poll_completion() {
+                self.handle(now, completion, commands);
+            }
+            self.finish_modelled(now);
+            loop {
+                weir_driver::turn(&mut self.engine, now, &mut self.desk);
+                while let Some(key) = self.desk.instant.pop_front() {
+                    self.landed(now, Token::Disk(key).pack(), None, Ok(()));
+                }
+                if !self.resume(now) {
+                    break;
+                }
+            }
+            self.expire(now);
+            self.desk.send_all(now);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
+        match completion {
+            Completion::Accepted { token, result } => {
+                let Token::Accept(listener) = Token::unpack(token) else { unreachable!() };
+                self.desk.accepted(now, listener, result);
+            }
+            Completion::Received { token, result } => self.received(now, token, result),
+            Completion::Filled { token, buffer, result } => {
+                self.filled(now, token, buffer, result);
+            }
+            Completion::Sent { token, result } => self.sent(now, token, result),
+            Completion::Closed { token } => self.closed(token),
+            Completion::Read { token, buffer, result } => {
+                self.landed(now, token, Some(buffer), result);
+            }
+            Completion::Written { token, buffer, result } => {
+                drop(buffer);
+                self.desk.released = true;
+                self.landed(now, token, None, result);
+            }
+            Completion::Done { token, result } => match Token::unpack(token) {
+                Token::LastFlush => {
+                    if let Err(error) = result {
+                        warn!(device = self.desk.name, %error, "the last flush failed");
+                    }
+                    self.desk.ended = true;
+                }
+                _ => self.landed(now, token, None, result),
+            },
+            Completion::Woken => self.carry_out_all(now, commands),
+        }
+    }
+
+    fn carry_out_all(&mut self, now: Instant, commands: &Receiver<Command>) {
+        while let Ok(command) = commands.try_recv() {
+            self.carry_out(now, command);
+        }
+    }
+
+    /// Carries out what an emulated device has finished by now.
+    fn finish_modelled(&mut self, now: Instant) {
+        while let Some(key) = self.desk.storage.poll_done(now.as_nanos()) {
+            self.desk.start(key);
+        }
+    }
+
+    /// A request is back from the device.
+    fn landed(
+        &mut self,
+        now: Instant,
+        token: u64,
+        buffer: Option<weir_uring::IoBuf>,
+        result: io::Result<()>,
+    ) {
+        let Token::Disk(key) = Token::unpack(token) else { unreachable!("a device's token") };
+        let mut flight = self.desk.flights.remove(key);
+        let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
+        let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
+        self.engine.complete(now, ticket, outcome);
+        self.desk.released = true;
+        self.desk.answer(flight, buffer, result);
+    }
+
+    /// The earliest of everything that happens by itself.
+    fn deadline(&self, due: Option<Instant>) -> Option<u64> {
+        let desk = &self.desk;
+        let pressed = !desk.starved.is_empty() || !desk.unfunded.is_empty();
+        [
+            due.map(Instant::as_nanos),
+            desk.storage.next_event(),
+            desk.handshakes.front().map(|&(by, _, _)| by),
+            desk.drain_by_ns,
+            pressed.then(|| monotonic_ns() + STUCK_SEND_NS / 5),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn note_lateness(&mut self, now: Instant, due: Option<Instant>) {
+        let late = due.map_or(0, |due| now.nanos_since(due));
+        self.desk.wake_late_ns_max = self.desk.wake_late_ns_max.max(late);
+        if late > LATE_NS {
+            self.desk.wakes_late += 1;
+            debug!(device = self.desk.name, late_ns = late, "woke late for a limit");
+        }
+    }
+
+    /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
+    fn expire(&mut self, now: Instant) {
+        let now_ns = now.as_nanos();
+        while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
+            let connection = self.desk.connections.get(key);
+            let pending = connection.is_some_and(|connection| {
+                connection.serial == serial && connection.bound.is_none()
+            });
+            if pending && by > now_ns {
+                break;
+            }
+            self.desk.handshakes.pop_front();
+            if pending {
+                self.drop_client(now, key, "the handshake took too long");
+            }
+        }
+        if !self.desk.starved.is_empty() || !self.desk.unfunded.is_empty() {
+            self.drop_slowest(now);
+        }
+        if let Some(by) = self.desk.drain_by_ns {
+            self.drain(now, by <= now_ns);
+        }
+    }
+
+    /// Memory is short: of the clients that have not taken their replies for a while, the one that holds most goes.
+    fn drop_slowest(&mut self, now: Instant) {
+        let stuck = self.desk.connections.iter().filter(|(_, connection)| {
+            connection.sending_bytes > 0
+                && now.as_nanos().saturating_sub(connection.sending_since_ns) > STUCK_SEND_NS
+        });
+        let slowest = stuck.max_by_key(|(_, connection)| connection.held_bytes);
+        if let Some((key, _)) = slowest {
+            self.drop_client(now, key, "it does not take its replies and others need the memory");
+        }
+    }
+
+    /// Moves a drain forward: what is answered is closed; when all are, the device is flushed and the loop ends.
+    fn drain(&mut self, now: Instant, out_of_time: bool) {
+        let desk = &mut self.desk;
+        for listener in &mut desk.listeners {
+            if let Some(socket) = listener.take() {
+                desk.ring.close(socket, Token::Accept(0).pack());
+            }
+        }
+        let answered: Vec<usize> = desk
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.socket.is_some())
+            .filter(|(_, connection)| connection.is_answered() || out_of_time)
+            .map(|(key, _)| key)
+            .collect();
+        for key in answered {
+            self.close(now, key);
+        }
+        if self.desk.connections.is_empty() && self.desk.flights.is_empty() {
+            self.desk.drain_by_ns = None;
+            self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
+        }
+    }
+
+    /// Starts a drain, or ends at once if one is under way.
+    pub(super) fn start_draining(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.desk.is_draining, true) {
+            self.desk.ended = true;
+            return;
+        }
+        self.desk.drain_by_ns = Some(now.as_nanos().saturating_add(DRAIN_NS));
+        for (_, connection) in &mut self.desk.connections {
+            connection.session.shut_down();
+            connection.finishing |= connection.bound.is_none();
+        }
+        self.drain(now, false);
+    }
+
+    /// When a handshake that begins now must be done.
+    pub(super) fn handshake_deadline(now: Instant) -> u64 {
+        now.as_nanos().saturating_add(HANDSHAKE_NS)
+    }
+}

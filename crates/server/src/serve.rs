@@ -1,0 +1,373 @@
+//! From a configuration to a running server: devices opened, sockets bound, threads started.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+use weir_config::{Backend as Source, Config, DeviceConfig, Direct};
+use weir_disk::{DiskModel, Null, NullSpec};
+use weir_nbd::{BlockSizes, Export, ExportId, Features};
+use weir_uring::{Backend, DirectMode, OpenError, OpenOptions};
+
+use crate::command::{Command, Setting};
+use crate::device::{self, DeviceError, DeviceHandle, Setup};
+use crate::exports::{ExportTable, Served};
+
+/// A server at work: its device threads, and the sockets that are taken away when it ends.
+#[derive(Debug)]
+pub struct Running {
+    handles: Arc<Vec<DeviceHandle>>,
+    threads: Vec<JoinHandle<Result<(), DeviceError>>>,
+    uris: Vec<(String, String)>,
+    sockets: Vec<BoundSocket>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A device cannot be opened.
+    #[error("device `{device}`: {source}")]
+    Open {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// An export's range reaches past its device.
+    #[error("export `{export}`: its range ends at byte {end}, device `{device}` has {size} bytes")]
+    Range {
+        /// Its name.
+        export: String,
+        /// Its device.
+        device: String,
+        /// Where the range ends.
+        end: u64,
+        /// How long the device is.
+        size: u64,
+    },
+    /// A socket cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The path or address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A device thread did not start.
+    #[error("device `{device}`: {source}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: DeviceError,
+    },
+    /// The system has no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl Running {
+    /// Opens the devices, binds the sockets and starts a thread for each device. Connections are served when it
+    /// returns.
+    ///
+    /// # Errors
+    /// The first thing that is in the way. Nothing runs then, and no socket is left behind.
+    pub fn start(config: &Config) -> Result<Running, StartError> {
+        raise_open_files();
+        let mut backends = Vec::new();
+        for device in &config.devices {
+            let opened = open(device)
+                .map_err(|source| StartError::Open { device: device.name.clone(), source })?;
+            backends.push(opened);
+        }
+        let exports = Arc::new(exports(config, &backends)?);
+        let (listeners, sockets, addresses) = listen(config)?;
+        let (handles, receivers): (Vec<_>, Vec<_>) =
+            config.devices.iter().map(|device| device::prepare(&device.name)).unzip();
+        let handles = Arc::new(handles);
+        let mut running = Running {
+            uris: uris(&exports, config.server.socket.as_deref(), &addresses),
+            handles: Arc::clone(&handles),
+            threads: Vec::new(),
+            sockets,
+        };
+        let mut listeners = Some(listeners);
+        let parts = config.devices.iter().zip(backends).zip(receivers).enumerate();
+        // The first device's thread lets connections in, so it starts last, when the others can take them over.
+        for (index, ((device, (backend, model)), receiver)) in parts.rev() {
+            let setup = Setup {
+                name: device.name.clone(),
+                path: source_name(&device.backend),
+                index,
+                backend,
+                model,
+                engine: device.engine,
+                settings: settings(config, index),
+                exports: Arc::clone(&exports),
+                threads: Arc::clone(&handles),
+                listeners: if index == 0 { listeners.take().unwrap_or_default() } else { Vec::new() },
+                connections_max: config.server.max_connections as usize,
+            };
+            let (ready, started) = sync_channel(1);
+            let thread = device::spawn(setup, receiver, ready).map_err(StartError::Thread)?;
+            running.threads.push(thread);
+            if let Ok(Err(source)) = started.recv() {
+                running.drain();
+                return Err(StartError::Device { device: device.name.clone(), source });
+            }
+        }
+        Ok(running)
+    }
+
+    /// The device threads, in the order of the configuration.
+    pub fn devices(&self) -> &[DeviceHandle] {
+        &self.handles
+    }
+
+    /// Exports and the NBD URIs that lead to them; several for one export where the server listens in several places.
+    pub fn uris(&self) -> &[(String, String)] {
+        &self.uris
+    }
+
+    /// Takes no new connections and requests, finishes those inside, flushes, ends. The second time it ends at once.
+    pub fn drain(&self) {
+        for handle in self.handles.iter() {
+            // A thread that has ended needs no telling.
+            let _ = handle.send(Command::Drain);
+        }
+    }
+
+    /// Whether a device thread has ended: all of them, after a drain, or one that failed.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Waits until every device thread has ended, and takes the sockets away.
+    ///
+    /// # Errors
+    /// The first thread that failed.
+    ///
+    /// # Panics
+    /// When a device thread panicked.
+    pub fn join(mut self) -> Result<(), DeviceError> {
+        let results: Vec<_> = self
+            .threads
+            .drain(..)
+            .map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect();
+        results.into_iter().collect()
+    }
+}
+
+/// A Unix socket's file, removed with this value.
+#[derive(Debug)]
+pub struct BoundSocket {
+    path: PathBuf,
+}
+
+impl Drop for BoundSocket {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Binds a Unix socket. A socket file that nobody listens on any more is replaced, one in use is not.
+///
+/// # Errors
+/// `AddrInUse` when somebody listens there or the file is no socket; what the system says otherwise.
+pub fn bind_unix(path: &Path) -> io::Result<(UnixListener, BoundSocket)> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
+            let refused = |connected: io::Result<UnixStream>| {
+                connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+            };
+            if !is_socket || !refused(UnixStream::connect(path)) {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+    .map(|listener| (listener, BoundSocket { path: path.to_owned() }))
+}
+
+type Opened = (Backend, Option<Box<dyn DiskModel>>);
+
+fn open(device: &DeviceConfig) -> Result<Opened, OpenError> {
+    match &device.backend {
+        Source::File { path, direct } => {
+            let direct = match direct {
+                Direct::Auto => DirectMode::Auto,
+                Direct::On => DirectMode::On,
+                Direct::Off => DirectMode::Off,
+            };
+            let options =
+                OpenOptions { read_only: device.read_only, direct, ..OpenOptions::default() };
+            Ok((Backend::open(path, options)?, None))
+        }
+        Source::Memory { size } => Ok((Backend::memory(*size)?, None)),
+        Source::EmulatedNull { size, rate, latency } => {
+            let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            let model = Null::new(NullSpec { rate: *rate, latency_ns, size: *size });
+            Ok((Backend::memory(*size)?, Some(Box::new(model))))
+        }
+    }
+}
+
+fn source_name(source: &Source) -> String {
+    match source {
+        Source::File { path, .. } => path.display().to_string(),
+        Source::Memory { size } => format!("memory:{size}"),
+        Source::EmulatedNull { size, rate, latency } => {
+            let rate = rate.map_or("unlimited".into(), |rate| rate.to_string());
+            format!("emulated:null,size={size},rate={rate},latency={latency:?}")
+        }
+    }
+}
+
+/// What clients are told of each export.
+fn exports(config: &Config, backends: &[Opened]) -> Result<ExportTable, StartError> {
+    let mut table = ExportTable::default();
+    for export in &config.exports {
+        let device = &config.devices[export.device];
+        let info = backends[export.device].0.info();
+        let end = export.range.end.unwrap_or(info.size);
+        if end > info.size || export.range.start >= end {
+            return Err(StartError::Range {
+                export: export.name.clone(),
+                device: device.name.clone(),
+                end: end.max(export.range.start),
+                size: info.size,
+            });
+        }
+        let features = Features {
+            read_only: export.read_only || info.read_only,
+            flush: true,
+            fua: true,
+            rotational: info.rotational == Some(true),
+            trim: true,
+            write_zeroes: true,
+            fast_zero: true,
+            // One queue of one device is behind every connection: what one has flushed, all have.
+            multi_conn: true,
+            cache: true,
+        };
+        let preferred = info.block_bytes.clamp(4096, 1 << 20);
+        let block_sizes = BlockSizes::new(1, preferred, MAX_PAYLOAD).unwrap_or(BlockSizes::DEFAULT);
+        table.push(Served {
+            nbd: Export {
+                id: ExportId(0),
+                name: export.name.clone(),
+                description: export.description.clone(),
+                size: end - export.range.start,
+                features,
+                block_sizes,
+            },
+            device: export.device,
+            cgroup: export.cgroup.clone(),
+            start: export.range.start,
+        });
+    }
+    Ok(table)
+}
+
+/// The largest read or write: what clients expect of every server.
+const MAX_PAYLOAD: u32 = 32 << 20;
+
+type Listening = (Vec<OwnedFd>, Vec<BoundSocket>, Vec<SocketAddr>);
+
+fn listen(config: &Config) -> Result<Listening, StartError> {
+    let mut listening: Listening = Default::default();
+    if let Some(path) = &config.server.socket {
+        let fail =
+            |source| StartError::Listen { address: path.display().to_string(), source };
+        let (listener, socket) = bind_unix(path).map_err(fail)?;
+        listening.0.push(listener.into());
+        listening.1.push(socket);
+    }
+    for address in &config.server.listen {
+        let fail = |source| StartError::Listen { address: address.to_string(), source };
+        let listener = TcpListener::bind(address).map_err(fail)?;
+        listening.2.push(listener.local_addr().map_err(fail)?);
+        listening.0.push(listener.into());
+    }
+    Ok(listening)
+}
+
+/// The cgroups' settings on one device, parents first.
+fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)> {
+    let mut settings = Vec::new();
+    for cgroup in &config.cgroups {
+        let mut set = |setting| settings.push((cgroup.path.clone(), setting));
+        set(Setting::Weight(cgroup.weight));
+        set(Setting::Limiter(cgroup.limiter));
+        if let Some(found) = cgroup.limits.iter().find(|limits| limits.device == device) {
+            set(Setting::Limits(found.limits));
+        }
+    }
+    settings
+}
+
+/// How clients get to each export.
+fn uris(exports: &ExportTable, socket: Option<&Path>, addresses: &[SocketAddr]) -> Vec<(String, String)> {
+    let mut uris = Vec::new();
+    for export in exports.iter() {
+        let name = &export.nbd.name;
+        let encoded = percent_encoded(name, "");
+        if let Some(socket) = socket {
+            let socket = percent_encoded(&socket.to_string_lossy(), "/");
+            uris.push((name.clone(), format!("nbd+unix:///{encoded}?socket={socket}")));
+        }
+        for address in addresses {
+            uris.push((name.clone(), format!("nbd://{address}/{encoded}")));
+        }
+    }
+    uris
+}
+
+/// `text` as part of a URI (RFC 3986): letters, digits, `-._~` and `safe` as they are.
+fn percent_encoded(text: &str, safe: &str) -> String {
+    text.bytes()
+        .map(|byte| match char::from(byte) {
+            c if c.is_ascii_alphanumeric() || "-._~".contains(c) || safe.contains(c) => c.to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// As many descriptors as the system lets us have: each connection takes one.
+fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it fewer connections are accepted, which the log then says.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_encoded;
+
+    #[test]
+    fn names_in_uris_survive() {
+        assert_eq!(percent_encoded("vm1", ""), "vm1");
+        assert_eq!(percent_encoded("a b/ü", ""), "a%20b%2F%C3%BC");
+        assert_eq!(percent_encoded("/run/x y.sock", "/"), "/run/x%20y.sock");
+    }
+}

@@ -1,0 +1,140 @@
+//! What a running server tells about itself; the JSON of the control socket, with stable names.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything, at one moment for each device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the server.
+    pub version: String,
+    /// Seconds since the server started.
+    pub uptime_secs: u64,
+    /// One for each device, in the order of the configuration.
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// One device and the cgroups on it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Name in the configuration.
+    pub device: String,
+    /// File, block device or specification.
+    pub path: String,
+    /// When this was read, in nanoseconds of the server's monotonic clock: rates are differences of two readings.
+    pub at_ns: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Most requests at the device at once.
+    pub depth: u32,
+    /// Requests at the device.
+    pub in_flight: u32,
+    /// Requests past the limits, waiting for room at the device.
+    pub ready: u32,
+    /// Requests waiting for a limit.
+    pub throttled: u32,
+    /// Time with at least one request at the device, in nanoseconds since the start.
+    pub busy_ns: u64,
+    /// Open connections.
+    pub connections: u32,
+    /// Connections closed because their client broke the protocol or stalled for too long.
+    pub connections_dropped: u64,
+    /// Wake-ups for a limit that came more than 1 ms late, and the latest one.
+    pub wakes_late: u64,
+    /// Latest wake-up for a limit, in nanoseconds after it was due.
+    pub wake_late_ns_max: u64,
+    /// Whether everything dispatched was charged.
+    pub audit_balances: bool,
+    /// Bytes charged, reads and writes.
+    pub charged_bytes: u64,
+    /// Cgroups, parents before children; the root first.
+    pub cgroups: Vec<CgroupStatus>,
+}
+
+/// One cgroup on one device. Counters are since the start and include everything below it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CgroupStatus {
+    /// Path, `/` for the root.
+    pub cgroup: String,
+    /// `io.max` as it would be read back; `None` without limits.
+    pub io_max: Option<String>,
+    /// `io.burst`, where set.
+    pub io_burst: Option<String>,
+    /// `io.peak`, where set.
+    pub io_peak: Option<String>,
+    /// `io.weight`.
+    pub io_weight: u16,
+    /// `pace`, `slice:VERSION`, `token` or `leaky`.
+    pub limiter: String,
+    /// What is left of the burst, per limited dimension that has one.
+    pub burst_left: Vec<BurstLeft>,
+    /// Open connections in this cgroup itself.
+    pub connections: u32,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Reads.
+    pub read_ios: u64,
+    /// Bytes written, zeroes included.
+    pub write_bytes: u64,
+    /// Writes, zeroes included.
+    pub write_ios: u64,
+    /// Bytes discarded.
+    pub discard_bytes: u64,
+    /// Discards.
+    pub discard_ios: u64,
+    /// Flushes, cache and status requests.
+    pub other_ios: u64,
+    /// Requests the device failed.
+    pub failed_ios: u64,
+    /// Requests completed: what the waits below are spread over.
+    pub completed_ios: u64,
+    /// Requests that had to wait for a limit, by dimension.
+    pub throttled_ios: PerDimension,
+    /// What completed requests waited for, in nanoseconds.
+    pub wait: WaitStatus,
+}
+
+/// A number for each of `rbps`, `wbps`, `riops`, `wiops`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PerDimension {
+    /// Bytes read.
+    pub rbps: u64,
+    /// Bytes written.
+    pub wbps: u64,
+    /// Reads.
+    pub riops: u64,
+    /// Writes.
+    pub wiops: u64,
+}
+
+/// What is left of a burst.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BurstLeft {
+    /// `rbps`, `wbps`, `riops` or `wiops`.
+    pub dimension: String,
+    /// Bytes or I/Os.
+    pub left: u64,
+}
+
+/// Blame: summed waits in nanoseconds. They add up to the time requests spent inside.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WaitStatus {
+    /// Own limits and those of ancestors, each by itself.
+    pub limits: Vec<LimitWait>,
+    /// While a limit's rate went to other clients.
+    pub other_clients_ns: u64,
+    /// Limits that were lifted meanwhile.
+    pub lifted_ns: u64,
+    /// Room at the device.
+    pub window_ns: u64,
+    /// The device.
+    pub device_ns: u64,
+}
+
+/// Waits for one cgroup's limit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LimitWait {
+    /// Whose limit; `None` if it has been removed.
+    pub cgroup: Option<String>,
+    /// Nanoseconds by dimension.
+    pub wait_ns: PerDimension,
+}
