@@ -1,1 +1,18 @@
 //! Device threads, exports, and the control API.
+//!
+//! [`Running::start`] makes a server of a configuration: one thread for each device, which serves its connections and
+//! its disk on one io_uring and asks one engine what may go. The control thread, whichever the caller's is, talks to
+//! them through [`DeviceHandle`]s; [`control`] does that for `weir status` and `weir set`.
+
+#![forbid(unsafe_code)]
+
+mod command;
+pub mod control;
+mod device;
+mod exports;
+mod serve;
+pub mod status;
+
+pub use command::{Command, SetError, Setting};
+pub use device::{Arrived, DeviceError, DeviceHandle, Gone, Peer};
+pub use serve::{BoundSocket, Running, StartError, bind_unix};

@@ -1,0 +1,90 @@
+//! What goes over the control socket besides [`crate::status`]: requests, answers, refusals.
+
+use serde::{Deserialize, Serialize};
+
+/// Body of `POST /v1/set`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetRequest {
+    /// Path of the cgroup, `/` for the root; created if there is none.
+    pub cgroup: String,
+    /// `io.max`, `io.burst`, `io.peak`, `io.weight`, `io.limiter`, or `io.depth` of the root for the device window.
+    pub key: String,
+    /// The value as in the configuration. The three limits may begin with a device or `*`; with one device they
+    /// need not.
+    pub value: String,
+    /// The device, where the value does not name one. Without either, what is no limit is set on every device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// Body of `POST /v1/remove`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveRequest {
+    /// Path of the cgroup, which has no children.
+    pub cgroup: String,
+    /// On this device only; else on every device that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// Body of `POST /v1/move`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveRequest {
+    /// Path of the cgroup, which moves with everything below it.
+    pub cgroup: String,
+    /// Path of its new parent.
+    pub parent: String,
+    /// On this device only; else on every device that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// Answer to `POST /v1/set`: what holds now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SetReply {
+    /// The cgroup.
+    pub cgroup: String,
+    /// The key.
+    pub key: String,
+    /// Whether there was no such cgroup before: nothing is in it yet.
+    pub created: bool,
+    /// What each device that was asked reads back.
+    pub devices: Vec<ReadBack>,
+}
+
+/// A setting as one device reads it back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReadBack {
+    /// The device.
+    pub device: String,
+    /// The whole value, keys that were not named included.
+    pub value: String,
+}
+
+/// Answer to `POST /v1/remove` and `POST /v1/move`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DoneReply {
+    /// The devices that did it.
+    pub devices: Vec<String>,
+}
+
+/// Body of every answer that is not 200.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ErrorReply {
+    /// What is wrong.
+    pub error: Refusal,
+}
+
+/// Why a request was refused. Nothing has changed, unless the message names a device that has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What is wrong: what was asked, what is allowed.
+    pub message: String,
+    /// What would be right, where that can be told.
+    pub hint: Option<String>,
+    /// The part of the request that is meant: `cgroup`, `key`, `device`, or the key that was set.
+    pub key: Option<String>,
+}

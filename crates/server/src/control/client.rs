@@ -1,0 +1,208 @@
+//! The control API from the other side: what `weir status` and `weir set` speak.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::api::{
+    DoneReply, ErrorReply, MoveRequest, Refusal, RemoveRequest, SetReply, SetRequest,
+};
+use crate::status::Status;
+
+/// Longest answer that is read, in bytes: the status of a hundred thousand cgroups has about as many KiB.
+const ANSWER_MAX: u64 = 256 << 20;
+/// Silence after which a server counts as hung. Its own limit for a device is 2 s.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// A blocking client; each call is a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody is there, or it is not ours to ask.
+    #[error("{path}: {source}")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("{path}: the server did not answer: {source}")]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What answers is no Weir, or of another version.
+    #[error("{path}: not an answer of this API: {what}")]
+    Strange {
+        /// The socket.
+        path: PathBuf,
+        /// What is strange.
+        what: String,
+    },
+    /// The server says no.
+    #[error("{}", refusal.message)]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The server's words.
+        refusal: Refusal,
+    },
+}
+
+impl Client {
+    /// Of the server whose control socket is `path`. Does not connect yet.
+    pub fn new(path: &Path) -> Client {
+        Client { path: path.into() }
+    }
+
+    /// Where the server is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How everything is. The server's work is linear in its cgroups.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn status(&self) -> Result<Status, ClientError> {
+        self.exchange("GET", "/v1/status", &[])
+    }
+
+    /// Changes a setting.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn set(&self, request: &SetRequest) -> Result<SetReply, ClientError> {
+        self.post("/v1/set", request)
+    }
+
+    /// Removes a cgroup.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn remove(&self, request: &RemoveRequest) -> Result<DoneReply, ClientError> {
+        self.post("/v1/remove", request)
+    }
+
+    /// Moves a cgroup.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; when refused, nothing has changed.
+    pub fn relocate(&self, request: &MoveRequest) -> Result<DoneReply, ClientError> {
+        self.post("/v1/move", request)
+    }
+
+    fn post<Q: Serialize, R: DeserializeOwned>(
+        &self,
+        target: &str,
+        request: &Q,
+    ) -> Result<R, ClientError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.strange(error))?;
+        self.exchange("POST", target, &body)
+    }
+
+    fn exchange<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> Result<R, ClientError> {
+        let stream = UnixStream::connect(&self.path)
+            .map_err(|source| ClientError::Connect { path: self.path.clone(), source })?;
+        let bytes = talk(stream, method, target, body)
+            .map_err(|source| ClientError::Broken { path: self.path.clone(), source })?;
+        let (status, body) = parse(&bytes).map_err(|what| self.strange(what))?;
+        if status == 200 {
+            return serde_json::from_slice(body).map_err(|error| self.strange(error));
+        }
+        match serde_json::from_slice(body) {
+            Ok(ErrorReply { error: refusal }) => Err(ClientError::Refused { status, refusal }),
+            Err(_) => Err(self.strange(format!("status {status}"))),
+        }
+    }
+
+    fn strange(&self, what: impl ToString) -> ClientError {
+        ClientError::Strange { path: self.path.clone(), what: what.to_string() }
+    }
+}
+
+/// One request and its answer, to the end of the connection.
+fn talk(mut stream: UnixStream, method: &str, target: &str, body: &[u8]) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    let mut request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    stream.write_all(&request)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX + 1).read_to_end(&mut answer)?;
+    if answer.len() as u64 > ANSWER_MAX {
+        return Err(io::Error::other(format!("the answer has more than {ANSWER_MAX} bytes")));
+    }
+    Ok(answer)
+}
+
+/// Status and body of an HTTP/1.1 answer that ended with its connection.
+fn parse(answer: &[u8]) -> Result<(u16, &[u8]), &'static str> {
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or("no HTTP head")?;
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    let head = std::str::from_utf8(head).map_err(|_| "an HTTP head that is no text")?;
+    let mut lines = head.split("\r\n");
+    let status = lines
+        .next()
+        .and_then(|line| line.strip_prefix("HTTP/1.1 "))
+        .and_then(|rest| rest.get(..3)?.parse().ok())
+        .ok_or("no HTTP status")?;
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        if name.eq_ignore_ascii_case("content-length") && value.trim().parse() != Ok(body.len()) {
+            return Err("the body was cut short");
+        }
+        // The server knows the size of all that it sends, so pieces never come.
+        if name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err("a body in pieces");
+        }
+    }
+    Ok((status, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn answers_are_whole_or_refused() {
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        assert_eq!(parse(ok), Ok((200, &b"{}"[..])));
+        assert_eq!(parse(b"HTTP/1.1 404 Not Found\r\n\r\nx"), Ok((404, &b"x"[..])));
+        for (answer, what) in [
+            (&ok[..ok.len() - 1], "the body was cut short"),
+            (&ok[..30], "no HTTP head"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "a body in pieces"),
+            (b"SSH-2.0\r\n\r\n", "no HTTP status"),
+            (b"HTTP/1.1 20\r\n\r\n", "no HTTP status"),
+            (b"", "no HTTP head"),
+        ] {
+            assert_eq!(parse(answer), Err(what));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The status as Prometheus reads it.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::status::{CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus};
+
+/// What goes into the `Content-Type` of the answer.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Cgroups of a device that are shown; each makes 17 series. Those further down the tree are in the counters of the
+/// ones above them.
+const CGROUPS_MAX: usize = 1000;
+
+type Labels = Vec<(&'static str, String)>;
+type Count = Family<Labels, Counter>;
+type Seconds = Family<Labels, Counter<f64, AtomicU64>>;
+type Level = Family<Labels, Gauge>;
+
+/// The families, made anew for each answer: what is gone from the status is gone from the metrics.
+#[derive(Default)]
+struct Families {
+    size: Level,
+    depth: Level,
+    requests: Level,
+    connections: Level,
+    omitted: Level,
+    balances: Level,
+    busy: Seconds,
+    dropped: Count,
+    late: Count,
+    bytes: Count,
+    ios: Count,
+    failed: Count,
+    held: Count,
+    wait: Seconds,
+    members: Level,
+}
+
+/// `status` in the OpenMetrics text format.
+pub(super) fn encode(status: &Status) -> String {
+    let families = Families::default();
+    for device in &status.devices {
+        families.device(device);
+    }
+    let mut registry = Registry::with_prefix("weir");
+    families.register(&mut registry);
+    let mut out = String::new();
+    match text::encode(&mut out, &registry) {
+        Ok(()) => out,
+        // Writing into a string fails only if a label cannot be written, and all of ours are strings.
+        Err(error) => format!("# {error}\n# EOF\n"),
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+impl Families {
+    fn device(&self, device: &DeviceStatus) {
+        let with = |more: &[(&'static str, &str)]| -> Labels {
+            let mut labels = vec![("device", device.device.clone())];
+            labels.extend(more.iter().map(|(key, value)| (*key, (*value).to_owned())));
+            labels
+        };
+        let level = |family: &Level, labels, value: u64| {
+            family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        level(&self.size, with(&[]), device.size_bytes);
+        level(&self.depth, with(&[]), device.depth.into());
+        for (state, count) in
+            [("in_flight", device.in_flight), ("ready", device.ready), ("held", device.throttled)]
+        {
+            level(&self.requests, with(&[("state", state)]), count.into());
+        }
+        level(&self.connections, with(&[]), device.connections.into());
+        level(&self.balances, with(&[]), device.audit_balances.into());
+        let omitted = device.cgroups.len().saturating_sub(CGROUPS_MAX);
+        level(&self.omitted, with(&[]), omitted as u64);
+        self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
+        self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
+        self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
+        for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
+            self.cgroup(cgroup, &with(&[("cgroup", &cgroup.cgroup)]));
+        }
+    }
+
+    fn cgroup(&self, cgroup: &CgroupStatus, labels: &Labels) {
+        let with = |key, value: &str| -> Labels {
+            labels.iter().cloned().chain([(key, value.to_owned())]).collect()
+        };
+        for (op, bytes, ios) in [
+            ("read", cgroup.read_bytes, cgroup.read_ios),
+            ("write", cgroup.write_bytes, cgroup.write_ios),
+            ("discard", cgroup.discard_bytes, cgroup.discard_ios),
+        ] {
+            self.bytes.get_or_create(&with("op", op)).inc_by(bytes);
+            self.ios.get_or_create(&with("op", op)).inc_by(ios);
+        }
+        self.ios.get_or_create(&with("op", "other")).inc_by(cgroup.other_ios);
+        self.failed.get_or_create(labels).inc_by(cgroup.failed_ios);
+        let PerDimension { rbps, wbps, riops, wiops } = cgroup.throttled_ios;
+        for (limit, ios) in [("rbps", rbps), ("wbps", wbps), ("riops", riops), ("wiops", wiops)] {
+            self.held.get_or_create(&with("limit", limit)).inc_by(ios);
+        }
+        for (cause, nanos) in causes(cgroup) {
+            self.wait.get_or_create(&with("cause", cause)).inc_by(seconds(nanos));
+        }
+        self.members.get_or_create(labels).set(cgroup.connections.into());
+    }
+
+    fn register(self, registry: &mut Registry) {
+        let mut add = |name, help, level: Level| registry.register(name, help, level);
+        add("device_depth", "Requests that may be at the device at once", self.depth);
+        add("device_requests", "Requests inside, by where they are", self.requests);
+        add("device_connections", "Open connections", self.connections);
+        add("device_audit_balances", "1 while everything dispatched was charged", self.balances);
+        add("device_cgroups_omitted", "Cgroups too many to be shown here", self.omitted);
+        add("cgroup_connections", "Open connections in the cgroup itself", self.members);
+        registry.register_with_unit("device_size", "Size", Unit::Bytes, self.size);
+        let mut add = |name, help, count: Count| registry.register(name, help, count);
+        add(
+            "device_connections_dropped",
+            "Clients that broke the protocol or stalled",
+            self.dropped,
+        );
+        add("device_wakes_late", "Wake-ups for a limit more than 1 ms late", self.late);
+        add("cgroup_ios", "Operations past the limits", self.ios);
+        add("cgroup_ios_failed", "Operations that the device failed", self.failed);
+        add("cgroup_ios_held", "Operations that had to wait for a limit", self.held);
+        registry.register_with_unit("cgroup", "Bytes past the limits", Unit::Bytes, self.bytes);
+        let mut add = |name, help, time: Seconds| {
+            registry.register_with_unit(name, help, Unit::Seconds, time);
+        };
+        add("device_busy", "Time with a request at the device", self.busy);
+        add("cgroup_wait", "What completed requests waited for, summed", self.wait);
+    }
+}
+
+/// Waits by cause. Which ancestor is in the status; here it would make a series for each pair.
+fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
+    let WaitStatus { limits, other_clients_ns, lifted_ns, window_ns, device_ns } = &cgroup.wait;
+    let sum = |own: bool| -> u64 {
+        limits
+            .iter()
+            .filter(|limit| (limit.cgroup.as_deref() == Some(cgroup.cgroup.as_str())) == own)
+            .map(|limit| limit.wait_ns)
+            .map(|PerDimension { rbps, wbps, riops, wiops }| rbps + wbps + riops + wiops)
+            .sum()
+    };
+    [
+        ("own_limit", sum(true)),
+        ("other_limit", sum(false)),
+        ("other_clients", *other_clients_ns),
+        ("lifted_limit", *lifted_ns),
+        ("window", *window_ns),
+        ("device", *device_ns),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::LimitWait;
+
+    #[test]
+    fn waits_are_split_by_whose_limit_it_was() {
+        let wait_ns = PerDimension { riops: 2_500_000_000, ..PerDimension::default() };
+        let limit = |cgroup: &str| LimitWait { cgroup: Some(cgroup.into()), wait_ns };
+        let cgroup = CgroupStatus {
+            cgroup: "/a\"b".into(),
+            read_bytes: 4096,
+            wait: WaitStatus {
+                limits: vec![limit("/a\"b"), limit("/")],
+                device_ns: 1_000,
+                ..WaitStatus::default()
+            },
+            ..CgroupStatus::default()
+        };
+        let device = DeviceStatus {
+            device: "disk0".into(),
+            cgroups: vec![cgroup],
+            ..DeviceStatus::default()
+        };
+        let status = Status { version: "1".into(), uptime_secs: 1, devices: vec![device] };
+        let text = encode(&status);
+        for line in [
+            r#"weir_cgroup_bytes_total{device="disk0",cgroup="/a\"b",op="read"} 4096"#,
+            r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="own_limit"} 2.5"#,
+            r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="other_limit"} 2.5"#,
+            r#"weir_device_cgroups_omitted{device="disk0"} 0"#,
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A refusal on its way to HTTP.
+
+use weir_engine::ChangeError;
+
+use super::api::Refusal;
+use crate::command::SetError;
+
+/// A refusal and the HTTP status that goes with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) refusal: Refusal,
+}
+
+impl Refused {
+    fn new(status: u16, key: &str, message: impl Into<String>) -> Refused {
+        let key = (!key.is_empty()).then(|| key.to_owned());
+        Refused { status, refusal: Refusal { message: message.into(), hint: None, key } }
+    }
+
+    /// 400: the request makes no sense.
+    pub(super) fn bad(key: &str, message: impl Into<String>) -> Refused {
+        Refused::new(400, key, message)
+    }
+
+    /// 404: what the request names is not there.
+    pub(super) fn missing(key: &str, message: impl Into<String>) -> Refused {
+        Refused::new(404, key, message)
+    }
+
+    /// 405: the path is there, the method is not.
+    pub(super) fn method(message: impl Into<String>) -> Refused {
+        Refused::new(405, "", message)
+    }
+
+    /// 503: a device thread has ended or does not answer.
+    pub(super) fn silent(message: impl Into<String>) -> Refused {
+        Refused::new(503, "", message)
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Refused {
+        self.refusal.hint = hint.into();
+        self
+    }
+
+    /// Adds that `devices` have changed already.
+    pub(super) fn after(mut self, devices: &[String]) -> Refused {
+        if !devices.is_empty() {
+            let done = devices.join(", ");
+            self.refusal.message.push_str(&format!("; changed already on: {done}"));
+        }
+        self
+    }
+
+    /// A device's own refusal; `key` is what was set.
+    pub(super) fn by_device(key: &str, error: &SetError) -> Refused {
+        let (status, key, hint) = match error {
+            SetError::Text(error) => (400, key, error.hint()),
+            SetError::Create(_) => (400, "cgroup", None),
+            SetError::UnknownCgroup(_) => (404, "cgroup", Some(ASK_STATUS.to_owned())),
+            SetError::InUse(..) => (409, "cgroup", None),
+            SetError::Change(error) => match error {
+                ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
+                ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),
+                ChangeError::Root | ChangeError::MoveBelowItself => (400, "cgroup", None),
+                ChangeError::Limits(_) => (400, key, None),
+            },
+        };
+        Refused::new(status, key, error.to_string()).hint(hint)
+    }
+}
+
+const ASK_STATUS: &str = "`weir status` lists the cgroups";

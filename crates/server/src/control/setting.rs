@@ -1,0 +1,231 @@
+//! From the text of a setting to the command for a device.
+
+use std::num::NonZeroU32;
+
+use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
+use weir_engine::{Dimension, LimiterKind, PerDimension, Weight};
+
+use super::refuse::Refused;
+use crate::command::Setting;
+use crate::status::{CgroupStatus, DeviceStatus};
+
+/// The largest device window, as in the configuration.
+const DEPTH_MAX: u32 = 4096;
+
+/// What can be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Limit(LimitKey),
+    Weight,
+    Limiter,
+    Depth,
+}
+
+/// Which devices a setting is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Which<'a> {
+    /// The text names none.
+    Unnamed,
+    Every,
+    One(&'a str),
+}
+
+impl Key {
+    const ALL: [Key; 6] = [
+        Key::Limit(LimitKey::Max),
+        Key::Limit(LimitKey::Burst),
+        Key::Limit(LimitKey::Peak),
+        Key::Weight,
+        Key::Limiter,
+        Key::Depth,
+    ];
+
+    pub(super) fn parse(text: &str) -> Result<Key, Refused> {
+        Key::ALL.into_iter().find(|key| key.name() == text).ok_or_else(|| {
+            let names = Key::ALL.map(Key::name);
+            let hint = match nearest(text, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known keys: {}", names.join(", ")),
+            };
+            Refused::bad("key", format!("unknown key {text:?}")).hint(hint)
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Key::Limit(limit) => limit.key(),
+            Key::Weight => "io.weight",
+            Key::Limiter => "io.limiter",
+            Key::Depth => "io.depth",
+        }
+    }
+
+    /// Reads `value`; nothing is sent before all of it is understood.
+    pub(super) fn read(self, value: &str) -> Result<(Which<'_>, Setting), Refused> {
+        match self {
+            Key::Limit(limit) => self.limits(limit, value),
+            Key::Weight => self.weight(value).map(|weight| (Which::Unnamed, weight)),
+            Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
+            Key::Depth => self.depth(value).map(|depth| (Which::Unnamed, depth)),
+        }
+    }
+
+    fn limits(self, limit: LimitKey, value: &str) -> Result<(Which<'_>, Setting), Refused> {
+        let refuse = |error: weir_engine::io_max::IoMaxError| {
+            Refused::bad(self.name(), error.to_string()).hint(error.hint())
+        };
+        let word = value.split_ascii_whitespace().next().unwrap_or_default();
+        if word == "max" {
+            let all = Dimension::ALL.map(|dimension| format!("{}=max", dimension.key()));
+            let hint = format!("to remove every limit write {:?}", all.join(" "));
+            return Err(Refused::bad(self.name(), "\"max\" of what?").hint(hint));
+        }
+        let (which, text) = if word.contains('=') {
+            (Which::Unnamed, value)
+        } else {
+            let (device, text) = split_device(value).map_err(refuse)?;
+            match device {
+                DeviceRef::Any => (Which::Every, text),
+                DeviceRef::Name(_) | DeviceRef::Number { .. } => (Which::One(word), text),
+            }
+        };
+        parse_limits(limit, text, PerDimension::NONE).map_err(refuse)?;
+        if text.trim_ascii().is_empty() {
+            let message = format!("nothing is said about {word:?}");
+            return Err(
+                Refused::bad(self.name(), message).hint("for example \"riops=100\"".to_owned())
+            );
+        }
+        Ok((which, Setting::Text { key: limit, text: text.to_owned() }))
+    }
+
+    fn weight(self, value: &str) -> Result<Setting, Refused> {
+        let hint = || "write a whole number from 1 to 1000; 100 is what nobody set".to_owned();
+        let refuse = |message: String| Refused::bad(self.name(), message).hint(hint());
+        let weight: u64 =
+            value.trim().parse().map_err(|_| refuse(format!("{value:?} is no weight")))?;
+        Weight::new(weight).map(Setting::Weight).map_err(|error| refuse(error.to_string()))
+    }
+
+    fn depth(self, value: &str) -> Result<Setting, Refused> {
+        let depth: Option<NonZeroU32> = value.trim().parse().ok();
+        depth.filter(|depth| depth.get() <= DEPTH_MAX).map(Setting::Depth).ok_or_else(|| {
+            let message = format!("{value:?} is no depth: allowed are 1 to {DEPTH_MAX}");
+            Refused::bad(self.name(), message)
+        })
+    }
+
+    /// How the setting reads back.
+    pub(super) fn read_back(self, device: &DeviceStatus, cgroup: &CgroupStatus) -> String {
+        let limits = |text: &Option<String>| match text {
+            Some(text) => text.clone(),
+            None => PerDimension::NONE.to_string(),
+        };
+        match self {
+            Key::Limit(LimitKey::Max) => limits(&cgroup.io_max),
+            Key::Limit(LimitKey::Burst) => limits(&cgroup.io_burst),
+            Key::Limit(LimitKey::Peak) => limits(&cgroup.io_peak),
+            Key::Weight => cgroup.io_weight.to_string(),
+            Key::Limiter => cgroup.limiter.clone(),
+            Key::Depth => device.depth.to_string(),
+        }
+    }
+}
+
+fn limiter(value: &str) -> Result<LimiterKind, Refused> {
+    weir_config::parse_limiter(value).map_err(|errors| {
+        let first = &errors.errors()[0];
+        Refused::bad(Key::Limiter.name(), &first.message).hint(first.hint.clone())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(key: &str, value: &str) -> Result<(String, Setting), String> {
+        let read = Key::parse(key).and_then(|key| {
+            key.read(value).map(|(which, setting)| {
+                let which = match which {
+                    Which::Unnamed => "-",
+                    Which::Every => "*",
+                    Which::One(name) => name,
+                };
+                (which.to_owned(), setting)
+            })
+        });
+        read.map_err(|refused| {
+            assert_eq!(refused.status, 400);
+            let refusal = refused.refusal;
+            format!(
+                "{}: {} ({})",
+                refusal.key.unwrap(),
+                refusal.message,
+                refusal.hint.unwrap_or_default()
+            )
+        })
+    }
+
+    #[test]
+    fn values_and_the_devices_they_are_for() {
+        let text = |key, text: &str| Setting::Text { key, text: text.into() };
+        for (key, value, which, setting) in [
+            ("io.max", "riops=100", "-", text(LimitKey::Max, "riops=100")),
+            (
+                "io.max",
+                "disk0 riops=5k rbps=max",
+                "disk0",
+                text(LimitKey::Max, " riops=5k rbps=max"),
+            ),
+            ("io.burst", "* rbps=4M", "*", text(LimitKey::Burst, " rbps=4M")),
+            ("io.peak", "any wiops=9", "*", text(LimitKey::Peak, " wiops=9")),
+            ("io.max", "8:16 wbps=1", "8:16", text(LimitKey::Max, " wbps=1")),
+            ("io.weight", "1000", "-", Setting::Weight(Weight::new(1000).unwrap())),
+            ("io.limiter", "token", "-", Setting::Limiter(LimiterKind::Token)),
+            ("io.depth", "4096", "-", Setting::Depth(NonZeroU32::new(4096).unwrap())),
+        ] {
+            assert_eq!(read(key, value), Ok((which.to_owned(), setting)), "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_would_be_right() {
+        for (key, value, refusal) in [
+            ("io.mx", "", "key: unknown key \"io.mx\" (did you mean `io.max`?)"),
+            ("io.max", "", "io.max: no device is named (for example \"disk0 rbps=4M riops=100\")"),
+            (
+                "io.max",
+                "disk0 ",
+                "io.max: nothing is said about \"disk0\" (for example \"riops=100\")",
+            ),
+            (
+                "io.max",
+                "riops=0",
+                "io.max: riops = 0: allowed are 1 to 4294967294 and max (for no limit write \"riops=max\"; the smallest limit is \"riops=1\")",
+            ),
+            (
+                "io.max",
+                "max",
+                "io.max: \"max\" of what? (to remove every limit write \"rbps=max wbps=max riops=max wiops=max\")",
+            ),
+            (
+                "io.weight",
+                "1001",
+                "io.weight: weight 1001 is not between 1 and 1000 (write a whole number from 1 to 1000; 100 is what nobody set)",
+            ),
+            (
+                "io.weight",
+                "-1",
+                "io.weight: \"-1\" is no weight (write a whole number from 1 to 1000; 100 is what nobody set)",
+            ),
+            (
+                "io.limiter",
+                "pase",
+                "io.limiter: there is no limiter \"pase\" (did you mean \"pace\"?)",
+            ),
+            ("io.depth", "0", "io.depth: \"0\" is no depth: allowed are 1 to 4096 ()"),
+        ] {
+            assert_eq!(read(key, value), Err(refusal.to_owned()), "{key} {value}");
+        }
+    }
+}
