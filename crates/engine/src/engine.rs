@@ -13,7 +13,9 @@ use crate::request::{Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats};
 use crate::time::Instant;
-use crate::tree::{Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name};
+use crate::tree::{
+    Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name,
+};
 use crate::weight::Weight;
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.
@@ -375,7 +377,8 @@ impl Engine {
         for at in order {
             let node = &tree.cgroups[at];
             let above = paths.get(&node.parent).map_or("", String::as_str);
-            let path = if at == ROOT { String::new() } else { alloc::format!("{above}/{}", node.name) };
+            let path =
+                if at == ROOT { String::new() } else { alloc::format!("{above}/{}", node.name) };
             if !node.dying {
                 let counters = sums.remove(&at).unwrap_or_default();
                 let path = if at == ROOT { "/".into() } else { path.clone() };

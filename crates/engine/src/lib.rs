@@ -83,7 +83,9 @@ pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
 pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved};
-pub use throttle::LimitsError;
+pub use throttle::{
+    LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle,
+};
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
 pub use weight::{Weight, WeightError};

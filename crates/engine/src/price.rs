@@ -26,7 +26,8 @@ pub struct Price {
 /// The price list of a device. Reads and writes cost one I/O and their length; the rest can be set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Prices {
-    /// One I/O and no bytes by default: it moves none of its own.
+    /// One I/O and 512 bytes by default: what the device writes for it is not known, and nothing is free under a
+    /// limit in bytes either.
     pub flush: Price,
     /// One I/O and 512 bytes by default, whatever the length, as the kernel charges a discard.
     pub discard: Price,
@@ -48,7 +49,7 @@ impl Default for Prices {
         let length = Price { ios: ONE_IO, bytes: BytePrice::Length };
         let sector = Price { ios: ONE_IO, bytes: BytePrice::Fixed(512) };
         Prices {
-            flush: Price { ios: ONE_IO, bytes: BytePrice::Fixed(0) },
+            flush: sector,
             discard: sector,
             write_zeroes: length,
             cache: length,
@@ -87,8 +88,8 @@ impl Prices {
         };
         let ios = units * u64::from(price.ios.get());
         match request.part {
-            Part::Whole => Cost { bytes, ios },
-            Part::Remainder => Cost { bytes: 0, ios },
+            Part::Whole => Cost::whole(bytes, ios),
+            Part::Remainder => Cost { bytes: 0, ios, is_remainder: true },
         }
     }
 }
@@ -111,7 +112,7 @@ mod tests {
         for (op, bytes) in [
             (Op::Read, 6144),
             (Op::Write, 6144),
-            (Op::Flush, 0),
+            (Op::Flush, 512),
             (Op::Discard, 512),
             (Op::WriteZeroes, 6144),
             (Op::Cache, 6144),
@@ -127,6 +128,6 @@ mod tests {
         // 6 KiB at 4 KiB an I/O is one and a half, in units of 1/4096.
         assert_eq!(cost(&prices, Op::Read, 6144), (6144, 6144));
         assert_eq!(cost(&prices, Op::Read, 512), (512, 4096));
-        assert_eq!(cost(&prices, Op::Flush, 0), (0, 4096));
+        assert_eq!(cost(&prices, Op::Flush, 0), (512, 4096));
     }
 }

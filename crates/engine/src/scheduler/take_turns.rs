@@ -23,7 +23,13 @@ impl TakeTurns {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, tree: &mut Tree, requests: &mut Requests, task: u32, index: u32) {
+    pub(crate) fn insert(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+        task: u32,
+        index: u32,
+    ) {
         self.len += 1;
         let flow = &mut tree.tasks[task];
         flow.ready.push_back(requests, index);
@@ -59,7 +65,13 @@ impl TakeTurns {
     }
 
     /// Takes out a request that waits.
-    pub(crate) fn remove(&mut self, tree: &mut Tree, requests: &mut Requests, task: u32, index: u32) {
+    pub(crate) fn remove(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+        task: u32,
+        index: u32,
+    ) {
         self.len -= 1;
         let flow = &mut tree.tasks[task];
         flow.ready.remove(requests, index);

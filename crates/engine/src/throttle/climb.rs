@@ -16,7 +16,8 @@ impl Core {
     /// A deadline has come.
     pub(crate) fn fire(&mut self, now: Instant, due: Due) {
         let cgroup = &self.tree.cgroups[due.cgroup];
-        if Direction::BOTH.iter().any(|&direction| cgroup.gate(direction).is_some_and(Gate::climbs)) {
+        if Direction::BOTH.iter().any(|&direction| cgroup.gate(direction).is_some_and(Gate::climbs))
+        {
             self.visit(now, due.cgroup);
         } else {
             self.disarm(due.cgroup, due.direction);

@@ -115,7 +115,7 @@ mod tests {
     use crate::throttle::slice::single::Single;
 
     const MIB: u64 = 1 << 20;
-    const IO: Cost = Cost { bytes: 4096, ios: 1 };
+    const IO: Cost = Cost::whole(4096, 1);
 
     fn rate(per_second: u64) -> Option<Rate> {
         Some(Rate { per_second, burst: 1, peak: None, quantum: 1 })
@@ -139,7 +139,7 @@ mod tests {
         let mut queue = queue(Rates { bps: rate(4 * MIB), iops: None });
         let mut now = Instant::from_millis(1);
         for _ in 0..4 {
-            queue.submit(now, Cost { bytes: MIB, ios: 1 });
+            queue.submit(now, Cost::whole(MIB, 1));
             queue.drain();
             now = queue.went.last().expect("drained").0;
         }

@@ -14,6 +14,15 @@ pub(crate) struct Cost {
     /// I/O units: 1 a request where no `iops_size` is set. Where it is, the unit is 1/`iops_size` of an I/O, and
     /// [`Rate::per_second`] and [`Rate::burst`] for I/Os are scaled by `iops_size` likewise.
     pub(crate) ios: u64,
+    /// A later piece of a request that has paid; old kernels charge it nothing at all (specification 1.8).
+    pub(crate) is_remainder: bool,
+}
+
+impl Cost {
+    /// What a request of its own costs.
+    pub(crate) const fn whole(bytes: u64, ios: u64) -> Cost {
+        Cost { bytes, ios, is_remainder: false }
+    }
 }
 
 /// One limit as a limiter sees it. All amounts are in the unit of [`Cost`].

@@ -111,7 +111,7 @@ mod tests {
         Rates { bps: None, iops: Some(rate) }
     }
 
-    const READ: Cost = Cost { bytes: 4096, ios: 1 };
+    const READ: Cost = Cost::whole(4096, 1);
 
     /// One client that waits for its request, thinks, and sends the next: when each was submitted and went, in ms.
     fn closed_loop(pace: &mut Pace, think_ms: u64, count: usize) -> Vec<(u64, u64)> {
@@ -164,7 +164,7 @@ mod tests {
         );
         // A remainder has paid its bytes.
         assert_eq!(
-            pace.check(Instant::ZERO, Cost { bytes: 0, ios: 1 }, Arrival::Queued),
+            pace.check(Instant::ZERO, Cost::whole(0, 1), Arrival::Queued),
             Verdict::Wait { until: Instant::from_millis(20), because: Resource::Ios }
         );
     }

@@ -94,7 +94,8 @@ impl Core {
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
         let task = client.turns[d].pop_front(&mut turns).expect("a standing client has a task");
         let waiting = &mut turns.tasks[task].waiting[d];
-        let index = waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
+        let index =
+            waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
         if !waiting.is_empty() {
             client.turns[d].push_back(&mut turns, task);
         }

@@ -303,8 +303,18 @@ impl Counter {
     }
 }
 
+impl Slice {
+    /// Whether a request passes unseen: a later piece of one that paid, on kernels that charge a request once.
+    fn is_free(&self, cost: Cost) -> bool {
+        cost.is_remainder && !self.kernel.remainder_pays_ios
+    }
+}
+
 impl Limiter for Slice {
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
+        if self.is_free(cost) {
+            return Verdict::Go;
+        }
         if self.rates.is_unlimited() {
             self.allowed = true;
             return Verdict::Go;
@@ -332,6 +342,9 @@ impl Limiter for Slice {
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
+        if self.is_free(cost) {
+            return;
+        }
         self.ios.charge(cost.ios);
         if !core::mem::take(&mut self.allowed) {
             self.bytes.charge(cost.bytes);

@@ -9,7 +9,13 @@ use crate::tree::{NO_CGROUP, ROOT, Tree};
 
 impl Core {
     /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
-    pub(crate) fn stand(&mut self, now: Instant, source: Source, cgroup: u32, direction: Direction) {
+    pub(crate) fn stand(
+        &mut self,
+        now: Instant,
+        source: Source,
+        cgroup: u32,
+        direction: Direction,
+    ) {
         if let Some(arrival) = self.take_in(now, source, cgroup, direction) {
             self.refresh(now, cgroup, direction, arrival);
         }
@@ -36,7 +42,9 @@ impl Core {
         }
         match was_clear {
             true => Some(Arrival::Fresh),
-            false => (self.top_source(cgroup, direction) == Some(source)).then_some(Arrival::Queued),
+            false => {
+                (self.top_source(cgroup, direction) == Some(source)).then_some(Arrival::Queued)
+            }
         }
     }
 
@@ -51,7 +59,9 @@ impl Core {
 
     /// Drops the void entries of a cgroup's arbiter.
     pub(crate) fn sweep(&mut self, cgroup: u32, direction: Direction) {
-        let Some(mut queue) = self.tree.cgroups[cgroup].queues[direction.index()].take() else { return };
+        let Some(mut queue) = self.tree.cgroups[cgroup].queues[direction.index()].take() else {
+            return;
+        };
         let tree = &self.tree;
         queue.arbiter.sweep(|entry| is_live(tree, direction, entry));
         self.tree.cgroups[cgroup].queues[direction.index()] = Some(queue);
@@ -72,7 +82,8 @@ impl Core {
                 // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
                 // directions' waits are computed anew (specification 1.4).
                 let armed = self.tree.cgroups[at].timers[0].fires_at().is_some();
-                if arrival == Arrival::Fresh || !armed || self.tree.cgroups[at].is_clear(direction) {
+                if arrival == Arrival::Fresh || !armed || self.tree.cgroups[at].is_clear(direction)
+                {
                     self.arm_climb(now, at);
                 }
             }
@@ -83,8 +94,9 @@ impl Core {
                 return;
             }
             let ready = self.is_ready(now, at, direction, arrival);
-            let stands =
-                self.tree.cgroups[at].queue(direction).is_some_and(|queue| queue.standing.is_waiting());
+            let stands = self.tree.cgroups[at]
+                .queue(direction)
+                .is_some_and(|queue| queue.standing.is_waiting());
             let parent = self.tree.cgroups[at].parent;
             if ready == stands {
                 return;

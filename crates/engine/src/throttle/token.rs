@@ -145,7 +145,7 @@ mod tests {
     fn eight_of_eight_mebibytes_go_at_once() {
         let mut queue = queue(bps(8 * MIB, 8 * MIB));
         for _ in 0..10 {
-            queue.submit(Instant::ZERO, Cost { bytes: MIB, ios: 1 });
+            queue.submit(Instant::ZERO, Cost::whole(MIB, 1));
         }
         assert_eq!(went_ms(&mut queue), [0, 0, 0, 0, 0, 0, 0, 0, 125, 250]);
     }
@@ -154,7 +154,7 @@ mod tests {
     fn a_request_larger_than_the_bucket_waits_for_its_own_tokens() {
         let mut queue = queue(bps(1000, 100));
         for at_ms in [0, 0, 10_000] {
-            queue.submit(Instant::from_millis(at_ms), Cost { bytes: 600, ios: 1 });
+            queue.submit(Instant::from_millis(at_ms), Cost::whole(600, 1));
         }
         // The one after the pause finds all its tokens.
         assert_eq!(went_ms(&mut queue), [500, 1100, 10_000]);
@@ -164,7 +164,7 @@ mod tests {
     fn the_first_after_a_pause_costs_nothing_of_a_full_bucket() {
         let mut queue = queue(Rates { bps: None, iops: rate(10, 2) });
         for _ in 0..4 {
-            queue.submit(Instant::from_millis(5000), Cost { bytes: 4096, ios: 1 });
+            queue.submit(Instant::from_millis(5000), Cost::whole(4096, 1));
         }
         assert_eq!(went_ms(&mut queue), [5000, 5000, 5000, 5100]);
     }
@@ -174,7 +174,7 @@ mod tests {
         let rate = Rate { per_second: 10, burst: 8, peak: Some(100), quantum: 1 };
         let mut queue = queue(Rates { bps: None, iops: Some(rate) });
         for _ in 0..9 {
-            queue.submit(Instant::ZERO, Cost { bytes: 4096, ios: 1 });
+            queue.submit(Instant::ZERO, Cost::whole(4096, 1));
         }
         assert_eq!(went_ms(&mut queue), [0, 0, 0, 0, 10, 20, 30, 40, 100]);
     }
@@ -183,8 +183,8 @@ mod tests {
     fn the_longer_wait_wins() {
         let rates = Rates { bps: rate(1000, 1000), iops: rate(10, 1) };
         let mut token = Token::new(Instant::ZERO, rates);
-        token.charge(Instant::ZERO, Cost { bytes: 1000, ios: 1 });
-        let mut check = |bytes| token.check(Instant::ZERO, Cost { bytes, ios: 1 }, Arrival::Queued);
+        token.charge(Instant::ZERO, Cost::whole(1000, 1));
+        let mut check = |bytes| token.check(Instant::ZERO, Cost::whole(bytes, 1), Arrival::Queued);
         let wait = |ms, because| Verdict::Wait { until: Instant::from_millis(ms), because };
         assert_eq!(check(200), wait(200, Resource::Bytes));
         assert_eq!(check(50), wait(100, Resource::Ios));
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn a_new_rate_pays_what_is_left() {
         let mut queue = queue(bps(1000, 1000));
-        queue.submit(Instant::ZERO, Cost { bytes: 1000, ios: 1 });
-        queue.submit(Instant::ZERO, Cost { bytes: 500, ios: 1 });
+        queue.submit(Instant::ZERO, Cost::whole(1000, 1));
+        queue.submit(Instant::ZERO, Cost::whole(500, 1));
         assert_eq!(queue.limiter.credit(Instant::from_millis(250), Resource::Bytes), Some(250));
         queue.set_rates(Instant::from_millis(250), bps(2000, 1000));
         assert_eq!(went_ms(&mut queue), [0, 375]);

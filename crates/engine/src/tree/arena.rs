@@ -41,7 +41,9 @@ impl<T> Arena<T> {
         }
         let index = self.free;
         let slot = &mut self.slots[index as usize];
-        let Entry::Vacant { next } = slot.entry else { unreachable!("free list holds vacant slots") };
+        let Entry::Vacant { next } = slot.entry else {
+            unreachable!("free list holds vacant slots")
+        };
         self.free = next;
         slot.entry = Entry::Occupied(value);
         (index, slot.generation)

@@ -19,8 +19,8 @@ pub(crate) use arena::Arena;
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
 pub(crate) use list::{Link, Links, NO_INDEX};
-pub(crate) use path::{Paths, check_name};
 pub use path::{NameError, Path};
+pub(crate) use path::{Paths, check_name};
 
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -82,7 +82,7 @@ proptest! {
         for (&(gap, bytes), ask) in arrivals.iter().zip(asks.iter().cycle()) {
             asked.ask(now.plus_nanos(ask % gap.max(1)));
             now = now.plus_nanos(gap);
-            asked.submit(now, Cost { bytes, ios: 1 });
+            asked.submit(now, Cost::whole(bytes, 1));
         }
         while let Some(timer) = asked.timer() {
             asked.ask(timer.minus_nanos(1));
@@ -155,7 +155,7 @@ proptest! {
                     prop_assert_eq!(pace.check(until, cost, Arrival::Queued), Verdict::Go);
                 }
             }
-            pace.charge(now, Cost { bytes: cost.bytes, ios: 0 });
+            pace.charge(now, Cost::whole(cost.bytes, 0));
         }
     }
 
@@ -190,5 +190,5 @@ pub(crate) fn extreme_step() -> impl Strategy<Value = (u64, Cost, Option<Rates>)
     let limit = || proptest::option::of(extreme_rate());
     let rates = (limit(), limit()).prop_map(|(bps, iops)| Rates { bps, iops });
     (gap, cost, proptest::option::of(rates))
-        .prop_map(|(gap, (bytes, ios), rates)| (gap, Cost { bytes, ios }, rates))
+        .prop_map(|(gap, (bytes, ios), rates)| (gap, Cost::whole(bytes, ios), rates))
 }

@@ -255,7 +255,7 @@ mod tests {
             let mut now = Instant::ZERO;
             for step in 0..300u32 {
                 let len = 1024 * (1 + step * 7 % 23);
-                let cost = Cost { bytes: u64::from(len), ios: u64::from(len).max(unit) };
+                let cost = Cost::whole(u64::from(len), u64::from(len).max(unit));
                 let wait = meter.wait_ns(Direction::Read);
                 match pace.check(now, cost, Arrival::Queued) {
                     Verdict::Go => assert_eq!(wait, 0, "step {step} at {now:?}"),

@@ -82,7 +82,7 @@ proptest! {
         let mut arrival = Arrival::Fresh;
         for (gap, bytes) in arrivals {
             now = now.plus_nanos(gap);
-            let cost = Cost { bytes, ios: 1 };
+            let cost = Cost::whole(bytes, 1);
             let verdict = slice.check(now, cost, arrival);
             match verdict {
                 Verdict::Go => {
@@ -108,7 +108,7 @@ proptest! {
         let profile = SliceProfile { kernel, hz: 1000, slice_ticks: 100 };
         let limits = |per_second| Rates { bps: rate(per_second), iops: None };
         let mut queue = queue(Instant::ZERO, profile, limits(changes[0].0));
-        queue.submit(Instant::ZERO, Cost { bytes, ios: 1 });
+        queue.submit(Instant::ZERO, Cost::whole(bytes, 1));
         prop_assume!(queue.is_waiting());
         let mut now_ms = 0;
         let (mut earned, mut largest) = (0, 0);
@@ -154,7 +154,7 @@ proptest! {
                 Verdict::Go => slice.charge(now, cost),
                 Verdict::Wait { until, .. } => prop_assert!(until > now || now == Instant::FAR_FUTURE),
             }
-            slice.charge(now, Cost { bytes: cost.bytes, ios: 0 });
+            slice.charge(now, Cost::whole(cost.bytes, 0));
             slice.credit(now, slice.slice_start().unwrap());
         }
     }
@@ -189,14 +189,14 @@ proptest! {
         };
         let ios = went_in_10_s(
             Rates { bps: None, iops: rate(per_second) },
-            Cost { bytes, ios: 1 },
+            Cost::whole(bytes, 1),
             per_second * 12,
         );
         // 99 in 100 of whole I/Os a slice, a hundred times.
         prop_assert!(ios * 100 >= 99 * (per_second / 10) * 100, "{ios}");
         let requests = went_in_10_s(
             Rates { bps: rate(bps), iops: None },
-            Cost { bytes, ios: 1 },
+            Cost::whole(bytes, 1),
             bps * 12 / bytes + 10,
         );
         prop_assert!((requests + 1) * bytes * 100 >= 98 * bps * 10, "{requests}");

@@ -13,7 +13,7 @@ use crate::limits::SliceProfile;
 use crate::throttle::limiter::{Cost, Rate, Rates};
 use crate::time::Instant;
 
-const READ: Cost = Cost { bytes: 4096, ios: 1 };
+const READ: Cost = Cost::whole(4096, 1);
 
 fn queue(kernel: KernelProfile, hz: u16, slice_ticks: u16) -> Single<Slice> {
     let limit = Rate { per_second: 100, burst: 1, peak: None, quantum: 1 };

@@ -143,7 +143,7 @@ impl<L: Limiter> Single<L> {
         let mut now = start;
         for &(gap, bytes) in arrivals {
             now = now.plus_nanos(gap);
-            self.submit(now, Cost { bytes, ios: 1 });
+            self.submit(now, Cost::whole(bytes, 1));
         }
         self.drain();
         assert_eq!(self.went.len(), arrivals.len());

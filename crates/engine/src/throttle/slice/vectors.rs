@@ -35,7 +35,7 @@ fn queue(kernel: KernelProfile, rates: Rates) -> Single<Slice> {
 
 fn submit(queue: &mut Single<Slice>, at_ms: u64, count: usize, bytes: u64) {
     for _ in 0..count {
-        queue.submit(Instant::from_millis(at_ms), Cost { bytes, ios: 1 });
+        queue.submit(Instant::from_millis(at_ms), Cost::whole(bytes, 1));
     }
 }
 
@@ -182,11 +182,11 @@ fn l_bytes_paid_by_a_head_that_is_gone_are_given_back() {
     let mut slice = queue(K615, both).limiter;
     let mut waits_for = |bytes: u64, arrival: Arrival| match slice.check(
         Instant::ZERO,
-        Cost { bytes, ios: 1 },
+        Cost::whole(bytes, 1),
         arrival,
     ) {
         Verdict::Go => {
-            slice.charge(Instant::ZERO, Cost { bytes, ios: 1 });
+            slice.charge(Instant::ZERO, Cost::whole(bytes, 1));
             None
         }
         Verdict::Wait { because, .. } => Some(because),
@@ -202,7 +202,7 @@ fn l_bytes_paid_by_a_head_that_is_gone_are_given_back() {
 fn n_metadata_overtakes_and_leaves_a_debt() {
     let mut queue = queue(K612, bps(MIB_PER_SEC));
     submit(&mut queue, 0, 6, 64 * KIB);
-    queue.overtake(Instant::from_millis(10), Cost { bytes: 4 * KIB, ios: 1 });
+    queue.overtake(Instant::from_millis(10), Cost::whole(4 * KIB, 1));
     assert_eq!(timeline(&mut queue), "1@0 1@10 2@125 1@253 2@316");
     check(K612, bps(MIB_PER_SEC), &[(0, 6, 64 * KIB)], "1@0 2@125 1@250 2@312");
 }

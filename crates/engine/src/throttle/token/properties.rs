@@ -46,7 +46,7 @@ fn run_asking<L: Limiter>(
     for (&(gap, bytes), ask) in arrivals.iter().zip(asks.iter().cycle()) {
         queue.ask(now.plus_nanos(ask % gap.max(1)));
         now = now.plus_nanos(gap);
-        queue.submit(now, Cost { bytes, ios: 1 });
+        queue.submit(now, Cost::whole(bytes, 1));
     }
     while let Some(timer) = queue.timer() {
         queue.ask(timer.minus_nanos(1));
@@ -74,7 +74,7 @@ fn survives(
                 prop_assert_eq!(limiter.check(until, cost, Arrival::Queued), Verdict::Go);
             }
         }
-        limiter.charge(now, Cost { bytes: cost.bytes, ios: 0 });
+        limiter.charge(now, Cost::whole(cost.bytes, 0));
     }
     Ok(())
 }
@@ -172,12 +172,12 @@ proptest! {
         changes in vec((1..100_000u64, 1..2_000_000_000u64), 1..8),
     ) {
         let rates = Rates { bps: Some(rate(changes[0].0, 1000)), iops: None };
-        let head = Cost { bytes, ios: 1 };
+        let head = Cost::whole(bytes, 1);
         let mut token = Token::new(Instant::ZERO, rates);
-        token.charge(Instant::ZERO, Cost { bytes: 1000 + debt, ios: 1 });
+        token.charge(Instant::ZERO, Cost::whole(1000 + debt, 1));
         counts_what_was_earned(token, debt + bytes, head, &changes)?;
         let mut leaky = Leaky::new(Instant::ZERO, rates);
-        leaky.charge(Instant::ZERO, Cost { bytes: debt, ios: 1 });
+        leaky.charge(Instant::ZERO, Cost::whole(debt, 1));
         counts_what_was_earned(leaky, debt + bytes, head, &changes)?;
     }
 
