@@ -1,16 +1,13 @@
 //! `path`: what a device is.
 
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, BytesPerSec, Nanos};
+use weir_engine::units::Bytes;
 
 use crate::model::{Backend, Direct};
 use crate::report::{Problem, Report};
 use crate::source::Text;
-use crate::value::{self, cut};
+use crate::value;
 
 /// Whether to look at the files that a configuration names.
 #[derive(Clone, Debug)]
@@ -25,12 +22,6 @@ pub(crate) enum Files {
 const SECTOR: u64 = 512;
 /// The largest device: offsets are signed in the kernel's calls.
 const SIZE_MAX: u64 = i64::MAX as u64;
-/// What an emulated device pretends to have if nothing is said.
-const EMULATED_SIZE: u64 = 4 << 30;
-/// The kernel's null_blk completes a request after 10 us if nothing is said.
-const EMULATED_LATENCY: Duration = Duration::from_micros(10);
-/// Slower than any device: more is a mistake in the unit.
-const LATENCY_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a device's `path`.
 pub(crate) fn read(
@@ -72,64 +63,18 @@ fn sectors(text: &Text, report: &mut Report) -> Option<u64> {
 }
 
 fn emulated(path: &Text, spec: &str, report: &mut Report) -> Option<Backend> {
-    let mut words = spec.split(',');
-    let kind = words.next().unwrap_or_default();
-    if kind != "null" {
-        let hint = "available: null, as in \"emulated:null,rate=4M,latency=10us,size=4G\"";
-        let message = format!("there is no emulated device {:?}", cut(kind));
-        report.add(Problem::new(path.place_of(kind), &path.key, message).hint(hint.to_owned()));
-        return None;
+    match spec.parse() {
+        Ok(spec) => Some(Backend::Emulated(spec)),
+        Err(weir_disk::SpecError { span, problem }) => {
+            let place = path.place_of(&spec[span]);
+            let found = Problem::new(place, &path.key, problem.to_string());
+            report.add(match problem.hint() {
+                Some(hint) => found.hint(hint),
+                None => found,
+            });
+            None
+        }
     }
-    let (mut size, mut rate, mut latency) = (Some(EMULATED_SIZE), None, EMULATED_LATENCY);
-    let mut complete = true;
-    for word in words {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        let value = part(path, value);
-        let understood = match key {
-            "size" => {
-                size = sectors(&value, report);
-                size.is_some()
-            }
-            "rate" => {
-                rate = value::quantity(&value, report)
-                    .and_then(|BytesPerSec(rate)| NonZeroU64::new(rate));
-                if value.value.parse() == Ok(BytesPerSec(0)) {
-                    report.refuse(&value, "a device with rate 0 never answers", None);
-                }
-                rate.is_some()
-            }
-            "latency" => match latency_of(&value, report) {
-                Some(time) => {
-                    latency = time;
-                    true
-                }
-                None => false,
-            },
-            _ => {
-                let hint = match nearest(key, ["rate", "latency", "size"]) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "known keys: rate, latency and size".into(),
-                };
-                let message = format!("unknown key {:?} of an emulated device", cut(key));
-                report.add(Problem::new(path.place_of(word), &path.key, message).hint(hint));
-                false
-            }
-        };
-        complete &= understood;
-    }
-    if !complete {
-        return None;
-    }
-    Some(Backend::EmulatedNull { size: size?, rate, latency })
-}
-
-fn latency_of(text: &Text, report: &mut Report) -> Option<Duration> {
-    let latency = value::quantity::<Nanos>(text, report)?.duration();
-    if latency <= LATENCY_MAX {
-        return Some(latency);
-    }
-    report.refuse(text, "a latency is at most 60 s", None);
-    None
 }
 
 /// The file's path; where files are looked at, without symbolic links, so that two names of one file are seen.

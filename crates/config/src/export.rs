@@ -172,7 +172,8 @@ fn range(text: &Text, report: &mut Report) -> Option<DeviceRange> {
 /// Files are measured when they are opened; these sizes are known.
 fn inside(range: DeviceRange, text: &Text, backend: Option<&Backend>, report: &mut Report) {
     let size = match backend {
-        Some(Backend::Memory { size } | Backend::EmulatedNull { size, .. }) => *size,
+        Some(Backend::Memory { size }) => *size,
+        Some(Backend::Emulated(spec)) => spec.size(),
         _ => return,
     };
     let last = range.end.unwrap_or(range.start.saturating_add(1));

@@ -1,9 +1,7 @@
 //! What a valid configuration says. A value that exists has passed every check.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use weir_engine::{LimiterKind, Limits, Path, Weight};
 
@@ -66,15 +64,8 @@ pub enum Backend {
         /// Bytes; a multiple of 512.
         size: u64,
     },
-    /// `emulated:null,...`: memory that takes its time.
-    EmulatedNull {
-        /// Bytes that it pretends to have; a multiple of 512.
-        size: u64,
-        /// Bytes per second; `None` is as fast as it goes.
-        rate: Option<NonZeroU64>,
-        /// Time from the start of a request to its end.
-        latency: Duration,
-    },
+    /// `emulated:SPEC`: memory that takes the time of a disk model.
+    Emulated(weir_disk::Spec),
 }
 
 /// Whether to open with O_DIRECT.

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use weir_config::{Backend, Config, DeviceRange, Direct, Scheduler, ServerConfig};
 use weir_engine::{
@@ -34,11 +33,7 @@ fn the_example_is_read_as_it_says() {
     let names: Vec<&str> = config.devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!(names, ["disk0", "ram", "slow"], "devices keep the order of the file");
     assert_eq!(config.devices[1].backend, Backend::Memory { size: 64 << 20 });
-    let slow = Backend::EmulatedNull {
-        size: 4 << 30,
-        rate: Some((4 << 20).try_into().unwrap()),
-        latency: Duration::from_micros(10),
-    };
+    let slow = Backend::Emulated("null,rate=4M,latency=10us,size=4G".parse().unwrap());
     assert_eq!(config.devices[2].backend, slow);
 
     let paths: Vec<&str> = config.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();

@@ -23,9 +23,7 @@
 extern crate alloc;
 
 mod model;
-mod nearest;
 mod null;
-mod quantity;
 mod spec;
 
 pub use model::{DiskModel, DiskOp};

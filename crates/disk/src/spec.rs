@@ -9,22 +9,21 @@ use core::ops::Range;
 use core::str::FromStr;
 
 use thiserror::Error;
+use weir_engine::io_max::nearest;
+use weir_engine::units::{Bytes, BytesPerSec, Nanos, UnitError};
 
 use crate::model::DiskModel;
-use crate::nearest::nearest;
 use crate::null::{Null, NullSpec};
-use crate::quantity;
 
 /// A model with its settings, parsed from `MODEL[,KEY=VALUE]…`:
 ///
 /// | model | key | value | if left out |
 /// | --- | --- | --- | --- |
 /// | `null` | `rate` | bytes a second, `4M` | unlimited |
-/// | | `latency` | time, `10us` | 0 |
+/// | | `latency` | time, `10us`, at most 60 s | 10us |
 /// | | `size` | bytes, a multiple of 512, `4G` | 4G |
 ///
-/// K, M, G and T (or KiB, …) are powers of 1024; times take ns, us, ms or s. Printing one gives a line that parses to
-/// the same.
+/// Sizes, rates and times are those of [`weir_engine::units`]. Printing one gives a line that parses to the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Spec {
@@ -46,13 +45,13 @@ pub struct SpecError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpecProblem {
     /// No such model.
-    #[error("unknown disk model `{name}`; known: {}", MODELS.join(", "))]
+    #[error("there is no disk model {name:?}")]
     UnknownModel {
         /// As written.
         name: String,
     },
     /// The model has no such setting.
-    #[error("unknown key `{key}` of disk model `{model}`; {}", hint(*.near, .known))]
+    #[error("unknown key {key:?} of disk model `{model}`")]
     UnknownKey {
         /// As written.
         key: String,
@@ -64,7 +63,7 @@ pub enum SpecProblem {
         known: &'static [&'static str],
     },
     /// A setting without `=`.
-    #[error("`{text}` has no value; write `{text}=VALUE`")]
+    #[error("{text:?} has no value")]
     NoValue {
         /// As written.
         text: String,
@@ -80,12 +79,33 @@ pub enum SpecProblem {
     Value {
         /// The key.
         key: &'static str,
-        /// Why not, and what would be right.
+        /// Why not.
         reason: String,
+        /// What would be right.
+        hint: Option<String>,
     },
 }
 
-const MODELS: &[&str] = &["null"];
+impl SpecProblem {
+    /// What would be right.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SpecProblem::UnknownModel { .. } => {
+                Some("available: null, as in \"null,rate=4M,latency=10us,size=4G\"".into())
+            }
+            SpecProblem::UnknownKey { near: Some(near), .. } => {
+                Some(format!("did you mean `{near}`?"))
+            }
+            SpecProblem::UnknownKey { known, .. } => {
+                Some(format!("known keys: {}", known.join(", ")))
+            }
+            SpecProblem::NoValue { text } => Some(format!("write `{text}=VALUE`")),
+            SpecProblem::Twice { .. } => None,
+            SpecProblem::Value { hint, .. } => hint.clone(),
+        }
+    }
+}
+
 const NULL_KEYS: &[&str] = &["rate", "latency", "size"];
 
 /// Bytes on a disk that is not told its size.
@@ -93,6 +113,26 @@ const SIZE: u64 = 4 << 30;
 
 /// Disks are made of these.
 const SECTOR: u64 = 512;
+
+/// The largest disk: offsets are signed in the kernel's calls.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// What the kernel's null_blk takes to complete a request if nothing is said.
+const LATENCY_NS: u64 = 10_000;
+
+/// Slower than any disk: more is a mistake in the unit.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
+/// Why a value cannot be, and what would be right.
+type Refusal = (String, Option<String>);
+
+fn refuse(reason: impl Into<String>) -> Refusal {
+    (reason.into(), None)
+}
+
+fn unit(error: UnitError) -> Refusal {
+    (error.to_string(), Some(error.hint()))
+}
 
 impl Spec {
     /// An idle disk.
@@ -140,15 +180,15 @@ impl fmt::Display for Spec {
 }
 
 fn null(line: &str, settings: &str) -> Result<NullSpec, SpecError> {
-    let mut spec = NullSpec { rate: None, latency_ns: 0, size: SIZE };
+    let mut spec = NullSpec { rate: None, latency_ns: LATENCY_NS, size: SIZE };
     for_each(line, settings, "null", NULL_KEYS, |key, value| {
         match key {
             "rate" => {
-                let rate = NonZeroU64::new(quantity::rate(value)?);
-                spec.rate =
-                    Some(rate.ok_or("0 would complete nothing; leave it out for no limit")?);
+                let BytesPerSec(rate) = value.parse().map_err(unit)?;
+                let rate = NonZeroU64::new(rate);
+                spec.rate = Some(rate.ok_or_else(|| refuse("a disk with rate 0 never answers"))?);
             }
-            "latency" => spec.latency_ns = quantity::nanoseconds(value)?,
+            "latency" => spec.latency_ns = latency(value)?,
             _ => spec.size = size(value)?,
         }
         Ok(())
@@ -156,11 +196,22 @@ fn null(line: &str, settings: &str) -> Result<NullSpec, SpecError> {
     Ok(spec)
 }
 
-fn size(value: &str) -> Result<u64, String> {
-    match quantity::bytes(value)? {
-        0 => Err("0 bytes are no disk".into()),
+fn latency(value: &str) -> Result<u64, Refusal> {
+    let Nanos(latency) = value.parse().map_err(unit)?;
+    if latency > LATENCY_NS_MAX {
+        return Err(refuse("a latency is at most 60 s"));
+    }
+    Ok(latency)
+}
+
+fn size(value: &str) -> Result<u64, Refusal> {
+    let Bytes(size) = value.parse().map_err(unit)?;
+    match size {
+        0 => Err(refuse("0 bytes are no disk")),
+        size if size > SIZE_MAX => Err(refuse(format!("at most {SIZE_MAX} bytes are possible"))),
         size if !size.is_multiple_of(SECTOR) => {
-            Err(format!("{size} bytes are not a multiple of {SECTOR}"))
+            let hint = format!("write \"{}\"", size - size % SECTOR);
+            Err((format!("{} is no multiple of {SECTOR}", Bytes(size)), Some(hint)))
         }
         size => Ok(size),
     }
@@ -172,7 +223,7 @@ fn for_each(
     settings: &str,
     model: &'static str,
     known: &'static [&'static str],
-    mut set: impl FnMut(&'static str, &str) -> Result<(), String>,
+    mut set: impl FnMut(&'static str, &str) -> Result<(), Refusal>,
 ) -> Result<(), SpecError> {
     let mut seen = 0u32;
     let mut at = line.len() - settings.len();
@@ -186,26 +237,21 @@ fn for_each(
         };
         let key_span = start..start + key.len();
         let Some(index) = known.iter().position(|name| *name == key) else {
-            let (key, near) = (key.to_string(), nearest(key, known));
+            let near = nearest(key, known.iter().copied());
+            let near = known.iter().copied().find(|&name| Some(name) == near);
+            let key = key.to_string();
             return fail(key_span, SpecProblem::UnknownKey { key, model, near, known });
         };
         if seen & 1 << index != 0 {
             return fail(key_span, SpecProblem::Twice { key: key.to_string() });
         }
         seen |= 1 << index;
-        if let Err(reason) = set(known[index], value) {
+        if let Err((reason, hint)) = set(known[index], value) {
             let span = key_span.end + 1..start + text.len();
-            return fail(span, SpecProblem::Value { key: known[index], reason });
+            return fail(span, SpecProblem::Value { key: known[index], reason, hint });
         }
     }
     Ok(())
-}
-
-fn hint(near: Option<&str>, known: &[&str]) -> String {
-    match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known: {}", known.join(", ")),
-    }
 }
 
 #[cfg(test)]
@@ -218,10 +264,10 @@ mod tests {
             Spec::Null(NullSpec { rate: NonZeroU64::new(rate), latency_ns, size })
         };
         for (line, wanted) in [
-            ("null", spec(0, 0, SIZE)),
+            ("null", spec(0, 10_000, SIZE)),
             ("null,rate=4M,latency=10us,size=4G", spec(4 << 20, 10_000, 4 << 30)),
-            ("null,size=1MiB,rate=1000/s", spec(1000, 0, 1 << 20)),
-            ("null,latency=0", spec(0, 0, SIZE)),
+            ("null,size=1MiB,rate=1000/s", spec(1000, 10_000, 1 << 20)),
+            ("null,latency=0ns", spec(0, 0, SIZE)),
         ] {
             assert_eq!(line.parse(), Ok(wanted), "{line}");
             assert_eq!(wanted.to_string().parse(), Ok(wanted), "{wanted}");
@@ -232,29 +278,18 @@ mod tests {
     #[test]
     fn mistakes_are_pointed_at_and_explained() {
         for (line, part, message) in [
-            ("hdd7200", "hdd7200", "unknown disk model `hdd7200`; known: null"),
-            ("", "", "unknown disk model ``; known: null"),
-            (
-                "null,latncy=10us",
-                "latncy",
-                "unknown key `latncy` of disk model `null`; did you mean `latency`?",
-            ),
-            (
-                "null,size=1G,heads=4",
-                "heads",
-                "unknown key `heads` of disk model `null`; known: rate, latency, size",
-            ),
-            ("null,rate", "rate", "`rate` has no value; write `rate=VALUE`"),
+            ("hdd7200", "hdd7200", "there is no disk model \"hdd7200\""),
+            ("", "", "there is no disk model \"\""),
+            ("null,latncy=10us", "latncy", "unknown key \"latncy\" of disk model `null`"),
+            ("null,size=1G,heads=4", "heads", "unknown key \"heads\" of disk model `null`"),
+            ("null,rate", "rate", "\"rate\" has no value"),
             ("null,rate=1,rate=2", "rate", "`rate` is given twice"),
-            ("null,rate=0", "0", "`rate`: 0 would complete nothing; leave it out for no limit"),
-            ("null,latency=10", "10", "`latency`: 10 has no unit; write 10ns, 10us, 10ms or 10s"),
-            (
-                "null,size=10ms",
-                "10ms",
-                "`size`: ms is a unit of time; sizes take K, M, G and T (powers of 1024)",
-            ),
+            ("null,rate=0", "0", "`rate`: a disk with rate 0 never answers"),
+            ("null,latency=10", "10", "`latency`: \"10\" has no unit"),
+            ("null,latency=10min", "10min", "`latency`: a latency is at most 60 s"),
+            ("null,size=10ms", "10ms", "`size`: \"10ms\" has the unknown unit \"ms\""),
             ("null,size=0", "0", "`size`: 0 bytes are no disk"),
-            ("null,size=1000", "1000", "`size`: 1000 bytes are not a multiple of 512"),
+            ("null,size=1000", "1000", "`size`: 1000 B is no multiple of 512"),
         ] {
             let error = line.parse::<Spec>().unwrap_err();
             assert_eq!(error.to_string(), message, "{line}");

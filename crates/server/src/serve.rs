@@ -12,7 +12,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use weir_config::{Backend as Source, Config, DeviceConfig, Direct};
-use weir_disk::{DiskModel, Null, NullSpec};
+use weir_disk::DiskModel;
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
 use weir_uring::{Backend, DirectMode, OpenError, OpenOptions};
 
@@ -112,7 +112,11 @@ impl Running {
                 settings: settings(config, index),
                 exports: Arc::clone(&exports),
                 threads: Arc::clone(&handles),
-                listeners: if index == 0 { listeners.take().unwrap_or_default() } else { Vec::new() },
+                listeners: if index == 0 {
+                    listeners.take().unwrap_or_default()
+                } else {
+                    Vec::new()
+                },
                 connections_max: config.server.max_connections as usize,
             };
             let (ready, started) = sync_channel(1);
@@ -165,6 +169,7 @@ impl Running {
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect();
+        drop(self.sockets);
         results.into_iter().collect()
     }
 }
@@ -222,11 +227,7 @@ fn open(device: &DeviceConfig) -> Result<Opened, OpenError> {
             Ok((Backend::open(path, options)?, None))
         }
         Source::Memory { size } => Ok((Backend::memory(*size)?, None)),
-        Source::EmulatedNull { size, rate, latency } => {
-            let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            let model = Null::new(NullSpec { rate: *rate, latency_ns, size: *size });
-            Ok((Backend::memory(*size)?, Some(Box::new(model))))
-        }
+        Source::Emulated(spec) => Ok((Backend::memory(spec.size())?, Some(spec.build()))),
     }
 }
 
@@ -234,10 +235,7 @@ fn source_name(source: &Source) -> String {
     match source {
         Source::File { path, .. } => path.display().to_string(),
         Source::Memory { size } => format!("memory:{size}"),
-        Source::EmulatedNull { size, rate, latency } => {
-            let rate = rate.map_or("unlimited".into(), |rate| rate.to_string());
-            format!("emulated:null,size={size},rate={rate},latency={latency:?}")
-        }
+        Source::Emulated(spec) => format!("emulated:{spec}"),
     }
 }
 
@@ -295,8 +293,7 @@ type Listening = (Vec<OwnedFd>, Vec<BoundSocket>, Vec<SocketAddr>);
 fn listen(config: &Config) -> Result<Listening, StartError> {
     let mut listening: Listening = Default::default();
     if let Some(path) = &config.server.socket {
-        let fail =
-            |source| StartError::Listen { address: path.display().to_string(), source };
+        let fail = |source| StartError::Listen { address: path.display().to_string(), source };
         let (listener, socket) = bind_unix(path).map_err(fail)?;
         listening.0.push(listener.into());
         listening.1.push(socket);
@@ -325,7 +322,11 @@ fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)>
 }
 
 /// How clients get to each export.
-fn uris(exports: &ExportTable, socket: Option<&Path>, addresses: &[SocketAddr]) -> Vec<(String, String)> {
+fn uris(
+    exports: &ExportTable,
+    socket: Option<&Path>,
+    addresses: &[SocketAddr],
+) -> Vec<(String, String)> {
     let mut uris = Vec::new();
     for export in exports.iter() {
         let name = &export.nbd.name;
@@ -345,7 +346,9 @@ fn uris(exports: &ExportTable, socket: Option<&Path>, addresses: &[SocketAddr]) 
 fn percent_encoded(text: &str, safe: &str) -> String {
     text.bytes()
         .map(|byte| match char::from(byte) {
-            c if c.is_ascii_alphanumeric() || "-._~".contains(c) || safe.contains(c) => c.to_string(),
+            c if c.is_ascii_alphanumeric() || "-._~".contains(c) || safe.contains(c) => {
+                c.to_string()
+            }
             _ => format!("%{byte:02X}"),
         })
         .collect()

@@ -41,9 +41,10 @@ impl Worker {
     /// Exports name their cgroup by its path, which must go on leading there.
     fn refuse_if_exported(&self, path: &Path) -> Result<(), SetError> {
         let below = format!("{}/", path.as_str());
-        let exported = self.desk.exports.iter().find(|export| {
-            export.cgroup == *path || export.cgroup.as_str().starts_with(&below)
-        });
+        let exported =
+            self.desk.exports.iter().find(|export| {
+                export.cgroup == *path || export.cgroup.as_str().starts_with(&below)
+            });
         match exported {
             Some(export) => Err(SetError::InUse(path.clone(), export.nbd.name.clone())),
             None => Ok(()),

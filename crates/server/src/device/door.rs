@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use tracing::{debug, info, warn};
 use weir_engine::{Engine, Instant};
@@ -15,7 +14,21 @@ use super::token::Token;
 use super::worker::{Desk, Worker};
 use crate::command::Command;
 
+/// How long a listener rests after it failed.
+const REST_NS: u64 = 10_000_000;
+
 impl Desk {
+    /// Lets listeners go on that have rested.
+    pub(super) fn rouse(&mut self, now: Instant) {
+        while let Some(&(at, listener)) = self.resting.front() {
+            if at > now.as_nanos() {
+                return;
+            }
+            self.resting.pop_front();
+            self.accept(listener);
+        }
+    }
+
     /// Waits for the next connection, unless there are as many as there may be.
     pub(super) fn accept(&mut self, listener: usize) {
         if let Some(Some(socket)) = self.listeners.get(listener) {
@@ -37,10 +50,9 @@ impl Desk {
             }
             Err(error) if self.is_draining => debug!(%error, "listener closed"),
             Err(error) => {
-                // Out of descriptors or memory: the backlog keeps the next one until there is room.
+                // Out of descriptors or memory: the backlog keeps the next one until there may be room.
                 warn!(device = self.name, %error, "cannot accept a connection");
-                std::thread::sleep(Duration::from_millis(1));
-                self.accept(listener);
+                self.resting.push_back((now.as_nanos().saturating_add(REST_NS), listener));
             }
         }
     }

@@ -129,8 +129,7 @@ impl Worker {
         let desk = &mut self.desk;
         desk.scratch.clear();
         let session = &mut desk.connections[key].session;
-        let progress =
-            session.handle_handshake(arrival.left(), &*desk.exports, &mut desk.scratch);
+        let progress = session.handle_handshake(arrival.left(), &*desk.exports, &mut desk.scratch);
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {
             desk.push_scratch(key);
@@ -169,11 +168,9 @@ impl Worker {
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
         let serial = connection.serial;
-        let flight =
-            Flight { connection: key, serial, command, extent, buffer, ticket: None };
+        let flight = Flight { connection: key, serial, command, extent, buffer, ticket: None };
         let tag = self.desk.flights.insert(flight);
-        let request =
-            Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
+        let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {
             Ok(_) => {
                 connection.requests += 1;
@@ -284,7 +281,8 @@ impl Desk {
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
-        if connection.requests > 0 && connection.held_bytes + len > pool.budget() / CONNECTION_SHARE {
+        if connection.requests > 0 && connection.held_bytes + len > pool.budget() / CONNECTION_SHARE
+        {
             return Err(Why::Itself);
         }
         // A quarter is left for reads, so that writes which wait for a limit cannot stop them.

@@ -213,7 +213,10 @@ impl Worker {
         } else if let Some((device, input)) = connection.moving.take() {
             return self.hand_over(now, key, device, input);
         }
-        if self.desk.connections[key].stalled.as_ref().is_some_and(|stalled| stalled.why == Why::Sending)
+        if self.desk.connections[key]
+            .stalled
+            .as_ref()
+            .is_some_and(|stalled| stalled.why == Why::Sending)
         {
             self.go_on(now, key);
         }

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use weir_engine::{Census, Dimension, Instant, LimiterKind};
 
 use super::worker::Worker;
-use crate::status::{
-    BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus,
-};
+use crate::status::{BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus};
 
 impl Worker {
     /// Everything at this moment. O(cgroups).
@@ -52,7 +50,8 @@ impl Worker {
         connections: u32,
     ) -> CgroupStatus {
         let limits = self.engine.limits(entry.cgroup).unwrap_or_default();
-        let text = |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
+        let text =
+            |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
         let left = Dimension::ALL.into_iter().filter_map(|dimension| {
             let left = self.engine.burst_left(entry.cgroup, dimension)?;
             Some(BurstLeft { dimension: dimension.key().into(), left })

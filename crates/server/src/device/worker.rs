@@ -46,6 +46,8 @@ pub(super) struct Desk {
     /// All device threads, this one included.
     pub(super) threads: Arc<Vec<DeviceHandle>>,
     pub(super) listeners: Vec<Option<Socket>>,
+    /// Listeners that failed, and when they may go on.
+    pub(super) resting: VecDeque<(u64, usize)>,
     pub(super) connections: Slab<Connection>,
     pub(super) connections_max: usize,
     pub(super) clients: Clients,
@@ -94,6 +96,7 @@ impl Worker {
             exports: setup.exports,
             threads: setup.threads,
             listeners,
+            resting: VecDeque::new(),
             connections: Slab::new(),
             connections_max: setup.connections_max,
             clients: Clients::default(),
@@ -221,6 +224,7 @@ impl Worker {
             desk.storage.next_event(),
             desk.handshakes.front().map(|&(by, _, _)| by),
             desk.drain_by_ns,
+            desk.resting.front().map(|&(at, _)| at),
             pressed.then(|| monotonic_ns() + STUCK_SEND_NS / 5),
         ]
         .into_iter()
@@ -240,6 +244,7 @@ impl Worker {
     /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
     fn expire(&mut self, now: Instant) {
         let now_ns = now.as_nanos();
+        self.desk.rouse(now);
         while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
             let connection = self.desk.connections.get(key);
             let pending = connection.is_some_and(|connection| {
