@@ -63,6 +63,8 @@ impl Desk {
         // Replies are gathered into few sends; holding a small one back for more would only delay it. Unix sockets
         // have no such option.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+        // A peer that is gone without a word is found out in the end, and its share given up.
+        let _ = rustix::net::sockopt::set_socket_keepalive(&fd, true);
         let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.serial);
         let socket = match self.ring.add_socket(fd) {
             Ok(socket) => socket,

@@ -69,7 +69,9 @@ pub(super) struct Desk {
     pub(super) serial: u64,
     /// No new connection and no new request is taken.
     pub(super) is_draining: bool,
-    /// When requests inside are not waited for any more; `None` before a drain, and when the last flush is under way.
+    /// The last flush is under way.
+    pub(super) is_flushing: bool,
+    /// When requests inside are not waited for any more, while a drain waits for them.
     pub(super) drain_by_ns: Option<u64>,
     pub(super) connections_dropped: u64,
     pub(super) wakes_late: u64,
@@ -110,6 +112,7 @@ impl Worker {
             handshakes: VecDeque::new(),
             serial: 0,
             is_draining: false,
+            is_flushing: false,
             drain_by_ns: None,
             connections_dropped: 0,
             wakes_late: 0,
@@ -248,7 +251,9 @@ impl Worker {
         while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
             let connection = self.desk.connections.get(key);
             let pending = connection.is_some_and(|connection| {
-                connection.serial == serial && connection.bound.is_none()
+                connection.serial == serial
+                    && connection.bound.is_none()
+                    && connection.socket.is_some()
             });
             if pending && by > now_ns {
                 break;
@@ -261,8 +266,9 @@ impl Worker {
         if !self.desk.starved.is_empty() || !self.desk.unfunded.is_empty() {
             self.drop_slowest(now);
         }
-        if let Some(by) = self.desk.drain_by_ns {
-            self.drain(now, by <= now_ns);
+        if self.desk.is_draining {
+            let out_of_time = self.desk.drain_by_ns.take_if(|by| *by <= now_ns).is_some();
+            self.drain(now, out_of_time);
         }
     }
 
@@ -296,7 +302,8 @@ impl Worker {
         for key in answered {
             self.close(now, key);
         }
-        if self.desk.connections.is_empty() && self.desk.flights.is_empty() {
+        let empty = self.desk.connections.is_empty() && self.desk.flights.is_empty();
+        if empty && !std::mem::replace(&mut self.desk.is_flushing, true) {
             self.desk.drain_by_ns = None;
             self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
         }
