@@ -52,25 +52,11 @@ class Server:
         self._log.close()
 
 
-def weir(place, image, options, limits, limiter="pace", direct=None):
-    """`weir serve`, as the comparison's `options` say. `limits` is what --max takes, `limiter` what --limiter takes.
-
-    `direct` ("on" or "off") says whether to go around the page cache; a file has to, for there is no flag.
-    """
-    program, socket, control = options.weir or weir_program(), place.fresh_socket(), place.fresh_socket()
-    more = shlex.split(options.weir_args)
-    if direct is None:
-        command = [program, "serve", image, "--max", limits, "--limiter", limiter]
-        command += ["--socket", socket, "--control", control, *more]
-        return Server(place, command, "weir", None, ready_line=True)
-    config = place.fresh("weir", ".toml")
-    config.write_text(f"""
-        server = {{ socket = "{socket}", control = "{control}" }}
-        device.disk = {{ path = "{image}", direct = "{direct}" }}
-        cgroup."/main" = {{ "io.max" = "disk {limits}", "io.limiter" = "{limiter}" }}
-        export."" = {{ device = "disk", cgroup = "/main" }}
-    """, encoding="utf-8")
-    return Server(place, [program, "serve", config, *more], "weir", [_uri(socket)], socket=socket)
+def weir(place, image, options, limits, limiter="pace", direct="auto"):
+    """`weir serve`, as the comparison's `options` say. `limits`, `limiter` and `direct` are what its flags take."""
+    command = [options.weir or weir_program(), "serve", image, "--max", limits, "--limiter", limiter]
+    command += ["--direct", direct, "--socket", place.fresh_socket(), "--control", place.fresh_socket()]
+    return Server(place, [*command, *shlex.split(options.weir_args)], "weir", None, ready_line=True)
 
 
 def weir_program():
