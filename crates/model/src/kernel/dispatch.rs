@@ -2,7 +2,7 @@
 
 use super::bio::Direction;
 use super::slice::Wait;
-use super::{DEVICE, GroupId, Kernel};
+use super::{DEVICE, GroupId, Kernel, Trim};
 
 /// Bios that one visit to a group may take: reads, then writes.
 const VISIT: [(Direction, usize); 2] = [(Direction::Read, 6), (Direction::Write, 2)];
@@ -39,9 +39,11 @@ impl Kernel {
             sent += round;
         }
         self.arm(queue);
-        if self.has_due(queue) {
-            // Due, and yet not allowed: only a profile that answers a wait of 0 ticks gets here. Linux spins
-            // until the next tick.
+        // Due, and yet not allowed: only a profile that answers a wait of 0 ticks gets here. Linux spins until the
+        // next tick.
+        while let Some((_, group)) = self.first_pending(queue).filter(|(due, _)| *due <= self.now) {
+            self.insertions += 1;
+            self.group_mut(group).pending = Some((self.now + 1, self.insertions));
             self.group_mut(queue).timer = Some(self.now + 1);
         }
         if sent == 0 || queue == DEVICE || !self.group(queue).was_empty {
@@ -50,7 +52,8 @@ impl Kernel {
         self.recompute_disptime(queue);
         let parent = self.group(queue).parent;
         if self.has_due(parent) {
-            self.fire(parent);
+            // Dispatching goes on there in this tick, after what is still due further down: deepest queue first.
+            self.group_mut(parent).timer = Some(self.now);
         } else {
             self.arm(parent);
         }
@@ -69,11 +72,8 @@ impl Kernel {
                 fruitless.push(group);
             }
             sent += visit;
-            if self.group(group).rings.iter().all(|ring| ring.is_empty()) {
-                self.group_mut(group).pending = None;
-            } else {
-                self.recompute_disptime(group);
-            }
+            self.group_mut(group).pending = None;
+            self.recompute_disptime(group);
         }
         sent
     }
@@ -106,23 +106,23 @@ impl Kernel {
 
     /// The head of `group` leaves for its parent's queue or the device.
     fn pass_up(&mut self, group: GroupId, direction: Direction) {
-        let at = direction.index();
+        let (scale, now, at) = (self.scale, self.now, direction.index());
         let Some(mut bio) = self.group_mut(group).rings[at].pop() else { return };
-        self.group_mut(group).slices[at].charge(&mut bio);
+        // What a trim would cut off here still counts at the parent.
+        let child_start = self.group(group).slices[at].start;
+        self.charge(group, &mut bio, Trim::Yes);
         bio.bytes_paid_here = false;
         let parent = self.group(group).parent;
         if parent == DEVICE {
             self.ready[at].push(bio.id);
         } else {
             self.enqueue(parent, group, bio);
-            let (scale, now) = (self.scale, self.now);
-            let child_start = self.group(group).slices[at].start;
             self.group_mut(parent).slices[at].credit(&scale, now, child_start);
         }
-        self.trim(group, direction);
     }
 
-    /// Computes when `group` is to be visited next, and gives it its place among its siblings.
+    /// Computes when `group` is to be visited next, and gives it its place among its siblings: behind those that are
+    /// due at the same tick, unless it is pending for that tick already.
     pub(super) fn recompute_disptime(&mut self, group: GroupId) {
         let read = self.head_wait(group, Direction::Read);
         let write = self.head_wait(group, Direction::Write);
@@ -130,7 +130,10 @@ impl Kernel {
         self.insertions += 1;
         let (now, insertion) = (self.now, self.insertions);
         let group = self.group_mut(group);
-        group.pending = wait.map(|wait| (now + wait.unwrap_or(0), insertion));
+        let due = wait.map(|wait| now + wait.unwrap_or(0));
+        if due != group.pending.map(|(due, _)| due) {
+            group.pending = due.map(|due| (due, insertion));
+        }
         group.was_empty = false;
     }
 

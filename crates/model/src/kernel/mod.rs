@@ -63,6 +63,13 @@ struct Group {
     timer: Option<u64>,
 }
 
+/// Whether what a charged slice has behind it is cut off: not for what goes over the limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trim {
+    Yes,
+    No,
+}
+
 impl Kernel {
     /// The root group: never limited.
     pub const ROOT: GroupId = GroupId(1);
@@ -152,7 +159,7 @@ impl Kernel {
         let id = self.bios;
         self.bios += 1;
         let bio = Bio { id, direction, bytes, flags, bytes_paid_here: false };
-        if self.has_rule(group, &bio) {
+        if self.has_rule(group, direction) {
             self.climb(group, bio);
         } else {
             self.dispatched.push((self.now, id));
@@ -189,15 +196,11 @@ impl Kernel {
         self.now = tick;
     }
 
-    /// Whether `bio` has to look at limits at all: not if no group of its path has one of a kind that it pays.
-    fn has_rule(&self, group: GroupId, bio: &Bio) -> bool {
-        if bio.flags.remainder && self.scale.profile.remainder == Remainder::Nothing {
-            return false;
-        }
+    /// Whether a bio of `group` has to look at limits at all: not if no group of its path has one.
+    fn has_rule(&self, group: GroupId, direction: Direction) -> bool {
         let mut at = group;
         while at != DEVICE {
-            let limit = self.group(at).limits[bio.direction.index()];
-            if limit.iops.is_some() || (limit.bps.is_some() && !bio.flags.remainder) {
+            if self.group(at).limits[direction.index()] != Limit::default() {
                 return true;
             }
             at = self.group(at).parent;
@@ -207,14 +210,12 @@ impl Kernel {
 
     /// A fresh bio goes up until a group holds it back (specification 1.4).
     fn climb(&mut self, group: GroupId, mut bio: Bio) {
-        let at = bio.direction.index();
         let (mut level, mut source) = (group, group);
         while level != DEVICE {
             if self.passes(level, &mut bio) {
-                self.group_mut(level).slices[at].charge(&mut bio);
-                self.trim(level, bio.direction);
+                self.charge(level, &mut bio, Trim::Yes);
             } else if bio.flags.meta && self.scale.profile.meta_overtakes {
-                self.group_mut(level).slices[at].charge(&mut bio);
+                self.charge(level, &mut bio, Trim::No);
             } else {
                 self.enqueue(level, source, bio);
                 if self.group(level).was_empty {
@@ -249,11 +250,17 @@ impl Kernel {
         group.slices[at].check(&scale, group.limits[at], now, bio, queued)
     }
 
-    fn trim(&mut self, level: GroupId, direction: Direction) {
-        let (scale, now, at) = (self.scale, self.now, direction.index());
+    fn charge(&mut self, level: GroupId, bio: &mut Bio, trim: Trim) {
+        let (scale, now, at) = (self.scale, self.now, bio.direction.index());
+        if scale.is_free(bio) {
+            return;
+        }
         let group = self.group_mut(level);
         let limit = group.limits[at];
-        group.slices[at].trim(&scale, limit, now);
+        group.slices[at].charge(bio);
+        if trim == Trim::Yes {
+            group.slices[at].trim(&scale, limit, now);
+        }
     }
 
     /// Queues `bio` at `level`, which becomes pending if it is not.

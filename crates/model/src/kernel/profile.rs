@@ -70,7 +70,7 @@ pub enum Carry {
 /// What a later piece of a split bio pays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remainder {
-    /// Nothing: it passes at once.
+    /// Nothing: it goes as soon as it is its turn.
     Nothing,
     /// One I/O at every level, in the queue like any other.
     Io,

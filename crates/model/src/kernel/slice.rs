@@ -1,7 +1,7 @@
 //! One direction of one group: the slice, what was spent in it, and the two checks (specification 1.5 and 1.6).
 
 use super::bio::Bio;
-use super::profile::{Carry, Combine, IosWait, IosWindow, Profile};
+use super::profile::{Carry, Combine, IosWait, IosWindow, Profile, Remainder};
 
 /// The limits of one direction, per second; `None` is unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +29,11 @@ impl Scale {
     /// The first multiple of a slice that is not before `ticks`.
     fn up(&self, ticks: u64) -> u64 {
         ticks.div_ceil(self.slice) * self.slice
+    }
+
+    /// Whether `bio` pays nothing: it waits for nothing but its turn, and touches no slice.
+    pub(super) fn is_free(&self, bio: &Bio) -> bool {
+        bio.flags.remainder && self.profile.remainder == Remainder::Nothing
     }
 
     fn bytes_in(&self, bps: u64, ticks: u64) -> i128 {
@@ -84,7 +89,7 @@ impl Slice {
         bio: &mut Bio,
         queued: bool,
     ) -> Wait {
-        if limit == Limit::default() {
+        if limit == Limit::default() || scale.is_free(bio) {
             return None;
         }
         if self.is_over(now) && !queued {
