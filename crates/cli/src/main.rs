@@ -1,2 +1,76 @@
-//! The weir command.
-fn main() {}
+//! The `weir` command: one file a subcommand.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod completions;
+mod config_check;
+mod failure;
+mod limiter;
+mod output;
+mod runtime_dir;
+mod serve;
+mod set;
+mod status;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir serve disk.img --max \"rbps=50M riops=500\"  an image under limits; prints its NBD URI
+  weir serve weir.toml                            several devices, tenants and exports
+  weir status                                     who waits for what
+  weir set /main io.max \"riops=1000\"              another limit, while it runs
+
+Exit status: 0 done, 1 failed, 2 wrong usage or configuration.";
+
+/// Share one disk among many tenants: run free while there is room, meter fairly when there is not.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Status(status::Args),
+    Set(set::Args),
+    /// Work with configuration files
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    Completions(completions::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    Check(config_check::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Set(args) => set::run(&args),
+        Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_does_not_contradict_itself() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,152 @@
+//! `weir config check`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use weir_config::{Backend, Config, ConfigErrors};
+use weir_engine::units::Bytes;
+
+use crate::failure::Failure;
+use crate::limiter;
+use crate::output::{self, Format};
+use crate::table::Table;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir config check weir.toml
+  weir config check weir.toml --format json | jq '.errors[] | \"\\(.line): \\(.message)\"'
+
+JSON: `valid`, `errors` (file, line, column, key, message, hint), `errors_more`, and `config` if it is valid.
+Exit status: 0 valid, 2 not.";
+
+/// Read a configuration, and say what is wrong with it or what it would serve
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration
+    file: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match (Config::from_file(&args.file), args.format) {
+        (Ok(config), Format::Table) => {
+            output::print(&format!("{} is valid\n\n{}", args.file.display(), summary(&config)))
+        }
+        (Ok(config), Format::Json) => output::print_json(&valid(&config), false),
+        (Err(errors), Format::Table) => Err(Failure::Config(errors)),
+        (Err(errors), Format::Json) => {
+            output::print_json(&invalid(&errors), false)?;
+            Err(Failure::Said(2))
+        }
+    }
+}
+
+fn invalid(errors: &ConfigErrors) -> Value {
+    json!({ "valid": false, "errors": errors.errors(), "errors_more": errors.more() })
+}
+
+fn valid(config: &Config) -> Value {
+    let devices = config.devices.iter().map(|device| {
+        json!({
+            "device": device.name,
+            "path": path(&device.backend),
+            "depth": device.engine.depth,
+            "read_only": device.read_only,
+        })
+    });
+    let cgroups = config.cgroups.iter().map(|cgroup| {
+        let limits = cgroup.limits.iter().map(|limits| {
+            let text =
+                |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
+            json!({
+                "device": config.devices[limits.device].name,
+                "io_max": text(limits.limits.max),
+                "io_burst": text(limits.limits.burst),
+                "io_peak": text(limits.limits.peak),
+            })
+        });
+        json!({
+            "cgroup": cgroup.path.as_str(),
+            "io_weight": cgroup.weight.get(),
+            "limiter": limiter::name(cgroup.limiter),
+            "limits": limits.collect::<Vec<_>>(),
+        })
+    });
+    let exports = config.exports.iter().map(|export| {
+        json!({
+            "export": export.name,
+            "device": config.devices[export.device].name,
+            "cgroup": export.cgroup.as_str(),
+            "read_only": export.read_only,
+            "start_bytes": export.range.start,
+            "end_bytes": export.range.end,
+        })
+    });
+    let server = json!({
+        "socket": config.server.socket,
+        "listen": config.server.listen,
+        "control": config.server.control,
+        "max_connections": config.server.max_connections,
+    });
+    json!({
+        "valid": true,
+        "errors": [],
+        "errors_more": 0,
+        "config": {
+            "server": server,
+            "devices": devices.collect::<Vec<_>>(),
+            "cgroups": cgroups.collect::<Vec<_>>(),
+            "exports": exports.collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn path(backend: &Backend) -> String {
+    match backend {
+        Backend::File { path, .. } => path.display().to_string(),
+        Backend::Memory { size } => format!("memory:{}", Bytes(*size)),
+        Backend::Emulated(spec) => format!("emulated:{spec}"),
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let mut devices = Table::new(&["DEVICE", "PATH", "DEPTH", ""]);
+    for device in &config.devices {
+        let read_only = if device.read_only { "read-only" } else { "" };
+        let depth = device.engine.depth.to_string();
+        devices.row([device.name.clone(), path(&device.backend), depth, read_only.into()]);
+    }
+    let mut cgroups = Table::new(&["CGROUP", "WEIGHT", "LIMITER", "LIMITS"]);
+    for cgroup in &config.cgroups {
+        let limits: Vec<String> = cgroup
+            .limits
+            .iter()
+            .map(|on| format!("{} {}", config.devices[on.device].name, on.limits.max))
+            .collect();
+        let (path, weight) = (cgroup.path.to_string(), cgroup.weight.get().to_string());
+        cgroups.row([path, weight, limiter::name(cgroup.limiter), limits.join("; ")]);
+    }
+    let mut exports = Table::new(&["EXPORT", "DEVICE", "CGROUP", ""]);
+    for export in &config.exports {
+        let device = config.devices[export.device].name.clone();
+        let read_only = if export.read_only { "read-only" } else { "" };
+        exports.row([
+            format!("{:?}", export.name),
+            device,
+            export.cgroup.to_string(),
+            read_only.into(),
+        ]);
+    }
+    let tables = [devices, cgroups, exports].map(|table| table.lines(&[]).join("\n") + "\n");
+    let mut text = tables.join("\n");
+    let unix = config.server.socket.iter().map(|path| path.display().to_string());
+    let tcp = config.server.listen.iter().map(ToString::to_string);
+    let listens: Vec<String> = unix.chain(tcp).collect();
+    if !listens.is_empty() {
+        text.push_str(&format!("\nlistens on {}\n", listens.join(", ")));
+    }
+    text
+}

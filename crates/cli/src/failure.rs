@@ -1,0 +1,108 @@
+//! How a subcommand ends when it does not succeed.
+
+use std::io;
+use std::process::ExitCode;
+
+use weir_config::ConfigErrors;
+use weir_server::control::ClientError;
+
+use crate::output;
+
+/// Why a subcommand ends early. The kind decides the exit status.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// 1: it could not be done.
+    Failed(Words),
+    /// 2: what was asked for makes no sense.
+    Wrong(Words),
+    /// 2: the configuration makes no sense.
+    Config(ConfigErrors),
+    /// Standard output is gone, as with `weir status | head -1`; no failure if its reader had enough.
+    Output(io::Error),
+    /// Everything is said already; the exit status only.
+    Said(u8),
+}
+
+/// What went wrong and what would be right.
+#[derive(Debug)]
+pub(crate) struct Words {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn failed(message: impl ToString) -> Failure {
+        Failure::Failed(Words { message: message.to_string(), hint: None })
+    }
+
+    pub(crate) fn wrong(message: impl ToString) -> Failure {
+        Failure::Wrong(Words { message: message.to_string(), hint: None })
+    }
+
+    pub(crate) fn hint(mut self, text: impl Into<Option<String>>) -> Failure {
+        if let Failure::Failed(words) | Failure::Wrong(words) = &mut self {
+            words.hint = text.into();
+        }
+        self
+    }
+
+    /// Says it on standard error, and what to exit with.
+    pub(crate) fn tell(self) -> ExitCode {
+        let coloured = output::colours_on(&io::stderr());
+        let (red, cyan, plain) =
+            if coloured { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
+        let say = |words: Words| {
+            eprintln!("{red}error{plain}: {}", words.message);
+            if let Some(hint) = words.hint {
+                eprintln!("{cyan}help{plain}: {hint}");
+            }
+        };
+        match self {
+            Failure::Failed(words) => {
+                say(words);
+                ExitCode::from(1)
+            }
+            Failure::Wrong(words) => {
+                say(words);
+                ExitCode::from(2)
+            }
+            Failure::Config(errors) => {
+                eprintln!("{}", errors.render(coloured));
+                ExitCode::from(2)
+            }
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                ExitCode::SUCCESS
+            }
+            Failure::Output(error) => {
+                say(Words { message: format!("standard output: {error}"), hint: None });
+                ExitCode::from(1)
+            }
+            Failure::Said(status) => ExitCode::from(status),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused { status: 400..=409, refusal } => {
+                Failure::wrong(&refusal.message).hint(refusal.hint)
+            }
+            ClientError::Refused { refusal, .. } => {
+                Failure::failed(&refusal.message).hint(refusal.hint)
+            }
+            ClientError::Connect { ref source, .. } => {
+                let hint = match source.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        "a control socket is its owner's alone: ask as the user who runs the server"
+                    }
+                    _ => {
+                        "is the server running? `weir serve` starts one, --control names its socket"
+                    }
+                };
+                Failure::failed(&error).hint(hint.to_owned())
+            }
+            ClientError::Broken { .. } | ClientError::Strange { .. } => Failure::failed(&error),
+        }
+    }
+}

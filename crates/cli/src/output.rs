@@ -1,0 +1,44 @@
+//! What all printing commands share.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+use crate::failure::Failure;
+
+/// What to print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs; names are stable and carry their units
+    Json,
+}
+
+/// Writes `text` to standard output, all of it or an error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+/// Prints `value` as JSON: on one line, or laid out for reading.
+pub(crate) fn print_json(value: &impl serde::Serialize, one_line: bool) -> Result<(), Failure> {
+    let text = match one_line {
+        true => serde_json::to_string(value),
+        false => serde_json::to_string_pretty(value),
+    };
+    let text = text.map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
+    print(&(text + "\n"))
+}
+
+/// Whether `stream` understands escape sequences.
+pub(crate) fn is_screen(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether `stream` should get colours: a terminal whose user has not said otherwise (no-color.org).
+pub(crate) fn colours_on(stream: &impl IsTerminal) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    is_screen(stream) && !refused
+}

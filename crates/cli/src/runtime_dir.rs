@@ -1,0 +1,88 @@
+//! Where sockets are if nobody says: with the user's other sockets, or with the system's for root.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use weir_config::ServerConfig;
+
+use crate::failure::Failure;
+
+/// How the names of control sockets end.
+pub(crate) const CONTROL: &str = "control.sock";
+
+/// `$XDG_RUNTIME_DIR/weir`; else for root `/run/weir`, for others `/tmp/weir-UID`.
+pub(crate) fn path() -> PathBuf {
+    let user = rustix::process::getuid();
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory.join("weir"),
+        _ if user.is_root() => ServerConfig::RUNTIME_DIR.into(),
+        _ => format!("/tmp/weir-{}", user.as_raw()).into(),
+    }
+}
+
+/// [`path`], made if it is not there.
+///
+/// # Errors
+///
+/// When it cannot be made, or, in `/tmp` where anyone can make one, is somebody else's.
+pub(crate) fn make() -> Result<PathBuf, Failure> {
+    let path = path();
+    let fail = |error: io::Error| {
+        Failure::failed(format!("{}: {error}", path.display()))
+            .hint("name the sockets with --socket and --control".to_owned())
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(fail)?;
+    let found = path.symlink_metadata().map_err(fail)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(fail(io::Error::other("not a directory of this user")));
+    }
+    Ok(path)
+}
+
+/// The control socket of the server to talk to: `given`, or that of the one server that runs.
+///
+/// # Errors
+///
+/// When none runs, or several do.
+pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return Ok(given.into());
+    }
+    let mut directories = vec![path(), ServerConfig::RUNTIME_DIR.into()];
+    directories.dedup();
+    let mut found: Vec<PathBuf> =
+        directories.iter().flat_map(|directory| living(directory)).collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (None, _) => {
+            let places: Vec<String> =
+                directories.iter().map(|directory| directory.display().to_string()).collect();
+            Err(Failure::failed(format!("no server answers in {}", places.join(" or "))).hint(
+                "`weir serve` starts one; --control names its socket if it is elsewhere".to_owned(),
+            ))
+        }
+        (Some(one), false) => {
+            found.push(one);
+            let sockets: Vec<String> =
+                found.iter().map(|socket| format!("  --control {}", socket.display())).collect();
+            Err(Failure::wrong("several servers run, which one is meant?")
+                .hint(format!("choose with\n{}", sockets.join("\n"))))
+        }
+    }
+}
+
+/// The control sockets in `directory` that somebody listens on, by name.
+fn living(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = directory.read_dir() else { return Vec::new() };
+    let mut sockets: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().ends_with(CONTROL))
+        .filter(|path| UnixStream::connect(path).is_ok())
+        .collect();
+    sockets.sort();
+    sockets
+}

@@ -1,0 +1,115 @@
+//! From flags to a configuration.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use weir_config::{Backend, Config, SingleExport};
+
+use super::Args;
+use crate::failure::Failure;
+
+/// What is to be served.
+#[derive(Debug)]
+pub(super) enum Plan {
+    File(Config),
+    /// An image, and a name for its sockets.
+    Image(Config, String),
+}
+
+/// Longest name taken from an image, in bytes: a socket's path has at most 107.
+const NAME_MAX: usize = 40;
+
+pub(super) fn read(args: Args) -> Result<Plan, Failure> {
+    if args.what.ends_with(".toml") { file(&args).map(Plan::File) } else { image(args) }
+}
+
+fn file(args: &Args) -> Result<Config, Failure> {
+    let misplaced = [
+        ("--socket", args.socket.is_some()),
+        ("--listen", !args.listen.is_empty()),
+        ("--allow-remote", args.allow_remote),
+        ("--max", args.max.is_some()),
+        ("--burst", args.burst.is_some()),
+        ("--peak", args.peak.is_some()),
+        ("--weight", args.weight.is_some()),
+        ("--limiter", args.limiter.is_some()),
+        ("--read-only", args.read_only),
+        ("--depth", args.depth.is_some()),
+        ("--direct", args.direct.is_some()),
+    ];
+    if let Some((flag, _)) = misplaced.iter().find(|(_, given)| *given) {
+        let message = format!("{flag} is for serving one image; {} is a configuration", args.what);
+        return Err(Failure::wrong(message).hint("say it in the file".to_owned()));
+    }
+    let mut config = Config::from_file(Path::new(&args.what)).map_err(Failure::Config)?;
+    if let Some(control) = &args.control {
+        config.server.control = Some(control.into());
+    }
+    Ok(config)
+}
+
+fn image(args: Args) -> Result<Plan, Failure> {
+    let name = name(&args.what);
+    let single = SingleExport {
+        image: args.what,
+        read_only: args.read_only,
+        max: args.max,
+        burst: args.burst,
+        peak: args.peak,
+        weight: args.weight,
+        limiter: args.limiter,
+        socket: args.socket,
+        listen: args.listen,
+        allow_remote: args.allow_remote,
+        control: args.control,
+    };
+    let mut config = Config::single(&single).map_err(Failure::Config)?;
+    for device in &mut config.devices {
+        if let Some(depth) = args.depth.and_then(NonZeroU32::new) {
+            device.engine.depth = depth;
+        }
+        match (&mut device.backend, args.direct) {
+            (_, None) => {}
+            (Backend::File { direct, .. }, Some(when)) => *direct = when.into(),
+            (_, Some(_)) => {
+                let message = "--direct: only files and block devices can be opened directly";
+                return Err(Failure::wrong(message));
+            }
+        }
+    }
+    Ok(Plan::Image(config, name))
+}
+
+/// `disk` for `/srv/disk.img`, `memory` for `memory:1G`.
+fn name(image: &str) -> String {
+    let stem = match image.split_once(':') {
+        Some((kind @ ("memory" | "emulated"), _)) => kind.into(),
+        _ => Path::new(image).file_stem().unwrap_or_default().to_string_lossy(),
+    };
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = stem.chars().map(plain).take(NAME_MAX).collect();
+    // A dot in front would hide the socket.
+    let name = name.trim_start_matches('.');
+    if name.is_empty() { "disk".into() } else { name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn sockets_are_named_after_the_image() {
+        for (image, expected) in [
+            ("/srv/disk0.img", "disk0"),
+            ("disk", "disk"),
+            ("memory:1G", "memory"),
+            ("emulated:null,rate=4M", "emulated"),
+            ("/dev/vg/my disk/ü.raw", "_"),
+            ("..", "disk"),
+            (".hidden.img", "hidden"),
+            (&"x".repeat(300), &"x".repeat(40)),
+        ] {
+            assert_eq!(name(image), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `weir serve`.
+
+mod flags;
+mod running;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+use weir_config::{Config, Direct};
+
+use crate::failure::Failure;
+use crate::{output, runtime_dir};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir serve disk.img --max \"rbps=50M riops=500\"
+  weir serve /dev/sdb --socket /run/sdb.sock --read-only
+  weir serve memory:1G --listen 127.0.0.1:10809 --max riops=100 --burst 20
+  weir serve weir.toml
+
+A name that ends in .toml is a configuration, everything else is what is to be served: a server of one
+image has one export with the empty name, one cgroup, /main, and calls its device `disk`.
+
+Standard output gets the NBD URIs, one a line, when clients may connect, and nothing else. The log goes to
+standard error; RUST_LOG=debug says more. SIGTERM or SIGINT lets requests under way finish and ends with
+status 0; a second one ends at once, with 128 and the signal's number.
+
+Without --socket and --listen the sockets are in $XDG_RUNTIME_DIR/weir, or /run/weir for root, or
+/tmp/weir-UID: NAME.sock for NBD and NAME.control.sock for `weir status`, after the image's name; for a
+configuration that names none, nbd.sock and control.sock.
+
+Exit status: 0 ended as asked, 1 failed, 2 wrong usage or configuration.";
+
+/// Serve a disk image, a block device or a configuration over NBD, under limits
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// CONFIG.toml, or an image, a block device, memory:SIZE or emulated:null[,rate=..][,latency=..]
+    #[arg(value_name = "CONFIG.toml|IMAGE")]
+    what: String,
+    /// Unix socket for NBD
+    #[arg(long, value_name = "PATH", help_heading = "Image")]
+    socket: Option<String>,
+    /// TCP address for NBD; loopback, unless --allow-remote; may be given several times
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Image")]
+    listen: Vec<String>,
+    /// Let --listen be reached from other machines: there is no encryption and no password
+    #[arg(long, help_heading = "Image")]
+    allow_remote: bool,
+    /// Rates that hold in the long run: rbps, wbps (bytes), riops, wiops; "rbps=50M riops=500"
+    #[arg(long, value_name = "LIMITS", help_heading = "Image")]
+    max: Option<String>,
+    /// How much may go at once after a pause: "riops=50", or 50 for I/Os, or 4M for bytes
+    #[arg(long, value_name = "LIMITS|AMOUNT", help_heading = "Image")]
+    burst: Option<String>,
+    /// The rate inside a burst: "riops=2k"
+    #[arg(long, value_name = "LIMITS", help_heading = "Image")]
+    peak: Option<String>,
+    /// Share among siblings that wait, 1 to 1000
+    #[arg(long, value_name = "N", help_heading = "Image")]
+    weight: Option<String>,
+    /// How limits are enforced: pace, slice[:KERNEL][,hz=..][,slice=..], token or leaky
+    #[arg(long, value_name = "LIMITER", help_heading = "Image")]
+    limiter: Option<String>,
+    /// Refuse writes
+    #[arg(long, help_heading = "Image")]
+    read_only: bool,
+    /// Requests that may be at the device at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Image")]
+    depth: Option<u32>,
+    /// Whether to go around the page cache
+    #[arg(long, value_enum, value_name = "WHEN", help_heading = "Image")]
+    direct: Option<When>,
+    /// Unix socket for `weir status` and `weir set`
+    #[arg(long, value_name = "PATH")]
+    control: Option<String>,
+    /// End, as on SIGTERM, when the program that started this one ends
+    #[arg(long)]
+    exit_with_parent: bool,
+}
+
+/// Values of `--direct`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// Where the file system can
+    Auto,
+    /// Always; fails where it cannot be
+    On,
+    /// Never
+    Off,
+}
+
+impl From<When> for Direct {
+    fn from(when: When) -> Direct {
+        match when {
+            When::Auto => Direct::Auto,
+            When::On => Direct::On,
+            When::Off => Direct::Off,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.exit_with_parent {
+        let signal = Some(rustix::process::Signal::TERM);
+        rustix::process::set_parent_process_death_signal(signal)
+            .map_err(|error| Failure::failed(format!("--exit-with-parent: {error}")))?;
+    }
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let coloured = output::colours_on(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(coloured)
+        .with_target(false)
+        .init();
+    let (config, control) = match flags::read(args)? {
+        flags::Plan::File(config) => with_defaults(config, "")?,
+        flags::Plan::Image(config, name) => with_defaults(config, &format!("{name}."))?,
+    };
+    running::serve(&config, &control)
+}
+
+/// Adds sockets where none are named; the control socket's path, and whether it may be moved aside.
+fn with_defaults(mut config: Config, prefix: &str) -> Result<(Config, Control), Failure> {
+    let server = &mut config.server;
+    let needs_nbd = server.socket.is_none() && server.listen.is_empty();
+    if let (Some(path), false) = (&server.control, needs_nbd) {
+        let control = Control { path: path.clone(), may_move: false };
+        return Ok((config, control));
+    }
+    let directory = runtime_dir::make()?;
+    if needs_nbd {
+        let name = if prefix.is_empty() { "nbd.sock".into() } else { format!("{prefix}sock") };
+        server.socket = Some(directory.join(name));
+    }
+    let control = match &server.control {
+        Some(path) => Control { path: path.clone(), may_move: false },
+        None => Control {
+            path: directory.join(format!("{prefix}{}", runtime_dir::CONTROL)),
+            may_move: true,
+        },
+    };
+    Ok((config, control))
+}
+
+/// Where the control socket is to be.
+#[derive(Debug)]
+struct Control {
+    path: PathBuf,
+    /// Nobody asked for this path: if another server has it, a path beside it will do.
+    may_move: bool,
+}

@@ -1,0 +1,151 @@
+//! The control thread: signals, the control API, and waiting for the device threads.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weir_config::Config;
+use weir_server::control::{self, BindError, ControlSocket};
+use weir_server::{Running, StartError};
+
+use super::Control;
+use crate::failure::Failure;
+use crate::output;
+use crate::runtime_dir::CONTROL;
+
+/// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Paths beside the usual one that are tried for a control socket nobody asked for.
+const ASIDE_MAX: u32 = 9;
+
+/// Serves until a signal or a failure ends it.
+pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the control thread: {error}")))?;
+    runtime.block_on(async {
+        // First of all, so that a signal during the start is not lost.
+        let mut signals = Signals::new()?;
+        let socket = bind(control)?;
+        let paths = [Some(socket.path().to_owned()), config.server.socket.clone()];
+        let running = Running::start(config)
+            .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
+        tracing::info!(control = %socket.path().display(), "serving");
+        output::print(
+            &running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect::<String>(),
+        )?;
+        let api = tokio::spawn(control::serve(socket, running.devices().to_vec()));
+        let number = tokio::select! {
+            number = signals.next() => Some(number),
+            () = failed(&running) => None,
+        };
+        match number {
+            Some(_) => tracing::info!("ending: requests under way are finished"),
+            None => tracing::error!("a device thread has ended: ending"),
+        }
+        running.drain();
+        let join = tokio::task::spawn_blocking(move || running.join());
+        let joined = tokio::select! {
+            joined = join => joined,
+            number = signals.next() => end_at_once(number, paths.iter().flatten()),
+        };
+        // Ends it before the runtime does, so that its socket is gone when the process is.
+        api.abort();
+        let _ = api.await;
+        match joined {
+            Ok(Ok(())) if number.is_some() => Ok(()),
+            Ok(Ok(())) => Err(Failure::failed("a device thread ended unasked: see the log")),
+            Ok(Err(error)) => Err(Failure::failed(error)),
+            Err(_) => Err(Failure::failed("a device thread panicked: see above")),
+        }
+    })
+}
+
+/// Ready when a device thread has ended by itself.
+async fn failed(running: &Running) {
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    while !running.has_ended() {
+        look.tick().await;
+    }
+}
+
+/// Removes what a server leaves in the file system, and ends the process.
+fn end_at_once<'p>(number: u8, sockets: impl Iterator<Item = &'p PathBuf>) -> ! {
+    tracing::warn!("ending at once");
+    for socket in sockets {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(socket);
+    }
+    std::process::exit(128 + i32::from(number))
+}
+
+fn bind(control: &Control) -> Result<ControlSocket, Failure> {
+    let mut bound = ControlSocket::bind(&control.path);
+    for number in 2..=ASIDE_MAX {
+        if !(control.may_move && matches!(bound, Err(BindError::Live { .. }))) {
+            break;
+        }
+        bound = ControlSocket::bind(&aside(&control.path, number));
+    }
+    bound.map_err(|error| {
+        let hint = "choose another path with --control, or `control` under [server]";
+        Failure::failed(format!("control socket: {error}")).hint(hint.to_owned())
+    })
+}
+
+/// `disk.2.control.sock` beside `disk.control.sock`.
+fn aside(path: &Path, number: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(CONTROL).unwrap_or(&name);
+    path.with_file_name(format!("{stem}{number}.{CONTROL}"))
+}
+
+fn start_hint(error: &StartError) -> Option<String> {
+    match error {
+        StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            Some("somebody listens there: choose another with --socket or --listen".into())
+        }
+        _ => None,
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))
+        };
+        let (terminate, interrupt) =
+            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Signals { terminate, interrupt })
+    }
+
+    /// The next one's number.
+    async fn next(&mut self) -> u8 {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        // SIGTERM is 15, SIGINT 2.
+        kind.as_raw_value() as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_server_is_beside_the_first() {
+        let beside = |path: &str| aside(Path::new(path), 2).display().to_string();
+        assert_eq!(beside("/run/weir/disk.control.sock"), "/run/weir/disk.2.control.sock");
+        assert_eq!(beside("/run/weir/control.sock"), "/run/weir/2.control.sock");
+    }
+}

@@ -1,0 +1,65 @@
+//! `weir set`.
+
+use std::path::PathBuf;
+
+use weir_server::control::{Client, SetRequest};
+
+use crate::failure::Failure;
+use crate::{output, runtime_dir};
+
+const EXAMPLES: &str = "\
+Keys and values are those of the configuration:
+  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   rates; max removes one, keys not named stay
+  io.burst    [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   how much may go at once after a pause
+  io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   the rate inside a burst
+  io.weight   1..1000                                      share among siblings that wait; 100 if not set
+  io.limiter  pace | slice:KERNEL | token | leaky          how limits are enforced
+  io.depth    1..4096, of the cgroup /                     requests that may be at the device at once
+
+Examples:
+  weir set /main io.max \"rbps=50M riops=500\"
+  weir set /vms/db io.weight 300
+  weir set /vms io.max \"disk0 riops=max\"
+
+Requests that wait go on waiting under the new limit; none is lost, repeated or overtaken.
+Exit status: 0 set, 1 the server did not answer, 2 refused; nothing has changed then.";
+
+/// Change a setting of a running server, and print what holds now
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The cgroup, such as /vm1; created if there is none
+    cgroup: String,
+    /// What to set
+    key: String,
+    /// The new value; several words need not be quoted
+    #[arg(required = true, num_args = 1..)]
+    value: Vec<String>,
+    /// The device, where the value does not begin with one
+    #[arg(long)]
+    device: Option<String>,
+    /// Control socket of the server, where several run
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: output::Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let reply = client.set(&SetRequest {
+        cgroup: args.cgroup.clone(),
+        key: args.key.clone(),
+        value: args.value.join(" "),
+        device: args.device.clone(),
+    })?;
+    if reply.created {
+        eprintln!("note: {} is new: no connection is in it", reply.cgroup);
+    }
+    if args.format == output::Format::Json {
+        return output::print_json(&reply, false);
+    }
+    let lines = reply.devices.iter().map(|device| format!("{} {}\n", device.device, device.value));
+    output::print(&lines.collect::<String>())
+}

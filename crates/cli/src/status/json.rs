@@ -1,0 +1,30 @@
+//! The status for programs.
+
+use serde_json::{Value, json};
+use weir_server::status::{DeviceStatus, Status};
+
+use super::rates::{CgroupRates, seconds, utilisation_percent};
+use crate::failure::Failure;
+
+/// The second reading, with what happened since the first added to each device and cgroup.
+pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure> {
+    let fail = |error| Failure::failed(format!("cannot write JSON: {error}"));
+    let mut devices = Vec::new();
+    for device in &after.devices {
+        let old = earlier(before, device);
+        let mut value = serde_json::to_value(device).map_err(fail)?;
+        value["interval_ns"] = json!((seconds(old, device) * 1e9).round() as u64);
+        value["utilisation_percent"] = json!(utilisation_percent(old, device));
+        for (index, cgroup) in device.cgroups.iter().enumerate() {
+            let rates = CgroupRates::between(old, device, cgroup);
+            value["cgroups"][index]["rates"] = serde_json::to_value(rates).map_err(fail)?;
+        }
+        devices.push(value);
+    }
+    Ok(json!({ "version": after.version, "uptime_secs": after.uptime_secs, "devices": devices }))
+}
+
+/// The earlier reading of `device`; itself for one that was not there, so that nothing has happened.
+pub(super) fn earlier<'s>(before: &'s Status, device: &'s DeviceStatus) -> &'s DeviceStatus {
+    before.devices.iter().find(|old| old.device == device.device).unwrap_or(device)
+}

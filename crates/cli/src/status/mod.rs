@@ -1,0 +1,91 @@
+//! `weir status`.
+
+mod json;
+mod rates;
+mod show;
+mod why;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_engine::units::Nanos;
+use weir_server::control::Client;
+
+use crate::failure::Failure;
+use crate::output::Format;
+use crate::{clock, output, runtime_dir};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir status
+  weir status --watch --interval 5s
+  weir status --format json | jq '.devices[].cgroups[] | {cgroup, rates}'
+
+Two readings, --interval apart, give the rates. Per device: utilisation, the share of the time with a request at the
+device; depth, how many it may have at once. Per cgroup, with everything below it: what it reads and writes; its
+share of the device's requests; how many requests a second had to wait for a limit; how long a request took on
+average, and for what: a limit (whose, and which), other clients that had their turn, the device's window (depth),
+the device itself.
+
+JSON is the answer of the control API, counters since the start, and in each device `utilisation_percent` and
+`interval_ns`, in each cgroup `rates`. With --watch, one document a line.
+
+Exit status: 0 shown, 1 no answer, 2 wrong usage.";
+
+/// Show a running server: who uses how much, who waited, and for what
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Control socket of the server, where several run
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Time between two readings
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Go on until stopped
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Shorter readings would measure mostly themselves.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let time: Nanos = text
+        .parse()
+        .map_err(|error: weir_engine::units::UnitError| format!("{error}: {}", error.hint()))?;
+    let time = time.duration();
+    match (INTERVAL_MIN..=INTERVAL_MAX).contains(&time) {
+        true => Ok(time),
+        false => Err("allowed are 10ms to 24h".into()),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let screen = output::is_screen(&std::io::stdout());
+    let mut before = client.status()?;
+    loop {
+        clock::sleep(args.interval);
+        let after = client.status()?;
+        match args.format {
+            Format::Json => output::print_json(&json::document(&before, &after)?, args.watch)?,
+            Format::Table => {
+                let coloured = output::colours_on(&std::io::stdout());
+                let text = show::tables(&before, &after, coloured);
+                // The whole picture anew, at the same place; elsewhere pictures follow each other.
+                let clear = if args.watch && screen { "\x1b[H\x1b[2J" } else { "" };
+                let gap = if args.watch && !screen { "\n" } else { "" };
+                output::print(&format!("{clear}{text}{gap}"))?;
+            }
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        before = after;
+    }
+}
