@@ -15,6 +15,10 @@
 //! [`Ring::wait`], one system call a turn. Sockets are received from into buffers that belong to no connection
 //! ([`ReceivedBuf`]), so idle connections cost none.
 //!
+//! Unsafe code is in eight files, each with `allow(unsafe_code)` at its top: memory from the kernel (`mapping`), pieces
+//! of it (`pool`, `fixed`, `receive`), vectors (`message`), entries (`op`, `queue`), and the hand-over (`core`). What
+//! needs no kernel of it runs under Miri: `cargo +nightly miri test -p weir-uring --lib -- message:: pool:: slabs::`.
+//!
 //! Needs Linux 5.19; uses what later kernels offer ([`support`]).
 //!
 //! ```

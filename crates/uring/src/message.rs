@@ -191,3 +191,90 @@ impl fmt::Debug for Message {
         f.debug_struct("Message").field("len", &self.len()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::BufferPool;
+
+    /// What the kernel would read now.
+    fn visible(message: &mut Message) -> Vec<u8> {
+        let header = message.header();
+        let mut bytes = Vec::new();
+        // SAFETY: the message is sealed and alive, so header, vectors and what they point at are valid. No safe way:
+        // this is the kernel's side.
+        unsafe {
+            let header = &*header;
+            for index in 0..header.msg_iovlen {
+                let vector = &*header.msg_iov.add(index as usize);
+                assert!(vector.iov_len > 0);
+                bytes.extend_from_slice(std::slice::from_raw_parts(
+                    vector.iov_base.cast(),
+                    vector.iov_len,
+                ));
+            }
+        }
+        bytes
+    }
+
+    fn sample() -> (Message, Vec<u8>) {
+        let pool = BufferPool::new(1 << 20).unwrap();
+        let mut buffer = pool.get(100).unwrap();
+        buffer.copy_from_slice(&std::array::from_fn::<u8, 100, _>(|at| at as u8));
+        let mut message = Message::new(zeroes().unwrap());
+        let mut wanted = Vec::new();
+        message.push_bytes(b"one");
+        message.push_bytes(b"");
+        message.push_bytes(b"two");
+        message.push_buffer(buffer, 10..20);
+        message.push_zeroes(5);
+        message.push_zeroes(0);
+        message.push_bytes(b"three");
+        wanted.extend(b"onetwo");
+        wanted.extend(10..20);
+        wanted.extend([0; 5]);
+        wanted.extend(b"three");
+        (message, wanted)
+    }
+
+    #[test]
+    fn pieces_follow_each_other() {
+        let (mut message, wanted) = sample();
+        assert_eq!(message.len(), wanted.len());
+        message.seal();
+        assert_eq!(visible(&mut message), wanted);
+    }
+
+    #[test]
+    fn any_number_of_bytes_may_go_at_once() {
+        for step in 1..=26 {
+            let (mut message, wanted) = sample();
+            message.seal();
+            // Moved about, as it is between slots.
+            let mut boxed = Box::new(message);
+            let mut sent = 0;
+            loop {
+                let rest = visible(&mut boxed);
+                assert_eq!(rest, wanted[sent..], "after {sent}");
+                let some = step.min(rest.len());
+                sent += some;
+                if boxed.advance(some) {
+                    break;
+                }
+            }
+            assert_eq!(sent, wanted.len());
+            boxed.clear();
+            assert!(boxed.is_empty());
+            boxed.push_bytes(b"again");
+            boxed.seal();
+            assert_eq!(visible(&mut boxed), b"again");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_range_outside_the_buffer_is_refused() {
+        let buffer = BufferPool::new(1).unwrap().get(10).unwrap();
+        Message::new(zeroes().unwrap()).push_buffer(buffer, 5..11);
+    }
+}

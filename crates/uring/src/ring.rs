@@ -51,7 +51,7 @@ impl Ring {
         if !support.missing.is_empty() {
             return Err(RingError::TooOld(support.missing.join(", ")));
         }
-        Ring::set_up(config).map_err(RingError::from_setup)
+        Ring::set_up(&config.in_range()).map_err(RingError::from_setup)
     }
 
     fn set_up(config: &Config) -> io::Result<Ring> {

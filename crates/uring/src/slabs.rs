@@ -220,7 +220,7 @@ mod tests {
             (seed >> 33) as usize % below
         };
         let mut refused = 0;
-        for _ in 0..20_000 {
+        for _ in 0..if cfg!(miri) { 500 } else { 20_000 } {
             if random(5) < 3 {
                 let len = [100, 4096, 9000, 60_000, 200_000, 900_000, 2 << 20, 3 << 20][random(8)];
                 match slabs.take(len) {
@@ -241,7 +241,7 @@ mod tests {
             }
             assert_eq!(slabs.in_use(), live.iter().map(|chunk| chunk.len).sum::<usize>());
         }
-        assert!(refused > 0, "the region was never full");
+        assert!(cfg!(miri) || refused > 0, "the region was never full");
         for chunk in live.drain(..) {
             slabs.give_back(chunk.offset);
         }
