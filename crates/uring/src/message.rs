@@ -205,8 +205,7 @@ mod tests {
         // this is the kernel's side.
         unsafe {
             let header = &*header;
-            for index in 0..header.msg_iovlen {
-                let vector = &*header.msg_iov.add(index as usize);
+            for vector in std::slice::from_raw_parts(header.msg_iov, header.msg_iovlen as _) {
                 assert!(vector.iov_len > 0);
                 bytes.extend_from_slice(std::slice::from_raw_parts(
                     vector.iov_base.cast(),
