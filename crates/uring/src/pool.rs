@@ -11,6 +11,9 @@ use std::rc::Rc;
 use crate::mapping::{Mapping, PAGE};
 use crate::slabs::{SLAB, Slabs};
 
+/// Bytes in the longest buffer: far above any request, and well inside what one system call transfers.
+const LEN_MAX: usize = 1 << 30;
+
 /// Hands out [`IoBuf`]s from one region of memory whose size is the budget.
 ///
 /// A handle: clones share the region. Sizes are rounded up to 4, 16, 64 or 256 KiB or to whole MiB; every buffer
@@ -39,11 +42,14 @@ impl BufferPool {
         Ok(BufferPool { shared: Rc::new(Shared { memory, slabs }) })
     }
 
-    /// A buffer of exactly `len` bytes (0 gives an empty buffer that still holds a page), or `None` when the budget
-    /// has no room for it now: wait until another buffer is dropped.
+    /// A buffer of exactly `len` bytes (0 gives an empty buffer that still holds a page; 1 GiB is the most), or `None`
+    /// when the budget has no room for it now: wait until another buffer is dropped.
     ///
     /// The bytes are initialised but not cleared: whoever fills the buffer only partly must clear the rest.
     pub fn get(&self, len: usize) -> Option<IoBuf> {
+        if len > LEN_MAX {
+            return None;
+        }
         let chunk = self.shared.slabs.borrow_mut().take(len)?;
         // SAFETY: `take` answers offsets inside the region, on page boundaries, not part of any other live chunk.
         // No safe way: pieces of one mapping are owned by different holders.
@@ -54,7 +60,7 @@ impl BufferPool {
 
     /// Whether a buffer of `len` bytes could exist at all, were nothing else in use.
     pub fn could_hold(&self, len: usize) -> bool {
-        len <= self.budget()
+        len <= self.budget().min(LEN_MAX)
     }
 
     /// The most bytes that can be handed out at once.

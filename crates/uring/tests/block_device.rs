@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -58,6 +59,11 @@ fn a_block_device_holds_what_is_written() {
     // Discarded last: what is there afterwards is the device's business.
     let [mut ring, ..] = rings();
     let disk = ring.attach(Backend::open(&device.0, OpenOptions::default()).unwrap());
+    let blocks = || file.metadata().unwrap().blocks();
+    let before = blocks();
+    ring.trim(&disk, 700_000, 300_000, Durability::Durable, 1);
+    assert!(matches!(next(&mut ring), Completion::Done { token: 1, result: Ok(()) }));
+    assert!(blocks() < before, "the file below got no hole");
     ring.trim(&disk, 100, 500_000, Durability::Durable, 1);
     assert!(matches!(next(&mut ring), Completion::Done { token: 1, result: Ok(()) }));
     let edges = ring.pool().get(512).unwrap();

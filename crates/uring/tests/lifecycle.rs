@@ -182,6 +182,27 @@ fn idle_connections_hold_no_buffers() {
     assert_eq!(ring.pool().in_use(), 0);
 }
 
+/// The completion queue of a small ring has 32 places.
+#[test]
+fn more_completions_at_once_than_the_queue_holds() {
+    for mut ring in rings() {
+        let (sockets, theirs): (Vec<Socket>, Vec<UnixStream>) =
+            (0..200).map(|_| connection(&mut ring)).unzip();
+        for (token, socket) in sockets.iter().enumerate() {
+            ring.receive(socket, token as u64);
+        }
+        ring.wait(Some(0)).unwrap();
+        drop(theirs);
+        let mut seen = [false; 200];
+        for _ in 0..200 {
+            let Completion::Received { token, result: Ok(None) } = next(&mut ring) else {
+                panic!()
+            };
+            assert!(!std::mem::replace(&mut seen[token as usize], true));
+        }
+    }
+}
+
 #[test]
 fn other_threads_wake_the_ring() {
     for mut ring in rings() {

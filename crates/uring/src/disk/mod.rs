@@ -141,14 +141,20 @@ impl Ring {
     }
 
     /// Makes every write that has ended durable; ends in [`Completion::Done`]. Writes in flight may or may not be.
+    ///
+    /// Once this, or a durable write, has failed on a device in the page cache, it fails for good: acknowledged bytes
+    /// may be gone, and the kernel would not say so a second time.
     pub fn flush(&mut self, disk: &Disk, token: u64) {
-        match self.disks.get_mut(disk.index).store {
-            Store::Memory(_) => self.ready.push_back(Completion::Done { token, result: Ok(()) }),
-            Store::File(file) => {
+        let state = self.disks.get_mut(disk.index);
+        let result = match (state.check_flush(), &state.store) {
+            (Ok(()), &Store::File(file)) => {
                 let metadata = disk.info.kind == DiskKind::Block;
                 self.core.start(Origin::Caller(token), Op::Sync { file, metadata });
+                return;
             }
-        }
+            (result, _) => result,
+        };
+        self.ready.push_back(Completion::Done { token, result });
     }
 
     /// Makes `len` bytes at `offset` read as zero, the quickest way the device has; ends in [`Completion::Done`].
@@ -231,6 +237,12 @@ impl Ring {
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
+        if let (Err(error), Op::Sync { file, .. } | Op::Write { file, durable: true, .. }) =
+            (&result, &op)
+        {
+            let disk = self.disks.of_file(*file);
+            self.disks.get_mut(disk).note_unsynced(error);
+        }
         match (origin, op) {
             (Origin::Job(number), op) => {
                 self.job_landed(number, op, result);

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) ranges: Ranges<Waiting>,
     /// Ways ([`super::zeroing::Way::bit`]) that the device turned out not to have.
     pub(crate) refused: u8,
+    /// The errno of the first flush that failed on a buffered device.
+    lost: Option<i32>,
 }
 
 /// All attached devices, and the jobs on them.
@@ -57,7 +59,7 @@ impl Disks {
     }
 
     pub(crate) fn insert(&mut self, store: Store, info: DiskInfo) -> u32 {
-        self.states.push(State { store, info, ranges: Ranges::new(), refused: 0 });
+        self.states.push(State { store, info, ranges: Ranges::new(), refused: 0, lost: None });
         self.states.len() as u32 - 1
     }
 
@@ -99,6 +101,23 @@ impl State {
         Job::new(token, disk, work, u64::from(self.info.block_bytes), self.info.direct)
     }
 
+    /// Takes note that making writes durable failed.
+    ///
+    /// The kernel then throws the written pages away, or keeps them as if they were clean, and tells the next caller
+    /// that all is well. It is not: writes that were acknowledged are gone. So no flush of this device succeeds again;
+    /// whoever serves it must open it anew. Past the page cache a flush speaks for itself. (The same lesson in other
+    /// programs: PostgreSQL's `data_sync_retry`, QEMU's inconsistent page cache.)
+    pub(crate) fn note_unsynced(&mut self, error: &io::Error) {
+        if !self.info.direct && self.lost.is_none() {
+            self.lost = error.raw_os_error();
+        }
+    }
+
+    /// What a flush has to say before it is tried.
+    pub(crate) fn check_flush(&self) -> io::Result<()> {
+        self.lost.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+    }
+
     /// Whether a read or write of `len` bytes at `offset` can go to the device as it is.
     pub(crate) fn takes(&self, offset: u64, len: usize) -> bool {
         let block = u64::from(self.info.block_bytes);
@@ -132,5 +151,62 @@ impl State {
             Some(end) if end <= self.info.size => Ok(()),
             _ => Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(direct: bool) -> State {
+        let info = DiskInfo {
+            kind: DiskKind::File,
+            size: 8192,
+            read_only: false,
+            direct,
+            block_bytes: if direct { 512 } else { 1 },
+            rotational: None,
+        };
+        let mut disks = Disks::new().unwrap();
+        disks.insert(Store::File(0), info);
+        disks.states.remove(0)
+    }
+
+    #[test]
+    fn what_a_failed_flush_lost_stays_lost_in_the_page_cache() {
+        let failure = io::Error::from_raw_os_error(libc::EIO);
+        let mut buffered = state(false);
+        buffered.check_flush().unwrap();
+        buffered.note_unsynced(&failure);
+        buffered.note_unsynced(&io::Error::from_raw_os_error(libc::ENOSPC));
+        assert_eq!(buffered.check_flush().unwrap_err().raw_os_error(), Some(libc::EIO));
+        let mut direct = state(true);
+        direct.note_unsynced(&failure);
+        direct.check_flush().unwrap();
+    }
+
+    #[test]
+    fn only_whole_blocks_go_to_a_direct_device_as_they_are() {
+        for (offset, len, whole) in
+            [(0, 512, true), (512, 1024, true), (1, 512, false), (0, 1, false)]
+        {
+            assert_eq!(state(true).takes(offset, len), whole);
+            assert!(state(false).takes(offset, len));
+        }
+    }
+
+    #[test]
+    fn ranges_are_checked_without_overflow() {
+        let state = state(false);
+        for (offset, len, errno) in [
+            (0, 8192, None),
+            (8192, 0, None),
+            (8192, 1, Some(libc::EINVAL)),
+            (u64::MAX, 2, Some(libc::EINVAL)),
+        ] {
+            let error = state.check_read(offset, len).err().and_then(|error| error.raw_os_error());
+            assert_eq!(error, errno, "{len} at {offset}");
+        }
+        assert_eq!(state.check_write(1, 8192).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     }
 }
