@@ -19,6 +19,7 @@ pub(crate) struct FixedBuffers {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Registration {
     No,
+    /// To be tried, or tried in vain.
     Wanted,
     Yes,
 }
@@ -31,7 +32,7 @@ impl FixedBuffers {
             && u16::try_from(count).is_ok()
             && submitter.register_buffers_sparse(count as u32).is_ok();
         let slabs = vec![Registration::No; if enabled { count } else { 0 }];
-        FixedBuffers { pool, slabs, wanted: Vec::with_capacity(slabs_len(count)), enabled }
+        FixedBuffers { pool, slabs, wanted: Vec::with_capacity(count), enabled }
     }
 
     /// The index by which the kernel knows the memory of `buffer`, if it does.
@@ -56,7 +57,7 @@ impl FixedBuffers {
         !self.wanted.is_empty()
     }
 
-    /// Registers the slabs that were asked for since the last call. The first refusal ends the attempts: the limit of
+    /// Registers the slabs that were asked for since the last call, each tried once: a refusal means that the limit of
     /// locked memory is reached, and buffers work unregistered too.
     pub(crate) fn register(&mut self, submitter: &Submitter<'_>) {
         for slab in self.wanted.drain(..) {
@@ -70,8 +71,4 @@ impl FixedBuffers {
                 if done.is_ok() { Registration::Yes } else { Registration::Wanted };
         }
     }
-}
-
-fn slabs_len(count: usize) -> usize {
-    count.min(usize::from(u16::MAX))
 }
