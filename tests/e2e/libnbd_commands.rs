@@ -1,0 +1,59 @@
+//! libnbd: every command with every flag, aligned and not, on every kind of device.
+
+use std::path::Path;
+
+use weir_tests::{LoopDevice, Place, Server, pattern, python};
+
+const SIZE: usize = 3 << 20;
+
+fn exercise(place: &Place, device: &Path, flags: &[&str]) {
+    let Some(commands) = python("commands.py") else { return };
+    let server = Server::image(place, device, flags);
+    let device = device.to_str().expect("a plain name");
+    let mut arguments = vec![server.uri()];
+    // What a file holds can be compared; a device that does not go through the page cache is another matter.
+    if !device.starts_with("/dev/") && !device.contains(':') {
+        arguments.push(device);
+    }
+    commands.run(&arguments);
+    assert!(server.status().balances());
+    server.stop();
+}
+
+#[test]
+fn a_file_takes_them_all() {
+    let place = Place::new();
+    for mode in place.direct_modes() {
+        let image = place.filled(&format!("{mode}.img"), &pattern(1, SIZE));
+        exercise(&place, &image, &["--direct", mode]);
+    }
+}
+
+#[test]
+fn a_file_whose_last_block_is_a_part_of_one_takes_them_all() {
+    let place = Place::new();
+    let image = place.filled("odd.img", &pattern(1, SIZE + 1001));
+    exercise(&place, &image, &[]);
+}
+
+#[test]
+fn memory_takes_them_all() {
+    exercise(&Place::new(), Path::new("memory:3M"), &[]);
+}
+
+#[test]
+fn an_emulated_disk_takes_them_all() {
+    exercise(&Place::new(), Path::new("emulated:null,latency=20us,size=3M"), &[]);
+}
+
+#[test]
+fn a_block_device_takes_them_all() {
+    for sector in [512, 4096] {
+        let place = Place::new();
+        let image = place.filled("disk.img", &pattern(2, SIZE));
+        let Some(device) = LoopDevice::new(&image, sector) else { return };
+        for mode in ["on", "off"] {
+            exercise(&place, device.path(), &["--direct", mode]);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! libnbd: what is refused, with which number, and that nothing else happens.
+
+use weir_tests::{Place, Server, pattern, python};
+
+#[test]
+fn a_read_only_export_stays_as_it_is() {
+    let place = Place::new();
+    let bytes = pattern(3, 1 << 20);
+    let image = place.filled("disk.img", &bytes);
+    let Some(read_only) = python("read_only.py") else { return };
+    let server = Server::image(&place, &image, &["--read-only"]);
+    read_only.run(&[server.uri()]);
+    server.stop();
+    assert!(std::fs::read(&image).expect("the image is there") == bytes);
+}
+
+#[test]
+fn a_read_only_export_of_a_writable_device_stays_as_it_is() {
+    let place = Place::new();
+    let Some(read_only) = python("read_only.py") else { return };
+    let server = Server::config(
+        &place,
+        r#"
+        [device.disk]
+        path = "memory:1M"
+        [export.""]
+        device = "disk"
+        cgroup = "/"
+        read_only = true
+        "#,
+    );
+    read_only.run(&[server.uri()]);
+    server.stop();
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error_and_no_more() {
+    let place = Place::new();
+    let bytes = pattern(4, (1 << 20) + 100);
+    let image = place.filled("disk.img", &bytes);
+    let Some(bounds) = python("bounds.py") else { return };
+    let server = Server::image(&place, &image, &[]);
+    bounds.run(&[server.uri()]);
+    assert!(server.status().is_idle());
+    server.stop();
+    assert!(std::fs::read(&image).expect("the image is there") == bytes);
+}

@@ -1,0 +1,31 @@
+//! What the end-to-end tests share: a `weir serve` of their own, clients, and places that clean up after themselves.
+//!
+//! ```text
+//!   Place ──► Server ──► uri ──► peer("nbdcopy"), python("commands.py", ..)   programs of others
+//!   (files)   (weir)      └────► nbd::Client                                  our own, for what others never send
+//! ```
+//!
+//! Nothing here sleeps to let something happen: every wait is for an event, and ends after [`PATIENCE`] with a panic
+//! that says what did not happen. No test asserts how long something took.
+
+mod binary;
+mod loop_device;
+pub mod nbd;
+mod patience;
+mod peer;
+mod place;
+mod process;
+mod random;
+mod run;
+mod server;
+mod status;
+
+pub use loop_device::LoopDevice;
+pub use patience::{PATIENCE, eventually};
+pub use peer::{Peer, peer, python, skip};
+pub use place::Place;
+pub use process::{open_files, raise_open_files, resident_bytes};
+pub use random::{Random, pattern};
+pub use run::{Ran, wait};
+pub use server::{Refused, Server};
+pub use status::{Cgroup, Device};

@@ -1,0 +1,73 @@
+//! Running a program to its end, within bounds.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::PATIENCE;
+
+/// How a program ended, and what it said.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Runs `command`, with nothing on its standard input.
+///
+/// # Panics
+/// When it cannot be started or does not end in time.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> Ran {
+    let what = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let stdout = reader(child.stdout.take().expect("it is piped"));
+    let stderr = reader(child.stderr.take().expect("it is piped"));
+    let status =
+        wait(&mut child).unwrap_or_else(|| panic!("{what}: still runs after {PATIENCE:?}"));
+    let said = |reader: thread::JoinHandle<String>| reader.join().expect("it only reads");
+    Ran { status, stdout: said(stdout), stderr: said(stderr) }
+}
+
+/// Waits for the end of `child`; `None` when that does not come, after which it has been killed.
+///
+/// # Panics
+/// When the system refuses to wait.
+pub fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let pid = Pid::from_child(child);
+    // A process that has ended is still there until it is waited for, so its number is its own.
+    let end = pidfd_open(pid, PidfdFlags::empty()).expect("a child can be watched");
+    let patience = Timespec::try_from(PATIENCE).expect("it is short");
+    let ended = loop {
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&patience)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ended => break ended.expect("a child can be waited for"),
+        }
+    };
+    if ended == 0 {
+        child.kill().expect("a child can be killed");
+    }
+    let status = child.wait().expect("a child can be waited for");
+    (ended > 0).then_some(status)
+}
+
+fn reader(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // Ends when the program does, whatever it has said by then.
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

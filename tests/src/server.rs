@@ -1,0 +1,261 @@
+//! A `weir serve` of a test's own.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::binary::weir;
+use crate::run::{Ran, run, wait};
+use crate::status::Device;
+use crate::{PATIENCE, Place};
+
+/// A server, killed when dropped. One that has ended by itself until then fails the test.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    uris: Vec<String>,
+    socket: PathBuf,
+    control: PathBuf,
+    log: PathBuf,
+    has_ended: bool,
+}
+
+/// A server that did not start.
+#[derive(Debug)]
+pub struct Refused {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it said on standard error.
+    pub log: String,
+}
+
+impl Server {
+    /// `weir serve WHAT --socket .. --control .. FLAGS`: one export with the empty name, ready for clients.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn image(place: &Place, what: impl AsRef<OsStr>, flags: &[&str]) -> Server {
+        let socket = place.socket("nbd.sock");
+        let refused = |refused: Refused| panic!("{}\n{}", refused.status, refused.log);
+        Server::try_image(place, what, &socket, flags).unwrap_or_else(refused)
+    }
+
+    /// Like [`Server::image`], with a socket of the caller's choice, where starting may fail.
+    ///
+    /// # Errors
+    /// How it ended.
+    ///
+    /// # Panics
+    /// When it neither starts nor ends.
+    pub fn try_image(
+        place: &Place,
+        what: impl AsRef<OsStr>,
+        socket: &Path,
+        flags: &[&str],
+    ) -> Result<Server, Refused> {
+        let mut command = Command::new(weir());
+        command.arg("serve").arg(what).arg("--socket").arg(socket).args(flags);
+        start(command, place, socket, 1)
+    }
+
+    /// `weir serve CONFIG.toml`, with `[server]` and its sockets already said: `config` continues that table.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[track_caller]
+    pub fn config(place: &Place, config: &str) -> Server {
+        let socket = place.socket("nbd.sock");
+        let path = place.file("weir.toml");
+        let text = format!("[server]\nsocket = {socket:?}\n{config}");
+        fs::write(&path, &text).expect("a file can be written");
+        let mut command = Command::new(weir());
+        command.arg("serve").arg(&path);
+        let listeners = 1 + usize::from(config.contains("listen = "));
+        start(command, place, &socket, config.matches("[export.").count() * listeners)
+            .unwrap_or_else(|refused| panic!("{}\n{}", refused.status, refused.log))
+    }
+
+    /// The first URI it printed.
+    pub fn uri(&self) -> &str {
+        &self.uris[0]
+    }
+
+    /// All URIs it printed: of each export the Unix socket's, then the TCP ports'.
+    pub fn uris(&self) -> &[String] {
+        &self.uris
+    }
+
+    /// Its Unix socket for NBD.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its control socket.
+    pub fn control(&self) -> &Path {
+        &self.control
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said on standard error so far.
+    ///
+    /// # Panics
+    /// When that cannot be read.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log is there")
+    }
+
+    /// `weir status --format json`, the first device.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn status(&self) -> Device {
+        self.devices().swap_remove(0)
+    }
+
+    /// `weir status --format json`, every device.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn devices(&self) -> Vec<Device> {
+        let ran = self.ask("status", &["--format", "json", "--interval", "10ms"]);
+        let mut status: serde_json::Value =
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let devices = status["devices"].as_array_mut().expect("it has devices");
+        devices.drain(..).map(Device).collect()
+    }
+
+    /// `weir set CGROUP KEY VALUE`.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn set(&self, cgroup: &str, key: &str, value: &str) {
+        let ran = self.ask("set", &[cgroup, key, value]);
+        assert!(ran.status.success(), "{ran:?}");
+    }
+
+    /// A subcommand that talks to this server.
+    ///
+    /// # Panics
+    /// When it does not end.
+    #[track_caller]
+    pub fn ask(&self, subcommand: &str, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(weir());
+        run(command.arg(subcommand).arg("--control").arg(&self.control).args(arguments))
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the server is there");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When that does not come.
+    #[track_caller]
+    pub fn ended(mut self) -> ExitStatus {
+        self.has_ended = true;
+        wait(&mut self.child).unwrap_or_else(|| panic!("still runs\n{}", self.log()))
+    }
+
+    /// SIGTERM; waits for its end, which must be a good one.
+    ///
+    /// # Panics
+    /// When it exits with anything but 0.
+    #[track_caller]
+    pub fn stop(self) {
+        self.signal(Signal::TERM);
+        let log = self.log.clone();
+        let status = self.ended();
+        let log = fs::read_to_string(log).unwrap_or_default();
+        assert!(status.success() && !log.contains("panicked"), "{status}\n{log}");
+    }
+
+    /// SIGKILL, as by an operator in despair or a kernel out of memory.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    #[track_caller]
+    pub fn kill(self) {
+        self.signal(Signal::KILL);
+        self.ended();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let ended = match self.has_ended {
+            true => None,
+            false => self.child.try_wait().expect("a child can be asked"),
+        };
+        if !self.has_ended && ended.is_none() {
+            self.child.kill().expect("a child can be killed");
+            self.child.wait().expect("a child can be waited for");
+        }
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", fs::read_to_string(&self.log).unwrap_or_default());
+        } else if let Some(status) = ended {
+            panic!("the server has ended by itself: {status}\n{}", self.log());
+        }
+    }
+}
+
+/// Starts a server and waits for its `uris` lines.
+fn start(
+    mut command: Command,
+    place: &Place,
+    socket: &Path,
+    uris: usize,
+) -> Result<Server, Refused> {
+    let control = socket.with_extension("control.sock");
+    let log = place.file(&format!("{}.log", socket.file_stem().unwrap_or_default().display()));
+    let stderr = File::options().append(true).create(true).open(&log).expect("a log can be made");
+    command.arg("--control").arg(&control).env("NO_COLOR", "1");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let (said, heard) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| said.send(line)));
+    let mut server = Server {
+        child,
+        uris: Vec::new(),
+        socket: socket.to_owned(),
+        control,
+        log,
+        has_ended: false,
+    };
+    while server.uris.len() < uris {
+        match heard.recv_timeout(PATIENCE) {
+            Ok(line) => server.uris.push(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let log = server.log.clone();
+                let status = server.ended();
+                let log = fs::read_to_string(log).expect("the log is there");
+                return Err(Refused { status, log });
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{command:?} does not get ready"),
+        }
+    }
+    Ok(server)
+}

@@ -1,0 +1,68 @@
+//! `weir status`, by the names that its JSON promises.
+
+use serde_json::Value;
+
+/// One device at one moment.
+#[derive(Clone, Debug)]
+pub struct Device(pub(crate) Value);
+
+/// One cgroup of a device.
+#[derive(Clone, Debug)]
+pub struct Cgroup(Value);
+
+impl Device {
+    /// A number of the device's own.
+    ///
+    /// # Panics
+    /// When there is none of this name: names are stable.
+    #[track_caller]
+    pub fn number(&self, name: &str) -> u64 {
+        number(&self.0, name)
+    }
+
+    /// Whether everything dispatched was charged.
+    ///
+    /// # Panics
+    /// When the status does not say.
+    pub fn balances(&self) -> bool {
+        self.0["audit_balances"].as_bool().expect("audit_balances is there")
+    }
+
+    /// Whether no request is inside.
+    pub fn is_idle(&self) -> bool {
+        ["in_flight", "ready", "throttled"].iter().all(|name| self.number(name) == 0)
+    }
+
+    /// One of its cgroups.
+    ///
+    /// # Panics
+    /// When it has none of this path.
+    #[track_caller]
+    pub fn cgroup(&self, path: &str) -> Cgroup {
+        let cgroups = self.0["cgroups"].as_array().expect("cgroups are there");
+        let found = cgroups.iter().find(|cgroup| cgroup["cgroup"] == path);
+        Cgroup(found.unwrap_or_else(|| panic!("no {path} in {:#}", self.0)).clone())
+    }
+}
+
+impl Cgroup {
+    /// A number; `throttled_ios/riops` goes one deeper.
+    ///
+    /// # Panics
+    /// When there is none of this name: names are stable.
+    #[track_caller]
+    pub fn number(&self, name: &str) -> u64 {
+        number(&self.0, name)
+    }
+
+    /// `io.max` as it would be read back.
+    pub fn io_max(&self) -> Option<&str> {
+        self.0["io_max"].as_str()
+    }
+}
+
+#[track_caller]
+fn number(value: &Value, name: &str) -> u64 {
+    let found = value.pointer(&format!("/{name}")).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("no number {name} in {value:#}"))
+}
