@@ -19,7 +19,8 @@ pub struct Config {
     /// process's limit of open files. 0 turns it off. 4,096 by default.
     pub registered_files: u32,
     /// Whether buffers are registered when they are first used for a device. Saves pinning pages for each direct I/O;
-    /// where the limit of locked memory (`ulimit -l`) forbids it, buffers are used unregistered. On by default.
+    /// at most a quarter of the limit of locked memory (`ulimit -l`) is used for it, where that limit applies, and
+    /// buffers beyond are used unregistered. On by default.
     pub fixed_buffers: bool,
     /// How completions are delivered. [`Setup::Auto`] by default.
     pub setup: Setup,

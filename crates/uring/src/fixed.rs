@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use io_uring::Submitter;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::CapabilitySet;
 
 use crate::pool::{BufferPool, IoBuf};
 use crate::slabs::SLAB;
@@ -13,6 +15,8 @@ pub(crate) struct FixedBuffers {
     slabs: Vec<Registration>,
     /// Slabs that should be registered before the next submission.
     wanted: Vec<u16>,
+    /// Slabs that may still be registered.
+    allowed: usize,
     enabled: bool,
 }
 
@@ -32,7 +36,7 @@ impl FixedBuffers {
             && u16::try_from(count).is_ok()
             && submitter.register_buffers_sparse(count as u32).is_ok();
         let slabs = vec![Registration::No; if enabled { count } else { 0 }];
-        FixedBuffers { pool, slabs, wanted: Vec::with_capacity(count), enabled }
+        FixedBuffers { pool, slabs, wanted: Vec::with_capacity(count), allowed: allowed(), enabled }
     }
 
     /// The index by which the kernel knows the memory of `buffer`, if it does.
@@ -44,7 +48,9 @@ impl FixedBuffers {
         match self.slabs[slab] {
             Registration::Yes => Some(slab as u16),
             Registration::Wanted => None,
+            Registration::No if self.allowed == 0 => None,
             Registration::No => {
+                self.allowed -= 1;
                 self.slabs[slab] = Registration::Wanted;
                 self.wanted.push(slab as u16);
                 None
@@ -70,5 +76,21 @@ impl FixedBuffers {
             self.slabs[usize::from(slab)] =
                 if done.is_ok() { Registration::Yes } else { Registration::Wanted };
         }
+    }
+}
+
+/// How many slabs one ring may register.
+///
+/// Registered memory counts as locked, against a limit that all processes of a user share and that rings themselves
+/// need: whoever used it up would keep the next server from starting. So a ring takes a quarter, unless the limit does
+/// not apply to the process. The pool hands out its lowest memory first, so the registered part is the part in use.
+fn allowed() -> usize {
+    let privileged = rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    match getrlimit(Resource::Memlock).current {
+        Some(limit) if !privileged => {
+            usize::try_from(limit / 4).map_or(usize::MAX, |bytes| bytes / SLAB)
+        }
+        _ => usize::MAX,
     }
 }
