@@ -51,21 +51,18 @@ struct Counts {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = parse()?;
-    let path = std::env::temp_dir().join(format!("weir-echo-bench-{}", std::process::id()));
     let backend = if settings.memory {
         Backend::memory(settings.file_bytes)?
     } else {
+        let path = std::env::temp_dir().join(format!("weir-echo-bench-{}", std::process::id()));
         std::fs::write(&path, vec![7; settings.file_bytes as usize])?;
-        Backend::open(
-            &path,
-            OpenOptions { read_only: true, direct: settings.direct, ..Default::default() },
-        )?
-    };
-    let result = run(&settings, backend);
-    if !settings.memory {
+        let options = OpenOptions { direct: settings.direct, ..OpenOptions::default() };
+        let backend = Backend::open(&path, options);
+        // Open it stays; nothing is left behind however this ends.
         std::fs::remove_file(&path)?;
-    }
-    result
+        backend?
+    };
+    run(&settings, backend)
 }
 
 fn run(settings: &Settings, backend: Backend) -> Result<(), Box<dyn Error>> {
