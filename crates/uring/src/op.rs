@@ -51,6 +51,8 @@ pub(crate) enum Op {
     Sync { file: u32, metadata: bool },
     /// fallocate(2).
     Fallocate { file: u32, mode: i32, offset: u64, len: u64 },
+    /// Have the page cache read ahead; the kernel takes lengths below 4 GiB.
+    Prefetch { file: u32, offset: u64, len: u32 },
     /// A block device's discard.
     Discard { file: u32, offset: u64, len: u64 },
 }
@@ -70,6 +72,7 @@ impl Op {
             | Op::WriteZeroes { file, .. }
             | Op::Sync { file, .. }
             | Op::Fallocate { file, .. }
+            | Op::Prefetch { file, .. }
             | Op::Discard { file, .. } => file,
         }
     }
@@ -133,6 +136,11 @@ impl Op {
             }
             Op::Fallocate { mode, offset, len, .. } => {
                 opcode::Fallocate::new(fd, *len).offset(*offset).mode(*mode).build()
+            }
+            Op::Prefetch { offset, len, .. } => {
+                opcode::Fadvise::new(fd, i64::from(*len), libc::POSIX_FADV_WILLNEED)
+                    .offset(*offset)
+                    .build()
             }
             Op::Discard { offset, len, .. } => {
                 let mut command = [0; 16];

@@ -149,6 +149,7 @@ impl Ring {
             | Op::WriteZeroes { .. }
             | Op::Sync { .. }
             | Op::Fallocate { .. }
+            | Op::Prefetch { .. }
             | Op::Discard { .. } => self.handle_disk(landed),
         }
     }

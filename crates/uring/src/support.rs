@@ -37,6 +37,7 @@ pub fn support() -> Result<Support, RingError> {
         (opcode::Write::CODE, "WRITE"),
         (opcode::Fsync::CODE, "FSYNC"),
         (opcode::Fallocate::CODE, "FALLOCATE"),
+        (opcode::Fadvise::CODE, "FADVISE"),
         (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
         // Came with Linux 5.19, as did cancelling by file and provided buffer rings, which no probe shows.
         (opcode::Socket::CODE, "cancellation by file (Linux 5.19)"),

@@ -57,6 +57,10 @@ fn reads_and_writes(ring: &mut Ring, disk: &Disk, mut image: Vec<u8>) {
     ring.trim(disk, 65_536, 65_536, Durability::Durable, 3);
     done(ring).unwrap();
     image[65_536..131_072].fill(0);
+    ring.prefetch(disk, 1, image.len() as u32 - 1, 3);
+    done(ring).unwrap();
+    ring.prefetch(disk, 2, image.len() as u32 - 1, 3);
+    assert_eq!(done(ring).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     assert!(read(ring, disk, 0, image.len()) == image);
 }
 

@@ -57,7 +57,8 @@ impl Desk {
                 let options = ZeroOptions { keep_allocated: no_hole, fast_only: fast, durability };
                 ring.write_zeroes(disk, offset, len, options, token);
             }
-            Op::Cache | Op::BlockStatus { .. } => self.instant.push_back(key),
+            Op::Cache => ring.prefetch(disk, offset, flight.extent.len, token),
+            Op::BlockStatus { .. } => self.instant.push_back(key),
         }
     }
 

@@ -157,6 +157,20 @@ impl Ring {
         self.ready.push_back(Completion::Done { token, result });
     }
 
+    /// Asks the page cache to read `len` bytes at `offset` ahead; ends in [`Completion::Done`] when that has begun.
+    /// Does nothing for a direct device, which has no cache, and for memory, which needs none.
+    pub fn prefetch(&mut self, disk: &Disk, offset: u64, len: u32, token: u64) {
+        let state = self.disks.get_mut(disk.index);
+        let result = match (state.check_read(offset, u64::from(len)), &state.store) {
+            (Ok(()), &Store::File(file)) if !disk.info.direct => {
+                self.core.start(Origin::Caller(token), Op::Prefetch { file, offset, len });
+                return;
+            }
+            (result, _) => result,
+        };
+        self.ready.push_back(Completion::Done { token, result });
+    }
+
     /// Makes `len` bytes at `offset` read as zero, the quickest way the device has; ends in [`Completion::Done`].
     pub fn write_zeroes(
         &mut self,
