@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Config(ConfigErrors),
     /// Standard output is gone, as with `weir status | head -1`; no failure if its reader had enough.
     Output(io::Error),
+    /// 128 and the signal's number: a signal ended it.
+    Signal(u8),
     /// Everything is said already; the exit status only.
     Said(u8),
 }
@@ -77,6 +79,7 @@ impl Failure {
                 say(Words { message: format!("standard output: {error}"), hint: None });
                 ExitCode::from(1)
             }
+            Failure::Signal(number) => ExitCode::from(128 + number),
             Failure::Said(status) => ExitCode::from(status),
         }
     }

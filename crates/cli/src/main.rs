@@ -5,6 +5,7 @@
 mod clock;
 mod completions;
 mod config_check;
+mod demo;
 mod failure;
 mod limiter;
 mod output;
@@ -20,6 +21,7 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  weir demo                                       what a limit feels like; no root, under a minute
   weir serve disk.img --max \"rbps=50M riops=500\"  an image under limits; prints its NBD URI
   weir serve weir.toml                            several devices, tenants and exports
   weir status                                     who waits for what
@@ -43,6 +45,7 @@ enum Command {
     /// Work with configuration files
     #[command(subcommand)]
     Config(ConfigCommand),
+    Demo(demo::Args),
     Completions(completions::Args),
 }
 
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     match done {

@@ -11,6 +11,8 @@ use std::time::Duration;
 use weir_engine::units::Nanos;
 use weir_server::control::Client;
 
+pub(crate) use self::rates::CgroupRates;
+pub(crate) use self::why::{Cause, sentence};
 use crate::failure::Failure;
 use crate::output::Format;
 use crate::{clock, output, runtime_dir};

@@ -85,7 +85,7 @@ impl Cause {
 }
 
 /// Causes with a smaller part are not worth reading about.
-const PERCENT_MIN: f64 = 0.5;
+const PERCENT_MIN: f64 = 1.0;
 
 /// `riops of /vm1 5.98 ms (98 %), the device 120 us (2 %)`.
 pub(crate) fn sentence(causes: &[Cause]) -> String {
