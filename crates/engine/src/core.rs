@@ -64,6 +64,10 @@ impl Core {
         if self.tree.cgroups[cgroup].timers[direction.index()].fires_at() == Some(at) {
             return;
         }
+        if self.deadlines.is_full() {
+            let tree = &self.tree;
+            self.deadlines.sweep(|due| timer_of(tree, due));
+        }
         let stamp = self.next_stamp();
         let timer = &mut self.tree.cgroups[cgroup].timers[direction.index()];
         self.deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);

@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// Deadlines of all cgroups. O(log armed) a step, no allocation once grown; a disarmed deadline stays behind, void,
-/// until it comes to the top.
+/// until it comes to the top or is swept out.
 pub(crate) struct Deadlines {
     heap: BinaryHeap<Reverse<Entry>>,
 }
@@ -52,6 +52,20 @@ pub(crate) struct Due {
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
         Deadlines { heap: BinaryHeap::new() }
+    }
+
+    /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there is no room for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.heap.len() == self.heap.capacity()
+    }
+
+    /// Drops every void entry, and grows if that does not make enough room: behind one early deadline, void ones
+    /// would pile up for ever. O(entries), due after half as many steps at least.
+    pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
+        self.heap.retain(|Reverse(entry)| is_live(entry, &timer_of));
+        if self.heap.len() > self.heap.capacity() / 2 {
+            self.heap.reserve(self.heap.capacity());
+        }
     }
 
     /// Arms `timer`, whichever state it was in, to fire at `at`. `stamp` is new and not 0.
@@ -98,4 +112,30 @@ impl Deadlines {
 
 fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
     timer_of(entry.due).is_some_and(|timer| timer.stamp == entry.stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn voided_deadlines_do_not_pile_up_behind_an_early_one() {
+        let mut deadlines = Deadlines::new();
+        let mut timers = [Timer::default(); 2];
+        let due = |cgroup| Due { cgroup, direction: Direction::Read };
+        deadlines.arm(&mut timers[0], Instant::from_millis(1), 1, due(0), 1);
+        for stamp in 2..10_000 {
+            if deadlines.is_full() {
+                deadlines.sweep(|due| Some(timers[due.cgroup as usize]));
+            }
+            let at = Instant::from_millis(10_000 + stamp);
+            deadlines.arm(&mut timers[1], at, 1, due(1), stamp);
+            deadlines.settle(|due| Some(timers[due.cgroup as usize]));
+        }
+        assert!(deadlines.heap.len() <= 8, "{} entries for two deadlines", deadlines.heap.len());
+        assert_eq!(deadlines.earliest(), Some(Instant::from_millis(1)));
+        timers[0].disarm();
+        deadlines.settle(|due| Some(timers[due.cgroup as usize]));
+        assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
+    }
 }

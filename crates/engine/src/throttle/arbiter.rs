@@ -164,14 +164,18 @@ impl Arbiter {
         self.pause_if_empty();
     }
 
-    /// Whether void entries outnumber live ones so far that [`Arbiter::sweep`] is due.
-    pub(crate) fn wants_sweep(&self) -> bool {
-        self.heap.len() > 2 * self.live as usize + 64
+    /// Whether [`Arbiter::sweep`] is due, which is before a source is admitted that there is no room for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.heap.len() == self.heap.capacity()
     }
 
-    /// Drops every entry that `is_live` denies. O(entries), due after as many departures.
+    /// Drops every entry that `is_live` denies, and grows if that does not make enough room. O(entries), due after
+    /// half as many departures or arrivals at least.
     pub(crate) fn sweep(&mut self, is_live: impl Fn(Entry) -> bool) {
         self.heap.retain(|Reverse(entry)| is_live(*entry));
+        if self.heap.len() > self.heap.capacity() / 2 {
+            self.heap.reserve(self.heap.capacity());
+        }
     }
 
     /// Every entry, void ones included, in no particular order.

@@ -30,6 +30,9 @@ impl Core {
         direction: Direction,
     ) -> Option<Arrival> {
         let stamp = self.next_stamp();
+        if self.tree.cgroups[cgroup].queue_mut(direction).arbiter.is_full() {
+            self.sweep(cgroup, direction);
+        }
         let was_clear = self.tree.cgroups[cgroup].is_clear(direction);
         self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
             arbiter.admit(source, standing, stamp);
@@ -51,14 +54,10 @@ impl Core {
     /// `source` leaves `cgroup` without having been served.
     pub(crate) fn unstand(&mut self, cgroup: u32, direction: Direction, source: Source) {
         self.with_arbiter(cgroup, direction, source, |arbiter, standing| arbiter.leave(standing));
-        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
-        if queue.arbiter.wants_sweep() {
-            self.sweep(cgroup, direction);
-        }
     }
 
     /// Drops the void entries of a cgroup's arbiter.
-    pub(crate) fn sweep(&mut self, cgroup: u32, direction: Direction) {
+    fn sweep(&mut self, cgroup: u32, direction: Direction) {
         let Some(mut queue) = self.tree.cgroups[cgroup].queues[direction.index()].take() else {
             return;
         };

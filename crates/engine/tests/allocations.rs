@@ -1,0 +1,170 @@
+//! A request allocates nothing: what an engine grows, it grows once.
+
+#[path = "../benches/engine/counting.rs"]
+mod counting;
+
+use std::num::NonZeroU32;
+
+use counting::{Counting, usage};
+use weir_engine::{
+    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, KernelProfile, LimiterKind,
+    Limits, Op, Outcome, PerDimension, Request, SliceProfile, TaskId,
+};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const LIMITERS: [LimiterKind; 5] = [
+    LimiterKind::Pace,
+    LimiterKind::Token,
+    LimiterKind::Leaky,
+    LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K419, hz: 250, slice_ticks: 25 }),
+    LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 }),
+];
+
+#[test]
+fn a_request_allocates_nothing() {
+    for limiter in LIMITERS {
+        for iops in [None, Some(1_000_000_000), Some(100)] {
+            let mut scene = Scene::new(limiter, iops);
+            scene.turns(1_000);
+            let before = usage();
+            let served = scene.turns(4_000);
+            let after = usage();
+            assert!(served > 2_000, "{limiter:?} at {iops:?}: only {served} requests were served");
+            let allocations = after.allocations - before.allocations;
+            assert_eq!(allocations, 0, "in {served} requests, {limiter:?} at {iops:?}");
+            assert_eq!(after.live_bytes, before.live_bytes, "{limiter:?} at {iops:?}");
+            if let Err(broken) = scene.engine.check() {
+                panic!("{limiter:?} at {iops:?}: {broken}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_back_leaves_nothing_behind() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let now = Instant::ZERO;
+    let [early, late] = ["early", "late"].map(|name| {
+        let cgroup = engine.create_cgroup(engine.root(), name).expect("a name of its own");
+        let iops = if name == "early" { 1000 } else { 1 };
+        limit(&mut engine, cgroup, LimiterKind::Token, Some(iops));
+        cgroup
+    });
+    let [early, behind, late] = [early, early, late].map(|cgroup| {
+        let client = engine.open_client(cgroup).expect("a live cgroup");
+        engine.open_task(client).expect("a live client")
+    });
+    let read = |task, len| Request::new(task, Op::Read, Extent::new(0, len), 0);
+    for (task, requests) in [(early, 100), (late, 5)] {
+        for _ in 0..requests {
+            engine.submit(now, read(task, 4096)).expect("room for a hundred requests");
+        }
+    }
+    let mut churn = |times| {
+        for time in 0..times {
+            // Behind others at its limit.
+            let id = engine.submit(now, read(behind, 4096)).expect("room for a request");
+            engine.withdraw(now, id).expect("it waits");
+            // First at its limit, with a deadline that is another one each time, behind the early one.
+            while engine.withdraw_next(now, late).is_some() {}
+            engine.submit(now, read(late, 4096 + time)).expect("room for a request");
+        }
+        usage().live_bytes
+    };
+    let before = churn(100);
+    assert_eq!(churn(10_000), before, "bytes held after many more times");
+}
+
+/// Twelve clients with a task or two each in a small tree, all of them busy.
+struct Scene {
+    engine: Engine,
+    now: Instant,
+    tasks: Vec<TaskId>,
+    /// Requests each task has inside.
+    held: Vec<u32>,
+    turn: u64,
+}
+
+impl Scene {
+    /// Every cgroup is limited to `iops`, and its parent to less than all its children together.
+    fn new(limiter: LimiterKind, iops: Option<u64>) -> Scene {
+        let depth = const { NonZeroU32::new(4).unwrap() };
+        let mut engine = Engine::new(Config { depth, ..Config::default() }, Instant::ZERO);
+        let root = engine.root();
+        let mut tasks = Vec::new();
+        for outer in ["a", "b"] {
+            let parent = engine.create_cgroup(root, outer).expect("a name of its own");
+            limit(&mut engine, parent, limiter, iops.map(|iops| 2 * iops));
+            for inner in ["x", "y", "z"] {
+                let cgroup = engine.create_cgroup(parent, inner).expect("a name of its own");
+                limit(&mut engine, cgroup, limiter, iops);
+                for tasks_of_client in [1, 2] {
+                    let client = engine.open_client(cgroup).expect("a live cgroup");
+                    for _ in 0..tasks_of_client {
+                        tasks.push(engine.open_task(client).expect("a live client"));
+                    }
+                }
+            }
+        }
+        let held = vec![0; tasks.len()];
+        Scene { engine, now: Instant::ZERO, tasks, held, turn: 0 }
+    }
+
+    /// Answers how many requests were served.
+    fn turns(&mut self, turns: u32) -> u32 {
+        (0..turns).map(|_| self.turn()).sum()
+    }
+
+    /// Every task asks for as many as it had not, and some of what waits is taken back.
+    fn turn(&mut self) -> u32 {
+        self.turn += 1;
+        let next = self.now.plus_nanos(100_000);
+        self.now = self.engine.poll_timeout().map_or(next, |timeout| timeout.max(next));
+        self.engine.handle_timeout(self.now);
+        for index in 0..self.tasks.len() {
+            if self.held[index] < 3 {
+                self.submit(index);
+            }
+        }
+        if self.turn.is_multiple_of(3) {
+            self.withdraw(self.turn as usize % self.tasks.len());
+        }
+        let mut served = 0;
+        while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
+            self.held[dispatch.request.tag as usize] -= 1;
+            served += 1;
+            self.engine.complete(self.now, dispatch.ticket, Outcome::Done);
+        }
+        served
+    }
+
+    fn submit(&mut self, index: usize) {
+        // Not all of one kind and size: waits end for different reasons.
+        let mix = self.turn + index as u64;
+        let op = [Op::Read, Op::Write, Op::Flush][(mix % 3) as usize];
+        let extent = Extent::new(mix * 4096, 4096 << (mix % 4));
+        let request = Request::new(self.tasks[index], op, extent, index as u64);
+        self.engine.submit(self.now, request).expect("room for three requests a task");
+        self.held[index] += 1;
+    }
+
+    fn withdraw(&mut self, index: usize) {
+        if self.engine.withdraw_next(self.now, self.tasks[index]).is_some() {
+            self.held[index] -= 1;
+        }
+    }
+}
+
+fn limit(engine: &mut Engine, cgroup: CgroupId, limiter: LimiterKind, iops: Option<u64>) {
+    let Some(iops) = iops else { return };
+    let per_second = [4096 * iops, 4096 * iops, iops, iops];
+    let max = Dimension::ALL
+        .iter()
+        .zip(per_second)
+        .fold(PerDimension::NONE, |max, (&dimension, value)| max.with(dimension, value));
+    let limits = Limits { max, limiter, ..Limits::default() };
+    let change = Change::SetLimits { cgroup, limits };
+    engine.reconfigure(Instant::ZERO, change).expect("limits that make sense");
+}
