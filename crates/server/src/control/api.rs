@@ -78,7 +78,8 @@ pub struct ErrorReply {
     pub error: Refusal,
 }
 
-/// Why a request was refused. Nothing has changed, unless the message names a device that has.
+/// Why a request was refused. Nothing has changed, unless the message names a device that has; a cgroup that the
+/// request was the first to name may be there, without limits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refusal {
     /// What is wrong: what was asked, what is allowed.

@@ -75,6 +75,12 @@ impl<T: Target> Control<T> {
             let message = format!("{} belongs to the device, not to {cgroup}", key.name());
             return Err(Refused::bad("cgroup", message).hint("set it on /".to_owned()));
         }
+        // As in Linux and in the configuration: what is to hold for all is set on the cgroups below.
+        if key != Key::Depth && cgroup.as_str() == "/" {
+            let message = format!("{}: the root cgroup has no limits and no weight", key.name());
+            let hint = "set it on a cgroup below: `weir status` lists them".to_owned();
+            return Err(Refused::bad("cgroup", message).hint(hint));
+        }
         let devices = self.chosen(key, which, request.device.as_deref())?;
         let before = ask(&devices, |reply| Command::Status { reply }).await?;
         let created = before.iter().all(|device| find(device, &cgroup).is_none());

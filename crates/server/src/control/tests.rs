@@ -123,6 +123,8 @@ fn a_setting_finds_its_devices() {
     assert_eq!(told(&["a", "b"], &other), refused(400, message));
     let message = "io.depth belongs to the device, not to /vm1";
     assert_eq!(told(&["a"], &request("/vm1", "io.depth", "9")), refused(400, message));
+    let message = "io.max: the root cgroup has no limits and no weight";
+    assert_eq!(told(&["a"], &request("/", "io.max", "riops=1")), refused(400, message));
     let message = "cgroup path \"vm1\" does not begin with `/`";
     assert_eq!(told(&["a"], &request("vm1", "io.weight", "9")), refused(400, message));
 }
