@@ -53,8 +53,12 @@ pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
     }
     let mut directories = vec![path(), ServerConfig::RUNTIME_DIR.into()];
     directories.dedup();
-    let mut found: Vec<PathBuf> =
-        directories.iter().flat_map(|directory| living(directory)).collect();
+    // One's own servers are meant before the system's.
+    let mut found: Vec<PathBuf> = directories
+        .iter()
+        .map(|directory| living(directory))
+        .find(|sockets| !sockets.is_empty())
+        .unwrap_or_default();
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
         (None, _) => {

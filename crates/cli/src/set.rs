@@ -9,12 +9,13 @@ use crate::{output, runtime_dir};
 
 const EXAMPLES: &str = "\
 Keys and values are those of the configuration:
-  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   rates; max removes one, keys not named stay
-  io.burst    [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   how much may go at once after a pause
-  io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..   the rate inside a burst
-  io.weight   1..1000                                      share among siblings that wait; 100 if not set
-  io.limiter  pace | slice:KERNEL | token | leaky          how limits are enforced
-  io.depth    1..4096, of the cgroup /                     requests that may be at the device at once
+  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  rates; not named: kept, max: none
+  io.burst    [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  how much may go at once after a pause
+  io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  the rate inside a burst
+  io.weight   1 to 1000                                   share among siblings that wait
+  io.limiter  pace, slice:KERNEL, token or leaky          how limits are enforced
+  io.depth    1 to 4096, of the cgroup /                  requests at the device at once
+/ itself has no limits and no weight.
 
 Examples:
   weir set /main io.max \"rbps=50M riops=500\"

@@ -32,8 +32,9 @@ Examples:
   weir demo --seconds 60
   weir demo --format json
 
-It starts a server of its own on an emulated disk, needs no root, and leaves nothing behind, also when it is
-interrupted. Without a terminal it prints a picture every 5 s; as JSON, only the figures at the end.";
+It starts a server of its own on an emulated disk, needs no root, and leaves nothing behind, also
+when it is interrupted. Without a terminal it prints a picture every 5 s; as JSON, only the figures
+at the end.";
 
 /// Show what a limit feels like: the same job under Linux's limiter, three times, and under Weir's
 #[derive(Debug, clap::Args)]

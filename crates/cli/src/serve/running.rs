@@ -15,6 +15,8 @@ use crate::runtime_dir::CONTROL;
 
 /// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
+const DYING_MAX: Duration = Duration::from_millis(500);
 /// Paths beside the usual one that are tried for a control socket nobody asked for.
 const ASIDE_MAX: u32 = 9;
 
@@ -28,6 +30,12 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::new()?;
         let socket = bind(control)?;
+        if let Some(path) = &config.server.socket {
+            control::remove_dead_socket(path, DYING_MAX).map_err(|error| {
+                let hint = "choose another path with --socket, or `socket` under [server]";
+                Failure::failed(format!("cannot listen on {error}")).hint(hint.to_owned())
+            })?;
+        }
         let paths = [Some(socket.path().to_owned()), config.server.socket.clone()];
         let running = Running::start(config)
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;

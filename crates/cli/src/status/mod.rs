@@ -23,14 +23,14 @@ Examples:
   weir status --watch --interval 5s
   weir status --format json | jq '.devices[].cgroups[] | {cgroup, rates}'
 
-Two readings, --interval apart, give the rates. Per device: utilisation, the share of the time with a request at the
-device; depth, how many it may have at once. Per cgroup, with everything below it: what it reads and writes; its
-share of the device's requests; how many requests a second had to wait for a limit; how long a request took on
-average, and for what: a limit (whose, and which), other clients that had their turn, the device's window (depth),
-the device itself.
+Two readings, --interval apart, give the rates. Per device: utilisation, the share of the time with
+a request at it, and how many it has of those it may have at once. Per cgroup, with all below it:
+what it reads and writes; its share of the device's requests; how many a second were held by a
+limit; how long a request took on average, and what it waited for: a limit (whose, and which), other
+clients that had their turn, room at the device, the device.
 
-JSON is the answer of the control API, counters since the start, and in each device `utilisation_percent` and
-`interval_ns`, in each cgroup `rates`. With --watch, one document a line.
+JSON is the answer of the control API, counters since the start, with `utilisation_percent` and
+`interval_ns` in each device and `rates` in each cgroup. With --watch, one document a line.
 
 Exit status: 0 shown, 1 no answer, 2 wrong usage.";
 

@@ -1,0 +1,79 @@
+//! What a person who tries things sees: help, completions, exit statuses.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+mod support;
+
+use support::Place;
+
+#[test]
+fn help_has_examples_everywhere_and_fits_a_hundred_columns() {
+    let place = Place::new("help");
+    for command in [
+        &[][..],
+        &["serve"],
+        &["status"],
+        &["set"],
+        &["config", "check"],
+        &["demo"],
+        &["completions"],
+    ] {
+        for flag in ["--help", "-h"] {
+            let (status, text, _) = place.run(&[command, &[flag]].concat());
+            assert_eq!(status, 0);
+            assert!(text.contains("Examples:\n  weir "), "{command:?}:\n{text}");
+            let long = text.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(long, None, "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_and_what_cannot_be_done_1() {
+    let place = Place::new("usage");
+    for (args, status, words) in [
+        (&["srve"][..], 2, "similar subcommand"),
+        (&["serve"], 2, "CONFIG.toml|IMAGE"),
+        (&["serve", "memory:1M", "--depth", "0"], 2, "1..=4096"),
+        (&["serve", "memory:1M", "--direct", "on"], 2, "--direct: only files"),
+        (&["serve", "memory:1M", "--max", "riops=x"], 2, "--max: riops"),
+        (&["serve", "nowhere.img"], 2, "does not exist"),
+        (&["serve", "nowhere.toml"], 2, "cannot be read"),
+        (&["serve", "nowhere.toml", "--max", "riops=1"], 2, "is a configuration"),
+        (&["serve", "memory:1M", "--socket", "/proc/no/nbd.sock"], 1, "cannot listen on /proc/no"),
+        (&["status", "--interval", "1ms"], 2, "allowed are 10ms to 24h"),
+        (&["status", "--control", "/nonexistent"], 1, "is the server running?"),
+        (&["set", "/vm1", "io.max"], 2, "<VALUE>"),
+    ] {
+        let (found, out, err) = place.run(args);
+        assert_eq!(found, status, "{args:?}: {err}");
+        assert!(err.contains(words), "{args:?}: {err}");
+        assert!(out.is_empty() && !err.contains('\x1b'), "{args:?}: {out}{err}");
+    }
+}
+
+#[test]
+fn without_a_server_one_is_told_where_it_was_looked_for() {
+    let system = std::path::Path::new("/run/weir").read_dir().into_iter().flatten().flatten();
+    if system
+        .into_iter()
+        .any(|entry| entry.file_name().as_encoded_bytes().ends_with(b"control.sock"))
+    {
+        eprintln!("skipped: a server in /run/weir would be found");
+        return;
+    }
+    let place = Place::new("none");
+    let (status, _, err) = place.run(&["status"]);
+    assert_eq!(status, 1);
+    assert!(err.contains(&format!("no server answers in {}", place.path().display())), "{err}");
+    assert!(err.contains("`weir serve` starts one"), "{err}");
+}
+
+#[test]
+fn completions_know_the_subcommands() {
+    let place = Place::new("completions");
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, script, _) = place.run(&["completions", shell]);
+        assert_eq!(status, 0);
+        assert!(script.contains("exit-with-parent"), "{shell}");
+    }
+}
