@@ -50,7 +50,7 @@ lint: ## clippy and shellcheck, warnings denied
 
 doc: ## the crates' documentation, and the guide if mdbook is installed
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
-	@if command -v mdbook >/dev/null; then mdbook build docs; else echo "mdbook is not installed: the guide is in docs/src"; fi
+	@if command -v mdbook >/dev/null; then mdbook build docs; else echo "mdbook is not installed: the guide is in docs"; fi
 
 fuzz: ## fuzz for ten minutes
 	@tools/fuzz 600
