@@ -1,0 +1,106 @@
+//! What is measured: how many flows in which tree, under which limits.
+
+use weir_engine::{KernelProfile, LimiterKind, SliceProfile};
+
+/// One line of the table.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) tree: Tree,
+    pub(crate) load: Load,
+    /// The design's figure (section 9), in nanoseconds.
+    pub(crate) time_ns_goal: Option<u32>,
+}
+
+/// The shape of the hierarchy, the same everywhere on one level.
+#[derive(Clone, Copy)]
+pub(crate) struct Tree {
+    /// Children of each cgroup, from the root down.
+    pub(crate) fan_out: &'static [u32],
+    /// Clients in each of the lowest cgroups, with one task each.
+    pub(crate) clients: u32,
+}
+
+impl Tree {
+    pub(crate) fn flows(&self) -> u32 {
+        self.fan_out.iter().product::<u32>() * self.clients
+    }
+
+    /// Cgroups, the root not counted.
+    pub(crate) fn cgroups(&self) -> u32 {
+        let mut level = 1;
+        self.fan_out
+            .iter()
+            .map(|children| {
+                level *= children;
+                level
+            })
+            .sum()
+    }
+}
+
+/// What the requests meet on their way.
+#[derive(Clone, Copy)]
+pub(crate) enum Load {
+    /// No limit anywhere; 32 requests a turn from as many flows.
+    Unlimited,
+    /// The same under limits in bytes and I/Os that are never reached.
+    Below(LimiterKind),
+    /// Every flow has a request waiting at all times, and timers let them go, one virtual instant after the other.
+    Reached(LimiterKind),
+}
+
+impl Load {
+    /// The name in the JSON report.
+    pub(crate) fn limits(self) -> &'static str {
+        match self {
+            Load::Unlimited => "none",
+            Load::Below(_) => "below",
+            Load::Reached(_) => "reached",
+        }
+    }
+
+    pub(crate) fn limiter(self) -> Option<&'static str> {
+        let (Load::Below(kind) | Load::Reached(kind)) = self else { return None };
+        Some(match kind {
+            LimiterKind::Pace => "pace",
+            LimiterKind::Slice(_) => "slice",
+            LimiterKind::Token => "token",
+            LimiterKind::Leaky => "leaky",
+        })
+    }
+}
+
+const ONE: Tree = Tree { fan_out: &[1], clients: 1 };
+const THOUSAND: Tree = Tree { fan_out: &[100], clients: 10 };
+const MILLION: Tree = Tree { fan_out: &[100_000], clients: 10 };
+const DEEP: Tree = Tree { fan_out: &[10, 10, 10, 10, 10], clients: 10 };
+
+const PACE: LimiterKind = LimiterKind::Pace;
+const SLICE: LimiterKind =
+    LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 });
+
+/// Every case, in the order of the table.
+pub(crate) const CASES: [Case; 18] = [
+    case("1-none", ONE, Load::Unlimited, Some(150)),
+    case("1-below", ONE, Load::Below(PACE), Some(150)),
+    case("1-reached", ONE, Load::Reached(PACE), Some(150)),
+    case("1000-none", THOUSAND, Load::Unlimited, Some(300)),
+    case("1000-below", THOUSAND, Load::Below(PACE), Some(300)),
+    case("1000-reached", THOUSAND, Load::Reached(PACE), Some(300)),
+    case("1000-below-token", THOUSAND, Load::Below(LimiterKind::Token), None),
+    case("1000-reached-token", THOUSAND, Load::Reached(LimiterKind::Token), None),
+    case("1000-below-leaky", THOUSAND, Load::Below(LimiterKind::Leaky), None),
+    case("1000-reached-leaky", THOUSAND, Load::Reached(LimiterKind::Leaky), None),
+    case("1000-below-slice", THOUSAND, Load::Below(SLICE), None),
+    case("1000-reached-slice", THOUSAND, Load::Reached(SLICE), None),
+    case("1000000-none", MILLION, Load::Unlimited, Some(1000)),
+    case("1000000-below", MILLION, Load::Below(PACE), Some(1000)),
+    case("1000000-reached", MILLION, Load::Reached(PACE), Some(1000)),
+    case("deep-none", DEEP, Load::Unlimited, Some(1000)),
+    case("deep-below", DEEP, Load::Below(PACE), Some(1000)),
+    case("deep-reached", DEEP, Load::Reached(PACE), Some(1000)),
+];
+
+const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
+    Case { name, tree, load, time_ns_goal }
+}
