@@ -59,6 +59,7 @@ mod mapping;
 mod message;
 mod net;
 mod op;
+mod peer;
 mod pool;
 mod queue;
 mod receive;
@@ -77,6 +78,7 @@ pub use disk::{
 pub use error::RingError;
 pub use message::Message;
 pub use net::Socket;
+pub use peer::peer_process;
 pub use pool::{BufferPool, IoBuf};
 pub use receive::ReceivedBuf;
 pub use ring::Ring;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use rustix::net::{getpeername, sockopt::socket_peercred};
+use rustix::net::getpeername;
 use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
+use weir_uring::peer_process;
 
 /// Who is at the other end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -24,10 +25,10 @@ impl Peer {
         let address = getpeername(socket).ok().flatten();
         match address.map(std::net::SocketAddr::try_from) {
             Some(Ok(address)) => Peer::Address(address.ip().to_canonical()),
-            // The credentials of a Unix socket are those of the process that connected.
-            _ => match socket_peercred(socket) {
-                Ok(credentials) => Peer::Process(credentials.pid.as_raw_nonzero().get()),
-                Err(_) => Peer::Unknown(serial),
+            _ => match peer_process(socket) {
+                Some(process) => Peer::Process(process.get()),
+                // In another PID namespace all processes look alike from here: each connection for itself.
+                None => Peer::Unknown(serial),
             },
         }
     }
