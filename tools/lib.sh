@@ -35,5 +35,6 @@ note_skip() {
 cargo_tool() {
   command -v "cargo-$1" >/dev/null && return
   say "installing cargo-$1 into target/tools"
-  cargo install --locked --quiet --root target/tools "cargo-$1" </dev/null
+  # Unoptimised: it is built more slowly than it ever runs here.
+  CARGO_PROFILE_DEV_DEBUG=0 cargo install --debug --locked --quiet --root target/tools "cargo-$1" </dev/null
 }
