@@ -1,0 +1,303 @@
+//! From sections to jobs.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use weir_engine::io_max::nearest;
+
+use super::apply::apply;
+use super::error::{Collector, FioErrors, Place, Problem};
+use super::lines::{Section, sections};
+use super::options::Options;
+use super::table::{self, Fate, Ignored};
+use super::workload::{Amount, Files, PerDirection};
+use super::{FILE_BYTES_MAX, JOBS_MAX};
+
+/// A job file, read and found valid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobFile {
+    /// All jobs, clones one by one, in the file's order. At least one.
+    pub jobs: Vec<Job>,
+    /// Options without effect, each once, by first place.
+    pub ignored: Vec<Ignored>,
+}
+
+/// One process of a job file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its section's name, or the option `name`. Not unique: two sections may share one, and clones do.
+    pub name: Arc<str>,
+    /// Which clone it is, from 0.
+    pub clone: u32,
+    /// Jobs of a stage start together, when all of the stage before have ended. From 0.
+    pub stage: u32,
+    /// Jobs of a group are reported together, if they ask for it. From 0.
+    pub group: u32,
+    /// Places in [`JobFile::jobs`] that must have ended before it starts; empty without `wait_for`.
+    pub wait_for: Range<usize>,
+    /// Line of its section's name, from 1.
+    pub line: usize,
+    /// Its options, shared by its clones.
+    pub options: Arc<Options>,
+}
+
+impl Job {
+    /// Where its region begins in a file of `file_bytes`: `offset`, and `offset_increment` for each clone before it.
+    /// What was given in percent is rounded up to `offset_align` or the smallest block. Saturates.
+    pub fn offset(&self, file_bytes: u64) -> u64 {
+        let options = &self.options;
+        let align = options.offset_align.unwrap_or_else(|| options.block_min()).max(1);
+        let bytes = |amount: Amount, times: u64| {
+            let bytes = amount.of(file_bytes).saturating_mul(times);
+            match amount {
+                Amount::Percent(_) => bytes.checked_next_multiple_of(align).unwrap_or(u64::MAX),
+                Amount::Bytes(_) => bytes,
+            }
+        };
+        bytes(options.offset, 1)
+            .saturating_add(bytes(options.offset_increment, u64::from(self.clone)))
+    }
+
+    /// Its files: those of `filename`, or of its own.
+    pub fn files(&self) -> Files {
+        match &self.options.filename {
+            Some(names) => Files::Named(split_names(names).into()),
+            None => Files::Made {
+                format: self.options.filename_format.clone(),
+                count: self.options.nr_files,
+            },
+        }
+    }
+
+    /// The name of its file number `index` (from 0); None beyond the last. Without `directory` before it.
+    pub fn file_name(&self, index: u32) -> Option<String> {
+        match self.files() {
+            Files::Named(names) => names.get(index as usize).cloned(),
+            Files::Made { format, count } if index < count => Some(
+                format
+                    .replace("$jobname", &self.name)
+                    .replace("$jobnum", &self.clone.to_string())
+                    .replace("$filenum", &index.to_string()),
+            ),
+            Files::Made { .. } => None,
+        }
+    }
+}
+
+/// Splits `filename` at colons; `\:` is a colon of a name.
+fn split_names(names: &str) -> Vec<String> {
+    let mut split = vec![String::new()];
+    let mut letters = names.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let name = split.last_mut().expect("never empty");
+        match letter {
+            '\\' if letters.peek() == Some(&':') => name.extend(letters.next()),
+            ':' => split.push(String::new()),
+            letter => name.push(letter),
+        }
+    }
+    split.retain(|name| !name.is_empty());
+    split
+}
+
+/// Reads the job file `text`. `name` is for messages only; `env` is what `${VARIABLE}`s stand for.
+///
+/// Costs time and memory in proportion to the text, its variables filled in, and the number of jobs: at most
+/// [`super::FILE_BYTES_MAX`], [`super::VALUE_BYTES_MAX`] a value, and [`super::JOBS_MAX`].
+///
+/// # Errors
+///
+/// [`FioErrors`]: all errors of the file.
+pub fn parse(
+    name: &str,
+    text: &[u8],
+    env: &BTreeMap<String, String>,
+) -> Result<JobFile, FioErrors> {
+    let mut errors = Collector::default();
+    let top = Place { line: 1, column: 1, span: 0..0 };
+    if text.len() > FILE_BYTES_MAX {
+        errors.add(&top, || Problem::FileTooLong { bytes: text.len() });
+        return errors.finish(name, JobFile { jobs: Vec::new(), ignored: Vec::new() });
+    }
+    let sections = sections(text, env, &mut errors);
+    let mut reader = Reader { errors, ..Reader::default() };
+    for section in &sections {
+        reader.section(section);
+    }
+    // A refused section may be the only one; then the file's error is that.
+    if reader.named == 0 {
+        if reader.errors.is_empty() {
+            reader.errors.add(&top, || Problem::NoJobs);
+        }
+    } else if reader.total > JOBS_MAX as u64 {
+        reader.jobs.clear();
+    }
+    reader.ignored.sort_by_key(|ignored| ignored.place.span.start);
+    reader.errors.finish(name, JobFile { jobs: reader.jobs, ignored: reader.ignored })
+}
+
+/// What the sections so far have come to.
+#[derive(Default)]
+struct Reader {
+    errors: Collector,
+    /// Of the `[global]`s so far.
+    globals: Options,
+    jobs: Vec<Job>,
+    ignored: Vec<Ignored>,
+    /// Job sections so far, and their jobs, those refused included.
+    named: usize,
+    total: u64,
+    /// Sections of each name: the jobs of the first, and how many there are.
+    names: BTreeMap<Arc<str>, (Range<usize>, usize)>,
+    stage: u32,
+    group: u32,
+    /// Whether the stage or group has jobs: a stonewall on the first job of all starts nothing.
+    begun: bool,
+}
+
+impl Reader {
+    fn section(&mut self, section: &Section<'_>) {
+        // fio compares no more than the first six letters.
+        let global = section.name.starts_with("global");
+        let mut options = self.globals.clone();
+        // Before all others: it says what their suffixes mean.
+        for pass in [true, false] {
+            for entry in section.entries.iter().filter(|entry| (entry.key == "kb_base") == pass) {
+                self.option(&mut options, entry);
+            }
+        }
+        if global {
+            // A name set here is nobody's, in fio too.
+            options.name = None;
+            self.globals = options;
+        } else {
+            self.job(section, options);
+        }
+    }
+
+    fn option(&mut self, options: &mut Options, entry: &super::lines::Entry<'_>) {
+        let key = table::alias_of(entry.key).unwrap_or(entry.key);
+        let value = entry.value.as_deref();
+        match apply(options, key, value) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => self
+                .errors
+                .add(&entry.value_place, || Problem::Value { option: entry.key.into(), error }),
+            None => match table::fate(key, value) {
+                Fate::Ignored(option, reason) => self.ignore(option, reason, &entry.key_place),
+                Fate::Refused(option, reason) => {
+                    self.errors.add(&entry.key_place, || Problem::NotSimulated { option, reason });
+                }
+                Fate::Unknown => self.errors.add(&entry.key_place, || Problem::UnknownOption {
+                    option: entry.key.into(),
+                    nearest: nearest(entry.key, table::names()),
+                }),
+            },
+        }
+    }
+
+    fn ignore(&mut self, option: &'static str, reason: &'static str, place: &Place) {
+        match self.ignored.iter_mut().find(|ignored| ignored.option == option) {
+            Some(ignored) => ignored.times += 1,
+            None => self.ignored.push(Ignored { option, reason, place: place.clone(), times: 1 }),
+        }
+    }
+
+    fn job(&mut self, section: &Section<'_>, mut options: Options) {
+        options.settle();
+        self.check(section, &options);
+        let wait_for = self.waitee(section, &options);
+        if self.begun && (options.stonewall || options.new_group) {
+            self.group += 1;
+        }
+        if self.begun && options.stonewall {
+            self.stage += 1;
+        }
+        self.begun = true;
+
+        let within = self.total <= JOBS_MAX as u64;
+        self.named += 1;
+        self.total += u64::from(options.numjobs);
+        let first = self.jobs.len();
+        let name: Arc<str> = options.name.clone().unwrap_or_else(|| section.name.into());
+        if self.total > JOBS_MAX as u64 {
+            // Told once; beyond it no job is made.
+            if within {
+                let jobs = self.total;
+                self.errors.add(&section.place, || Problem::TooManyJobs { jobs });
+            }
+        } else {
+            let name = name.clone();
+            let options = Arc::new(options);
+            self.jobs.extend((0..options.numjobs).map(|clone| Job {
+                name: name.clone(),
+                clone,
+                stage: self.stage,
+                group: self.group,
+                wait_for: wait_for.clone(),
+                line: section.place.line,
+                options: options.clone(),
+            }));
+        }
+        let made = first..self.jobs.len();
+        self.names.entry(name).or_insert((made, 0)).1 += 1;
+    }
+
+    fn waitee(&mut self, section: &Section<'_>, options: &Options) -> Range<usize> {
+        let Some(name) = options.wait_for.as_deref() else { return 0..0 };
+        let place = section
+            .entries
+            .iter()
+            .rev()
+            .find(|entry| entry.key == "wait_for")
+            .map_or(&section.place, |entry| &entry.value_place);
+        match self.names.get(name) {
+            Some((jobs, 1)) => return jobs.clone(),
+            Some(&(_, sections)) => {
+                self.errors.add(place, || Problem::ManyWaitees { name: name.into(), sections });
+            }
+            None => self.errors.add(place, || Problem::NoWaitee {
+                name: name.into(),
+                // A file may have very many jobs, and each may wait for one that is not there.
+                nearest: nearest(name, self.names.keys().take(1000).map(|name| &**name))
+                    .map(Into::into),
+            }),
+        }
+        0..0
+    }
+
+    /// What two options mean together.
+    fn check(&mut self, section: &Section<'_>, options: &Options) {
+        let place = &section.place;
+        let is_set = |rates: &PerDirection<Option<u64>>| rates.iter().any(Option::is_some);
+        if is_set(&options.rate) && is_set(&options.rate_iops) {
+            self.errors.add(place, || Problem::Exclusive { first: "rate", second: "rate_iops" });
+        }
+        for (least, least_values, most, most_values) in [
+            ("rate_min", &options.rate_min, "rate", &options.rate),
+            ("rate_iops_min", &options.rate_iops_min, "rate_iops", &options.rate_iops),
+        ] {
+            let above = least_values.iter().zip(most_values.iter()).find_map(|pair| match pair {
+                (Some(least), Some(most)) if least > most => Some((*least, *most)),
+                _ => None,
+            });
+            if let Some((least_value, most_value)) = above {
+                self.errors.add(place, || Problem::MinimumAboveRate {
+                    least,
+                    least_value,
+                    most,
+                    most_value,
+                });
+            }
+        }
+        let makes_requests = options.read_iolog.is_none() && options.file_size.is_none();
+        if let Some(Amount::Bytes(size)) = options.size
+            && makes_requests
+            && size < options.block_min()
+        {
+            let block = options.block_min();
+            self.errors.add(place, || Problem::SizeBelowBlock { size, block });
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The words of a workload: patterns, block sizes, engines, distributions.
+
+use std::sync::Arc;
+
+/// One value each for reads, writes and trims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+    /// For trims.
+    pub trim: T,
+}
+
+impl<T> PerDirection<T> {
+    /// The same for all three.
+    pub fn all(value: T) -> PerDirection<T>
+    where
+        T: Clone,
+    {
+        PerDirection { read: value.clone(), write: value.clone(), trim: value }
+    }
+
+    /// Reads, writes, trims.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        [&self.read, &self.write, &self.trim].into_iter()
+    }
+}
+
+/// A size or a place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the file's or device's size, 1 to 100.
+    Percent(u8),
+}
+
+impl Amount {
+    /// Bytes of a file of `whole` bytes, rounded down.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(percent) => {
+                u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+/// What is done, and where: fio's `rw` with its `:N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pattern {
+    /// Reads, writes, trims or a mix.
+    pub mix: Mix,
+    /// One after the other, or anywhere.
+    pub order: Order,
+}
+
+/// The operations of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mix {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Trims.
+    Trim,
+    /// Reads and writes, in the proportion of [`super::Options::read_percent`].
+    ReadWrite,
+    /// Each block trimmed, then written.
+    TrimWrite,
+}
+
+/// The places of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Each request where the last one ended.
+    Sequential {
+        /// Bytes added to each offset (`rw=write:4k`): holes, or a walk backwards. 0 by default.
+        skip: i64,
+    },
+    /// Each request anywhere.
+    Random {
+        /// Requests before a new offset is drawn (`rw=randread:8`), at least 1; those between follow
+        /// [`RwSequencer`].
+        requests_per_offset: u32,
+    },
+}
+
+/// Where the requests between two drawn offsets go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RwSequencer {
+    /// One after the other.
+    Sequential,
+    /// All at the same offset.
+    Identical,
+}
+
+/// How long the requests of one direction are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockSize {
+    /// All alike, in bytes.
+    Fixed(u64),
+    /// Between two sizes in bytes, both included: multiples of the smaller, unless
+    /// [`super::Options::block_unaligned`].
+    Range {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// Several sizes with their shares; shares below 100 in all leave the rest to the last.
+    Split(Arc<[Split]>),
+}
+
+impl BlockSize {
+    /// The smallest, in bytes.
+    pub fn min(&self) -> u64 {
+        match self {
+            BlockSize::Fixed(bytes) => *bytes,
+            BlockSize::Range { min, .. } => *min,
+            BlockSize::Split(splits) => splits.iter().map(|split| split.bytes).min().unwrap_or(1),
+        }
+    }
+
+    /// The largest, in bytes.
+    pub fn max(&self) -> u64 {
+        match self {
+            BlockSize::Fixed(bytes) => *bytes,
+            BlockSize::Range { max, .. } => *max,
+            BlockSize::Split(splits) => splits.iter().map(|split| split.bytes).max().unwrap_or(1),
+        }
+    }
+}
+
+/// One size of a [`BlockSize::Split`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Bytes of a request, at least 1.
+    pub bytes: u64,
+    /// Percent of the requests.
+    pub percent: u8,
+}
+
+/// How requests reach the kernel, or the server. Engines that make no block I/O are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoEngine {
+    /// `read` and `write` after a seek.
+    Sync,
+    /// `pread` and `pwrite`: fio's default on Linux.
+    Psync,
+    /// `readv` and `writev`, adjacent requests gathered.
+    Vsync,
+    /// `preadv` and `pwritev`.
+    Pvsync,
+    /// `preadv2` and `pwritev2`.
+    Pvsync2,
+    /// Memory mapping.
+    Mmap,
+    /// `splice`.
+    Splice,
+    /// Linux native asynchronous I/O.
+    Libaio,
+    /// POSIX asynchronous I/O.
+    Posixaio,
+    /// io_uring.
+    IoUring,
+    /// SCSI generic.
+    Sg,
+    /// An NBD client.
+    Nbd,
+    /// Requests that end at once, without a device.
+    Null,
+}
+
+impl IoEngine {
+    /// Whether a request must end before the next is made, whatever `iodepth` says.
+    pub fn is_synchronous(self) -> bool {
+        matches!(
+            self,
+            IoEngine::Sync
+                | IoEngine::Psync
+                | IoEngine::Vsync
+                | IoEngine::Pvsync
+                | IoEngine::Pvsync2
+                | IoEngine::Mmap
+                | IoEngine::Splice
+        )
+    }
+}
+
+/// `O_SYNC` and its like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// Neither.
+    None,
+    /// Each write is on the medium, with its metadata, before it ends.
+    Sync,
+    /// Each write is on the medium before it ends.
+    Dsync,
+}
+
+/// How requests under a rate are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateProcess {
+    /// Evenly.
+    Linear,
+    /// As a Poisson process of that rate.
+    Poisson,
+}
+
+/// What counts towards `thinktime_blocks`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkBlocks {
+    /// Requests that ended.
+    Complete,
+    /// Requests that were issued.
+    Issue,
+}
+
+/// Where random requests go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RandomDistribution {
+    /// Everywhere alike.
+    Random,
+    /// Zipf's law.
+    Zipf {
+        /// Its exponent, not 1; 1.1 by default.
+        theta: f64,
+        /// Where the hottest place is, 0 to 1 of the file; drawn by chance if not given.
+        center: Option<f64>,
+    },
+    /// Pareto's law.
+    Pareto {
+        /// Its power, above 0 and below 1; 0.2 by default.
+        power: f64,
+        /// As for Zipf.
+        center: Option<f64>,
+    },
+    /// A bell.
+    Normal {
+        /// Its deviation in percent of the file, 0 to 100.
+        deviation: f64,
+        /// Its middle, 0 to 1 of the file; 0.5 by default.
+        center: f64,
+    },
+    /// Shares of the requests to parts of the file, in percent of it.
+    Zoned(PerDirection<Arc<[Zone]>>),
+    /// Shares of the requests to parts of the file, in bytes.
+    ZonedAbsolute(PerDirection<Arc<[Zone]>>),
+}
+
+/// One part of a zoned distribution, right after the part before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone {
+    /// Percent of the requests.
+    pub access_percent: u8,
+    /// How long the part is: percent of the file, or bytes.
+    pub length: u64,
+}
+
+/// The kernel's I/O priority classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrioClass {
+    /// Not set.
+    None,
+    /// Before all others.
+    RealTime,
+    /// As usual.
+    BestEffort,
+    /// Only when there is nothing else.
+    Idle,
+}
+
+/// Who makes the system calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmitMode {
+    /// The job.
+    Inline,
+    /// Threads of their own, so that a slow device does not delay the arrivals.
+    Offload,
+}
+
+/// Which of several files is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileService {
+    /// Each in turn.
+    RoundRobin,
+    /// Each until it is done.
+    Sequential,
+    /// Any.
+    Random,
+}
+
+/// Which jobs end with the first that ends, after `exitall`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitWhat {
+    /// Those of its reporting group.
+    Group,
+    /// Those of its stage.
+    Stonewall,
+    /// All, later stages included.
+    All,
+}
+
+/// Whether directions are reported apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnifiedReporting {
+    /// Apart.
+    None,
+    /// Summed.
+    Mixed,
+    /// Both.
+    Both,
+}
+
+/// Operations of a trace that are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplaySkip {
+    /// Reads.
+    pub read: bool,
+    /// Writes.
+    pub write: bool,
+    /// Trims.
+    pub trim: bool,
+    /// Syncs.
+    pub sync: bool,
+}
+
+/// The files of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Files {
+    /// `filename`: these, shared by all clones.
+    Named(Arc<[String]>),
+    /// `nrfiles` of its own, named by fio's `filename_format`, with `$jobname`, `$jobnum` and `$filenum`.
+    Made {
+        /// The pattern.
+        format: Arc<str>,
+        /// How many, at least 1.
+        count: u32,
+    },
+}

@@ -1,0 +1,280 @@
+//! Job files as people have them: what comes out, what is refused, and what fio itself says of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_lab::fio::{
+    Amount, BlockSize, Files, IoEngine, Job, JobFile, Mix, Order, PerDirection, PrioClass,
+    RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse,
+};
+
+const STAGES: &str = include_str!("jobs/stages.fio");
+const REPLAY: &str = include_str!("jobs/replay.fio");
+
+fn read(text: &str) -> JobFile {
+    let env = BTreeMap::from([("DIR".into(), "/srv".into()), ("NAME".into(), "monday".into())]);
+    parse("test.fio", text.as_bytes(), &env).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn refused(text: &str) -> String {
+    parse("x", text.as_bytes(), &BTreeMap::new()).unwrap_err().to_string()
+}
+
+/// Name, clone, stage, group.
+fn plan(file: &JobFile) -> Vec<(&str, u32, u32, u32)> {
+    file.jobs.iter().map(|job| (&*job.name, job.clone, job.stage, job.group)).collect()
+}
+
+/// The job file of the patch "Blk-throttle: reduce tail io latency when iops limit is enforced", unchanged.
+#[test]
+fn the_patch_of_2018() {
+    let file = read(include_str!("jobs/r2.job"));
+    assert_eq!(plan(&file), [("file1", 0, 0, 0)]);
+    assert_eq!(file.ignored, []);
+    let options = &file.jobs[0].options;
+    assert_eq!(options.pattern.mix, Mix::Read);
+    assert_eq!(options.pattern.order, Order::Random { requests_per_offset: 1 });
+    assert_eq!(options.block_size(), PerDirection::all(BlockSize::Fixed(4096)));
+    assert_eq!(options.size, Some(Amount::Bytes(4 << 30)));
+    assert_eq!((options.engine, options.depth()), (IoEngine::Libaio, 1));
+    assert_eq!(options.rate_iops, PerDirection::all(Some(50_000)));
+    assert_eq!(options.thinktime.pause, Duration::from_millis(4));
+    assert_eq!(options.runtime, Some(Duration::from_secs(60)));
+    assert!(options.direct && options.time_based && options.no_random_map);
+    assert!(options.group_reporting);
+    assert_eq!(file.jobs[0].file_name(0).as_deref(), Some("/dev/nullb1"));
+}
+
+#[test]
+fn stages_groups_and_clones() {
+    let file = read(STAGES);
+    assert_eq!(
+        plan(&file),
+        [
+            ("layout", 0, 0, 0),
+            ("readers", 0, 1, 1),
+            ("readers", 1, 1, 1),
+            ("readers", 2, 1, 1),
+            ("readers", 3, 1, 1),
+            ("writers", 0, 1, 2),
+            ("readers", 0, 1, 2),
+            ("trims", 0, 2, 3),
+        ]
+    );
+    let ignored: Vec<_> = file.ignored.iter().map(|ignored| ignored.option).collect();
+    assert_eq!(ignored, ["description", "thread", "write_bw_log", "fixedbufs"]);
+    assert_eq!(file.jobs[6].wait_for, 5..6);
+}
+
+/// A later `[global]` reaches only the jobs below it, and two jobs of one name stay two.
+#[test]
+fn inheritance() {
+    let file = read(STAGES);
+    let options = |index: usize| &file.jobs[index].options;
+    let engines: Vec<_> = file.jobs.iter().map(|job| job.options.engine).collect();
+    let mut expected = [IoEngine::Libaio; 8];
+    expected[5..7].fill(IoEngine::Sync);
+    expected[7] = IoEngine::IoUring;
+    assert_eq!(engines, expected);
+    let direct: Vec<_> = file.jobs.iter().map(|job| job.options.direct).collect();
+    assert_eq!(direct, [true, true, true, true, true, false, false, true]);
+    assert!(file.jobs.iter().all(|job| job.options.ramp_time == Duration::from_secs(2)));
+
+    assert_eq!(options(0).pattern.order, Order::Sequential { skip: 0 });
+    assert_eq!(options(0).size, Some(Amount::Percent(100)));
+    assert_eq!((options(0).iodepth_batch, options(0).iodepth_batch_complete_min), (4, 2));
+    assert_eq!((options(0).iodepth_batch_complete_max, options(0).iodepth_low), (2, 8));
+    assert_eq!(
+        options(1).rate,
+        PerDirection { read: None, write: Some(20 << 20), trim: Some(20 << 20) }
+    );
+    assert_eq!(
+        options(1).random_distribution,
+        RandomDistribution::Zipf { theta: 1.2, center: None }
+    );
+    assert_eq!(options(5).read_percent, 30);
+    assert_eq!(options(5).block_size().read, BlockSize::Range { min: 4096, max: 65536 });
+    assert_eq!(options(5).block_size().trim, BlockSize::Range { min: 8192, max: 131_072 });
+    assert_eq!(options(5).file_size, Some((64 << 20, 128 << 20)));
+    assert_eq!(options(5).start_delay, (Duration::from_secs(1), Duration::from_secs(5)));
+    assert_eq!((options(5).depth(), options(5).fdatasync, options(5).flow), (1, 16, Some(3)));
+    assert_eq!(options(6).pattern.order, Order::Sequential { skip: 8192 });
+    assert_eq!((options(6).loops, options(6).number_ios), (2, Some(102_400)));
+    assert_eq!(options(6).rate_iops, PerDirection { read: Some(500), write: None, trim: None });
+    assert_eq!(options(6).rate_process, RateProcess::Poisson);
+    assert_eq!(options(7).unified_rw_reporting, UnifiedReporting::Mixed);
+}
+
+#[test]
+fn offsets_of_clones() {
+    let file = read(STAGES);
+    let at = |job: &Job| job.offset(1_000_001);
+    // 5 % is 50,000: 13 blocks of 4 KiB, rounded up.
+    assert_eq!(at(&file.jobs[1]), 53_248);
+    assert_eq!(at(&file.jobs[3]), 53_248 + (20 << 30));
+    assert_eq!(at(&file.jobs[0]), 0);
+}
+
+#[test]
+fn variables_files_and_replay() {
+    let file = read(REPLAY);
+    let [trace, beside] = &file.jobs[..] else { panic!("{file:?}") };
+    assert_eq!(&*trace.name, "trace-monday");
+    assert_eq!(trace.options.read_iolog.as_deref(), Some("/srv/monday.log"));
+    assert_eq!(trace.options.replay_time_scale, 200);
+    assert_eq!(trace.options.replay_align, Some(4096));
+    let skip = trace.options.replay_skip;
+    assert_eq!([skip.read, skip.write, skip.trim, skip.sync], [false, false, true, true]);
+    assert_eq!(
+        (trace.options.prioclass, trace.options.prio),
+        (Some(PrioClass::BestEffort), Some(4))
+    );
+    assert_eq!(trace.options.cgroup_weight, Some(300));
+    assert_eq!(trace.file_name(0).as_deref(), Some("trace-monday.0.0"));
+    assert_eq!(trace.file_name(1), None);
+
+    assert_eq!(beside.files(), Files::Named(["/dev/a:b".into(), "/dev/c".into()].into()));
+    assert_eq!(beside.options.pattern.order, Order::Random { requests_per_offset: 8 });
+    assert_eq!(beside.options.rw_sequencer, RwSequencer::Identical);
+    assert_eq!(beside.options.verify.as_deref(), Some("crc32c"));
+    assert!(beside.options.no_random_map, "a zoned distribution keeps no map");
+}
+
+#[test]
+fn comments_blanks_and_odd_lines() {
+    let text = "\u{feff}; top\r\n\r\n [a#1] ; one\r\n  size = 1m # mega\r\n\tstonewall ;x\r\n[b]\nsize=64k;128k\nkb_base=1000\n";
+    let file = read(text);
+    assert_eq!(plan(&file), [("a#1", 0, 0, 0), ("b", 0, 0, 0)]);
+    assert_eq!(file.jobs[0].options.size, Some(Amount::Bytes(1 << 20)));
+    assert_eq!(file.jobs[1].options.size, Some(Amount::Bytes(64_000)), "kb_base counts from above");
+    assert_eq!((file.jobs[0].line, file.jobs[1].line), (3, 6));
+}
+
+#[test]
+fn all_errors_at_once() {
+    let text = "rw=read\n[global]\nioengine=libiao\n[a]\nioddepth=4\nsize=1.5m\nzonemode=zbd\nbs\n\
+                runtime=10x\ninclude more.fio\nfilename=${WHERE}/x\n[b\n[c] d\n[e]\nwait_for=aa\nnumjobs=$ncpus\n";
+    let expected = r#"x:1:1: option "rw" stands above the first [section]; write [global] above it
+x:3:10: ioengine: "libiao" is none of sync, psync, vsync, pvsync, pvsync2, mmap, splice, libaio, linuxaio, posixaio, io_uring, sg, nbd, null; did you mean "libaio"?
+x:5:1: unknown option "ioddepth"; did you mean "iodepth"?
+x:6:6: size: "1.5m" is not a whole number: write it in a smaller unit
+x:7:1: zonemode is not simulated: zoned devices are not among the disks
+x:8:1: bs: it needs a value
+x:9:9: runtime: "10x" ends in "x": allowed are us, ms, s, m, h and d
+x:10:1: include is refused: a job file is read without the file system; paste "more.fio" here
+x:11:10: variable "WHERE" is not set
+x:12:1: the section's name has no closing "]"
+x:13:5: "d" follows the section's name
+x:15:10: wait_for: no job above is called "aa"; did you mean "a"?
+x:16:9: $ncpus depends on the machine: write the number"#;
+    assert_eq!(refused(text), expected);
+}
+
+#[test]
+fn what_jobs_may_not_say() {
+    for (text, error) in [
+        ("", "x:1:1: the file has no job: a [section] that is not [global]"),
+        ("[globals]\nsize=1m\n", "x:1:1: the file has no job: a [section] that is not [global]"),
+        ("[a]\nrate=1m\nrate_iops=5\n", "x:1:1: rate and rate_iops exclude each other"),
+        ("[a]\nrate=1m\nrate_min=2m\n", "x:1:1: rate_min = 2097152 is above rate = 1048576"),
+        ("[a]\nsize=1k\n", "x:1:1: size = 1024 bytes is below the smallest block size, 4096 bytes"),
+        (
+            "[a]\n[a]\n[b]\nwait_for=a\n",
+            "x:4:10: wait_for: 2 sections above are called \"a\", it must be one",
+        ),
+        ("[a]\nwait_for=a\n", "x:2:10: wait_for: no job above is called \"a\""),
+        ("[a]\nnumjobs=0\n", "x:2:9: numjobs: 0 is outside 1 to 100000"),
+        (
+            "[a]\nnumjobs=60k\n[b]\nnumjobs=60k\n[c]\n",
+            "x:3:1: with these there are 122880 jobs: at most 100000 are allowed",
+        ),
+        (
+            "[a]\nioengine=cpuio\n",
+            "x:2:10: ioengine: \"cpuio\" is not simulated: the engine does not send its requests through the block layer or NBD",
+        ),
+        (
+            "[a]\nsize=4z\n",
+            "x:2:6: size: \"4z\" is not simulated: z counts zones of a zoned device",
+        ),
+        ("[a]\nsize=101%\n", "x:2:6: size: 101 is outside 1 to 100"),
+        ("[a]\nsize=\n", "x:2:6: size: it needs a value"),
+        ("[a]\nreplay_align=3k\n", "x:2:14: replay_align: 3072 is not a power of two"),
+        ("[a]\nbs=${X\n", "x:2:4: \"${\" has no closing \"}\""),
+        ("[]\n", "x:1:1: the section has no name"),
+    ] {
+        assert_eq!(refused(text), error, "{text}");
+    }
+}
+
+#[test]
+fn bounds() {
+    let long = vec![b'\n'; (1 << 20) + 1];
+    let error = parse("x", &long, &BTreeMap::new()).unwrap_err().to_string();
+    assert_eq!(error, "x:1:1: the file is 1048577 bytes long: at most 1048576 are allowed");
+
+    // Each of these lines would bring half a mebibyte.
+    let env = BTreeMap::from([("X".to_owned(), "x".repeat(1 << 19))]);
+    let text = format!("[a]\n{}", "filename=${X}\n".repeat(1000));
+    let errors = parse("x", text.as_bytes(), &env).unwrap_err();
+    assert_eq!((errors.errors.len(), errors.more), (100, 900));
+    assert!(errors.to_string().ends_with("\nx: and 900 more"), "{errors}");
+
+    let most = read("[a]\nnumjobs=100000\n");
+    assert_eq!((most.jobs.len(), most.jobs[99_999].clone), (100_000, 99_999));
+
+    let latin = parse("x", b"# caf\xe9\n[a]\nname=caf\xe9\n", &BTreeMap::new()).unwrap_err();
+    assert_eq!(latin.to_string(), "x:3:1: the line is not UTF-8");
+}
+
+/// Lines that are nearly right, so that the parsers behind them are reached.
+fn line() -> impl Strategy<Value = String> {
+    let keys = weir_lab::fio::typed_options().collect::<Vec<_>>();
+    let words = [
+        "zipf",
+        "zoned:",
+        "read",
+        "4k",
+        "1-5",
+        ":",
+        ",",
+        "/",
+        "%",
+        "-",
+        "0x",
+        "${A}",
+        "18446744073709551615",
+        "p",
+        "100",
+        "ö",
+    ];
+    (
+        proptest::sample::select(keys),
+        proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..5),
+    )
+        .prop_map(|(key, words)| format!("{key}={}\n", words.concat()))
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse("x", &bytes, &BTreeMap::new());
+    }
+
+    #[test]
+    fn nearly_right(lines in proptest::collection::vec(line(), 0..12)) {
+        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let text = format!("[global]\n[a]\n{}", lines.concat());
+        match parse("x", text.as_bytes(), &env) {
+            Ok(file) => for job in &file.jobs[..1] {
+                job.offset(u64::MAX);
+                job.file_name(0);
+                prop_assert!(job.options.block_size().read.min() >= 1);
+                prop_assert!((1..=job.options.iodepth).contains(&job.options.iodepth_low));
+            },
+            Err(errors) => for error in &errors.errors {
+                prop_assert!(error.place.span.end <= text.len());
+            },
+        }
+    }
+}
