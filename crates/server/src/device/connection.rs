@@ -57,6 +57,8 @@ pub(super) struct Payload {
     /// `None` while the ring fills it.
     pub(super) buffer: Option<IoBuf>,
     pub(super) filled: usize,
+    /// When its memory was taken, in nanoseconds.
+    pub(super) since_ns: u64,
 }
 
 /// A connection that has to wait before anything more is taken from it: back-pressure.

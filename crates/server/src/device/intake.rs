@@ -15,7 +15,8 @@ use super::worker::{Desk, Worker};
 /// A payload with more than this still to come is received right into its buffer.
 const FILL_BYTES: usize = 16 << 10;
 
-/// Part of the pool that one connection's requests may hold, unless it has a single one.
+/// Part of the pool that one connection's requests may hold, replies that it has not taken included, unless it has a
+/// single one.
 const CONNECTION_SHARE: usize = 16;
 
 impl Worker {
@@ -93,7 +94,7 @@ impl Worker {
                     }
                 }
                 Item::Write(command) => {
-                    if let Err(why) = self.desk.make_room(key, command) {
+                    if let Err(why) = self.desk.make_room(now, key, command) {
                         return self.stall(key, why, Some((command, None)), Some(arrival));
                     }
                 }
@@ -161,7 +162,7 @@ impl Worker {
         // A write has been counted since its payload began to arrive.
         if command.op != Op::Write {
             let share = self.desk.ring.pool().budget() / CONNECTION_SHARE;
-            if connection.requests > 0 && connection.held_bytes + bytes > share {
+            if connection.held_bytes > 0 && connection.held_bytes + bytes > share {
                 return Err((Why::Itself, buffer));
             }
         }
@@ -230,7 +231,7 @@ impl Worker {
         if let Some((command, buffer)) = stalled.request {
             let begins = command.op == Op::Write && buffer.is_none();
             let result = match begins {
-                true => self.desk.make_room(key, command).map_err(|why| (why, None)),
+                true => self.desk.make_room(now, key, command).map_err(|why| (why, None)),
                 false => self.enter(now, key, command, buffer),
             };
             if let Err((why, buffer)) = result {
@@ -277,12 +278,12 @@ impl Desk {
     }
 
     /// Finds memory for the payload of a write.
-    fn make_room(&mut self, key: usize, command: Command) -> Result<(), Why> {
+    fn make_room(&mut self, now: Instant, key: usize, command: Command) -> Result<(), Why> {
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
-        if connection.requests > 0 && connection.held_bytes + len > pool.budget() / CONNECTION_SHARE
-        {
+        let share = pool.budget() / CONNECTION_SHARE;
+        if connection.held_bytes > 0 && connection.held_bytes + len > share {
             return Err(Why::Itself);
         }
         // A quarter is left for reads, so that writes which wait for a limit cannot stop them.
@@ -291,7 +292,8 @@ impl Desk {
         }
         let buffer = pool.get(len).ok_or(Why::Others)?;
         connection.held_bytes += len;
-        connection.payload = Some(Payload { command, buffer: Some(buffer), filled: 0 });
+        let since_ns = now.as_nanos();
+        connection.payload = Some(Payload { command, buffer: Some(buffer), filled: 0, since_ns });
         Ok(())
     }
 }

@@ -21,8 +21,8 @@ use crate::exports::ExportTable;
 
 /// Longest a handshake may take.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
-/// Longest a send may make no end while other connections wait for the memory it holds.
-const STUCK_SEND_NS: u64 = 5_000_000_000;
+/// Longest a send or a payload may make no end while other connections wait for the memory it holds.
+const STUCK_NS: u64 = 5_000_000_000;
 /// Longest that requests inside are waited for after [`Command::Drain`].
 const DRAIN_NS: u64 = 10_000_000_000;
 /// A wake-up for a limit that is later than this is counted.
@@ -228,7 +228,7 @@ impl Worker {
             desk.handshakes.front().map(|&(by, _, _)| by),
             desk.drain_by_ns,
             desk.resting.front().map(|&(at, _)| at),
-            pressed.then(|| monotonic_ns() + STUCK_SEND_NS / 5),
+            pressed.then(|| monotonic_ns() + STUCK_NS / 5),
         ]
         .into_iter()
         .flatten()
@@ -272,15 +272,18 @@ impl Worker {
         }
     }
 
-    /// Memory is short: of the clients that have not taken their replies for a while, the one that holds most goes.
+    /// Memory is short: of the clients that have not taken their replies for a while, or not sent the payload that they
+    /// have announced, the one that holds most goes.
     fn drop_slowest(&mut self, now: Instant) {
+        let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > STUCK_NS;
         let stuck = self.desk.connections.iter().filter(|(_, connection)| {
-            connection.sending_bytes > 0
-                && now.as_nanos().saturating_sub(connection.sending_since_ns) > STUCK_SEND_NS
+            let payload = connection.payload.as_ref();
+            connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
+                || payload.is_some_and(|payload| too_long(payload.since_ns))
         });
         let slowest = stuck.max_by_key(|(_, connection)| connection.held_bytes);
         if let Some((key, _)) = slowest {
-            self.drop_client(now, key, "it does not take its replies and others need the memory");
+            self.drop_client(now, key, "it is too slow and others need the memory it holds");
         }
     }
 
