@@ -1,6 +1,11 @@
 //! End-to-end tests: one file for each client and behaviour. See `weir_tests` for what they share.
 
+mod bad_handshakes;
+mod bad_requests;
+mod ending;
 mod fio_verify;
+mod flushes;
+mod kill_and_restart;
 mod libnbd_block_status;
 mod libnbd_coherence;
 mod libnbd_commands;
@@ -8,6 +13,10 @@ mod libnbd_errors;
 mod libnbd_handshake;
 mod libnbd_neighbours;
 mod libnbd_replies;
+mod limits_burst;
+mod limits_changed;
+mod limits_every_operation;
+mod many_connections;
 mod nbdcopy_both_ways;
 mod nbdcopy_holes;
 mod nbdinfo_json;
@@ -18,3 +27,8 @@ mod qemu_img_map;
 mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
+mod several_devices;
+mod slow_readers;
+mod slow_writers;
+mod starting;
+mod vanishing_clients;

@@ -24,7 +24,7 @@ pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
 pub use peer::{Peer, peer, python, skip};
 pub use place::Place;
-pub use process::{open_files, raise_open_files, resident_bytes};
+pub use process::raise_open_files;
 pub use random::{Random, pattern};
 pub use run::{Ran, wait};
 pub use server::{Refused, Server};

@@ -19,7 +19,10 @@ pub struct Peer {
     first: Vec<PathBuf>,
 }
 
-/// The program `name`, or `None`, after [`skip`], where it is not installed.
+/// The program `name`, or `None` where it is not installed, after that has been noted as a skip.
+///
+/// # Panics
+/// With `CI=true`, where everything can be installed.
 pub fn peer(name: &str) -> Option<Peer> {
     let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .chain(["/usr/sbin".into(), "/sbin".into()])
@@ -28,13 +31,16 @@ pub fn peer(name: &str) -> Option<Peer> {
     match found {
         Some(program) => Some(Peer { program, first: Vec::new() }),
         None => {
-            skip(&format!("{name} is not installed"));
+            missing(name);
             None
         }
     }
 }
 
-/// The script `name` of `tests/libnbd`, to be run with libnbd's Python binding; `None`, after [`skip`], without it.
+/// The script `name` of `tests/libnbd`, to be run with libnbd's Python binding; `None` without that, as [`peer`].
+///
+/// # Panics
+/// As [`peer`].
 pub fn python(name: &str) -> Option<Peer> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("libnbd").join(name);
     let has = |what: &str| {
@@ -42,7 +48,7 @@ pub fn python(name: &str) -> Option<Peer> {
         imported.is_ok_and(|ran| ran.status.success())
     };
     if !has("import nbd") {
-        skip("python3-libnbd is not installed");
+        missing("python3-libnbd");
         return None;
     }
     // -B: the checkout stays as it is.
@@ -89,24 +95,49 @@ impl Peer {
     }
 }
 
-/// Says that the running test is left out, and counts it: a test that was not made is no test that passed.
-///
-/// Appends `NAME: REASON` to the file that `$WEIR_SKIPS` names, if it is set.
+/// Says that the running test, or a part of it, is left out for want of `peer`, and counts it: a test that was not made
+/// is no test that passed.
 ///
 /// # Panics
-/// With `CI=true`, where everything that is needed can be installed.
+/// With `CI=true`, where everything can be installed.
+fn missing(peer: &str) {
+    let reason = format!("{peer} is not installed");
+    note(&reason);
+    append(&reason);
+    assert!(!is_ci(), "{reason}, and with CI=true that is a failure");
+}
+
+/// Says that the running test, or a part of it, is left out for want of what cannot be installed, such as a right or a
+/// kind of file system, and counts it. Never a failure.
 pub fn skip(reason: &str) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let test = std::thread::current().name().unwrap_or("?").to_owned();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
-    // Past the capture of the test harness, which is silent about tests that pass.
-    let _ = writeln!(stderr(), "skipped: {reason} ({test}; {count} skipped so far)");
-    if let Some(path) = std::env::var_os("WEIR_SKIPS") {
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        // One write a line: several programs append to it.
-        file.and_then(|mut file| file.write_all(format!("{test}: {reason}\n").as_bytes()))
-            .unwrap_or_else(|error| panic!("{}: {error}", Path::new(&path).display()));
+    note(reason);
+    // There, in CI, a line is a peer that is missing.
+    if !is_ci() {
+        append(reason);
     }
-    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
-    assert!(!is_ci, "{reason}, and with CI=true that is a failure");
+}
+
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1")
+}
+
+/// Past the capture of the test harness, which is silent about tests that pass.
+fn note(reason: &str) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    let _ = writeln!(stderr(), "skipped: {reason} ({}; {count} skipped so far)", test());
+}
+
+/// Appends `NAME: REASON` to the file that `$WEIR_SKIPS` names, if it is set.
+fn append(reason: &str) {
+    let Some(path) = std::env::var_os("WEIR_SKIPS") else { return };
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    // One write a line: several programs append to it.
+    file.and_then(|mut file| file.write_all(format!("{}: {reason}\n", test()).as_bytes()))
+        .unwrap_or_else(|error| panic!("{}: {error}", Path::new(&path).display()));
+}
+
+/// The harness names each test's thread after it.
+fn test() -> String {
+    std::thread::current().name().unwrap_or("?").to_owned()
 }

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 ///
 /// # Panics
 /// When it has ended.
-pub fn open_files(pid: u32) -> usize {
+pub(crate) fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is there").count()
 }
 
@@ -16,7 +16,7 @@ pub fn open_files(pid: u32) -> usize {
 ///
 /// # Panics
 /// When it has ended.
-pub fn resident_bytes(pid: u32) -> u64 {
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of KiB");

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binary::weir;
+use crate::process::{open_files, resident_bytes};
 use crate::run::{Ran, run, wait};
 use crate::status::Device;
 use crate::{PATIENCE, Place};
@@ -46,7 +47,8 @@ impl Server {
         Server::try_image(place, what, &socket, flags).unwrap_or_else(refused)
     }
 
-    /// Like [`Server::image`], with a socket of the caller's choice, where starting may fail.
+    /// Like [`Server::image`], with a socket of the caller's choice, where starting may fail. The control socket is
+    /// beside it, unless `flags` say where.
     ///
     /// # Errors
     /// How it ended.
@@ -61,7 +63,7 @@ impl Server {
     ) -> Result<Server, Refused> {
         let mut command = Command::new(weir());
         command.arg("serve").arg(what).arg("--socket").arg(socket).args(flags);
-        start(command, place, socket, 1)
+        start(command, place, socket, 1 + usize::from(flags.contains(&"--listen")))
     }
 
     /// `weir serve CONFIG.toml`, with `[server]` and its sockets already said: `config` continues that table.
@@ -91,6 +93,15 @@ impl Server {
         &self.uris
     }
 
+    /// The URI of its TCP port.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn tcp_uri(&self) -> String {
+        let tcp = self.uris.iter().find(|uri| uri.starts_with("nbd://"));
+        tcp.expect("it listens on a TCP port").clone()
+    }
+
     /// Its Unix socket for NBD.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -104,6 +115,24 @@ impl Server {
     /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its open files, once it has opened all that it works with: it answers on its control socket.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[track_caller]
+    pub fn open_files(&self) -> usize {
+        self.status();
+        open_files(self.pid())
+    }
+
+    /// Its memory that is in RAM, in bytes, buffers of its sockets not included.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn resident_bytes(&self) -> u64 {
+        resident_bytes(self.pid())
     }
 
     /// What it has said on standard error so far.
@@ -224,11 +253,17 @@ fn start(
     socket: &Path,
     uris: usize,
 ) -> Result<Server, Refused> {
-    let control = socket.with_extension("control.sock");
+    let mut words = command.get_args().skip_while(|word| *word != "--control").skip(1);
+    let control = words.next().map(PathBuf::from);
+    let control = control.unwrap_or_else(|| {
+        let control = socket.with_extension("control.sock");
+        command.arg("--control").arg(&control);
+        control
+    });
     let log = place.file(&format!("{}.log", socket.file_stem().unwrap_or_default().display()));
     let stderr = File::options().append(true).create(true).open(&log).expect("a log can be made");
-    command.arg("--control").arg(&control).env("NO_COLOR", "1");
     let mut child = command
+        .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(stderr)

@@ -1,0 +1,146 @@
+//! Our own client: how a server ends.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Signal;
+use weir_tests::nbd::{self, Client, Kind};
+use weir_tests::{Place, Server, eventually, pattern};
+
+/// Whether the server has closed the connection, in good order or with something of ours unread.
+fn is_closed(error: &std::io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// Waits until no new client is let in: the server has noticed the signal.
+fn is_draining(server: &Server) {
+    eventually("nobody is let in", || match UnixStream::connect(server.socket()) {
+        Err(_) => true,
+        // In the queue of a listener that is about to close.
+        Ok(stream) => Client::open(stream, "").is_err(),
+    });
+}
+
+#[test]
+fn a_signal_lets_requests_under_way_finish() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        let device = "emulated:null,latency=300ms,size=16M";
+        let server = Server::image(&place, device, &["--depth", "8"]);
+        let mut client = Client::of(&server);
+        // More than the device takes at once: some are at the device, some wait for it.
+        for number in 0..20 {
+            client.send(Kind::Write, 0, number * 4096, 4096, &[1; 4096]).expect("it is taken");
+            client.send(Kind::Read, 0, number * 4096, 4096, &[]).expect("it is taken");
+        }
+        let mut idle = Client::of(&server);
+        eventually("all requests are inside", || {
+            let status = server.status();
+            status.number("in_flight") + status.number("ready") > 30
+        });
+        server.signal(signal);
+        while client.pending() > 0 {
+            let reply = client.receive().expect("what was under way is answered");
+            assert_eq!(reply.error, 0);
+        }
+        let over = client.receive().expect_err("and nothing after it");
+        assert!(is_closed(&over), "{over}");
+        let over = idle.read(0, 512).expect_err("an idle connection is closed");
+        assert!(is_closed(&over) || over.kind() == ErrorKind::Other, "{over}");
+        let (socket, control) = (server.socket().to_owned(), server.control().to_owned());
+        let log = server.log();
+        assert_eq!(server.ended().code(), Some(0), "{log}");
+        assert!(!socket.exists() && !control.exists(), "its sockets are still there");
+    }
+}
+
+#[test]
+fn what_waits_for_a_limit_is_finished_too() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let server = Server::image(&place, &image, &["--max", "wiops=40", "--burst", "4"]);
+    let mut client = Client::of(&server);
+    let bytes = pattern(70, 60 * 4096);
+    for (number, block) in bytes.chunks(4096).enumerate() {
+        client.send(Kind::Write, 0, number as u64 * 4096, 4096, block).expect("it is taken");
+    }
+    eventually("some wait for the limit", || server.status().number("throttled") > 0);
+    server.signal(Signal::TERM);
+    while client.pending() > 0 {
+        assert_eq!(client.receive().expect("it is answered").error, 0);
+    }
+    assert_eq!(server.ended().code(), Some(0));
+    let image = std::fs::read(&image).expect("it is there");
+    assert!(image[..bytes.len()] == bytes);
+}
+
+#[test]
+fn requests_that_come_later_are_refused() {
+    let place = Place::new();
+    let device = "emulated:null,latency=500ms,size=16M";
+    let server = Server::image(&place, device, &[]);
+    let mut client = Client::of(&server);
+    client.send(Kind::Read, 0, 0, 4096, &[]).expect("it is taken");
+    eventually("it is at the device", || server.status().number("in_flight") == 1);
+    server.signal(Signal::TERM);
+    is_draining(&server);
+    // Its first request is under way, so the connection is still open; unless the machine is so slow that the half
+    // second is over by now.
+    let late = client.send(Kind::Write, 0, 0, 4096, &[9; 4096]);
+    let mut refused = 0;
+    while client.pending() > 0 {
+        match client.receive() {
+            Ok(reply) if Some(reply.cookie) == late.as_ref().ok().copied() => {
+                assert_eq!(reply.error, nbd::ESHUTDOWN);
+                refused += 1;
+            }
+            Ok(reply) => assert_eq!(reply.error, 0),
+            Err(error) if is_closed(&error) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    eprintln!("{refused} refused");
+    assert_eq!(server.ended().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    for (first, second, code) in
+        [(Signal::TERM, Signal::TERM, 143), (Signal::INT, Signal::INT, 130)]
+    {
+        let place = Place::new();
+        // Nobody waits for the end of this.
+        let flags = ["--max", "riops=1"];
+        let server = Server::image(&place, "memory:1M", &flags);
+        let mut client = Client::of(&server);
+        for number in 0..1000 {
+            client.send(Kind::Read, 0, number * 512, 512, &[]).expect("it is taken");
+        }
+        eventually("most of them wait", || server.status().number("throttled") > 900);
+        server.signal(first);
+        is_draining(&server);
+        server.signal(second);
+        let (socket, control) = (server.socket().to_owned(), server.control().to_owned());
+        let log = server.log();
+        assert_eq!(server.ended().code(), Some(code), "{log}");
+        assert!(!socket.exists() && !control.exists(), "its sockets are still there");
+        while client.receive().is_ok() {}
+    }
+}
+
+/// A client that takes nothing does not keep the server from ending.
+#[test]
+fn a_slow_reader_is_not_waited_for_long() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:64M", &[]);
+    let mut slow = Client::of(&server);
+    for number in 0..30 {
+        slow.send(Kind::Read, 0, number << 20, 1 << 20, &[]).expect("it is taken");
+    }
+    let mut promising = Client::of(&server);
+    let head = nbd::request(Kind::Write as u16, 0, 1, 0, 1 << 20);
+    std::io::Write::write_all(promising.stream(), &head).expect("it is taken");
+    Client::of(&server).read(0, 512).expect("a good client is served");
+    server.stop();
+}

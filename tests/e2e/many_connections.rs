@@ -1,0 +1,101 @@
+//! Our own client: a thousand connections at once.
+
+use std::io::Read;
+use std::io::Write;
+use std::path::Path;
+
+use weir_tests::nbd::{self, Client, Kind};
+use weir_tests::{Place, Server, eventually, pattern, raise_open_files};
+
+const CONNECTIONS: usize = 1000;
+const BLOCK: usize = 4096;
+
+/// All connect before the first of them is answered; gives the clients in their order.
+fn connect(socket: &Path, count: usize) -> Vec<Client> {
+    let hello = [&nbd::CLIENT_FLAGS.to_be_bytes()[..], &nbd::go("")].concat();
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = nbd::dial(socket);
+        stream.write_all(&hello).expect("the server takes a handshake");
+        streams.push(stream);
+    }
+    let client = |stream| Client::accepted(stream).expect("the server answers every handshake");
+    streams.into_iter().map(client).collect()
+}
+
+/// Every client asks before the first answer is read, each for another block.
+fn all_read(clients: &mut [Client], bytes: &[u8]) {
+    let place = |number: usize| number * BLOCK % bytes.len();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let offset = place(number) as u64;
+        client.send(Kind::Read, 0, offset, BLOCK as u32, &[]).expect("the server takes requests");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let reply = client.receive().expect("the server answers");
+        assert_eq!(reply.error, 0);
+        assert!(reply.data == bytes[place(number)..][..BLOCK], "connection {number}");
+    }
+}
+
+#[test]
+fn a_thousand_are_served_and_cost_little() {
+    raise_open_files();
+    let place = Place::new();
+    let bytes = pattern(20, 1 << 20);
+    let image = place.filled("disk.img", &bytes);
+    let server = Server::image(&place, image, &[]);
+    // Whatever is made once for the first client.
+    all_read(&mut connect(server.socket(), 100), &bytes);
+    let connected = |count: u64| {
+        eventually(&format!("{count} connections"), || {
+            server.status().number("connections") == count
+        });
+    };
+    connected(0);
+    let (files, memory) = (server.open_files(), server.resident_bytes());
+
+    let mut clients = connect(server.socket(), CONNECTIONS);
+    all_read(&mut clients, &bytes);
+    let status = server.status();
+    assert_eq!(status.number("connections"), CONNECTIONS as u64);
+    assert_eq!(status.cgroup("/main").number("connections"), CONNECTIONS as u64);
+    assert!(status.balances());
+    // A receive buffer of the server has 32 KiB: idle connections must not have one each.
+    let each = server.resident_bytes().saturating_sub(memory) / CONNECTIONS as u64;
+    assert!(each < 12 << 10, "an idle connection takes {each} bytes");
+    all_read(&mut clients, &bytes);
+
+    drop(clients);
+    connected(0);
+    eventually("no descriptor left behind", || server.open_files() <= files);
+    // And again: what they took was given back.
+    all_read(&mut connect(server.socket(), CONNECTIONS), &bytes);
+    let grown = server.resident_bytes().saturating_sub(memory);
+    assert!(grown < CONNECTIONS as u64 * (16 << 10), "grew by {grown} bytes");
+    server.stop();
+}
+
+#[test]
+fn one_too_many_is_turned_away_and_later_let_in() {
+    let place = Place::new();
+    let server = Server::config(
+        &place,
+        r#"
+        max_connections = 4
+        [device.disk]
+        path = "memory:1M"
+        [export.""]
+        device = "disk"
+        cgroup = "/"
+        "#,
+    );
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::of(&server)).collect();
+    let mut fifth = nbd::dial(server.socket());
+    assert_eq!(fifth.read(&mut [0]).expect("closed in good order"), 0);
+    for client in &mut clients {
+        client.read(0, 512).expect("those inside are served on");
+    }
+    clients.pop();
+    eventually("a place is free", || Client::open(nbd::dial(server.socket()), "").is_ok());
+    server.stop();
+}

@@ -1,0 +1,137 @@
+//! How a server starts, and what keeps it from starting.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use weir_tests::nbd::{Client, dial};
+use weir_tests::{LoopDevice, Place, Refused, Server};
+
+/// Starting must fail with exit status `code` and a message that holds all of `words`.
+#[track_caller]
+fn refused(result: Result<Server, Refused>, code: i32, words: &[&str]) {
+    let Err(refused) = result else { panic!("it starts") };
+    assert_eq!(refused.status.code(), Some(code), "{}", refused.log);
+    for word in words {
+        assert!(refused.log.contains(word), "no {word:?} in {}", refused.log);
+    }
+}
+
+#[test]
+fn two_servers_on_one_image_are_one_too_many() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let name = image.to_str().expect("a plain name");
+    let second = place.socket("second.sock");
+    let first = Server::image(&place, &image, &[]);
+    for flags in [&[][..], &["--read-only"]] {
+        let result = Server::try_image(&place, &image, &second, flags);
+        refused(result, 1, &["error: ", name, "is in use", "another server"]);
+        assert!(!second.exists(), "it leaves a socket behind");
+    }
+    Client::of(&first).read(0, 512).expect("the first one goes on");
+    first.stop();
+    let server = Server::try_image(&place, &image, &second, &[]);
+    server.unwrap_or_else(|refused| panic!("{refused:?}")).stop();
+}
+
+#[test]
+fn readers_may_share_an_image() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let first = Server::image(&place, &image, &["--read-only"]);
+    let second = place.socket("second.sock");
+    let second = Server::try_image(&place, &image, &second, &["--read-only"]).expect("it starts");
+    let third = place.socket("third.sock");
+    refused(Server::try_image(&place, &image, &third, &[]), 1, &["is in use"]);
+    for server in [first, second] {
+        Client::of(&server).read(0, 512).expect("it is served");
+        server.stop();
+    }
+}
+
+#[test]
+fn two_servers_on_one_block_device_are_one_too_many() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let Some(device) = LoopDevice::new(&image, 512) else { return };
+    let first = Server::image(&place, device.path(), &[]);
+    let second = place.socket("second.sock");
+    refused(Server::try_image(&place, device.path(), &second, &[]), 1, &["is in use"]);
+    first.stop();
+}
+
+#[test]
+fn a_socket_left_by_a_killed_server_is_replaced() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let server = Server::image(&place, &image, &[]);
+    let (socket, control) = (server.socket().to_owned(), server.control().to_owned());
+    Client::of(&server).write(0, 0, &[7; 512]).expect("it is served");
+    server.kill();
+    assert!(socket.exists() && control.exists(), "a killed server cannot clean up");
+    let server = Server::image(&place, &image, &[]);
+    assert_eq!(Client::of(&server).read(0, 512).expect("it is served"), [7; 512]);
+    assert_eq!(server.status().number("connections_dropped"), 0);
+    server.stop();
+    assert!(!socket.exists() && !control.exists());
+}
+
+#[test]
+fn a_socket_in_use_is_left_alone() {
+    let place = Place::new();
+    let first = Server::image(&place, "memory:1M", &[]);
+    // Its control socket first, then the other one.
+    let result = Server::try_image(&place, "memory:2M", first.socket(), &[]);
+    refused(result, 1, &["error: ", "nbd.control.sock"]);
+    let other = place.socket("other.control.sock");
+    let flags = ["--control", other.to_str().expect("a plain name")];
+    let result = Server::try_image(&place, "memory:2M", first.socket(), &flags);
+    refused(result, 1, &["error: ", "nbd.sock"]);
+    assert_eq!(Client::of(&first).size(), 1 << 20, "the first one is still there");
+    first.stop();
+}
+
+#[test]
+fn a_file_in_the_place_of_a_socket_is_left_alone() {
+    let place = Place::new();
+    let socket = place.socket("precious");
+    fs::write(&socket, "a diary").expect("a file can be written");
+    refused(Server::try_image(&place, "memory:1M", &socket, &[]), 1, &["precious"]);
+    assert_eq!(fs::read_to_string(&socket).expect("it is there"), "a diary");
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let place = Place::new();
+    let empty = place.hole("empty.img", 0);
+    let odd = place.hole("odd.img", 1000);
+    let socket = place.socket("nbd.sock");
+    let path = |path: &std::path::Path| path.to_str().expect("a plain name").to_owned();
+    for (what, flags, code, words) in [
+        (path(&place.file("nope.img")), &[][..], 2, "does not exist"),
+        (path(&empty), &[], 1, "is empty"),
+        (path(&odd), &["--direct", "on"], 1, "direct"),
+        (path(&place.file("")), &[], 2, "directory"),
+        ("/dev/null".into(), &[], 2, "only files and block devices"),
+        ("memory:1M".into(), &["--max", "riops=0"], 2, "riops"),
+        ("memory:1M".into(), &["--max", "riops=10 riobs=7"], 2, "riobs"),
+        ("memory:1M".into(), &["--listen", "0.0.0.0:10809"], 2, "--allow-remote"),
+        ("memory:1M".into(), &["--weight", "0"], 2, "--weight"),
+        ("memory:0".into(), &[], 2, "memory"),
+    ] {
+        refused(Server::try_image(&place, &what, &socket, flags), code, &["error", words]);
+        assert!(!socket.exists(), "{what} {flags:?} leaves a socket behind");
+    }
+}
+
+#[test]
+fn sockets_are_the_owners() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:1M", &[]);
+    let mode = |path: &std::path::Path| {
+        fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o777
+    };
+    assert_eq!(mode(server.control()), 0o600);
+    Client::open(dial(server.socket()), "").expect("the owner is let in");
+    server.stop();
+}
