@@ -9,7 +9,7 @@
 //! On purpose stricter than fio, where fio silently does something else than the file says:
 //!
 //! - an unset `${VARIABLE}` is an error (fio: the empty text);
-//! - what follows a number must be its suffix: `1.5m`, which fio takes for one byte, is an error, and so are `4kq`,
+//! - what follows a number must be its suffix: `1.5m`, which fio takes for one byte, is an error, and so are `4kq`, `0x10k`,
 //!   `10x` and `-5`;
 //! - percentages of `bssplit` and of zones over 100 are errors;
 //! - `include`, and `$ncpus`, `$pagesize` and `$mb_memory`, are refused: they depend on the machine.

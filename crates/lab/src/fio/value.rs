@@ -98,6 +98,10 @@ fn number(text: &str) -> Result<(u64, &str), ValueError> {
     if digits.is_empty() {
         return Err(ValueError::NotANumber { text: owned() });
     }
+    if radix == 16 && !suffix.is_empty() {
+        // fio drops it without a word.
+        return Err(suffix_error(text, suffix, "none after 0x"));
+    }
     if suffix.starts_with('.') {
         return Err(ValueError::Fraction { text: owned() });
     }
@@ -250,7 +254,6 @@ mod tests {
             ("1T", 1 << 40, 1_000_000_000_000),
             ("1p", 1 << 50, 1_000_000_000_000_000),
             ("0x10000", 65536, 65536),
-            ("0x10k", 16384, 16000),
             ("0", 0, 0),
         ] {
             assert_eq!(bytes(text, B), Ok(binary), "{text}");
@@ -264,6 +267,7 @@ mod tests {
             ("", r#""" is not a number"#),
             ("k", r#""k" is not a number"#),
             ("0x", r#""0x" is not a number"#),
+            ("0x10k", r#""0x10k" ends in "k": allowed are none after 0x"#),
             ("-5", r#""-5" is negative"#),
             ("1.5m", r#""1.5m" is not a whole number: write it in a smaller unit"#),
             (

@@ -1,0 +1,202 @@
+//! What the installed fio says of the same files. Without it each test is a named skip.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use weir_lab::fio::{
+    Amount, BlockSize, Job, Problem, alias_of, ignored_options, parse, refused_options,
+    typed_options,
+};
+
+/// Says that the running test is left out, and counts it in the file that `$WEIR_SKIPS` names.
+fn skip(reason: &str) {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped: {reason} ({test})");
+    if let Some(path) = std::env::var_os("WEIR_SKIPS") {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(format!("{test}: {reason}\n").as_bytes()))
+            .expect("$WEIR_SKIPS can be written");
+    }
+    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
+    assert!(!is_ci, "{reason}, and with CI=true that is a failure");
+}
+
+/// Exit status and output of fio; None, after [`skip`], where it is not installed.
+fn fio(arguments: &[&str]) -> Option<(bool, String)> {
+    let ran = Command::new("fio")
+        .args(arguments)
+        .env("DIR", "/srv")
+        .env("NAME", "monday")
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .output();
+    match ran {
+        Ok(ran) => Some((ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())),
+        Err(error) => {
+            skip(&format!("fio cannot be run: {error}"));
+            None
+        }
+    }
+}
+
+/// A file of this text, gone when dropped.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Written {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{name}-{}.fio", std::process::id()));
+        std::fs::write(&path, text).expect("the target directory can be written");
+        Written(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("the target directory is UTF-8")
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn read(text: &str) -> Result<Vec<Job>, weir_lab::fio::FioErrors> {
+    let env = BTreeMap::from([("DIR".into(), "/srv".into()), ("NAME".into(), "monday".into())]);
+    parse("x", text.as_bytes(), &env).map(|file| file.jobs)
+}
+
+/// Every option of the installed fio is known here, by a main name or a second one.
+#[test]
+fn no_option_is_unknown() {
+    let Some((_, help)) = fio(&["--cmdhelp"]) else { return };
+    let known: Vec<_> = typed_options()
+        .chain(ignored_options().map(|(name, _)| name))
+        .chain(refused_options().map(|(name, _)| name))
+        .collect();
+    let names = help.lines().filter_map(|line| line.split_whitespace().next());
+    let mut count = 0;
+    for name in names.map(|name| name.trim_end_matches(':')) {
+        count += 1;
+        assert!(known.contains(&alias_of(name).unwrap_or(name)), "{name}");
+    }
+    assert!(count > 150, "{help}");
+}
+
+/// Files that fio takes, and files that it refuses.
+#[test]
+fn accepts_and_refuses_alike() {
+    for (index, text) in [
+        include_str!("jobs/r2.job"),
+        include_str!("jobs/stages.fio"),
+        include_str!("jobs/replay.fio"),
+        "[a]\nsize=4kb\n",
+        "[a]\nbsrange=8k-4k\nsize=1m\n",
+        "[a]\nsize=abc\n",
+        "[a]\nsize=1m\nnot_an_option=1\n",
+        "[a]\nsize=1m\nRW=read\n",
+        "[a]\nsize=1m\nrw=READ\n",
+        "[a]\nsize=1m\niodepth=0\n",
+        "[a]\nsize=1m\nrwmixread=101\n",
+        "[a]\nsize=1m\ndirect\n",
+        "[a]\nsize=1m\ndirect=2\n",
+        "[a]\nsize=1m\ntime_based=1\n",
+        "[a]\nsize=1m\nnorandommap=7\n",
+        "[a]\nsize=1m\nprioclass=5\n",
+        "[a]\nsize=1m\nbs=0\n",
+        "[a]\nsize=1m\nrandom_distribution=zipf:1\n",
+        "[a]\nsize=1m\nrandom_distribution=pareto:1\n",
+        "[a]\nsize=1m\nrandom_distribution=zoned:50/50:30/50\n",
+        "[a]\nsize=1m\ncgroup_weight=99\n",
+        "rw=read\n[a]\nsize=1m\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = Written::new(&format!("alike{index}"), text);
+        let Some((accepted, _)) = fio(&["--parse-only", file.path()]) else { return };
+        let ours = read(text);
+        assert_eq!(ours.is_ok(), accepted, "{text}\n{:?}", ours.map_err(|e| e.to_string()));
+    }
+}
+
+/// Group, pattern, block sizes and depth, as fio writes them before it starts.
+#[test]
+fn same_jobs() {
+    let text = "[global]\nioengine=null\nsize=64k\nname=nobody\n[a]\nstonewall\nrw=randrw:3\nbs=4k,8k\n\
+                [b]\nbsrange=1k-4k,2k-8k,\n[c]\nname=sea\nbssplit=2k/50:4k/50,4k/90:8k/10\niodepth=7\nstonewall\n\
+                [global]\nnew_group\nkb_base=1000\n[d]\nbs=,8k,\nrw=write\n[a]\nbs=8kib # 2^13\nsize=1g\nio_size=1mib\n\
+                [globals]\niodepth=0x10\n[e]\nwait_for=sea\nwait_for_previous=1\n";
+    let file = Written::new("jobs", text);
+    let Some((_, output)) = fio(&[file.path()]) else { return };
+    let theirs: Vec<_> = output.lines().filter(|line| line.contains(": (g=")).collect();
+    let size = |size: &BlockSize| format!("{}B-{}B", size.min(), size.max());
+    let ours: Vec<_> = read(text)
+        .unwrap_or_else(|errors| panic!("{errors}"))
+        .iter()
+        .map(|job| {
+            let bs = job.options.block_size();
+            let (read, write, trim) = (size(&bs.read), size(&bs.write), size(&bs.trim));
+            format!(
+                "{}: (g={}): bs=(R) {read}, (W) {write}, (T) {trim}, ioengine=null, iodepth={}",
+                job.name,
+                job.group,
+                job.options.depth()
+            )
+        })
+        .collect();
+    // The pattern's name is the one thing that our model does not keep.
+    let theirs: Vec<_> = theirs
+        .iter()
+        .map(|line| {
+            let (before, after) = line.split_once("rw=").expect("fio names the pattern");
+            format!("{before}{}", after.split_once(", ").expect("fio names the blocks").1)
+        })
+        .collect();
+    assert_eq!(ours, theirs, "{output}");
+}
+
+/// Numbers, as fio's own parser traces them.
+#[test]
+fn same_numbers() {
+    for text in ["4096", "4k", "4K", "4kb", "1m", "1mi", "1mib", "1G", "3t", "1p", "0x10000"] {
+        for base in ["1024", "1000"] {
+            let job = format!("[a]\nkb_base={base}\nbs=1\nsize={text}\n");
+            let file = Written::new(&format!("number-{base}-{text}"), &job);
+            let Some((_, trace)) = fio(&["--parse-only", "--debug=parse", file.path()]) else {
+                return;
+            };
+            // The result stands on the line after the call.
+            let mut lines = trace.lines().skip_while(|line| !line.contains("__handle_option=size"));
+            let out = lines.nth(1).and_then(|line| line.split_once("out="));
+            let theirs: u64 = out.and_then(|(_, out)| out.trim().parse().ok()).expect(&trace);
+            let jobs = read(&job).unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(jobs[0].options.size, Some(Amount::Bytes(theirs)), "{job}");
+        }
+    }
+}
+
+/// What is stricter here than in fio, so that the list in the module's documentation stays true.
+#[test]
+fn stricter_on_purpose() {
+    for (index, line) in
+        ["size=1.5m", "size=0x10k", "runtime=10x", "size=4*1024", "numjobs=0", "cgroup=a${NO_SUCH}"]
+            .into_iter()
+            .enumerate()
+    {
+        let text = format!("[a]\nsize=1m\n{line}\n");
+        let file = Written::new(&format!("strict{index}"), &text);
+        let Some((accepted, _)) = fio(&["--parse-only", file.path()]) else { return };
+        assert!(accepted, "{line}");
+        let errors = read(&text).expect_err(line);
+        assert!(
+            matches!(
+                errors.errors[0].problem,
+                Problem::Value { .. } | Problem::UnsetVariable { .. }
+            ),
+            "{errors}"
+        );
+    }
+}
