@@ -22,10 +22,13 @@
 
 extern crate alloc;
 
+mod hdd;
+mod hdd_line;
 mod model;
 mod null;
 mod spec;
 
+pub use hdd::{Hdd, HddSpec};
 pub use model::{DiskModel, DiskOp};
 pub use null::{Null, NullSpec};
 pub use spec::{Spec, SpecError, SpecProblem};

@@ -26,7 +26,8 @@ pub trait DiskModel: Debug + Send {
     /// at it. `offset` and `len` are bytes inside [`DiskModel::capacity`]; a flush has neither.
     fn submit(&mut self, now_ns: u64, id: u64, op: DiskOp, offset: u64, len: u32);
 
-    /// When the next request is complete if nothing else is submitted; `None` when nothing is in flight.
+    /// When to ask again if nothing else is submitted; `None` when nothing is in flight. No request is complete earlier;
+    /// at that time one is, or the disk begins its next piece of work and the next answer is later.
     fn next_event(&self) -> Option<u64>;
 
     /// The id of a request that is complete at `now_ns`, each once, in the order of completion, equal times in the

@@ -12,6 +12,8 @@ use thiserror::Error;
 use weir_engine::io_max::nearest;
 use weir_engine::units::{Bytes, BytesPerSec, Nanos, UnitError};
 
+use crate::hdd::{Hdd, HddSpec};
+use crate::hdd_line;
 use crate::model::DiskModel;
 use crate::null::{Null, NullSpec};
 
@@ -22,6 +24,16 @@ use crate::null::{Null, NullSpec};
 /// | `null` | `rate` | bytes a second, `4M` | unlimited |
 /// | | `latency` | time, `10us`, at most 60 s | 10us |
 /// | | `size` | bytes, a multiple of 512, `4G` | 4G |
+/// | `hdd7200`, `hdd4200`, `disk2009` | `size` | bytes, a multiple of 512 | the model's own, see [`HddSpec`] |
+/// | | `rpm`, `heads`, `zones` | counts | |
+/// | | `outer`, `inner` | bytes a second at either edge | |
+/// | | `track`, `average`, `full` | times of seeks | |
+/// | | `switch` | time to the next head | |
+/// | | `interface` | bytes a second | |
+/// | | `overhead` | time to take in a command | |
+/// | | `readahead`, `cache` | bytes; 0 for none | |
+/// | | `ncq` | commands to choose among, 1 to 1024 | |
+/// | | `age` | time after which a request goes first | |
 ///
 /// Sizes, rates and times are those of [`weir_engine::units`]. Printing one gives a line that parses to the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +41,13 @@ use crate::null::{Null, NullSpec};
 pub enum Spec {
     /// Fixed rate and latency: [`Null`].
     Null(NullSpec),
+    /// Platters: [`Hdd`].
+    Hdd {
+        /// The model that the settings change.
+        model: &'static str,
+        /// All settings.
+        spec: HddSpec,
+    },
 }
 
 /// What is wrong with a line, and where.
@@ -91,7 +110,7 @@ impl SpecProblem {
     pub fn hint(&self) -> Option<String> {
         match self {
             SpecProblem::UnknownModel { .. } => {
-                Some("available: null, as in \"null,rate=4M,latency=10us,size=4G\"".into())
+                Some("available: null, hdd7200, hdd4200, disk2009, as in \"null,rate=4M,latency=10us,size=4G\"".into())
             }
             SpecProblem::UnknownKey { near: Some(near), .. } => {
                 Some(format!("did you mean `{near}`?"))
@@ -124,13 +143,13 @@ const LATENCY_NS: u64 = 10_000;
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Why a value cannot be, and what would be right.
-type Refusal = (String, Option<String>);
+pub(crate) type Refusal = (String, Option<String>);
 
-fn refuse(reason: impl Into<String>) -> Refusal {
+pub(crate) fn refuse(reason: impl Into<String>) -> Refusal {
     (reason.into(), None)
 }
 
-fn unit(error: UnitError) -> Refusal {
+pub(crate) fn unit(error: UnitError) -> Refusal {
     (error.to_string(), Some(error.hint()))
 }
 
@@ -139,6 +158,7 @@ impl Spec {
     pub fn build(&self) -> Box<dyn DiskModel> {
         match *self {
             Spec::Null(spec) => Box::new(Null::new(spec)),
+            Spec::Hdd { spec, .. } => Box::new(Hdd::new(spec)),
         }
     }
 
@@ -146,6 +166,7 @@ impl Spec {
     pub fn size(&self) -> u64 {
         match self {
             Spec::Null(spec) => spec.size,
+            Spec::Hdd { spec, .. } => spec.size,
         }
     }
 }
@@ -157,6 +178,7 @@ impl FromStr for Spec {
         let (model, settings) = line.split_once(',').unwrap_or((line, ""));
         match model {
             "null" => null(line, settings).map(Spec::Null),
+            name if hdd_line::preset(name).is_some() => hdd(line, name, settings),
             name => Err(SpecError {
                 span: 0..name.len(),
                 problem: SpecProblem::UnknownModel { name: name.to_string() },
@@ -175,6 +197,7 @@ impl fmt::Display for Spec {
                 }
                 write!(f, ",latency={}ns,size={}", spec.latency_ns, spec.size)
             }
+            Spec::Hdd { model, spec } => hdd_line::print(model, *spec, f),
         }
     }
 }
@@ -196,6 +219,20 @@ fn null(line: &str, settings: &str) -> Result<NullSpec, SpecError> {
     Ok(spec)
 }
 
+fn hdd(line: &str, name: &str, settings: &str) -> Result<Spec, SpecError> {
+    let (model, mut spec) = hdd_line::preset(name).unwrap_or(("hdd7200", HddSpec::HDD7200));
+    for_each(line, settings, model, hdd_line::KEYS, |key, value| {
+        hdd_line::set(&mut spec, key, value)
+    })?;
+    match hdd_line::check(&spec) {
+        Ok(()) => Ok(Spec::Hdd { model, spec }),
+        Err((key, reason)) => Err(SpecError {
+            span: 0..line.len(),
+            problem: SpecProblem::Value { key, reason, hint: None },
+        }),
+    }
+}
+
 fn latency(value: &str) -> Result<u64, Refusal> {
     let Nanos(latency) = value.parse().map_err(unit)?;
     if latency > LATENCY_NS_MAX {
@@ -204,7 +241,7 @@ fn latency(value: &str) -> Result<u64, Refusal> {
     Ok(latency)
 }
 
-fn size(value: &str) -> Result<u64, Refusal> {
+pub(crate) fn size(value: &str) -> Result<u64, Refusal> {
     let Bytes(size) = value.parse().map_err(unit)?;
     match size {
         0 => Err(refuse("0 bytes are no disk")),
@@ -276,9 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn disks_with_platters_parse_and_print() {
+        for line in [
+            "hdd7200",
+            "hdd4200",
+            "disk2009,cache=0,ncq=32",
+            "hdd7200,size=1073741824,average=9000000ns",
+        ] {
+            let spec: Spec = line.parse().unwrap();
+            assert_eq!(spec.to_string(), line);
+            assert_eq!(spec.build().capacity(), spec.size());
+        }
+        let Ok(Spec::Hdd { spec, .. }) = "hdd7200,rpm=10000,outer=200M".parse() else { panic!() };
+        assert_eq!(spec, HddSpec { rpm: 10_000, outer: 200 << 20, ..HddSpec::HDD7200 });
+    }
+
+    #[test]
     fn mistakes_are_pointed_at_and_explained() {
         for (line, part, message) in [
-            ("hdd7200", "hdd7200", "there is no disk model \"hdd7200\""),
+            ("hdd7201", "hdd7201", "there is no disk model \"hdd7201\""),
             ("", "", "there is no disk model \"\""),
             ("null,latncy=10us", "latncy", "unknown key \"latncy\" of disk model `null`"),
             ("null,size=1G,heads=4", "heads", "unknown key \"heads\" of disk model `null`"),
@@ -288,6 +341,12 @@ mod tests {
             ("null,latency=10", "10", "`latency`: \"10\" has no unit"),
             ("null,latency=10min", "10min", "`latency`: a latency is at most 60 s"),
             ("null,size=10ms", "10ms", "`size`: \"10ms\" has the unknown unit \"ms\""),
+            ("hdd7200,ncq=0", "0", "`ncq`: 0 is not between 1 and 1024"),
+            (
+                "hdd7200,full=2ms",
+                "hdd7200,full=2ms",
+                "`average`: no seeks from 1 ms to 2 ms take 8500 us in the mean",
+            ),
             ("null,size=0", "0", "`size`: 0 bytes are no disk"),
             ("null,size=1000", "1000", "`size`: 1000 B is no multiple of 512"),
         ] {
