@@ -6,6 +6,7 @@
 //! specification 1.7): one request each, in the order in which the sources began to wait.
 
 use alloc::collections::BinaryHeap;
+use alloc::collections::binary_heap::PeekMut;
 use core::cmp::Reverse;
 
 /// A child cgroup or a client, by index.
@@ -106,9 +107,18 @@ impl Arbiter {
         let tag = match self.order {
             Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
             Order::Shares => self.vtime,
-            Order::Turns => self.next_turn(),
+            Order::Turns => {
+                self.vtime += 1;
+                self.vtime
+            }
         };
-        self.place(tag, source, standing, stamp);
+        standing.stamp = stamp;
+        self.heap.push(Reverse(Entry { tag, source, stamp }));
+    }
+
+    /// Whether any entry is void. Where none is, the caller need not look at the source to know.
+    pub(crate) fn has_void(&self) -> bool {
+        self.heap.len() > self.live as usize
     }
 
     /// The entry at the top, void ones included: the caller drops those with [`Arbiter::drop_void`].
@@ -121,32 +131,37 @@ impl Arbiter {
         self.heap.pop();
     }
 
-    /// The source at the top has been served `cost_ns` at `weight`; it waits on, with a new stamp, if it has more.
+    /// The source at the top has been served `cost_ns` at `weight`; it waits on if it has more.
     pub(crate) fn served(
         &mut self,
         standing: &mut Standing,
         cost_ns: u64,
         weight: u64,
-        waits_on: Option<u64>,
+        waits_on: bool,
     ) {
-        let Some(Reverse(entry)) = self.heap.pop() else {
+        let Some(mut top) = self.heap.peek_mut() else {
             panic!("served a source of an empty arbiter")
         };
+        let Reverse(entry) = *top;
         debug_assert!(standing.owns(entry), "served {:?}, which was not next", entry.source);
-        if self.order == Order::Shares {
-            self.vtime = entry.tag;
-            // Rounds up: splitting a request never makes it cheaper.
-            let cost = (u128::from(cost_ns) * u128::from(VTIME_SCALE)).div_ceil(u128::from(weight));
-            standing.finish = entry.tag.saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
-            standing.epoch = self.epoch;
-        }
-        if let Some(stamp) = waits_on {
-            let tag = match self.order {
-                Order::Shares => standing.finish,
-                Order::Turns => self.next_turn(),
-            };
-            self.place(tag, entry.source, standing, stamp);
+        let tag = match self.order {
+            Order::Shares => {
+                self.vtime = entry.tag;
+                standing.finish = entry.tag.saturating_add(vtime_of(cost_ns, weight));
+                standing.epoch = self.epoch;
+                standing.finish
+            }
+            Order::Turns => {
+                self.vtime += 1;
+                self.vtime
+            }
+        };
+        if waits_on {
+            // Moves down from the top, to where its new tag belongs.
+            *top = Reverse(Entry { tag, ..entry });
+            drop(top);
         } else {
+            PeekMut::pop(top);
             standing.stamp = 0;
             self.live -= 1;
             self.pause_if_empty();
@@ -183,16 +198,6 @@ impl Arbiter {
         self.heap.iter().map(|Reverse(entry)| *entry)
     }
 
-    fn next_turn(&mut self) -> u64 {
-        self.vtime += 1;
-        self.vtime
-    }
-
-    fn place(&mut self, tag: u64, source: Source, standing: &mut Standing, stamp: u64) {
-        standing.stamp = stamp;
-        self.heap.push(Reverse(Entry { tag, source, stamp }));
-    }
-
     fn pause_if_empty(&mut self) {
         if self.live == 0 {
             self.heap.clear();
@@ -213,6 +218,17 @@ impl Arbiter {
     }
 }
 
+/// How far serving `cost_ns` moves a source of `weight` on. Rounds up: splitting a request never makes it cheaper.
+fn vtime_of(cost_ns: u64, weight: u64) -> u64 {
+    match cost_ns.checked_mul(VTIME_SCALE) {
+        Some(cost) => cost.div_ceil(weight),
+        None => {
+            let cost = u128::from(cost_ns) * u128::from(VTIME_SCALE);
+            u64::try_from(cost.div_ceil(u128::from(weight))).unwrap_or(u64::MAX)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,12 +243,11 @@ mod tests {
             arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
         }
         (0..rounds)
-            .map(|round| {
+            .map(|_| {
                 let entry = arbiter.top().expect("all wait on");
                 let Source::Client(index) = entry.source else { unreachable!() };
                 let (cost, weight) = costs_and_weights[index as usize];
-                let stamp = Some(1_000 + round as u64);
-                arbiter.served(&mut standings[index as usize], cost, weight, stamp);
+                arbiter.served(&mut standings[index as usize], cost, weight, true);
                 index
             })
             .collect()
@@ -256,13 +271,13 @@ mod tests {
         let mut arbiter = Arbiter::new(Order::Shares);
         let (mut old, mut new) = (Standing::new(), Standing::new());
         arbiter.admit(Source::Client(0), &mut old, 1);
-        (2..102).for_each(|stamp| arbiter.served(&mut old, 1_000, 100, Some(stamp)));
-        arbiter.admit(Source::Client(1), &mut new, 200);
+        (0..100).for_each(|_| arbiter.served(&mut old, 1_000, 100, true));
+        arbiter.admit(Source::Client(1), &mut new, 2);
         let mut went = Vec::new();
-        for stamp in 201..207 {
+        for _ in 0..6 {
             let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
             let standing = if index == 0 { &mut old } else { &mut new };
-            arbiter.served(standing, 1_000, 100, Some(stamp));
+            arbiter.served(standing, 1_000, 100, true);
             went.push(index);
         }
         assert_eq!(went, [1, 0, 1, 0, 1, 0]);
@@ -278,8 +293,7 @@ mod tests {
         for round in 0..16 {
             let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
             assert_eq!(index, round % 2);
-            let stamp = Some(3 + u64::from(round));
-            arbiter.served(&mut standings[index as usize], 1 << 58, 100, stamp);
+            arbiter.served(&mut standings[index as usize], 1 << 58, 100, true);
         }
     }
 }

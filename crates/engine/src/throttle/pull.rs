@@ -126,9 +126,8 @@ impl Core {
             Source::Client(_) => crate::Weight::DEFAULT,
             Source::Cgroup(child) => self.tree.cgroups[child].weight,
         };
-        let stamp = waits_on.then(|| self.next_stamp());
         self.with_arbiter(at, direction, source, |arbiter, standing| {
-            arbiter.served(standing, time, u64::from(weight.get()), stamp);
+            arbiter.served(standing, time, u64::from(weight.get()), waits_on);
         });
     }
 }

@@ -128,13 +128,16 @@ impl Core {
         if self.climbs(cgroup, direction) {
             return false;
         }
-        let head = if queue.arbiter.is_empty() { None } else { self.head_cost(cgroup, direction) };
-        let Some(head) = head else {
+        if queue.arbiter.is_empty() {
             self.disarm(cgroup, direction);
             return false;
-        };
+        }
+        if self.tree.cgroups[cgroup].gate(direction).is_none() {
+            return true;
+        }
+        let head = self.head_cost(cgroup, direction).expect("a source that waits has a request");
         let node = &mut self.tree.cgroups[cgroup];
-        let Some(gate) = node.gate_mut(direction) else { return true };
+        let gate = node.gate_mut(direction).expect("looked just now");
         match gate.check(now, head, arrival) {
             Verdict::Go => {
                 self.disarm(cgroup, direction);
@@ -170,8 +173,9 @@ impl Core {
     /// The source that is next at `cgroup`.
     pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         loop {
-            let entry = self.tree.cgroups[cgroup].queue(direction)?.arbiter.top()?;
-            if is_live(&self.tree, direction, entry) {
+            let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
+            let entry = arbiter.top()?;
+            if !arbiter.has_void() || is_live(&self.tree, direction, entry) {
                 return Some(entry.source);
             }
             self.tree.cgroups[cgroup].queue_mut(direction).arbiter.drop_void();
