@@ -36,7 +36,7 @@ Exit status: 0 ended as asked, 1 failed, 2 wrong usage or configuration.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// CONFIG.toml, or an image, a block device, memory:SIZE or emulated:null[,rate=..][,latency=..]
+    /// CONFIG.toml, or an image, a block device, memory:SIZE or emulated:DISK (null, hdd7200, ...)
     #[arg(value_name = "CONFIG.toml|IMAGE")]
     what: String,
     /// Unix socket for NBD
@@ -60,7 +60,8 @@ pub(crate) struct Args {
     /// Share among siblings that wait, 1 to 1000
     #[arg(long, value_name = "N", help_heading = "Image")]
     weight: Option<String>,
-    /// How limits are enforced: pace, slice[:KERNEL][,hz=..][,slice=..], token or leaky
+    /// How limits are enforced: pace, slice, token or leaky; "slice:6.12" is what Linux 6.12 does,
+    /// "slice:4.18,hz=1000,slice=20ms" sets the kernel's tick rate and slice too
     #[arg(long, value_name = "LIMITER", help_heading = "Image")]
     limiter: Option<String>,
     /// Refuse writes
