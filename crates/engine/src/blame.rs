@@ -11,17 +11,18 @@ use crate::tree::CgroupId;
 
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Blame {
-    /// Waits for limits, by the cgroup that has the limit: the request's own or an ancestor.
-    pub limits: Vec<LimitBlame>,
-    /// Waits while the nearest limit's rate went to requests of other clients.
-    pub others_ns: u64,
-    /// Waits for limits that were lifted, or whose cgroup was moved away, while the request waited.
-    pub lifted_ns: u64,
-    /// Waits for room at the device (`depth`).
-    pub window_ns: u64,
     /// Time at the device.
     pub device_ns: u64,
+    /// Waits for room at the device (`depth`).
+    pub window_ns: u64,
+    /// Waits for limits that were lifted, or whose cgroup was moved away, while the request waited.
+    pub lifted_ns: u64,
+    /// Waits while the nearest limit's rate went to requests of other clients.
+    pub others_ns: u64,
+    /// Waits for limits, by the cgroup that has the limit: the request's own or an ancestor.
+    pub limits: Vec<LimitBlame>,
 }
 
 /// Waits for the limits of one cgroup.

@@ -10,7 +10,7 @@ use crate::requests::Stage;
 use crate::stats::Charge;
 use crate::throttle::Source;
 use crate::time::Instant;
-use crate::tree::{NO_CGROUP, ROOT};
+use crate::tree::{NO_CGROUP, ROOT, WaitingTurns};
 
 /// See [`crate::Engine::check`].
 pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {
@@ -58,14 +58,18 @@ fn check_counts(core: &mut Core) -> Result<(), String> {
     }
     let tasks: Vec<u32> = core.tree.tasks.iter().map(|(task, _)| task).collect();
     for task in tasks {
-        for list in core.tree.tasks[task].waiting {
-            let walked: Vec<u32> = list.iter(&mut core.requests).collect();
-            let strays = walked.iter().filter(|&&index| {
-                core.requests[index].task != task || core.requests[index].stage != Stage::Waiting
+        for direction in Direction::BOTH {
+            let list = core.tree.tasks[task].side(direction).waiting;
+            let mut walked: Vec<u32> = list.iter(&mut core.requests).collect();
+            walked.sort_unstable();
+            let waiting = core.requests.iter().filter(|(_, record)| {
+                record.task == task
+                    && record.stage == Stage::Waiting
+                    && record.request.op.direction() == direction
             });
-            let strays = strays.count();
-            ensure(walked.len() as u32 == list.len && strays == 0, || {
-                format!("task {task} lists {walked:?}, {strays} of them not its own")
+            let waiting: Vec<u32> = waiting.map(|(index, _)| index).collect();
+            ensure(walked == waiting, || {
+                format!("task {task} lists {walked:?}, and {waiting:?} wait in it")
             })?;
         }
     }
@@ -77,11 +81,14 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     let node = &core.tree.cgroups[cgroup];
     let (depth, above) = match node.parent {
         NO_CGROUP => (0, [NO_CGROUP; 2]),
-        parent => (core.tree.cgroups[parent].depth + 1, core.tree.cgroups[parent].limited),
+        parent => (
+            core.tree.cgroups[parent].depth + 1,
+            Direction::BOTH.map(|direction| core.tree.limited(parent, direction)),
+        ),
     };
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
-    let limited = [0, 1].map(|d| if node.gates[d].is_some() { cgroup } else { above[d] });
-    ensure(node.limited == limited, || format!("cgroup {cgroup}: limits {:?}", node.limited))?;
+    let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);
+    ensure(limited == above, || format!("limits above cgroup {cgroup}: {limited:?}"))?;
     let listed = core.tree.paths.children(cgroup).count() as u32;
     ensure(listed == node.children + node.ghosts, || format!("cgroup {cgroup} lists {listed}"))
 }
@@ -101,11 +108,11 @@ fn check_waiting(
         format!("{sources} sources stand, {} counted", queue.arbiter.len())
     })?;
     ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
-    let (stands, climbed) = (queue.standing.is_waiting(), queue.climbed.len);
+    let (stands, has_climbed) = (queue.standing.is_waiting(), !queue.climbed.is_empty());
     let climbs = core.climbs(cgroup, direction);
-    let timers = core.tree.cgroups[cgroup].timers;
-    let timer = if climbs { timers[0] } else { timers[direction.index()] };
-    let has_gate = core.tree.cgroups[cgroup].gates[direction.index()].is_some();
+    let node = &core.tree.cgroups[cgroup];
+    let timer = node.side(if climbs { Direction::Read } else { direction }).timer;
+    let has_gate = node.gate(direction).is_some();
     if cgroup == ROOT {
         ensure(!stands, || "the root stands somewhere".into())?;
         ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
@@ -113,7 +120,7 @@ fn check_waiting(
         })?;
         return Ok(());
     }
-    let has_head = climbed > 0 || (sources > 0 && !climbs);
+    let has_head = has_climbed || (sources > 0 && !climbs);
     ensure(!stands || has_head, || "it stands with nothing to give".into())?;
     if sources > 0 && (climbs || !stands) {
         let at = timer.fires_at();
@@ -121,31 +128,39 @@ fn check_waiting(
             format!("{sources} sources wait, it does not stand, its deadline is {at:?} at {now:?}")
         })?;
     }
-    ensure(climbed == 0 || stands, || format!("{climbed} have climbed and it does not stand"))
+    ensure(!has_climbed || stands, || "some have climbed and it does not stand".into())
 }
 
 fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> u32 {
-    let d = direction.index();
-    let clients = core.tree.clients.iter();
-    let clients = clients.filter(|(_, c)| c.cgroup == cgroup && c.standing[d].is_waiting()).count();
+    let clients = core.tree.clients.iter().filter(|(_, client)| {
+        client.cgroup == cgroup && client.side(direction).standing.is_waiting()
+    });
     let children = core.tree.cgroups.iter().filter(|(_, child)| {
         child.parent == cgroup
             && child.queue(direction).is_some_and(|queue| queue.standing.is_waiting())
     });
-    (clients + children.count()) as u32
+    (clients.count() + children.count()) as u32
 }
 
 /// A client waits for limits exactly while a task of it does, and its next request can be found.
 fn check_clients(core: &mut Core) -> Result<(), String> {
-    for (index, client) in core.tree.clients.iter() {
-        for d in [0, 1] {
-            let waiting = core.tree.tasks.iter();
-            let waiting =
-                waiting.filter(|(_, task)| task.client == index && !task.waiting[d].is_empty());
-            let (waiting, turns) = (waiting.count() as u32, client.turns[d].len);
-            ensure(waiting == turns, || format!("client {index}: {waiting} wait, {turns} turns"))?;
-            ensure(client.standing[d].is_waiting() == (turns > 0), || {
-                format!("client {index} has {turns} turns and stands wrongly")
+    let clients: Vec<u32> = core.tree.clients.iter().map(|(index, _)| index).collect();
+    for index in clients {
+        for direction in Direction::BOTH {
+            let tasks = core.tree.tasks.iter().filter(|(_, task)| {
+                task.client == index && !task.side(direction).waiting.is_empty()
+            });
+            let waiting: Vec<u32> = tasks.map(|(task, _)| task).collect();
+            let side = core.tree.clients[index].side(direction);
+            let (list, stands) = (side.turns, side.standing.is_waiting());
+            let mut links = WaitingTurns { tasks: &mut core.tree.tasks, direction };
+            let mut turns: Vec<u32> = list.iter(&mut links).collect();
+            turns.sort_unstable();
+            ensure(waiting == turns, || {
+                format!("client {index}: {waiting:?} wait, {turns:?} have turns")
+            })?;
+            ensure(stands != turns.is_empty(), || {
+                format!("client {index} has turns {turns:?} and stands wrongly")
             })?;
         }
     }

@@ -60,8 +60,8 @@ impl Core {
 
     /// Wakes `cgroup` at `at` for `direction`; nothing happens if that is set already.
     pub(crate) fn arm(&mut self, cgroup: u32, direction: Direction, at: Instant) {
-        let depth = self.tree.cgroups[cgroup].depth;
-        if self.tree.cgroups[cgroup].timers[direction.index()].fires_at() == Some(at) {
+        let timer = self.tree.cgroups[cgroup].side(direction).timer;
+        if timer.fires_at() == Some(at) {
             return;
         }
         if self.deadlines.is_full() {
@@ -69,12 +69,14 @@ impl Core {
             self.deadlines.sweep(|due| timer_of(tree, due));
         }
         let stamp = self.next_stamp();
-        let timer = &mut self.tree.cgroups[cgroup].timers[direction.index()];
+        let node = &mut self.tree.cgroups[cgroup];
+        let depth = node.depth;
+        let timer = &mut node.side_mut(direction).timer;
         self.deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
     }
 
     pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {
-        self.tree.cgroups[cgroup].timers[direction.index()].disarm();
+        self.tree.cgroups[cgroup].side_mut(direction).timer.disarm();
     }
 
     /// The next deadline that has come by `now`.
@@ -91,5 +93,5 @@ impl Core {
 }
 
 fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
-    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.timers[due.direction.index()])
+    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.side(due.direction).timer)
 }

@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
 use crate::limits::{Dimension, Limits};
-use crate::request::{Dispatch, Outcome, Request, RequestId, Ticket};
+use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats};
 use crate::time::Instant;
@@ -53,7 +53,9 @@ impl Engine {
             return Err(CreateError::Exists);
         }
         let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
-        cgroup.limited = tree.cgroups[parent].limited;
+        for direction in Direction::BOTH {
+            cgroup.side_mut(direction).limited_above = tree.limited(parent, direction);
+        }
         let (index, generation) = tree.cgroups.insert(cgroup);
         tree.cgroups[parent].children += 1;
         tree.paths.insert(parent, name, index);
@@ -104,7 +106,7 @@ impl Engine {
     /// The limits of a cgroup.
     pub fn limits(&self, cgroup: CgroupId) -> Option<Limits> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        Some(self.core.tree.cgroups[index].limits)
+        Some(self.core.tree.cgroups[index].limits())
     }
 
     /// The weight of a cgroup.
@@ -200,7 +202,7 @@ impl Engine {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         let cgroup = core.tree.tasks[record.task].cgroup;
-        let account = &mut core.tree.cgroups[cgroup].account;
+        let account = core.tree.cgroups[cgroup].account_mut();
         account.blame.device_ns += now.nanos_since(record.since);
         account.completed += 1;
         account.failed += u64::from(outcome == Outcome::Failed);
@@ -227,8 +229,8 @@ impl Engine {
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
         let index = self.core.tree.task_index(task)?;
         let flow = &self.core.tree.tasks[index];
-        let heads = [flow.waiting[0].head, flow.waiting[1].head, flow.ready.head];
-        let waiting = heads.into_iter().find(|&head| head != NO_INDEX);
+        let [reads, writes] = Direction::BOTH.map(|direction| flow.side(direction).waiting.head);
+        let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);
         let found = waiting.or_else(|| {
             let mut requests = self.core.requests.iter();
             let climbed = requests.find(|(_, record)| {
@@ -317,7 +319,7 @@ impl Engine {
         core.audit.ready[d].subtract(charged);
         core.audit.dispatched[d].add(core.config.prices.cost(&request));
         let cgroup = core.tree.tasks[task].cgroup;
-        core.tree.cgroups[cgroup].account.blame.window_ns += waited;
+        core.tree.cgroups[cgroup].account_mut().blame.window_ns += waited;
         if core.in_flight == 0 {
             core.busy_since = now;
         }
@@ -341,15 +343,11 @@ impl Engine {
     pub fn counters(&self, cgroup: CgroupId, recursive: bool) -> Option<Counters> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         if !recursive {
-            return Some((*self.core.tree.cgroups[index].account).clone());
+            return Some(self.core.tree.cgroups[index].account().cloned().unwrap_or_default());
         }
         let mut sum = Counters::default();
         for at in self.core.tree.subtree(index) {
-            let node = &self.core.tree.cgroups[at];
-            sum.absorb(&node.account);
-            if let Some(folded) = &node.folded {
-                sum.absorb(folded);
-            }
+            self.core.tree.cgroups[at].counted().for_each(|account| sum.absorb(account));
         }
         Some(sum)
     }
@@ -363,10 +361,7 @@ impl Engine {
         for &at in order.iter().rev() {
             let node = &tree.cgroups[at];
             let sum: &mut Counters = sums.entry(at).or_default();
-            sum.absorb(&node.account);
-            if let Some(folded) = &node.folded {
-                sum.absorb(folded);
-            }
+            node.counted().for_each(|account| sum.absorb(account));
             let sum = sum.clone();
             if at != ROOT {
                 sums.entry(node.parent).or_default().absorb(&sum);

@@ -20,23 +20,24 @@ pub struct Moved {
 /// Counters of one cgroup. As in the kernel's `io.stat`, a request counts once it is past the limits; split pieces
 /// count their operations, their bytes once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Counters {
     /// `rbytes`, `rios`.
     pub read: Moved,
     /// `wbytes`, `wios`: writes and write-zeroes.
     pub write: Moved,
+    /// Requests completed; what `blame` is spread over.
+    pub completed: u64,
+    /// What they waited for.
+    pub blame: Blame,
+    /// Requests that had to wait for a limit, by the dimension that stopped them first; see [`Dimension::ALL`].
+    pub throttled: [u64; 4],
     /// `dbytes`, `dios`.
     pub discard: Moved,
     /// Flushes, cache and status requests.
     pub other_ios: u64,
     /// Requests the device failed.
     pub failed: u64,
-    /// Requests that had to wait for a limit, by the dimension that stopped them first; see [`Dimension::ALL`].
-    pub throttled: [u64; 4],
-    /// Requests completed; what `blame` is spread over.
-    pub completed: u64,
-    /// What they waited for.
-    pub blame: Blame,
 }
 
 /// Counters of a cgroup, in its own box: an idle cgroup touches none of it.

@@ -32,8 +32,9 @@ impl TakeTurns {
     ) {
         self.len += 1;
         let flow = &mut tree.tasks[task];
+        let is_first = flow.ready.is_empty();
         flow.ready.push_back(requests, index);
-        if flow.ready.len > 1 {
+        if !is_first {
             return;
         }
         let client_index = flow.client;

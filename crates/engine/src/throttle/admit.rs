@@ -16,7 +16,7 @@ impl Core {
         let (cost, class) = (record.cost, record.request.class);
         let direction = record.request.op.direction();
         let cgroup = self.tree.tasks[record.task].cgroup;
-        let mut at = self.tree.cgroups[cgroup].limited[direction.index()];
+        let mut at = self.tree.limited(cgroup, direction);
         if at == NO_CGROUP {
             self.pass(now, index);
             return;
@@ -34,61 +34,55 @@ impl Core {
             if !node.is_clear(direction) {
                 break node.queue_mut(direction).because;
             }
-            let gate = node.gate_mut(direction).expect("a limited cgroup has a gate");
+            let gate = node.limit_mut(direction);
             if let Verdict::Wait { because, .. } = gate.check(now, cost, Arrival::Fresh) {
                 node.queue_mut(direction).because = because;
                 break because;
             }
             self.way.push(at);
-            if self.gate(at, direction).climbs() {
+            if self.tree.cgroups[at].limit(direction).climbs() {
                 self.charge_way(now, direction, index);
                 holder = Some(at);
             }
-            at = self.limited_above(at, direction);
+            at = self.tree.limited_above(at, direction);
             if at == NO_CGROUP {
                 self.charge_way(now, direction, index);
                 self.pass(now, index);
                 return;
             }
         };
-        self.tree.cgroups[cgroup].account.count_throttled(Dimension::of(direction, because));
+        let account = self.tree.cgroups[cgroup].account_mut();
+        account.count_throttled(Dimension::of(direction, because));
         match holder {
             Some(holder) => self.hold(now, holder, direction, index),
             None => self.wait(now, index),
         }
     }
 
-    /// The nearest limit strictly above `cgroup`.
-    pub(crate) fn limited_above(&self, cgroup: u32, direction: Direction) -> u32 {
-        match self.tree.cgroups[cgroup].parent {
-            NO_CGROUP => NO_CGROUP,
-            parent => self.tree.cgroups[parent].limited[direction.index()],
-        }
-    }
-
     /// Puts a request at the end of its task's list.
     fn wait(&mut self, now: Instant, index: u32) {
+        self.throttled += 1;
         let task_index = self.requests[index].task;
         let direction = self.requests[index].request.op.direction();
-        let d = direction.index();
         let (client_index, cgroup) =
             (self.tree.tasks[task_index].client, self.tree.tasks[task_index].cgroup);
-        let nearest = self.tree.cgroups[cgroup].limited[d];
-        self.requests[index].stage = Stage::Waiting;
-        self.requests[index].served_before = Served {
-            to_all_ns: self.gate(nearest, direction).served_ns,
-            to_client_ns: self.tree.clients[client_index].served_ns[d],
+        let nearest = self.tree.limited(cgroup, direction);
+        let client = self.tree.clients[client_index].side_mut(direction);
+        let record = &mut self.requests[index];
+        record.stage = Stage::Waiting;
+        record.served_before = Served {
+            to_all_ns: self.tree.cgroups[nearest].limit(direction).served_ns,
+            to_client_ns: client.served_ns,
         };
-        self.throttled += 1;
-        let task = &mut self.tree.tasks[task_index];
-        task.waiting[d].push_back(&mut self.requests, index);
-        if task.waiting[d].len > 1 {
+        let waiting = &mut self.tree.tasks[task_index].side_mut(direction).waiting;
+        let is_first = waiting.is_empty();
+        waiting.push_back(&mut self.requests, index);
+        if !is_first {
             return;
         }
-        let client = &mut self.tree.clients[client_index];
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
-        client.turns[d].push_back(&mut turns, task_index);
-        if !client.standing[d].is_waiting() {
+        client.turns.push_back(&mut turns, task_index);
+        if !client.standing.is_waiting() {
             self.stand(now, Source::Client(client_index), cgroup, direction);
         }
     }
@@ -108,10 +102,10 @@ impl Core {
     /// Whether metadata need not wait at `at` nor at any limit above it.
     fn may_overtake(&self, mut at: u32, direction: Direction) -> bool {
         while at != NO_CGROUP {
-            if !self.gate(at, direction).lets_metadata_overtake() {
+            if !self.tree.cgroups[at].limit(direction).lets_metadata_overtake() {
                 return false;
             }
-            at = self.limited_above(at, direction);
+            at = self.tree.limited_above(at, direction);
         }
         true
     }
@@ -121,7 +115,7 @@ impl Core {
         self.way.clear();
         while at != NO_CGROUP {
             self.way.push(at);
-            at = self.limited_above(at, direction);
+            at = self.tree.limited_above(at, direction);
         }
         self.charge_way(now, direction, index);
     }
@@ -130,8 +124,7 @@ impl Core {
     fn charge_way(&mut self, now: Instant, direction: Direction, index: u32) {
         let cost = self.requests[index].cost;
         for &at in &self.way {
-            let gate = self.tree.cgroups[at].gate_mut(direction);
-            gate.expect("a limited cgroup has a gate").charge(now, cost);
+            self.tree.cgroups[at].limit_mut(direction).charge(now, cost);
         }
         self.way.clear();
     }
@@ -147,14 +140,10 @@ impl Core {
         self.audit.charged[direction.index()].add(cost);
         self.audit.ready[direction.index()].add(cost);
         let cgroup = self.tree.tasks[task].cgroup;
-        let account = &mut self.tree.cgroups[cgroup].account;
+        let account = self.tree.cgroups[cgroup].account_mut();
         account.blame.lifted_ns += unblamed;
         account.count_passed(&self.requests[index].request);
         self.scheduler.insert(&mut self.tree, &mut self.requests, task, index);
-    }
-
-    pub(crate) fn gate(&self, cgroup: u32, direction: Direction) -> &super::Gate {
-        self.tree.cgroups[cgroup].gate(direction).expect("a limited cgroup has a gate")
     }
 
     /// What the head at `cgroup` waits for, as a dimension.

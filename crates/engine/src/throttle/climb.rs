@@ -78,7 +78,7 @@ impl Core {
             let index = self.pull(now, cgroup, direction);
             self.leave_gate(now, cgroup, now, index);
             self.throttled -= 1;
-            if self.limited_above(cgroup, direction) == NO_CGROUP {
+            if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);
             } else {
                 self.hold(now, cgroup, direction, index);

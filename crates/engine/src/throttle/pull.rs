@@ -30,7 +30,7 @@ impl Core {
         while let Some(at) = way.pop() {
             let waits_on = match source {
                 Source::Client(client) => {
-                    !self.tree.clients[client].turns[direction.index()].is_empty()
+                    !self.tree.clients[client].side(direction).turns.is_empty()
                 }
                 Source::Cgroup(child) => {
                     // Its head changed, and if it has a limit that was charged: it may have to stop standing.
@@ -41,7 +41,7 @@ impl Core {
             if at == cgroup {
                 break;
             }
-            if self.tree.cgroups[at].gates[direction.index()].is_some() {
+            if self.tree.cgroups[at].gate(direction).is_some() {
                 let queue = self.tree.cgroups[at].queue(direction);
                 let boundary = queue.expect("a standing cgroup has a queue").standing_since;
                 self.leave_gate(now, at, boundary, index);
@@ -56,29 +56,27 @@ impl Core {
     pub(crate) fn leave_gate(&mut self, now: Instant, cgroup: u32, boundary: Instant, index: u32) {
         let record = &mut self.requests[index];
         let direction = record.request.op.direction();
-        let d = direction.index();
         let waited = boundary.nanos_since(record.since);
         record.since = record.since.max(boundary);
         let (cost, before) = (record.cost, record.served_before);
         let task = &self.tree.tasks[record.task];
         let (client, own) = (task.client, task.cgroup);
-        let is_nearest = self.tree.cgroups[own].limited[d] == cgroup;
+        let is_nearest = self.tree.limited(own, direction) == cgroup;
         let dimension = self.because(cgroup, direction);
-        let gate = self.tree.cgroups[cgroup].gate_mut(direction);
-        let gate = gate.expect("a limited cgroup has a gate");
+        let gate = self.tree.cgroups[cgroup].limit_mut(direction);
         gate.charge(now, cost);
         let time = gate.time_of(cost);
         let mut others = 0;
         if is_nearest {
-            let client = &mut self.tree.clients[client];
+            let client = self.tree.clients[client].side_mut(direction);
             let to_all = gate.served_ns.wrapping_sub(before.to_all_ns);
-            let to_client = client.served_ns[d].wrapping_sub(before.to_client_ns);
+            let to_client = client.served_ns.wrapping_sub(before.to_client_ns);
             others = to_all.saturating_sub(to_client).min(waited);
-            client.served_ns[d] = client.served_ns[d].wrapping_add(time);
+            client.served_ns = client.served_ns.wrapping_add(time);
         }
         gate.served_ns = gate.served_ns.wrapping_add(time);
         let whose = self.tree.id(cgroup);
-        let blame = &mut self.tree.cgroups[own].account.blame;
+        let blame = &mut self.tree.cgroups[own].account_mut().blame;
         blame.others_ns += others;
         blame.add_limit(whose, dimension, waited - others);
     }
@@ -89,15 +87,14 @@ impl Core {
 
     /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
     fn take_waiting(&mut self, client: u32, direction: Direction) -> u32 {
-        let d = direction.index();
-        let client = &mut self.tree.clients[client];
+        let client = self.tree.clients[client].side_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
-        let task = client.turns[d].pop_front(&mut turns).expect("a standing client has a task");
-        let waiting = &mut turns.tasks[task].waiting[d];
+        let task = client.turns.pop_front(&mut turns).expect("a standing client has a task");
+        let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
         let index =
             waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
         if !waiting.is_empty() {
-            client.turns[d].push_back(&mut turns, task);
+            client.turns.push_back(&mut turns, task);
         }
         index
     }
@@ -116,11 +113,11 @@ impl Core {
         cost: Cost,
         waits_on: bool,
     ) {
-        let limited = self.tree.cgroups[at].limited[direction.index()];
+        let limited = self.tree.limited(at, direction);
         // The share is of the time of the limit that everyone here waits for; where there is none nobody waits.
         let time = match limited {
             NO_CGROUP => cost.bytes,
-            limited => self.gate(limited, direction).time_of(cost),
+            limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
         };
         let weight = match source {
             Source::Client(_) => crate::Weight::DEFAULT,

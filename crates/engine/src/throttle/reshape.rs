@@ -20,26 +20,26 @@ impl Core {
         let units = self.config.prices.units_per_io();
         let was_climbing = Direction::BOTH.map(|direction| self.climbs(cgroup, direction));
         let mut presence_changed = false;
-        self.tree.cgroups[cgroup].limits = limits;
+        self.tree.cgroups[cgroup].set_limits(limits);
         for direction in Direction::BOTH {
-            let d = direction.index();
             let rates = limits.rates(direction, units);
             let node = &mut self.tree.cgroups[cgroup];
             let queued = !node.is_clear(direction);
-            match (&mut node.gates[d], rates.is_unlimited()) {
+            let side = node.side_mut(direction);
+            match (&mut side.gate, rates.is_unlimited()) {
                 (None, true) => {}
                 (Some(_), true) => {
-                    node.gates[d] = None;
+                    side.gate = None;
                     presence_changed = true;
                 }
                 (None, false) => {
-                    node.gates[d] = Some(Box::new(Gate::new(now, limits.limiter, rates)));
+                    side.gate = Some(Box::new(Gate::new(now, limits.limiter, rates)));
                     presence_changed = true;
                 }
                 (Some(gate), false) => gate.set(now, limits.limiter, rates, queued),
             }
-            let order = node.gates[d].as_deref().map_or(Order::Shares, Gate::order);
-            if let Some(queue) = &mut node.queues[d] {
+            let order = side.gate.as_deref().map_or(Order::Shares, Gate::order);
+            if let Some(queue) = &mut side.queue {
                 queue.arbiter.set_order(order);
             }
         }
@@ -78,7 +78,7 @@ impl Core {
         self.tree.cgroups[cgroup].parent = parent;
         self.relimit(cgroup);
         for direction in Direction::BOTH {
-            if let Some(queue) = &mut self.tree.cgroups[cgroup].queues[direction.index()] {
+            if let Some(queue) = &mut self.tree.cgroups[cgroup].side_mut(direction).queue {
                 // What it received among its old siblings says nothing about its new ones.
                 queue.standing = Standing::new();
             }
@@ -120,10 +120,7 @@ impl Core {
             parent.ghosts -= 1;
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
             let folded = parent.folded.get_or_insert_default();
-            folded.absorb(&node.account);
-            if let Some(below) = &node.folded {
-                folded.absorb(below);
-            }
+            node.counted().for_each(|account| folded.absorb(account));
             self.events.push_back(Event::CgroupReleased(id));
             at = node.parent;
         }
@@ -156,15 +153,14 @@ impl Core {
     }
 
     fn leave_task(&mut self, now: Instant, task: u32, direction: Direction, index: u32) {
-        let d = direction.index();
         let (client_index, cgroup) = (self.tree.tasks[task].client, self.tree.tasks[task].cgroup);
-        let waiting = &mut self.tree.tasks[task].waiting[d];
+        let waiting = &mut self.tree.tasks[task].side_mut(direction).waiting;
         waiting.remove(&mut self.requests, index);
         if waiting.is_empty() {
-            let client = &mut self.tree.clients[client_index];
+            let client = self.tree.clients[client_index].side_mut(direction);
             let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
-            client.turns[d].remove(&mut turns, task);
-            if client.turns[d].is_empty() {
+            client.turns.remove(&mut turns, task);
+            if client.turns.is_empty() {
                 self.unstand(cgroup, direction, Source::Client(client_index));
             }
         }
@@ -185,16 +181,14 @@ impl Core {
     fn relimit(&mut self, top: u32) {
         for at in self.tree.subtree(top) {
             let parent = self.tree.cgroups[at].parent;
-            let (depth, above) = match parent {
-                NO_CGROUP => (0, [NO_CGROUP; 2]),
-                parent => {
-                    let parent = &self.tree.cgroups[parent];
-                    (parent.depth + 1, parent.limited)
-                }
-            };
-            let node = &mut self.tree.cgroups[at];
-            node.depth = depth;
-            node.limited = [0, 1].map(|d| if node.gates[d].is_some() { at } else { above[d] });
+            if parent == NO_CGROUP {
+                continue;
+            }
+            self.tree.cgroups[at].depth = self.tree.cgroups[parent].depth + 1;
+            for direction in Direction::BOTH {
+                let above = self.tree.limited(parent, direction);
+                self.tree.cgroups[at].side_mut(direction).limited_above = above;
+            }
         }
     }
 }

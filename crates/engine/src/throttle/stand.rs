@@ -58,12 +58,12 @@ impl Core {
 
     /// Drops the void entries of a cgroup's arbiter.
     fn sweep(&mut self, cgroup: u32, direction: Direction) {
-        let Some(mut queue) = self.tree.cgroups[cgroup].queues[direction.index()].take() else {
+        let Some(mut queue) = self.tree.cgroups[cgroup].side_mut(direction).queue.take() else {
             return;
         };
         let tree = &self.tree;
         queue.arbiter.sweep(|entry| is_live(tree, direction, entry));
-        self.tree.cgroups[cgroup].queues[direction.index()] = Some(queue);
+        self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
     }
 
     /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. At the root the
@@ -80,7 +80,7 @@ impl Core {
             if self.climbs(at, direction) {
                 // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
                 // directions' waits are computed anew (specification 1.4).
-                let armed = self.tree.cgroups[at].timers[0].fires_at().is_some();
+                let armed = self.tree.cgroups[at].side(Direction::Read).timer.fires_at().is_some();
                 if arrival == Arrival::Fresh || !armed || self.tree.cgroups[at].is_clear(direction)
                 {
                     self.arm_climb(now, at);
@@ -157,7 +157,7 @@ impl Core {
         while self.is_ready(now, ROOT, direction, arrival) {
             arrival = Arrival::Queued;
             let index = self.pull(now, ROOT, direction);
-            if self.tree.cgroups[ROOT].gates[direction.index()].is_some() {
+            if self.tree.cgroups[ROOT].gate(direction).is_some() {
                 self.leave_gate(now, ROOT, now, index);
             }
             self.throttled -= 1;
@@ -184,13 +184,12 @@ impl Core {
 
     /// The cost of the request that `cgroup` would let go next. O(depth below it).
     pub(crate) fn head_cost(&mut self, cgroup: u32, direction: Direction) -> Option<Cost> {
-        let d = direction.index();
         let mut at = cgroup;
         loop {
             let index = match self.top_source(at, direction)? {
                 Source::Client(client) => {
-                    let task = self.tree.clients[client].turns[d].head;
-                    self.tree.tasks[task].waiting[d].head
+                    let task = self.tree.clients[client].side(direction).turns.head;
+                    self.tree.tasks[task].side(direction).waiting.head
                 }
                 Source::Cgroup(child) => {
                     let queue = self.tree.cgroups[child].queue(direction);
@@ -208,14 +207,13 @@ impl Core {
 
     /// Service that a limit below has begun counts at `parent`, where nothing waited (specification 1.5).
     fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
-        let limited = self.tree.cgroups[parent].limited[direction.index()];
+        let limited = self.tree.limited(parent, direction);
         if limited == NO_CGROUP || !self.climbs(limited, direction) {
             return;
         }
         let child_gate = self.tree.cgroups[child].gate_mut(direction);
         let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(now);
-        let gate = self.tree.cgroups[limited].gate_mut(direction);
-        gate.expect("a limited cgroup has a gate").credit(now, start);
+        self.tree.cgroups[limited].limit_mut(direction).credit(now, start);
     }
 
     /// Lends out a cgroup's arbiter together with the standing of one of its sources.
@@ -226,15 +224,15 @@ impl Core {
         source: Source,
         work: impl FnOnce(&mut super::Arbiter, &mut Standing) -> R,
     ) -> R {
-        let d = direction.index();
         self.tree.cgroups[cgroup].queue_mut(direction);
-        let mut queue = self.tree.cgroups[cgroup].queues[d].take().expect("made just now");
+        let lent = self.tree.cgroups[cgroup].side_mut(direction).queue.take();
+        let mut queue = lent.expect("made just now");
         let standing = match source {
-            Source::Client(client) => &mut self.tree.clients[client].standing[d],
+            Source::Client(client) => &mut self.tree.clients[client].side_mut(direction).standing,
             Source::Cgroup(child) => &mut self.tree.cgroups[child].queue_mut(direction).standing,
         };
         let result = work(&mut queue.arbiter, standing);
-        self.tree.cgroups[cgroup].queues[d] = Some(queue);
+        self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
         result
     }
 }
@@ -245,7 +243,7 @@ fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
         Source::Client(client) => tree
             .clients
             .get(client)
-            .is_some_and(|client| client.standing[direction.index()].owns(entry)),
+            .is_some_and(|client| client.side(direction).standing.owns(entry)),
         Source::Cgroup(child) => tree
             .cgroups
             .get(child)

@@ -11,14 +11,13 @@ pub(crate) struct Arena<T> {
     len: u32,
 }
 
-struct Slot<T> {
-    generation: u32,
-    entry: Entry<T>,
-}
-
-enum Entry<T> {
-    Vacant { next: u32 },
-    Occupied(T),
+/// Tag and generation come first, beside the first fields of the value: with a million slots the time goes into
+/// fetching them from memory, and the compiler would put the tag wherever in the value it finds a spare bit. Values
+/// of which there are many are `repr(C)` for the same reason, with what every request needs at their beginning.
+#[repr(u32)]
+enum Slot<T> {
+    Vacant { generation: u32, next: u32 },
+    Occupied { generation: u32, value: T },
 }
 
 impl<T> Arena<T> {
@@ -36,58 +35,61 @@ impl<T> Arena<T> {
         self.len += 1;
         if self.free == NO_SLOT {
             let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
-            self.slots.push(Slot { generation: 0, entry: Entry::Occupied(value) });
+            self.slots.push(Slot::Occupied { generation: 0, value });
             return (index, 0);
         }
         let index = self.free;
         let slot = &mut self.slots[index as usize];
-        let Entry::Vacant { next } = slot.entry else {
+        let Slot::Vacant { generation, next } = *slot else {
             unreachable!("free list holds vacant slots")
         };
         self.free = next;
-        slot.entry = Entry::Occupied(value);
-        (index, slot.generation)
+        *slot = Slot::Occupied { generation, value };
+        (index, generation)
     }
 
     /// Takes the value out and makes every id of it stale.
     pub(crate) fn remove(&mut self, index: u32) -> T {
         let slot = &mut self.slots[index as usize];
-        let entry = core::mem::replace(&mut slot.entry, Entry::Vacant { next: self.free });
-        slot.generation = slot.generation.wrapping_add(1);
+        let Slot::Occupied { generation, .. } = *slot else { panic!("slot {index} removed twice") };
+        let vacant = Slot::Vacant { generation: generation.wrapping_add(1), next: self.free };
+        let Slot::Occupied { value, .. } = core::mem::replace(slot, vacant) else {
+            unreachable!("looked just now")
+        };
         self.free = index;
         self.len -= 1;
-        match entry {
-            Entry::Occupied(value) => value,
-            Entry::Vacant { .. } => panic!("slot {index} removed twice"),
-        }
+        value
     }
 
     /// Whether `index` holds a value of this very generation.
     pub(crate) fn is_current(&self, index: u32, generation: u32) -> bool {
-        self.slots.get(index as usize).is_some_and(|slot| {
-            slot.generation == generation && matches!(slot.entry, Entry::Occupied(_))
-        })
+        match self.slots.get(index as usize) {
+            Some(Slot::Occupied { generation: current, .. }) => *current == generation,
+            Some(Slot::Vacant { .. }) | None => false,
+        }
     }
 
     /// The value at `index`, if the slot is occupied.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        match &self.slots.get(index as usize)?.entry {
-            Entry::Occupied(value) => Some(value),
-            Entry::Vacant { .. } => None,
+        match self.slots.get(index as usize)? {
+            Slot::Occupied { value, .. } => Some(value),
+            Slot::Vacant { .. } => None,
         }
     }
 
     /// The generation of a slot; with the index it makes an id.
     pub(crate) fn generation(&self, index: u32) -> u32 {
-        self.slots[index as usize].generation
+        let (Slot::Occupied { generation, .. } | Slot::Vacant { generation, .. }) =
+            self.slots[index as usize];
+        generation
     }
 
     /// Every occupied slot with its index, in index order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| match &slot.entry {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| match slot {
             // An index fits: `insert` made sure of it.
-            Entry::Occupied(value) => Some((index as u32, value)),
-            Entry::Vacant { .. } => None,
+            Slot::Occupied { value, .. } => Some((index as u32, value)),
+            Slot::Vacant { .. } => None,
         })
     }
 }
@@ -97,18 +99,18 @@ impl<T> core::ops::Index<u32> for Arena<T> {
     type Output = T;
 
     fn index(&self, index: u32) -> &T {
-        match &self.slots[index as usize].entry {
-            Entry::Occupied(value) => value,
-            Entry::Vacant { .. } => panic!("slot {index} is vacant"),
+        match &self.slots[index as usize] {
+            Slot::Occupied { value, .. } => value,
+            Slot::Vacant { .. } => panic!("slot {index} is vacant"),
         }
     }
 }
 
 impl<T> core::ops::IndexMut<u32> for Arena<T> {
     fn index_mut(&mut self, index: u32) -> &mut T {
-        match &mut self.slots[index as usize].entry {
-            Entry::Occupied(value) => value,
-            Entry::Vacant { .. } => panic!("slot {index} is vacant"),
+        match &mut self.slots[index as usize] {
+            Slot::Occupied { value, .. } => value,
+            Slot::Vacant { .. } => panic!("slot {index} is vacant"),
         }
     }
 }

@@ -15,33 +15,43 @@ use crate::weight::Weight;
 pub(crate) const NO_CGROUP: u32 = u32::MAX;
 
 /// One node of the hierarchy.
+///
+/// Small, for there may be 100,000: what most of them do not have is in a box.
+#[repr(C)]
 pub(crate) struct Cgroup {
+    /// What was counted, once there was something to count.
+    account: Option<Box<Account>>,
+    sides: [Side; 2],
     pub(crate) parent: u32,
     pub(crate) depth: u32,
-    pub(crate) name: Box<str>,
     pub(crate) weight: Weight,
-    pub(crate) limits: Limits,
+    /// Removed by name: takes no new client, goes with its last one.
+    pub(crate) dying: bool,
+    /// Where requests climb: the instant at which a head may go, which a timer may precede.
+    pub(crate) disptime: Instant,
+    pub(crate) name: Box<str>,
+    /// None where nothing was ever set.
+    limits: Option<Box<Limits>>,
+    /// What removed children did.
+    pub(crate) folded: Option<Box<Account>>,
     /// Child cgroups.
     pub(crate) children: u32,
     /// Clients that have not been closed.
     pub(crate) clients: u32,
     /// Children that were removed by name but still have clients.
     pub(crate) ghosts: u32,
-    /// Removed by name: takes no new client, goes with its last one.
-    pub(crate) dying: bool,
-    /// Nearest cgroup, itself included, with a limit in this direction.
-    pub(crate) limited: [u32; 2],
-    /// The limiter, where there is a limit in this direction.
-    pub(crate) gates: [Option<Box<Gate>>; 2],
-    /// What waits, once something has waited here in this direction.
-    pub(crate) queues: [Option<Box<Queue>>; 2],
-    /// When a waiting head of this direction may go. Where requests climb, the first serves both directions.
-    pub(crate) timers: [Timer; 2],
-    /// Where requests climb: the instant at which a head may go, which a timer may precede.
-    pub(crate) disptime: Instant,
-    pub(crate) account: Box<Account>,
-    /// What removed children did.
-    pub(crate) folded: Option<Box<Account>>,
+}
+
+/// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
+pub(crate) struct Side {
+    /// Nearest cgroup strictly above with a limit.
+    pub(crate) limited_above: u32,
+    /// The limiter, where there is a limit.
+    pub(crate) gate: Option<Box<Gate>>,
+    /// What waits, once something has waited here.
+    pub(crate) queue: Option<Box<Queue>>,
+    /// When a waiting head may go. Where requests climb, that of reads serves both directions.
+    pub(crate) timer: Timer,
 }
 
 /// What waits at or below one cgroup in one direction.
@@ -65,30 +75,60 @@ impl Cgroup {
     }
 
     pub(crate) fn new(parent: u32, depth: u32, name: Box<str>) -> Cgroup {
+        let side =
+            || Side { limited_above: NO_CGROUP, gate: None, queue: None, timer: Timer::default() };
         Cgroup {
             parent,
             depth,
-            name,
             weight: Weight::DEFAULT,
-            limits: Limits::default(),
-            children: 0,
-            ghosts: 0,
-            clients: 0,
             dying: false,
-            limited: [NO_CGROUP; 2],
-            gates: [None, None],
-            queues: [None, None],
-            timers: [Timer::default(); 2],
+            sides: [side(), side()],
+            account: None,
             disptime: Instant::ZERO,
-            account: Box::default(),
+            name,
+            limits: None,
             folded: None,
+            children: 0,
+            clients: 0,
+            ghosts: 0,
         }
+    }
+
+    pub(crate) fn side(&self, direction: Direction) -> &Side {
+        &self.sides[direction.index()]
+    }
+
+    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut Side {
+        &mut self.sides[direction.index()]
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.as_deref().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = (limits != Limits::default()).then(|| Box::new(limits));
+    }
+
+    /// What was counted here and at children that were removed.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &Account> {
+        self.account.iter().chain(&self.folded).map(|account| &**account)
+    }
+
+    /// What was counted here.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_deref()
+    }
+
+    pub(crate) fn account_mut(&mut self) -> &mut Account {
+        self.account.get_or_insert_default()
     }
 
     /// The queue of `direction`, made when something waits for the first time.
     pub(crate) fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
-        let order = self.gate(direction).map(Gate::order).unwrap_or_default();
-        self.queues[direction.index()].get_or_insert_with(|| {
+        let Side { gate, queue, .. } = self.side_mut(direction);
+        queue.get_or_insert_with(|| {
+            let order = gate.as_deref().map(Gate::order).unwrap_or_default();
             Box::new(Queue {
                 arbiter: Arbiter::new(order),
                 standing: Standing::new(),
@@ -101,7 +141,7 @@ impl Cgroup {
 
     /// The queue of `direction`, where something has waited before.
     pub(crate) fn queue(&self, direction: Direction) -> Option<&Queue> {
-        self.queues[direction.index()].as_deref()
+        self.side(direction).queue.as_deref()
     }
 
     /// Whether nothing waits for this cgroup's own limit in `direction`: no source stands here.
@@ -110,10 +150,20 @@ impl Cgroup {
     }
 
     pub(crate) fn gate(&self, direction: Direction) -> Option<&Gate> {
-        self.gates[direction.index()].as_deref()
+        self.side(direction).gate.as_deref()
     }
 
     pub(crate) fn gate_mut(&mut self, direction: Direction) -> Option<&mut Gate> {
-        self.gates[direction.index()].as_deref_mut()
+        self.side_mut(direction).gate.as_deref_mut()
+    }
+
+    /// The limiter of a cgroup that has a limit in `direction`.
+    pub(crate) fn limit(&self, direction: Direction) -> &Gate {
+        self.gate(direction).expect("a limited cgroup has a gate")
+    }
+
+    /// The limiter of a cgroup that has a limit in `direction`.
+    pub(crate) fn limit_mut(&mut self, direction: Direction) -> &mut Gate {
+        self.gate_mut(direction).expect("a limited cgroup has a gate")
     }
 }

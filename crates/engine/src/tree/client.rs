@@ -6,71 +6,98 @@ use crate::request::Direction;
 use crate::throttle::Standing;
 
 /// One share of a cgroup: a peer with all its connections.
+#[repr(C)]
 pub(crate) struct Client {
     pub(crate) cgroup: u32,
     /// Open tasks.
     pub(crate) tasks: u32,
-    /// Tasks with requests that wait for a limit, in turn order, per direction.
-    pub(crate) turns: [List; 2],
-    /// As a source of its cgroup, per direction.
-    pub(crate) standing: [Standing; 2],
-    /// Nanoseconds of its cgroup's nearest limit that its requests have taken, per direction.
-    pub(crate) served_ns: [u64; 2],
     /// Tasks with requests that wait for the device, in turn order.
     pub(crate) ready_turns: List,
     /// Whether it has a place among the clients that wait for the device.
     pub(crate) has_turn: bool,
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
+    sides: [ClientSide; 2],
+}
+
+/// What a client has in one direction, at the limits of its path.
+pub(crate) struct ClientSide {
+    /// Tasks with requests that wait for a limit, in turn order.
+    pub(crate) turns: List,
+    /// As a source of its cgroup.
+    pub(crate) standing: Standing,
+    /// Nanoseconds of its cgroup's nearest limit that its requests have taken.
+    pub(crate) served_ns: u64,
 }
 
 impl Client {
     pub(crate) fn new(cgroup: u32) -> Client {
         debug_assert_ne!(cgroup, NO_CGROUP);
+        let side = || ClientSide { turns: List::EMPTY, standing: Standing::new(), served_ns: 0 };
         Client {
             cgroup,
             tasks: 0,
-            turns: [List::EMPTY; 2],
-            standing: [Standing::new(), Standing::new()],
-            served_ns: [0; 2],
             ready_turns: List::EMPTY,
             has_turn: false,
             closing: false,
+            sides: [side(), side()],
         }
+    }
+
+    pub(crate) fn side(&self, direction: Direction) -> &ClientSide {
+        &self.sides[direction.index()]
+    }
+
+    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut ClientSide {
+        &mut self.sides[direction.index()]
     }
 }
 
 /// One flow of requests.
+#[repr(C)]
 pub(crate) struct Task {
     pub(crate) client: u32,
     /// The client's cgroup, here to save a step on the way of each request.
     pub(crate) cgroup: u32,
-    /// Requests waiting for a limit of the path, oldest first, per direction.
-    pub(crate) waiting: [List; 2],
-    /// Requests past every limit, waiting for the device, oldest first.
-    pub(crate) ready: List,
-    /// Place among the client's tasks that wait for a limit, per direction.
-    pub(crate) turn: [Link; 2],
-    /// Place among the client's tasks that wait for the device.
-    pub(crate) ready_turn: Link,
     /// Requests of this task inside the engine, at the device included.
     pub(crate) held: u32,
     /// No new request is accepted; the slot goes with the last request.
     pub(crate) closing: bool,
+    /// Requests past every limit, waiting for the device, oldest first.
+    pub(crate) ready: List,
+    /// Place among the client's tasks that wait for the device.
+    pub(crate) ready_turn: Link,
+    sides: [TaskSide; 2],
+}
+
+/// What a task has in one direction, at the limits of its path.
+pub(crate) struct TaskSide {
+    /// Requests that wait for a limit, oldest first.
+    pub(crate) waiting: List,
+    /// Place among the client's tasks that wait for a limit.
+    pub(crate) turn: Link,
 }
 
 impl Task {
     pub(crate) fn new(client: u32, cgroup: u32) -> Task {
+        let side = || TaskSide { waiting: List::EMPTY, turn: Link::NONE };
         Task {
             client,
             cgroup,
-            waiting: [List::EMPTY; 2],
-            ready: List::EMPTY,
-            turn: [Link::NONE; 2],
-            ready_turn: Link::NONE,
             held: 0,
             closing: false,
+            ready: List::EMPTY,
+            ready_turn: Link::NONE,
+            sides: [side(), side()],
         }
+    }
+
+    pub(crate) fn side(&self, direction: Direction) -> &TaskSide {
+        &self.sides[direction.index()]
+    }
+
+    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut TaskSide {
+        &mut self.sides[direction.index()]
     }
 }
 
@@ -82,7 +109,7 @@ pub(crate) struct WaitingTurns<'a> {
 
 impl Links for WaitingTurns<'_> {
     fn link(&mut self, index: u32) -> &mut Link {
-        &mut self.tasks[index].turn[self.direction.index()]
+        &mut self.tasks[index].side_mut(self.direction).turn
     }
 }
 

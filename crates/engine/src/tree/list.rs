@@ -3,12 +3,11 @@
 /// No slot: the end of a list.
 pub(crate) const NO_INDEX: u32 = u32::MAX;
 
-/// Head, tail and length of a list.
+/// Head and tail of a list. No length: there are several lists for each of a million flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct List {
     pub(crate) head: u32,
     tail: u32,
-    pub(crate) len: u32,
 }
 
 /// Where a slot stands in a list.
@@ -28,7 +27,7 @@ pub(crate) trait Links {
 }
 
 impl List {
-    pub(crate) const EMPTY: List = List { head: NO_INDEX, tail: NO_INDEX, len: 0 };
+    pub(crate) const EMPTY: List = List { head: NO_INDEX, tail: NO_INDEX };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NO_INDEX
@@ -41,7 +40,6 @@ impl List {
             tail => links.link(tail).next = index,
         }
         self.tail = index;
-        self.len += 1;
     }
 
     pub(crate) fn pop_front(&mut self, links: &mut impl Links) -> Option<u32> {
@@ -64,7 +62,6 @@ impl List {
             NO_INDEX => self.tail = prev,
             next => links.link(next).prev = prev,
         }
-        self.len -= 1;
     }
 
     /// The slots from head to tail.
@@ -121,7 +118,7 @@ mod tests {
                 popped.push(index);
             }
             assert_eq!(popped, expected);
-            assert!(list.is_empty() && list.len == 0);
+            assert!(list.is_empty());
         }
     }
 }

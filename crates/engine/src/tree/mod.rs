@@ -22,6 +22,8 @@ pub(crate) use list::{Link, Links, NO_INDEX};
 pub use path::{NameError, Path};
 pub(crate) use path::{Paths, check_name};
 
+use crate::request::Direction;
+
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CgroupId {
@@ -79,6 +81,17 @@ impl Tree {
     /// The index behind an id, if the task still exists.
     pub(crate) fn task_index(&self, id: TaskId) -> Option<u32> {
         self.tasks.is_current(id.index, id.generation).then_some(id.index)
+    }
+
+    /// The nearest cgroup with a limit in `direction`, from `cgroup` upwards; [`NO_CGROUP`] if there is none.
+    pub(crate) fn limited(&self, cgroup: u32, direction: Direction) -> u32 {
+        let side = self.cgroups[cgroup].side(direction);
+        if side.gate.is_some() { cgroup } else { side.limited_above }
+    }
+
+    /// The same, from the parent of `cgroup` upwards.
+    pub(crate) fn limited_above(&self, cgroup: u32, direction: Direction) -> u32 {
+        self.cgroups[cgroup].side(direction).limited_above
     }
 
     /// Whether `ancestor` is `cgroup` or above it. O(depth).
