@@ -13,20 +13,32 @@ use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, RequestId, TaskId};
 /// A [`Violation`] that says where and what.
 pub fn check_log(log: &Log) -> Result<(), Violation> {
     let mut replay = Replay::new();
-    let mut last = 0;
-    for (place, (now, event)) in log.iter().enumerate() {
+    let (mut place, mut last) = (0, 0);
+    while let Some((now, event)) = log.get(place) {
         let located = |(promise, what)| Violation { at: *now, event: place, promise, what };
         if *now < last {
             return Err(located(("log", format!("time goes back from {last} ns"))));
         }
         last = *now;
-        replay.step(*now, event).map_err(located)?;
+        let batch = log[place..].iter().map_while(|(at, event)| match event {
+            Event::Dispatch(id) if at == now => Some(*id),
+            _ => None,
+        });
+        let batch: Vec<RequestId> = batch.collect();
+        if batch.is_empty() {
+            replay.step(*now, event).map_err(located)?;
+            place += 1;
+        } else {
+            replay = replay.after_batch(*now, &batch).map_err(located)?;
+            place += batch.len();
+        }
     }
     Ok(())
 }
 
 type Broken = (&'static str, String);
 
+#[derive(Clone)]
 struct Replay {
     state: State,
     sources: BTreeMap<(CgroupId, usize), Shares<Source>>,
@@ -76,7 +88,7 @@ impl Replay {
                 self.interrupt();
             }
             Event::Submit(request) => self.submit(request)?,
-            Event::Dispatch(id) => self.dispatch(now, *id)?,
+            Event::Dispatch(id) => *self = self.clone().after_batch(now, &[*id])?,
             Event::Withdraw(id) => {
                 let request = self.find(*id)?;
                 self.state.take(&request);
@@ -85,6 +97,67 @@ impl Replay {
         }
         self.observe(now);
         Ok(())
+    }
+
+    /// The replay after `batch` was dispatched, all at one instant.
+    ///
+    /// What passes the throttle at one instant is put in another order by the scheduler. The record shows the latter;
+    /// the promises are kept if there is an order that keeps them, with each task's requests in theirs.
+    fn after_batch(mut self, now: Nanos, batch: &[RequestId]) -> Result<Replay, Broken> {
+        if now > self.observed {
+            self.observe(now);
+        }
+        for &id in batch {
+            self.share(id)?;
+        }
+        let mut after = match self.clone().in_order(now, batch) {
+            Err(_) => {
+                let order = self.allowed_order(now, batch)?;
+                self.in_order(now, &order)?
+            }
+            Ok(after) => after,
+        };
+        after.observe(now);
+        after.is_fair()?;
+        Ok(after)
+    }
+
+    fn in_order(mut self, now: Nanos, batch: &[RequestId]) -> Result<Replay, Broken> {
+        for &id in batch {
+            self.dispatch(now, id)?;
+        }
+        Ok(self)
+    }
+
+    /// An order of `batch` in which nothing goes early, if there is one.
+    ///
+    /// Found from the end: a request that may go after all the others can as well be the last, because without it
+    /// the others have less before them.
+    fn allowed_order(&self, now: Nanos, batch: &[RequestId]) -> Result<Vec<RequestId>, Broken> {
+        let found = batch.iter().map(|&id| self.find(id));
+        let mut rest = found.collect::<Result<Vec<Request>, Broken>>()?;
+        let queue = |request: &Request| (request.task, request.direction, request.metadata);
+        let mut order = Vec::new();
+        while !rest.is_empty() {
+            let may_be_last = |place: &usize| {
+                let (request, mut before) = (rest[*place], self.clone());
+                let is_last_of_queue =
+                    rest[place + 1..].iter().all(|other| queue(other) != queue(&request));
+                for other in rest.iter().filter(|other| other.id != request.id) {
+                    let path = before.state.path(other.task);
+                    // Windows are looked at in the order that is found.
+                    path.iter().for_each(|&at| drop(before.charge(now, at, other)));
+                }
+                let path = before.state.path(request.task);
+                let in_time = || before.is_not_early(now, &request, &path).is_ok();
+                is_last_of_queue && (request.metadata || in_time())
+            };
+            // If none may be last, the recorded order says what is wrong.
+            let last = (0..rest.len()).rev().find(may_be_last).unwrap_or(rest.len() - 1);
+            order.push(rest.remove(last).id);
+        }
+        order.reverse();
+        Ok(order)
     }
 
     fn submit(&mut self, request: &Request) -> Result<(), Broken> {
@@ -114,7 +187,6 @@ impl Replay {
         let path = self.state.path(request.task);
         if !request.metadata {
             self.is_not_early(now, &request, &path)?;
-            self.is_fair(&request, &path)?;
         }
         let before = self.state.take(&request).unwrap_or(0);
         if before > 0 {
@@ -124,10 +196,6 @@ impl Replay {
         }
         for &cgroup in &path {
             self.charge(now, cgroup, &request)?;
-            if request.metadata {
-                // A debt falls on whoever comes next; the promise to share does not span it.
-                self.interrupt();
-            }
         }
         Ok(())
     }
@@ -135,7 +203,7 @@ impl Replay {
     fn is_not_early(&self, now: Nanos, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
         for &cgroup in path {
             let meters = self.state.meters(cgroup, request.direction);
-            let ready = meters.ready_at(now);
+            let ready = meters.ready_for(now, request.bytes, request.ios);
             if meters.rates.limiter == super::Limiter::Pace && ready > now {
                 let what = format!("{:?} may pass {cgroup:?} from {ready} ns on", request.id);
                 return Err(("P5", what));
@@ -168,44 +236,66 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether this pick keeps the shares of everyone who waits beside it.
-    fn is_fair(&mut self, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
-        let direction = request.direction;
-        if self.state.has_bounded(direction) {
+    /// Books the service that a request takes of everything it waited for.
+    fn share(&mut self, id: RequestId) -> Result<(), Broken> {
+        let request = self.find(id)?;
+        if request.metadata {
+            // A debt falls on whoever comes next; the promise to share does not span it.
+            self.interrupt();
             return Ok(());
         }
+        let direction = request.direction;
         let Some(client) = self.state.tasks.get(&request.task).map(|task| task.client) else {
             return Ok(());
         };
-        if let Some(turns) = self.turns.get_mut(&(client, direction))
-            && let Some(unfair) = turns.pick(request.task, 1, 0)
-        {
-            let what = format!("tasks {:?} of {client:?} do not take turns", unfair.sources);
-            return Err(("P12", what));
-        }
+        let foreseen = self.state.is_foreseen(direction);
+        let turns = self.turns.entry((client, direction));
+        turns.or_insert_with(|| Shares::new(Bound::Fixed(1))).pick(request.task, 1);
         let (mut source, mut weight) = (Source::Client(client), CLIENT_WEIGHT);
-        for &cgroup in path {
-            if let Some(rates) = self.state.measure(cgroup, direction)
-                && let Some(shares) = self.sources.get_mut(&(cgroup, direction))
-            {
-                let service = rates.time(request.bytes, request.ios) * FINE / i128::from(weight);
-                if let Some(unfair) = shares.pick(source, service, ROUNDING) {
-                    let what = format!(
-                        "{:?} below {cgroup:?} differ by {} ps of a weight of 1, {} are allowed",
-                        unfair.sources,
-                        unfair.difference / FINE,
-                        unfair.allowed / FINE
-                    );
-                    return Err(("P12", what));
-                }
+        for cgroup in self.state.path(request.task) {
+            let rates = self.state.measure(cgroup, direction);
+            // Where nothing is limited nobody waits; a byte counts a nanosecond there.
+            let time = rates.map_or(i128::from(request.bytes) * 1000, |rates| {
+                rates.time(request.bytes, request.ios)
+            });
+            let shares = self.sources.entry((cgroup, direction));
+            let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
+            shares.pick(source, time * FINE / i128::from(weight));
+            if rates.is_none() || !foreseen {
+                shares.interrupt();
             }
             source = Source::Child(cgroup);
             weight = self.state.cgroups.get(&cgroup).map_or(1, |node| node.weight);
         }
+        if !foreseen && let Some(turns) = self.turns.get_mut(&(client, direction)) {
+            turns.interrupt();
+        }
         Ok(())
     }
 
-    /// Nothing that may go has stayed, and the deadline is the instant at which something may.
+    /// Whether everyone who waits beside another has had their share.
+    fn is_fair(&mut self) -> Result<(), Broken> {
+        for ((client, _), turns) in &mut self.turns {
+            if let Some(unfair) = turns.unfair(0) {
+                let what = format!("tasks {:?} of {client:?} do not take turns", unfair.sources);
+                return Err(("P12", what));
+            }
+        }
+        for ((cgroup, _), shares) in &mut self.sources {
+            if let Some(unfair) = shares.unfair(ROUNDING) {
+                let what = format!(
+                    "{:?} below {cgroup:?} differ by {} ps of a weight of 1, {} are allowed",
+                    unfair.sources,
+                    unfair.difference / FINE,
+                    unfair.allowed / FINE
+                );
+                return Err(("P12", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing that may go has stayed, and the deadline is not past the first instant at which something may.
     fn drained(&self, now: Nanos, deadline: Option<Nanos>) -> Result<(), Broken> {
         if let Some(left) = self.state.waiting.values().find(|request| request.metadata) {
             return Err(("P18", format!("metadata {:?} has stayed", left.id)));
@@ -238,7 +328,8 @@ impl Replay {
             return Err(("P14", format!("the next deadline, {deadline} ns, is not in the future")));
         }
         match first {
-            Some(first) if deadline != first => Err((
+            // Earlier is allowed: a debt that metadata leaves, say, moves what may go, not who wakes up for it.
+            Some(first) if deadline > first => Err((
                 "P6",
                 format!("the deadline is {deadline} ns, something may go at {first} ns"),
             )),

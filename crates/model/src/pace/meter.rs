@@ -26,7 +26,16 @@ pub struct Rate {
     /// How far above zero the level may be for a request to go: the burst for bytes, the burst less one I/O for I/Os.
     pub tolerance: u64,
     /// The rate inside a burst, if there is one.
-    pub peak: Option<u64>,
+    pub peak: Option<Peak>,
+}
+
+/// A limit on how fast a burst may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peak {
+    /// Units a second.
+    pub per_second: u64,
+    /// As [`Rate::tolerance`].
+    pub tolerance: u64,
 }
 
 /// The limits of one cgroup in one direction; `None` is unlimited.
@@ -84,8 +93,14 @@ impl Meter {
         (self.level - i128::from(per_second) * i128::from(now - self.at)).max(0)
     }
 
-    pub(super) fn charge(&mut self, per_second: u64, now: Nanos, amount: u64) {
-        self.level = self.level(per_second, now) + i128::from(amount) * SECOND;
+    pub(super) fn charge(&mut self, per_second: u64, tolerance: u64, now: Nanos, amount: u64) {
+        let rate = i128::from(per_second);
+        let unbounded = self.level - rate * i128::from(now - self.at);
+        // Without a tolerance a request waits for the level to be zero, which mostly is so between two nanoseconds. It
+        // goes at the later one; that it could not go earlier must not cost it anything.
+        let rounded_up = i128::from(tolerance) * SECOND < rate && -rate < unbounded;
+        let level = if rounded_up { unbounded } else { unbounded.max(0) };
+        self.level = level + i128::from(amount) * SECOND;
         self.at = now;
     }
 
@@ -109,23 +124,31 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// The first instant, not before `now`, at which the next request may go.
+    /// The first instant, not before `now`, at which a request that pays bytes and I/Os may go.
     pub(super) fn ready_at(&self, now: Nanos) -> Nanos {
+        self.ready_for(now, 1, 1)
+    }
+
+    /// The same for a request of `bytes` and `ios`: what it does not pay, it does not wait for.
+    pub(super) fn ready_for(&self, now: Nanos, bytes: u64, ios: u64) -> Nanos {
         let ready = |rate: Option<Rate>, meters: &[Meter; 2]| {
             let Some(rate) = rate else { return now };
             let long_run = meters[0].ready_at(rate.per_second, rate.tolerance, now);
-            // Inside a burst requests keep the distance of the peak rate.
-            rate.peak.map_or(long_run, |peak| long_run.max(meters[1].ready_at(peak, 0, now)))
+            rate.peak.map_or(long_run, |peak| {
+                long_run.max(meters[1].ready_at(peak.per_second, peak.tolerance, now))
+            })
         };
-        ready(self.rates.bytes, &self.bytes).max(ready(self.rates.ios, &self.ios))
+        let bytes = if bytes > 0 { ready(self.rates.bytes, &self.bytes) } else { now };
+        let ios = if ios > 0 { ready(self.rates.ios, &self.ios) } else { now };
+        bytes.max(ios)
     }
 
     pub(super) fn charge(&mut self, now: Nanos, bytes: u64, ios: u64) {
         let charge = |rate: Option<Rate>, meters: &mut [Meter; 2], amount: u64| {
             let Some(rate) = rate else { return };
-            meters[0].charge(rate.per_second, now, amount);
+            meters[0].charge(rate.per_second, rate.tolerance, now, amount);
             if let Some(peak) = rate.peak {
-                meters[1].charge(peak, now, amount);
+                meters[1].charge(peak.per_second, peak.tolerance, now, amount);
             }
         };
         charge(self.rates.bytes, &mut self.bytes, bytes);
@@ -140,8 +163,13 @@ impl Meters {
                 _ => Meter { level: 0, at: now },
             };
             meters[0] = settle(&meters[0], old.map(|r| r.per_second), new.map(|r| r.per_second));
-            meters[1] = settle(&meters[1], old.and_then(|r| r.peak), new.and_then(|r| r.peak));
+            let peak = |rate: Option<Rate>| Some(rate?.peak?.per_second);
+            meters[1] = settle(&meters[1], peak(old), peak(new));
         };
+        if self.rates.limiter != rates.limiter {
+            // Another limiter starts afresh.
+            self.rates = Rates::default();
+        }
         change(self.rates.bytes, rates.bytes, &mut self.bytes);
         change(self.rates.ios, rates.ios, &mut self.ios);
         self.rates = rates;
@@ -155,20 +183,21 @@ mod tests {
     #[test]
     fn a_level_falls_at_its_rate_and_never_below_zero() {
         let mut meter = Meter::default();
-        meter.charge(100, 0, 1);
+        meter.charge(100, 0, 0, 1);
         assert_eq!(meter.ready_at(100, 0, 0), 10_000_000);
         assert_eq!(meter.ready_at(100, 1, 0), 0);
-        meter.charge(100, 50_000_000, 1);
+        meter.charge(100, 0, 50_000_000, 1);
         assert_eq!(meter.ready_at(100, 0, 50_000_000), 60_000_000);
     }
 
     #[test]
     fn an_instant_between_nanoseconds_is_rounded_up() {
         let mut meter = Meter::default();
-        meter.charge(3, 0, 1);
+        meter.charge(3, 0, 0, 1);
         assert_eq!(meter.ready_at(3, 0, 0), 333_333_334);
-        meter.charge(3, 333_333_334, 1);
-        assert_eq!(meter.ready_at(3, 0, 333_333_334), 666_666_668);
+        meter.charge(3, 0, 333_333_334, 1);
+        // The third of a second is not lost: the second request could have gone two thirds of a nanosecond earlier.
+        assert_eq!(meter.ready_at(3, 0, 333_333_334), 666_666_667);
     }
 
     #[test]

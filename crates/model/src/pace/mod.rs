@@ -8,7 +8,7 @@
 //! | P1, P3, P18 | in no window of time does a cgroup's subtree exceed rate x time + burst, metadata apart |
 //! | P4 | a task's requests leave in order, reads and writes apart |
 //! | P5 | nothing leaves before every limit above it allows it, to the nanosecond |
-//! | work conservation, P6, P14 | nothing that may go stays; the next deadline is the first instant at which something may |
+//! | work conservation, P6, P14 | nothing that may go stays; the next deadline is not past the first instant at which something may |
 //! | P7, P8 | nothing is lost, invented or sent twice, whatever is changed meanwhile |
 //! | P10, P18 | a request under no limit, and metadata, leave at the instant they come |
 //! | P12 | sources that wait together share by weight, by the time they take of the limit; a client's tasks take turns |
@@ -31,7 +31,7 @@ mod window;
 
 pub use check::check_log;
 pub use log::{Event, Log, Request, Violation};
-pub use meter::{Limiter, Rate, Rates};
+pub use meter::{Limiter, Peak, Rate, Rates};
 pub use simulate::Throttle;
 
 /// Nanoseconds since the start of the log.

@@ -130,25 +130,24 @@ impl State {
             .map_or(Meters::default(), |node| node.directions[direction].meters)
     }
 
-    /// When a task's next data request may go as far as limits care; `None` if a limit of its path cannot be foreseen.
+    /// When a task's next data request may go as far as limits care; `None` if that cannot be foreseen.
     pub(super) fn ready_at(&self, task: TaskId, direction: usize, now: Nanos) -> Option<Nanos> {
-        let mut ready = now;
-        for cgroup in self.path(task) {
-            let meters = self.meters(cgroup, direction);
-            if !meters.rates.is_unlimited() && meters.rates.limiter != Limiter::Pace {
-                return None;
-            }
-            ready = ready.max(meters.ready_at(now));
-        }
-        Some(ready)
+        let ready = |cgroup| self.meters(cgroup, direction).ready_at(now);
+        let path = self.path(task).into_iter().map(ready).fold(now, Nanos::max);
+        self.is_foreseen(direction).then_some(path)
     }
 
-    /// Whether any limit of this direction cannot be foreseen.
-    pub(super) fn has_bounded(&self, direction: usize) -> bool {
-        self.cgroups.values().any(|cgroup| {
+    /// Whether it is known which waiting requests of this direction may go: all limits are paced ones, and every
+    /// request pays both bytes and I/Os, so that a cgroup's next one may go exactly when any of its may.
+    pub(super) fn is_foreseen(&self, direction: usize) -> bool {
+        let paced = |cgroup: &Cgroup| {
             let rates = cgroup.directions[direction].meters.rates;
-            !rates.is_unlimited() && rates.limiter != Limiter::Pace
-        })
+            rates.is_unlimited() || rates.limiter == Limiter::Pace
+        };
+        let pays = |request: &Request| {
+            request.direction != direction || (request.bytes > 0 && request.ios > 0)
+        };
+        self.cgroups.values().all(paced) && self.waiting.values().all(pays)
     }
 
     /// The limits by which `cgroup` measures what its sources take: its own, or those of the nearest ancestor.

@@ -30,8 +30,10 @@ impl Window {
         self.sum += i128::from(amount) * 1_000_000_000;
         self.largest = self.largest.max(amount);
         self.worst = self.worst.max(self.sum - earned - self.floor);
-        let allowed = self.allowance + self.largest;
-        let too_much = self.worst > i128::from(allowed) * 1_000_000_000;
+        let allowed = self.allowance.saturating_add(self.largest);
+        // A nanosecond more: the first of a window may have gone a fraction of one late.
+        let most = i128::from(allowed) * 1_000_000_000 + i128::from(self.per_second);
+        let too_much = self.worst > most;
         too_much.then_some((self.worst / 1_000_000_000, allowed))
     }
 }
