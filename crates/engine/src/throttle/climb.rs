@@ -76,7 +76,6 @@ impl Core {
                 return;
             }
             let index = self.pull(now, cgroup, direction);
-            self.leave_gate(now, cgroup, now, index);
             self.throttled -= 1;
             if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);

@@ -1,5 +1,8 @@
 //! A cgroup's limit in one direction: the limiter chosen for it, and what its time went to.
 
+use alloc::boxed::Box;
+use core::num::NonZeroU64;
+
 use crate::limits::{LimiterKind, Resource};
 use crate::throttle::arbiter::Order;
 use crate::throttle::leaky::Leaky;
@@ -10,36 +13,41 @@ use crate::throttle::token::Token;
 use crate::time::Instant;
 
 /// One limit that requests pass, or wait at.
+#[repr(C)]
 pub(crate) struct Gate {
-    limiter: AnyLimiter,
-    rates: Rates,
     /// Nanoseconds of this limit's time that requests which had waited for it took.
     pub(crate) served_ns: u64,
+    /// Units of bytes and of I/Os that a second is worth; `None` is unlimited.
+    per_second: [Option<NonZeroU64>; 2],
+    limiter: AnyLimiter,
 }
 
+/// The usual limiter in place, the others, which are larger, in boxes.
 enum AnyLimiter {
     Pace(Pace),
-    Slice(Slice),
-    Token(Token),
-    Leaky(Leaky),
+    Slice(Box<Slice>),
+    Token(Box<Token>),
+    Leaky(Box<Leaky>),
 }
 
 impl AnyLimiter {
     fn new(now: Instant, kind: LimiterKind, rates: Rates) -> AnyLimiter {
         match kind {
             LimiterKind::Pace => AnyLimiter::Pace(Pace::new(now, rates)),
-            LimiterKind::Slice(profile) => AnyLimiter::Slice(Slice::new(now, profile, rates)),
-            LimiterKind::Token => AnyLimiter::Token(Token::new(now, rates)),
-            LimiterKind::Leaky => AnyLimiter::Leaky(Leaky::new(now, rates)),
+            LimiterKind::Slice(profile) => {
+                AnyLimiter::Slice(Box::new(Slice::new(now, profile, rates)))
+            }
+            LimiterKind::Token => AnyLimiter::Token(Box::new(Token::new(now, rates))),
+            LimiterKind::Leaky => AnyLimiter::Leaky(Box::new(Leaky::new(now, rates))),
         }
     }
 
     fn as_dyn(&mut self) -> &mut dyn Limiter {
         match self {
             AnyLimiter::Pace(limiter) => limiter,
-            AnyLimiter::Slice(limiter) => limiter,
-            AnyLimiter::Token(limiter) => limiter,
-            AnyLimiter::Leaky(limiter) => limiter,
+            AnyLimiter::Slice(limiter) => &mut **limiter,
+            AnyLimiter::Token(limiter) => &mut **limiter,
+            AnyLimiter::Leaky(limiter) => &mut **limiter,
         }
     }
 
@@ -56,7 +64,8 @@ impl AnyLimiter {
 
 impl Gate {
     pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Gate {
-        Gate { limiter: AnyLimiter::new(now, kind, rates), rates, served_ns: 0 }
+        let limiter = AnyLimiter::new(now, kind, rates);
+        Gate { served_ns: 0, per_second: per_second(rates), limiter }
     }
 
     /// Whether requests that pass climb to the next limit and wait there in their order, as in the kernel. Otherwise
@@ -107,7 +116,7 @@ impl Gate {
         } else {
             self.limiter = AnyLimiter::new(now, kind, rates);
         }
-        self.rates = rates;
+        self.per_second = per_second(rates);
     }
 
     pub(crate) fn slice_start(&mut self) -> Option<Instant> {
@@ -130,16 +139,21 @@ impl Gate {
 
     /// How long `cost` takes at this limit, in nanoseconds, by whichever of bytes and I/Os takes longer; rounded up.
     pub(crate) fn time_of(&self, cost: Cost) -> u64 {
-        let time = |amount: u64, rate: Option<crate::throttle::limiter::Rate>| {
-            let Some(rate) = rate else { return 0 };
+        let time = |amount: u64, per_second: Option<NonZeroU64>| {
+            let Some(per_second) = per_second else { return 0 };
             match amount.checked_mul(1_000_000_000) {
-                Some(scaled) => scaled.div_ceil(rate.per_second),
+                Some(scaled) => scaled.div_ceil(per_second.get()),
                 None => {
                     let scaled = u128::from(amount) * 1_000_000_000;
-                    u64::try_from(scaled.div_ceil(u128::from(rate.per_second))).unwrap_or(u64::MAX)
+                    u64::try_from(scaled.div_ceil(per_second.get().into())).unwrap_or(u64::MAX)
                 }
             }
         };
-        time(cost.bytes, self.rates.bps).max(time(cost.ios, self.rates.iops))
+        let [bytes, ios] = self.per_second;
+        time(cost.bytes, bytes).max(time(cost.ios, ios))
     }
+}
+
+fn per_second(rates: Rates) -> [Option<NonZeroU64>; 2] {
+    [rates.bps, rates.iops].map(|rate| NonZeroU64::new(rate?.per_second))
 }

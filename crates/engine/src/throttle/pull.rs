@@ -8,8 +8,8 @@ use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
 impl Core {
-    /// Takes the next request out from below `cgroup`, which must have one. Limits strictly below `cgroup` are
-    /// charged; `cgroup`'s own is the caller's to charge. O(depth × log sources).
+    /// Takes the next request out from below `cgroup`, which must have one, and charges every limit on its way, that
+    /// of `cgroup` included. O(depth × log sources).
     pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
         let mut way = core::mem::take(&mut self.way);
         way.clear();
@@ -37,14 +37,14 @@ impl Core {
                     self.is_ready(now, child, direction, Arrival::Queued)
                 }
             };
-            self.serve_source(at, direction, source, cost, waits_on);
-            if at == cgroup {
-                break;
-            }
+            let time = self.time_at(at, direction, cost);
+            self.serve_source(at, direction, source, time, waits_on);
             if self.tree.cgroups[at].gate(direction).is_some() {
                 let queue = self.tree.cgroups[at].queue(direction);
-                let boundary = queue.expect("a standing cgroup has a queue").standing_since;
-                self.leave_gate(now, at, boundary, index);
+                let stood_since = queue.expect("it had a source").standing_since;
+                // What follows the time at the limit of one that stands is time at the next limit.
+                let boundary = if at == cgroup { now } else { stood_since };
+                self.leave_gate(now, at, boundary, time, index);
             }
             source = Source::Cgroup(at);
         }
@@ -52,8 +52,18 @@ impl Core {
         index
     }
 
-    /// Charges `cgroup`'s limit for a request that leaves it now, and blames what it waited there until `boundary`.
-    pub(crate) fn leave_gate(&mut self, now: Instant, cgroup: u32, boundary: Instant, index: u32) {
+    /// What `cost` takes of the time of the limit that everyone at `cgroup` waits for; where there is none nobody
+    /// waits, and it is the bytes.
+    fn time_at(&self, cgroup: u32, direction: Direction, cost: Cost) -> u64 {
+        match self.tree.limited(cgroup, direction) {
+            NO_CGROUP => cost.bytes,
+            limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
+        }
+    }
+
+    /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited
+    /// there until `boundary`.
+    fn leave_gate(&mut self, now: Instant, cgroup: u32, boundary: Instant, time: u64, index: u32) {
         let record = &mut self.requests[index];
         let direction = record.request.op.direction();
         let waited = boundary.nanos_since(record.since);
@@ -65,7 +75,6 @@ impl Core {
         let dimension = self.because(cgroup, direction);
         let gate = self.tree.cgroups[cgroup].limit_mut(direction);
         gate.charge(now, cost);
-        let time = gate.time_of(cost);
         let mut others = 0;
         if is_nearest {
             let client = self.tree.clients[client].side_mut(direction);
@@ -110,15 +119,9 @@ impl Core {
         at: u32,
         direction: Direction,
         source: Source,
-        cost: Cost,
+        time: u64,
         waits_on: bool,
     ) {
-        let limited = self.tree.limited(at, direction);
-        // The share is of the time of the limit that everyone here waits for; where there is none nobody waits.
-        let time = match limited {
-            NO_CGROUP => cost.bytes,
-            limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
-        };
         let weight = match source {
             Source::Client(_) => crate::Weight::DEFAULT,
             Source::Cgroup(child) => self.tree.cgroups[child].weight,

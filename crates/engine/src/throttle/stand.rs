@@ -157,9 +157,6 @@ impl Core {
         while self.is_ready(now, ROOT, direction, arrival) {
             arrival = Arrival::Queued;
             let index = self.pull(now, ROOT, direction);
-            if self.tree.cgroups[ROOT].gate(direction).is_some() {
-                self.leave_gate(now, ROOT, now, index);
-            }
             self.throttled -= 1;
             self.pass(now, index);
         }

@@ -1,5 +1,7 @@
 //! The generic cell rate algorithm: one instant and one tolerance stand for a whole bucket.
 
+use core::num::NonZeroU64;
+
 use crate::limits::Resource;
 use crate::throttle::limiter::Rate;
 use crate::time::Instant;
@@ -21,7 +23,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// one request more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gcra {
-    rate: u64,
+    rate: NonZeroU64,
     burst: u64,
     tat: Exact,
     tau: Exact,
@@ -36,7 +38,7 @@ struct Exact {
 
 impl Exact {
     /// The time in which `amount` is earned at `rate`, and `rest` of an earlier division; saturates at 2^64 ns.
-    fn of(amount: u64, rest: u64, rate: u64) -> Exact {
+    fn of(amount: u64, rest: u64, rate: NonZeroU64) -> Exact {
         match amount.checked_mul(NANOS_PER_SEC).and_then(|units| units.checked_add(rest)) {
             Some(units) => Exact { nanos: units / rate, rest: units % rate },
             None => {
@@ -45,8 +47,8 @@ impl Exact {
         }
     }
 
-    fn wide(units: u128, rate: u64) -> Exact {
-        let rate = u128::from(rate);
+    fn wide(units: u128, rate: NonZeroU64) -> Exact {
+        let rate = u128::from(rate.get());
         match u64::try_from(units / rate) {
             // The rest is below `rate`, which is a u64.
             Ok(nanos) => Exact { nanos, rest: (units % rate) as u64 },
@@ -60,7 +62,7 @@ impl Gcra {
     pub(crate) fn new(now: Instant, rate: &Rate, resource: Resource) -> Gcra {
         let paid = Exact { nanos: now.as_nanos(), rest: 0 };
         let tau = tolerance(rate, resource);
-        Gcra { rate: rate.per_second, burst: rate.burst, tat: paid, tau }
+        Gcra { rate: per_second(rate), burst: rate.burst, tat: paid, tau }
     }
 
     /// The first whole nanosecond at which the next request conforms; the past if it does already.
@@ -90,9 +92,9 @@ impl Gcra {
     /// Replaces rate and burst at `now`. The amount owed stays, so what remains of it takes longer or shorter by
     /// old rate over new rate: with the same burst raising never delays and lowering never advances.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: &Rate, resource: Resource) {
-        let ahead = Exact::wide(self.owed(now), rate.per_second);
+        let ahead = Exact::wide(self.owed(now), per_second(rate));
         self.tat = Exact { nanos: now.as_nanos().saturating_add(ahead.nanos), rest: ahead.rest };
-        self.rate = rate.per_second;
+        self.rate = per_second(rate);
         self.burst = rate.burst;
         self.tau = tolerance(rate, resource);
     }
@@ -107,7 +109,9 @@ impl Gcra {
     fn owed(&self, now: Instant) -> u128 {
         match self.tat.nanos.checked_sub(now.as_nanos()) {
             // (2^64 - 1)^2 + 2^64 - 1 still fits.
-            Some(ahead) => u128::from(ahead) * u128::from(self.rate) + u128::from(self.tat.rest),
+            Some(ahead) => {
+                u128::from(ahead) * u128::from(self.rate.get()) + u128::from(self.tat.rest)
+            }
             None => 0,
         }
     }
@@ -120,7 +124,11 @@ fn tolerance(rate: &Rate, resource: Resource) -> Exact {
         // The request itself is one of the burst, so exactly `burst` of them go at once.
         Resource::Ios => rate.burst.saturating_sub(rate.quantum),
     };
-    Exact::of(amount, 0, rate.per_second)
+    Exact::of(amount, 0, per_second(rate))
+}
+
+fn per_second(rate: &Rate) -> NonZeroU64 {
+    NonZeroU64::new(rate.per_second).expect("a rate is at least 1 a second")
 }
 
 #[cfg(test)]
