@@ -113,10 +113,10 @@ fn check_waiting(
     let node = &core.tree.cgroups[cgroup];
     let timer = node.side(if climbs { Direction::Read } else { direction }).timer;
     let has_gate = node.gate(direction).is_some();
-    if cgroup == ROOT {
-        ensure(!stands, || "the root stands somewhere".into())?;
+    if node.side(direction).limited_above == NO_CGROUP {
+        ensure(!stands && !has_climbed, || "it stands, and no limit is above".into())?;
         ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
-            format!("{sources} sources wait at the root for nothing")
+            format!("{sources} sources wait for nothing")
         })?;
         return Ok(());
     }

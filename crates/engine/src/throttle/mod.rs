@@ -3,8 +3,8 @@
 //! A request that every limit of its path lets through, with nobody waiting before it, passes in the call that
 //! submits it. Any other waits, in its task's list. Each cgroup with something waiting below it orders its
 //! *sources* (clients and child cgroups) in an [`Arbiter`]; a cgroup that may let a request go *stands* as a source
-//! in its parent's; what stands in the root's goes. A cgroup whose limit says "not yet" does not stand, and has a
-//! deadline instead.
+//! in its parent's; what the topmost limit lets go, goes. A cgroup whose limit says "not yet" does not stand, and has
+//! a deadline instead.
 //!
 //! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
 //! not stuck behind a queue. Slices are the exception, for parity with the kernel: there a request *climbs*, it is

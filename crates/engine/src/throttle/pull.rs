@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::request::Direction;
 use crate::throttle::arbiter::Source;
-use crate::throttle::limiter::{Arrival, Cost};
+use crate::throttle::limiter::Arrival;
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
@@ -37,9 +37,15 @@ impl Core {
                     self.is_ready(now, child, direction, Arrival::Queued)
                 }
             };
-            let time = self.time_at(at, direction, cost);
+            // The time of the limit that everyone at this cgroup waits for.
+            let limited = self.tree.limited(at, direction);
+            let time = match limited {
+                // It has been lifted just now, and everyone goes.
+                NO_CGROUP => 0,
+                limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
+            };
             self.serve_source(at, direction, source, time, waits_on);
-            if self.tree.cgroups[at].gate(direction).is_some() {
+            if limited == at {
                 let queue = self.tree.cgroups[at].queue(direction);
                 let stood_since = queue.expect("it had a source").standing_since;
                 // What follows the time at the limit of one that stands is time at the next limit.
@@ -50,15 +56,6 @@ impl Core {
         }
         self.way = way;
         index
-    }
-
-    /// What `cost` takes of the time of the limit that everyone at `cgroup` waits for; where there is none nobody
-    /// waits, and it is the bytes.
-    fn time_at(&self, cgroup: u32, direction: Direction, cost: Cost) -> u64 {
-        match self.tree.limited(cgroup, direction) {
-            NO_CGROUP => cost.bytes,
-            limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
-        }
     }
 
     /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited
@@ -90,7 +87,7 @@ impl Core {
         blame.add_limit(whose, dimension, waited - others);
     }
 
-    fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
+    pub(crate) fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
         self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.climbed.is_empty())
     }
 
@@ -108,7 +105,7 @@ impl Core {
         index
     }
 
-    fn take_climbed(&mut self, cgroup: u32, direction: Direction) -> u32 {
+    pub(crate) fn take_climbed(&mut self, cgroup: u32, direction: Direction) -> u32 {
         let queue = self.tree.cgroups[cgroup].queue_mut(direction);
         queue.climbed.pop_front(&mut self.requests).expect("looked just now")
     }

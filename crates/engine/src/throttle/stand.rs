@@ -5,7 +5,7 @@ use crate::request::Direction;
 use crate::throttle::arbiter::{Entry, Source, Standing};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
-use crate::tree::{NO_CGROUP, ROOT, Tree};
+use crate::tree::{NO_CGROUP, Tree};
 
 impl Core {
     /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
@@ -66,8 +66,8 @@ impl Core {
         self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
     }
 
-    /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. At the root the
-    /// requests that may go, go.
+    /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. Where no limit is
+    /// above, the requests that may go, go.
     pub(crate) fn refresh(
         &mut self,
         now: Instant,
@@ -86,10 +86,8 @@ impl Core {
                     self.arm_climb(now, at);
                 }
             }
-            if at == ROOT {
-                if !self.climbs(at, direction) {
-                    self.drain_root(now, direction, arrival);
-                }
+            if self.tree.limited_above(at, direction) == NO_CGROUP {
+                self.drain(now, at, direction, arrival);
                 return;
             }
             let ready = self.is_ready(now, at, direction, arrival);
@@ -152,11 +150,18 @@ impl Core {
         }
     }
 
-    /// Lets go whatever may go from the root; arms its deadline if it has a limit that holds the rest.
-    fn drain_root(&mut self, now: Instant, direction: Direction, mut arrival: Arrival) {
-        while self.is_ready(now, ROOT, direction, arrival) {
+    /// Lets go whatever may go from `cgroup`, which no limit is above; arms its deadline if it has one that holds
+    /// the rest.
+    fn drain(&mut self, now: Instant, cgroup: u32, direction: Direction, mut arrival: Arrival) {
+        // What climbed to here had a limit above then.
+        while self.has_climbed(cgroup, direction) {
+            let index = self.take_climbed(cgroup, direction);
+            self.throttled -= 1;
+            self.pass(now, index);
+        }
+        while self.is_ready(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
-            let index = self.pull(now, ROOT, direction);
+            let index = self.pull(now, cgroup, direction);
             self.throttled -= 1;
             self.pass(now, index);
         }
