@@ -24,6 +24,7 @@ impl Core {
         if class == Class::Metadata && self.may_overtake(at, direction) {
             self.charge_path(now, at, index);
             self.pass(now, index);
+            self.recheck_path(now, at, direction);
             return;
         }
         // Limits passed but not charged yet: a request that stays with its task pays all of them when it goes.
@@ -110,14 +111,31 @@ impl Core {
         true
     }
 
-    fn charge_path(&mut self, now: Instant, mut at: u32, index: u32) {
-        let direction = self.requests[index].request.op.direction();
-        self.way.clear();
+    /// A debt was made from `at` on upwards: what waits there and might have gone may not go any more.
+    fn recheck_path(&mut self, now: Instant, mut at: u32, direction: Direction) {
         while at != NO_CGROUP {
-            self.way.push(at);
+            if !self.tree.cgroups[at].is_clear(direction) {
+                self.refresh(now, at, direction, Arrival::Queued);
+            }
             at = self.tree.limited_above(at, direction);
         }
-        self.charge_way(now, direction, index);
+    }
+
+    /// Charges every limit from `at` on upwards for a request that goes whether or not they allow it.
+    fn charge_path(&mut self, now: Instant, mut at: u32, index: u32) {
+        let record = &self.requests[index];
+        let (cost, direction) = (record.cost, record.request.op.direction());
+        while at != NO_CGROUP {
+            let node = &mut self.tree.cgroups[at];
+            let is_clear = node.is_clear(direction);
+            let gate = node.gate_mut(direction).expect("a limited cgroup has a gate");
+            if is_clear {
+                // Whatever it says: where nothing waits the kernel asks first, which may begin a slice.
+                gate.check(now, cost, Arrival::Fresh);
+            }
+            gate.charge(now, cost);
+            at = self.tree.limited_above(at, direction);
+        }
     }
 
     /// Charges every limit on `way`, which is empty afterwards.

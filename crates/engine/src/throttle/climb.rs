@@ -28,10 +28,13 @@ impl Core {
     /// A climbing cgroup's timer has fired.
     fn visit(&mut self, now: Instant, cgroup: u32) {
         self.disarm(cgroup, Direction::Read);
-        if now >= self.tree.cgroups[cgroup].disptime {
-            for (direction, quantum) in QUANTUM {
-                self.let_climb(now, cgroup, direction, quantum);
-            }
+        if now < self.tree.cgroups[cgroup].disptime {
+            // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
+            self.arm_visit(now, cgroup);
+            return;
+        }
+        for (direction, quantum) in QUANTUM {
+            self.let_climb(now, cgroup, direction, quantum);
         }
         self.arm_climb(now, cgroup);
     }
@@ -43,15 +46,19 @@ impl Core {
             None => self.disarm(cgroup, Direction::Read),
             Some(disptime) => {
                 self.tree.cgroups[cgroup].disptime = disptime;
-                let recheck = Direction::BOTH
-                    .iter()
-                    .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction))
-                    .map(Gate::recheck_ns)
-                    .min();
-                let latest = now.plus_nanos(recheck.unwrap_or(u64::MAX));
-                self.arm(cgroup, Direction::Read, disptime.min(latest));
+                self.arm_visit(now, cgroup);
             }
         }
+    }
+
+    /// Sets the timer for the instant at which a head may go, or for the re-check before it.
+    fn arm_visit(&mut self, now: Instant, cgroup: u32) {
+        let gates = Direction::BOTH
+            .iter()
+            .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction));
+        let recheck = gates.map(Gate::recheck_ns).min().unwrap_or(u64::MAX);
+        let at = self.tree.cgroups[cgroup].disptime.min(now.plus_nanos(recheck));
+        self.arm(cgroup, Direction::Read, at);
     }
 
     /// When the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.

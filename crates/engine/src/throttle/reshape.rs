@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec::Vec;
 
 use crate::core::Core;
 use crate::event::Event;
@@ -18,7 +19,6 @@ impl Core {
     /// Replaces the limits of `cgroup`, which have been checked.
     pub(crate) fn set_limits(&mut self, now: Instant, cgroup: u32, limits: Limits) {
         let units = self.config.prices.units_per_io();
-        let was_climbing = Direction::BOTH.map(|direction| self.climbs(cgroup, direction));
         let mut presence_changed = false;
         self.tree.cgroups[cgroup].set_limits(limits);
         for direction in Direction::BOTH {
@@ -46,13 +46,9 @@ impl Core {
         if presence_changed {
             self.relimit(cgroup);
         }
-        for direction in Direction::BOTH {
-            if was_climbing[direction.index()] != self.climbs(cgroup, direction) {
-                // The timers mean something else now.
-                self.disarm(cgroup, Direction::Read);
-                self.disarm(cgroup, Direction::Write);
-            }
-        }
+        // Deadlines are set anew below: what they wait for may be gone, or wait differently.
+        self.disarm(cgroup, Direction::Read);
+        self.disarm(cgroup, Direction::Write);
         for direction in Direction::BOTH {
             if self.climbs(cgroup, direction) {
                 self.arm_climb(now, cgroup);
@@ -65,6 +61,7 @@ impl Core {
     pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
         let old = self.tree.cgroups[cgroup].parent;
         for direction in Direction::BOTH {
+            self.take_back(now, cgroup, direction);
             let queue = self.tree.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.standing.is_waiting()) {
                 self.unstand(old, direction, Source::Cgroup(cgroup));
@@ -86,6 +83,43 @@ impl Core {
             self.refresh(now, cgroup, direction, Arrival::Queued);
         }
         self.release_if_done(old);
+    }
+
+    /// Requests from below `cgroup` that have climbed above it come back to it: they are past its limit, and are to
+    /// wait for those of its new ancestors, before any that come later. O(requests that have climbed above).
+    fn take_back(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        let mut back: Vec<u32> = Vec::new();
+        let mut holders = Vec::new();
+        let mut at = self.tree.cgroups[cgroup].parent;
+        while at != NO_CGROUP {
+            if let Some(queue) = self.tree.cgroups[at].queue(direction) {
+                let climbed: Vec<u32> = queue.climbed.iter(&mut self.requests).collect();
+                let is_below = |index: &u32| {
+                    let task = self.requests[*index].task;
+                    self.tree.is_within(self.tree.tasks[task].cgroup, cgroup)
+                };
+                // Further up is older.
+                let mut older: Vec<u32> = climbed.into_iter().filter(is_below).collect();
+                let queue = self.tree.cgroups[at].queue_mut(direction);
+                for &index in &older {
+                    queue.climbed.remove(&mut self.requests, index);
+                }
+                if !older.is_empty() {
+                    holders.push(at);
+                    older.append(&mut back);
+                    back = older;
+                }
+            }
+            at = self.tree.cgroups[at].parent;
+        }
+        for &index in back.iter().rev() {
+            self.requests[index].stage = Stage::Climbed(cgroup);
+            let queue = self.tree.cgroups[cgroup].queue_mut(direction);
+            queue.climbed.push_front(&mut self.requests, index);
+        }
+        for holder in holders {
+            self.refresh_up(now, holder, direction);
+        }
     }
 
     /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.

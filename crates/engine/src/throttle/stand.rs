@@ -126,12 +126,15 @@ impl Core {
         if self.climbs(cgroup, direction) {
             return false;
         }
-        if queue.arbiter.is_empty() {
+        let (waits, limited) =
+            (!queue.arbiter.is_empty(), self.tree.cgroups[cgroup].gate(direction).is_some());
+        if !limited {
+            // No deadline here; the slot may be that of the other direction, if requests climb there.
+            return waits;
+        }
+        if !waits {
             self.disarm(cgroup, direction);
             return false;
-        }
-        if self.tree.cgroups[cgroup].gate(direction).is_none() {
-            return true;
         }
         let head = self.head_cost(cgroup, direction).expect("a source that waits has a request");
         let node = &mut self.tree.cgroups[cgroup];

@@ -42,6 +42,15 @@ impl List {
         self.tail = index;
     }
 
+    pub(crate) fn push_front(&mut self, links: &mut impl Links, index: u32) {
+        *links.link(index) = Link { next: self.head, prev: NO_INDEX };
+        match self.head {
+            NO_INDEX => self.tail = index,
+            head => links.link(head).prev = index,
+        }
+        self.head = index;
+    }
+
     pub(crate) fn pop_front(&mut self, links: &mut impl Links) -> Option<u32> {
         let head = self.head;
         if head == NO_INDEX {
@@ -108,7 +117,8 @@ mod tests {
         for gone in 0..4 {
             let mut slots = Slots(vec![Link::NONE; 4]);
             let mut list = List::EMPTY;
-            (0..4).for_each(|index| list.push_back(&mut slots, index));
+            (1..4).for_each(|index| list.push_back(&mut slots, index));
+            list.push_front(&mut slots, 0);
             list.remove(&mut slots, gone);
             let left: Vec<u32> = list.iter(&mut slots).collect();
             let expected: Vec<u32> = (0..4).filter(|&index| index != gone).collect();
