@@ -129,11 +129,12 @@ impl Core {
             let node = &mut self.tree.cgroups[at];
             let is_clear = node.is_clear(direction);
             let gate = node.gate_mut(direction).expect("a limited cgroup has a gate");
-            if is_clear {
-                // Whatever it says: where nothing waits the kernel asks first, which may begin a slice.
-                gate.check(now, cost, Arrival::Fresh);
+            // Where nothing waits it is a request like others, if the limit lets it.
+            let arrival = if is_clear { Arrival::Fresh } else { Arrival::Queued };
+            match is_clear && gate.check(now, cost, arrival) == Verdict::Go {
+                true => gate.charge(now, cost),
+                false => gate.charge_debt(now, cost, arrival),
             }
-            gate.charge(now, cost);
             at = self.tree.limited_above(at, direction);
         }
     }

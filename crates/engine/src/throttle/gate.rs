@@ -110,6 +110,11 @@ impl Gate {
         }
     }
 
+    /// Books a request that goes though the limit does not allow it; see [`Limiter::charge_debt`].
+    pub(crate) fn charge_debt(&mut self, now: Instant, cost: Cost, arrival: Arrival) {
+        self.limiter.as_dyn().charge_debt(now, cost, arrival);
+    }
+
     pub(crate) fn set(&mut self, now: Instant, kind: LimiterKind, rates: Rates, queued: bool) {
         if self.limiter.is(kind) {
             self.limiter.as_dyn().set_rates(now, rates, queued);

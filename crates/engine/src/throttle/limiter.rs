@@ -97,14 +97,21 @@ pub(crate) enum Verdict {
 ///
 /// The contract, which the tree of `throttle/` keeps: `check` is called for the head of the queue when it arrives,
 /// when it comes up, and when the instant last answered has come; calling it more often, or late, never makes a
-/// request go earlier than it may. `charge` follows a `Go` at the same instant, for the same cost, and
-/// also follows no `check` at all for metadata, which goes at once and leaves a debt.
+/// request go earlier than it may. `charge` follows a `Go` at the same instant, for the same cost; `charge_debt` follows
+/// a `Wait`, or no `check` at all where others wait, for metadata, which goes at once and leaves a debt.
 pub(crate) trait Limiter {
     /// Whether a head of `cost` may go at `now`.
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict;
 
     /// Books `cost` as gone at `now`.
     fn charge(&mut self, now: Instant, cost: Cost);
+
+    /// Books `cost` of a request that goes over the limit (metadata): a debt that later requests pay. `arrival` is
+    /// [`Arrival::Fresh`] where nothing waits and a check has just refused it.
+    fn charge_debt(&mut self, now: Instant, cost: Cost, arrival: Arrival) {
+        let _ = arrival;
+        self.charge(now, cost);
+    }
 
     /// Replaces the limits at `now`, keeping what was earned and owed as the limiter defines it. `queued` tells
     /// whether requests wait in this direction.

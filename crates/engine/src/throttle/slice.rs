@@ -151,6 +151,13 @@ impl Slice {
                 let reversed = self.kernel.carry == Carry::Unsigned;
                 let bytes = self.bytes.takes_off(bytes, reversed);
                 let ios = self.ios.takes_off(ios, reversed);
+                // What an unlimited kind takes off is a huge number of the kernel's arithmetic, which turns negative
+                // where more than half a second's ticks are multiplied into it (specification 1.5, "while te is
+                // small").
+                let wraps = self.kernel.carry == Carry::Signed && 2 * passed > self.ticks.hz();
+                let of =
+                    |rate: Option<Rate>, amount| if rate.is_none() && wraps { -1 } else { amount };
+                let (bytes, ios) = (of(self.rates.bps, bytes), of(self.rates.iops, ios));
                 if bytes <= 0 && ios <= 0 {
                     false
                 } else {
@@ -355,6 +362,18 @@ impl Limiter for Slice {
         }
         self.served_from = self.start;
         self.trim(self.ticks.at(now));
+    }
+
+    fn charge_debt(&mut self, _now: Instant, cost: Cost, arrival: Arrival) {
+        if self.is_free(cost) {
+            return;
+        }
+        if arrival == Arrival::Fresh {
+            // What a check has taken in advance was for this very request.
+            self.refund();
+        }
+        self.ios.charge(cost.ios);
+        self.bytes.charge(cost.bytes);
     }
 
     fn set_rates(&mut self, now: Instant, rates: Rates, queued: bool) {

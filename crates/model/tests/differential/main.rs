@@ -30,13 +30,11 @@ fn compare(test: &str, kernel: std::ops::Range<usize>) {
 }
 
 #[test]
-#[ignore = "a look every eight slices computes the wait anew; metadata is charged without a check"]
 fn kernels_up_to_5() {
     compare("kernels_up_to_5", 0..3);
 }
 
 #[test]
-#[ignore = "a look every eight slices computes the wait anew; metadata is charged without a check"]
 fn kernels_from_6_on() {
     compare("kernels_from_6_on", 3..6);
 }

@@ -59,19 +59,16 @@ fn pulled() {
 
 /// P18.
 #[test]
-#[ignore = "metadata may put a cgroup over its limit that goes on standing as if it were not"]
 fn with_metadata() {
     keeps_its_promises("with_metadata", common(Limiters::Pulled), How::default(), 2_000);
 }
 
 #[test]
-#[ignore = "the timer of slices is lost where a direction has no limit; a move overtakes what has climbed"]
 fn with_slices() {
     keeps_its_promises("with_slices", common(Limiters::All), How::default(), 1_500);
 }
 
 #[test]
-#[ignore = "the timer of slices is lost where a direction has no limit; a move overtakes what has climbed"]
 fn with_slices_and_lifted() {
     keeps_its_promises("with_slices_and_lifted", common(Limiters::All), LIFT, 500);
 }
@@ -91,7 +88,6 @@ fn extreme_numbers_paced() {
 }
 
 #[test]
-#[ignore = "the timer of slices is lost where a direction has no limit"]
 fn extreme_numbers_with_slices() {
     extreme_numbers("extreme_numbers_with_slices", Limiters::All);
 }

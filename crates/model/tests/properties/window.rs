@@ -189,7 +189,6 @@ fn a_slow_device_loses_nothing() {
 }
 
 #[test]
-#[ignore = "the timer of slices is lost where a direction has no limit"]
 fn a_slow_device_behind_slices_loses_nothing() {
     loses_nothing("a_slow_device_behind_slices_loses_nothing", Limiters::All);
 }
