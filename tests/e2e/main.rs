@@ -1,5 +1,6 @@
 //! End-to-end tests: one file for each client and behaviour. See `weir_tests` for what they share.
 
+mod backlogs;
 mod bad_handshakes;
 mod bad_requests;
 mod ending;

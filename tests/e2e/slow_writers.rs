@@ -7,23 +7,69 @@ use weir_tests::{Place, Server, pattern};
 
 const MIB: u32 = 1 << 20;
 
-/// As many payloads announced as there is memory for, none of them sent.
-#[test]
-fn promises_do_not_keep_others_from_writing() {
-    let place = Place::new();
-    let server = Server::image(&place, "memory:64M", &[]);
-    let mut promising: Vec<Client> = (0..8).map(|_| Client::of(&server)).collect();
-    for client in &mut promising {
-        let head = nbd::request(Kind::Write as u16, 0, 1, 0, 32 * MIB);
-        client.stream().write_all(&head).expect("it is taken");
-        // So that the server has seen the head for certain: it takes a byte of payload only behind it.
-        client.stream().write_all(&[1]).expect("it is taken");
-    }
-    let mut good = Client::of(&server);
+/// Two exports of one device, so that this process is two clients.
+fn serve(place: &Place) -> Server {
+    Server::config(
+        place,
+        r#"
+        [device.disk]
+        path = "memory:64M"
+        [cgroup."/bad"]
+        [cgroup."/good"]
+        [export.bad]
+        device = "disk"
+        cgroup = "/bad"
+        [export.good]
+        device = "disk"
+        cgroup = "/good"
+        "#,
+    )
+}
+
+fn connect(server: &Server, export: &str) -> Client {
+    Client::open(nbd::dial(server.socket()), export).expect("an export")
+}
+
+/// Announces the largest of writes and sends one byte of it.
+fn promise(server: &Server) -> Client {
+    let mut client = connect(server, "bad");
+    let head = nbd::request(Kind::Write as u16, 0, 1, 0, 32 * MIB);
+    client.stream().write_all(&head).expect("it is taken");
+    client.stream().write_all(&[1]).expect("it is taken");
+    client
+}
+
+fn write_and_read(mut good: Client) {
     for round in 0..20 {
         let bytes = pattern(round, 64 << 10);
         good.write(0, 0, &bytes).expect("a good client may write");
         assert!(good.read(0, 64 << 10).expect("and read") == bytes);
     }
+}
+
+/// More payload announced than there is memory for.
+#[test]
+fn promises_do_not_keep_others_from_writing() {
+    let place = Place::new();
+    let server = serve(&place);
+    let promising: Vec<Client> = (0..8).map(|_| promise(&server)).collect();
+    write_and_read(connect(&server, "good"));
+    assert_eq!(server.status().number("connections_dropped"), 0);
+    drop(promising);
+    write_and_read(connect(&server, "bad"));
+    server.stop();
+}
+
+/// What a client has announced itself and does not send is taken from it when it wants to send something else.
+#[test]
+fn promises_do_not_keep_the_same_client_from_writing() {
+    let place = Place::new();
+    let server = serve(&place);
+    let promising: Vec<Client> = (0..4).map(|_| promise(&server)).collect();
+    // Answered by the thread that has seen the promises before.
+    server.status();
+    write_and_read(connect(&server, "bad"));
+    assert!(server.status().number("connections_dropped") > 0);
+    drop(promising);
     server.stop();
 }

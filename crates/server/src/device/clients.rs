@@ -1,11 +1,15 @@
 //! Which connections are one client: a share is a peer's, however many connections it opens.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 
 use rustix::net::getpeername;
 use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
+
+use super::backlog::Backlog;
 use weir_uring::peer_process;
 
 /// Who is at the other end.
@@ -37,7 +41,13 @@ impl Peer {
 /// The clients with connections. O(log clients) to join and to leave.
 #[derive(Default)]
 pub(super) struct Clients {
-    open: BTreeMap<(CgroupId, Peer), (ClientId, u32)>,
+    open: BTreeMap<(CgroupId, Peer), Client>,
+}
+
+struct Client {
+    id: ClientId,
+    connections: u32,
+    backlog: Rc<Backlog>,
 }
 
 /// A connection's place among its client's.
@@ -49,35 +59,34 @@ pub(super) struct Member {
 }
 
 impl Clients {
-    /// Opens a task for a connection of `peer` in `cgroup`, and the client if this is its first.
+    /// Opens a task for a connection of `peer` in `cgroup`, and the client if this is its first; gives what all of its
+    /// connections hold, too.
     pub(super) fn join(
         &mut self,
         engine: &mut Engine,
         cgroup: CgroupId,
         peer: Peer,
-    ) -> Result<Member, OpenError> {
-        let client = match self.open.get_mut(&(cgroup, peer)) {
-            Some((client, connections)) => {
-                *connections += 1;
-                *client
-            }
-            None => {
-                let client = engine.open_client(cgroup)?;
-                self.open.insert((cgroup, peer), (client, 1));
-                client
+    ) -> Result<(Member, Rc<Backlog>), OpenError> {
+        let client = match self.open.entry((cgroup, peer)) {
+            Entry::Occupied(client) => client.into_mut(),
+            Entry::Vacant(place) => {
+                let id = engine.open_client(cgroup)?;
+                place.insert(Client { id, connections: 0, backlog: Rc::default() })
             }
         };
-        Ok(Member { cgroup, peer, task: engine.open_task(client)? })
+        client.connections += 1;
+        let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
+        Ok((member, Rc::clone(&client.backlog)))
     }
 
     /// Closes a connection's task, and the client with its last one. Requests at the device go on.
     pub(super) fn leave(&mut self, engine: &mut Engine, member: Member) {
         engine.close_task(member.task);
         let key = (member.cgroup, member.peer);
-        if let Some((client, connections)) = self.open.get_mut(&key) {
-            *connections -= 1;
-            if *connections == 0 {
-                engine.close_client(*client);
+        if let Some(client) = self.open.get_mut(&key) {
+            client.connections -= 1;
+            if client.connections == 0 {
+                engine.close_client(client.id);
                 self.open.remove(&key);
             }
         }
@@ -86,8 +95,8 @@ impl Clients {
     /// Connections of each cgroup itself.
     pub(super) fn connections(&self) -> BTreeMap<CgroupId, u32> {
         let mut counts = BTreeMap::new();
-        for ((cgroup, _), (_, connections)) in &self.open {
-            *counts.entry(*cgroup).or_default() += connections;
+        for ((cgroup, _), client) in &self.open {
+            *counts.entry(*cgroup).or_default() += client.connections;
         }
         counts
     }

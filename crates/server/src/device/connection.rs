@@ -1,8 +1,11 @@
 //! One connection: what it has sent, what it waits for, what it is owed.
 
+use std::rc::Rc;
+
 use weir_nbd::{Command, Session};
 use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 
+use super::backlog::{Backlog, Hold};
 use super::clients::{Member, Peer};
 
 /// The state of one connection of a device thread.
@@ -15,6 +18,8 @@ pub(super) struct Connection {
     pub(super) session: Session,
     /// Where its requests go, once the handshake is done.
     pub(super) bound: Option<Bound>,
+    /// What its client's requests hold, over all connections.
+    pub(super) backlog: Rc<Backlog>,
     /// Whether a receive is in flight.
     pub(super) receiving: bool,
     /// Bytes of the send that is in flight; 0 while there is none.
@@ -59,13 +64,20 @@ pub(super) struct Payload {
     pub(super) filled: usize,
     /// When its memory was taken, in nanoseconds.
     pub(super) since_ns: u64,
+    pub(super) hold: Hold,
+}
+
+/// A write's payload, all of it.
+pub(super) struct Load {
+    pub(super) buffer: IoBuf,
+    pub(super) hold: Hold,
 }
 
 /// A connection that has to wait before anything more is taken from it: back-pressure.
 pub(super) struct Stalled {
     pub(super) why: Why,
     /// The request that could not be taken, with its payload.
-    pub(super) request: Option<(Command, Option<IoBuf>)>,
+    pub(super) request: Option<(Command, Option<Load>)>,
     /// What came after it.
     pub(super) rest: Option<Arrival>,
 }
@@ -75,7 +87,7 @@ pub(super) struct Stalled {
 pub(super) enum Why {
     /// One of its own requests to be answered.
     Itself,
-    /// Memory or a place that other connections hold.
+    /// Memory or a place that other requests hold, of this client or of others.
     Others,
     /// Its handshake replies to be sent.
     Sending,
@@ -141,6 +153,7 @@ impl Connection {
             peer,
             session,
             bound: None,
+            backlog: Rc::default(),
             receiving: false,
             sending_bytes: 0,
             sending_since_ns: 0,

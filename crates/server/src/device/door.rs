@@ -2,13 +2,15 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use tracing::{debug, info, warn};
 use weir_engine::{Engine, Instant};
 use weir_nbd::{Negotiated, Session};
 
 use super::Arrived;
-use super::clients::Peer;
+use super::backlog::Backlog;
+use super::clients::{Member, Peer};
 use super::connection::{Bound, Connection};
 use super::token::Token;
 use super::worker::{Desk, Worker};
@@ -99,8 +101,9 @@ impl Worker {
         let replies = connection.session.transmission().expect("negotiated just now").replies();
         let joined = join(&mut self.engine, &mut self.desk, &path, key);
         match joined {
-            Ok(member) => {
+            Ok((member, backlog)) => {
                 let connection = &mut self.desk.connections[key];
+                connection.backlog = backlog;
                 connection.bound = Some(Bound { member, start, replies });
                 debug!(device = self.desk.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
                 true
@@ -166,7 +169,7 @@ fn join(
     desk: &mut Desk,
     path: &weir_engine::Path,
     key: usize,
-) -> Result<super::clients::Member, String> {
+) -> Result<(Member, Rc<Backlog>), String> {
     let cgroup = engine.ensure_cgroup(path).map_err(|error| error.to_string())?;
     let peer = desk.connections[key].peer;
     desk.clients.join(engine, cgroup, peer).map_err(|error| error.to_string())

@@ -4,6 +4,8 @@ use weir_engine::{Extent, Op, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::IoBuf;
 
+use super::backlog::Hold;
+
 /// One request inside the engine or at the device. Its key is the engine's tag and the device's token.
 pub(super) struct Flight {
     pub(super) connection: usize,
@@ -14,6 +16,8 @@ pub(super) struct Flight {
     pub(super) extent: Extent,
     /// A write's payload, until the device has it; a read's bytes come with the completion.
     pub(super) buffer: Option<IoBuf>,
+    /// Its part of what its client may hold.
+    pub(super) hold: Hold,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
 }

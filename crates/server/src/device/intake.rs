@@ -1,13 +1,15 @@
 //! Bytes from connections, made into requests, as fast as there is room for them.
 
 use std::io;
+use std::rc::Rc;
 
 use tracing::debug;
 use weir_engine::{Extent, Instant, Request, SubmitError};
 use weir_nbd::{Command, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
-use super::connection::{Arrival, Payload, Stalled, Why};
+use super::backlog::{Backlog, Left};
+use super::connection::{Arrival, Load, Payload, Stalled, Why};
 use super::flight::{Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
@@ -58,9 +60,10 @@ impl Worker {
         if let Some(transmission) = connection.session.transmission() {
             transmission.take_payload(transmission.payload_remaining());
         }
-        match self.enter(now, key, payload.command, Some(buffer)) {
+        let load = Some(Load { buffer, hold: payload.hold });
+        match self.enter(now, key, payload.command, load) {
             Ok(()) => self.digest(now, key, Arrival::own(Vec::new())),
-            Err((why, buffer)) => self.stall(key, why, Some((payload.command, buffer)), None),
+            Err((why, load)) => self.stall(key, why, Some((payload.command, load)), None),
         }
     }
 
@@ -106,10 +109,10 @@ impl Worker {
                     payload.filled += len;
                     if payload.filled == payload.command.len as usize {
                         let payload = connection.payload.take().expect("looked just now");
-                        if let Err((why, buffer)) =
-                            self.enter(now, key, payload.command, payload.buffer)
-                        {
-                            let request = Some((payload.command, buffer));
+                        let buffer = payload.buffer.expect("not at the ring");
+                        let load = Some(Load { buffer, hold: payload.hold });
+                        if let Err((why, load)) = self.enter(now, key, payload.command, load) {
+                            let request = Some((payload.command, load));
                             return self.stall(key, why, request, Some(arrival));
                         }
                     }
@@ -155,21 +158,27 @@ impl Worker {
         now: Instant,
         key: usize,
         command: Command,
-        buffer: Option<IoBuf>,
-    ) -> Result<(), (Why, Option<IoBuf>)> {
+        load: Option<Load>,
+    ) -> Result<(), (Why, Option<Load>)> {
+        let left = self.desk.left();
         let connection = &mut self.desk.connections[key];
         let bytes = memory_of(&command);
         // A write has been counted since its payload began to arrive.
         if command.op != Op::Write {
             let share = self.desk.ring.pool().budget() / CONNECTION_SHARE;
             if connection.held_bytes > 0 && connection.held_bytes + bytes > share {
-                return Err((Why::Itself, buffer));
+                return Err((Why::Itself, load));
             }
         }
+        let (buffer, hold) = match load {
+            Some(Load { buffer, hold }) => (Some(buffer), hold),
+            None => (None, connection.backlog.hold(0, left).ok_or((Why::Others, None))?),
+        };
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
         let serial = connection.serial;
-        let flight = Flight { connection: key, serial, command, extent, buffer, ticket: None };
+        let flight =
+            Flight { connection: key, serial, command, extent, buffer, hold, ticket: None };
         let tag = self.desk.flights.insert(flight);
         let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {
@@ -187,7 +196,8 @@ impl Worker {
                     SubmitError::EngineFull { .. } => Why::Others,
                     SubmitError::UnknownTask => unreachable!("an open connection has a task"),
                 };
-                Err((why, flight.buffer))
+                let load = flight.buffer.map(|buffer| Load { buffer, hold: flight.hold });
+                Err((why, load))
             }
         }
     }
@@ -207,14 +217,28 @@ impl Worker {
             }
         }
         for _ in 0..self.desk.starved.len() {
-            let Some((key, serial)) = self.desk.starved.pop_front() else { break };
+            let Some(backlog) = self.desk.starved.pop_front() else { break };
+            any |= self.resume_client(now, &backlog);
+            match backlog.waiting() {
+                0 => backlog.unlist(),
+                _ => self.desk.starved.push_back(backlog),
+            }
+        }
+        any
+    }
+
+    /// Lets connections of one client go on, in their order, until one has to wait again; `true` if any did.
+    fn resume_client(&mut self, now: Instant, backlog: &Backlog) -> bool {
+        let mut any = false;
+        for _ in 0..backlog.waiting() {
+            let Some((key, serial)) = backlog.next() else { break };
             let connection = self.desk.connections.get(key);
             if connection.is_some_and(|connection| connection.serial == serial) {
                 any = true;
                 self.go_on(now, key);
             }
             // Whoever is stalled again is at the end; what is left is not enough for the others either.
-            if self.desk.starved.back() == Some(&(key, serial)) {
+            if backlog.is_last((key, serial)) {
                 break;
             }
         }
@@ -228,14 +252,14 @@ impl Worker {
         if connection.socket.is_none() {
             return;
         }
-        if let Some((command, buffer)) = stalled.request {
-            let begins = command.op == Op::Write && buffer.is_none();
+        if let Some((command, load)) = stalled.request {
+            let begins = command.op == Op::Write && load.is_none();
             let result = match begins {
                 true => self.desk.make_room(now, key, command).map_err(|why| (why, None)),
-                false => self.enter(now, key, command, buffer),
+                false => self.enter(now, key, command, load),
             };
-            if let Err((why, buffer)) = result {
-                self.stall(key, why, Some((command, buffer)), stalled.rest);
+            if let Err((why, load)) = result {
+                self.stall(key, why, Some((command, load)), stalled.rest);
                 return;
             }
         }
@@ -247,14 +271,14 @@ impl Worker {
         &mut self,
         key: usize,
         why: Why,
-        request: Option<(Command, Option<IoBuf>)>,
+        request: Option<(Command, Option<Load>)>,
         rest: Option<Arrival>,
     ) {
         let connection = &mut self.desk.connections[key];
         let rest = rest.and_then(Arrival::detach);
         connection.stalled = Some(Stalled { why, request, rest });
-        if why == Why::Others {
-            self.desk.starved.push_back((key, connection.serial));
+        if why == Why::Others && connection.backlog.wait((key, connection.serial)) {
+            self.desk.starved.push_back(Rc::clone(&connection.backlog));
         }
     }
 }
@@ -279,6 +303,7 @@ impl Desk {
 
     /// Finds memory for the payload of a write.
     fn make_room(&mut self, now: Instant, key: usize, command: Command) -> Result<(), Why> {
+        let left = self.left();
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
@@ -286,14 +311,22 @@ impl Desk {
         if connection.held_bytes > 0 && connection.held_bytes + len > share {
             return Err(Why::Itself);
         }
-        // A quarter is left for reads, so that writes which wait for a limit cannot stop them.
-        if pool.in_use() + len > pool.budget() / 4 * 3 {
-            return Err(Why::Others);
-        }
-        let buffer = pool.get(len).ok_or(Why::Others)?;
+        let hold = connection.backlog.hold(len, left).ok_or(Why::Others)?;
+        let buffer = Some(pool.get(len).ok_or(Why::Others)?);
         connection.held_bytes += len;
         let since_ns = now.as_nanos();
-        connection.payload = Some(Payload { command, buffer: Some(buffer), filled: 0, since_ns });
+        connection.payload = Some(Payload { command, buffer, filled: 0, since_ns, hold });
         Ok(())
+    }
+
+    /// What is not held by anybody.
+    fn left(&self) -> Left {
+        let pool = self.ring.pool();
+        Left {
+            // A quarter is left for reads, so that writes which wait for a limit cannot stop them.
+            bytes: (pool.budget() / 4 * 3).saturating_sub(pool.in_use()),
+            requests: self.requests_max.saturating_sub(self.flights.len()),
+            depth: self.depth,
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
 //! the device and replies to connections, `commands` does what the control thread asks.
 
+mod backlog;
 mod clients;
 mod commands;
 mod connection;

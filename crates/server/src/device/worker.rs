@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -10,6 +11,7 @@ use tracing::{debug, warn};
 use weir_engine::{Engine, Instant, Outcome};
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
+use super::backlog::Backlog;
 use super::clients::Clients;
 use super::connection::Connection;
 use super::flight::Flight;
@@ -60,8 +62,11 @@ pub(super) struct Desk {
     pub(super) relieved: Vec<(usize, u64)>,
     /// Connections with something to send.
     pub(super) dirty: Vec<usize>,
-    /// Connections, with their serials, that wait for what others hold.
-    pub(super) starved: VecDeque<(usize, u64)>,
+    /// Clients with connections that wait for what requests hold.
+    pub(super) starved: VecDeque<Rc<Backlog>>,
+    /// Most requests inside the engine, and at the device.
+    pub(super) requests_max: usize,
+    pub(super) depth: usize,
     /// Whether something was given back in this turn that starved connections may wait for.
     pub(super) released: bool,
     /// Handshakes under way, oldest first, with the instant by which they must be done.
@@ -108,6 +113,8 @@ impl Worker {
             relieved: Vec::new(),
             dirty: Vec::new(),
             starved: VecDeque::new(),
+            requests_max: setup.engine.requests_max.get() as usize,
+            depth: setup.engine.depth.get() as usize,
             released: false,
             handshakes: VecDeque::new(),
             serial: 0,
@@ -272,14 +279,18 @@ impl Worker {
         }
     }
 
-    /// Memory is short: of the clients that have not taken their replies for a while, or not sent the payload that they
-    /// have announced, the one that holds most goes.
+    /// Somebody waits for memory: of the connections that have not taken their replies for a while, or not sent the
+    /// payload that they have announced, the one that holds most goes. It is one of a client that waits, unless memory
+    /// is short for all.
     fn drop_slowest(&mut self, now: Instant) {
+        let pool = self.desk.ring.pool();
+        let is_short = pool.in_use() > pool.budget() / 2 || !self.desk.unfunded.is_empty();
         let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > STUCK_NS;
         let stuck = self.desk.connections.iter().filter(|(_, connection)| {
             let payload = connection.payload.as_ref();
-            connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
-                || payload.is_some_and(|payload| too_long(payload.since_ns))
+            let is_stuck = connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
+                || payload.is_some_and(|payload| too_long(payload.since_ns));
+            is_stuck && (is_short || connection.backlog.is_listed())
         });
         let slowest = stuck.max_by_key(|(_, connection)| connection.held_bytes);
         if let Some((key, _)) = slowest {
