@@ -74,8 +74,8 @@ impl Clients {
                 place.insert(Client { id, connections: 0, backlog: Rc::default() })
             }
         };
-        client.connections += 1;
         let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
+        client.connections += 1;
         Ok((member, Rc::clone(&client.backlog)))
     }
 
