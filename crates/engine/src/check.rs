@@ -89,8 +89,11 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
     let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);
     ensure(limited == above, || format!("limits above cgroup {cgroup}: {limited:?}"))?;
-    let listed = core.tree.paths.children(cgroup).count() as u32;
-    ensure(listed == node.children + node.ghosts, || format!("cgroup {cgroup} lists {listed}"))
+    let mut listed: Vec<u32> = node.children().collect();
+    listed.sort_unstable();
+    let below = core.tree.cgroups.iter().filter(|(_, child)| child.parent == cgroup);
+    let below: Vec<u32> = below.map(|(index, _)| index).collect();
+    ensure(listed == below, || format!("cgroup {cgroup} lists {listed:?}, not {below:?}"))
 }
 
 /// A cgroup below which something waits stands in its parent or has a deadline; and nothing waits that may go.

@@ -49,7 +49,7 @@ impl Engine {
         check_name(name)?;
         let parent = self.live_cgroup(parent).ok_or(CreateError::UnknownParent)?;
         let tree = &mut self.core.tree;
-        if tree.paths.child(parent, name).is_some() {
+        if tree.child(parent, name).is_some() {
             return Err(CreateError::Exists);
         }
         let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
@@ -57,8 +57,7 @@ impl Engine {
             cgroup.side_mut(direction).limited_above = tree.limited(parent, direction);
         }
         let (index, generation) = tree.cgroups.insert(cgroup);
-        tree.cgroups[parent].children += 1;
-        tree.paths.insert(parent, name, index);
+        tree.adopt(parent, index);
         Ok(CgroupId { index, generation })
     }
 
@@ -69,7 +68,7 @@ impl Engine {
     pub fn ensure_cgroup(&mut self, path: &Path) -> Result<CgroupId, CreateError> {
         let mut at = self.root();
         for name in path.names() {
-            at = match self.core.tree.paths.child(at.index, name) {
+            at = match self.core.tree.child(at.index, name) {
                 Some(child) => self.core.tree.id(child),
                 None => self.create_cgroup(at, name)?,
             };
@@ -79,7 +78,7 @@ impl Engine {
 
     /// The cgroup at `path`. O(depth × log cgroups).
     pub fn find_cgroup(&self, path: &Path) -> Option<CgroupId> {
-        self.core.tree.paths.find(path).map(|index| self.core.tree.id(index))
+        self.core.tree.find(path).map(|index| self.core.tree.id(index))
     }
 
     /// The path of a cgroup; `None` once it has been removed, even while it still has clients.
@@ -99,7 +98,7 @@ impl Engine {
     pub fn children(&self, cgroup: CgroupId) -> Vec<CgroupId> {
         let Some(index) = self.core.tree.cgroup_index(cgroup) else { return Vec::new() };
         let tree = &self.core.tree;
-        let children = tree.paths.children(index);
+        let children = tree.cgroups[index].children();
         children.filter(|&child| !tree.cgroups[child].dying).map(|child| tree.id(child)).collect()
     }
 
@@ -270,7 +269,7 @@ impl Engine {
                 if tree.cgroups[cgroup].parent == parent {
                     return Ok(());
                 }
-                if tree.paths.child(parent, &tree.cgroups[cgroup].name).is_some() {
+                if tree.child(parent, &tree.cgroups[cgroup].name).is_some() {
                     return Err(ChangeError::NameTaken);
                 }
                 self.core.move_cgroup(now, cgroup, parent);
@@ -280,7 +279,8 @@ impl Engine {
                 if cgroup == ROOT {
                     return Err(ChangeError::Root);
                 }
-                let children = self.core.tree.cgroups[cgroup].children;
+                let family = self.core.tree.cgroups[cgroup].family.as_ref();
+                let children = family.map_or(0, |family| family.named() as u32);
                 if children > 0 {
                     return Err(ChangeError::HasChildren { children });
                 }

@@ -1,7 +1,6 @@
 //! Changes to the tree while requests wait in it: limits, moves, removals, withdrawn requests.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 
 use crate::core::Core;
@@ -68,10 +67,10 @@ impl Core {
             }
         }
         let name = self.tree.cgroups[cgroup].name.clone();
-        self.tree.paths.remove(old, &name);
-        self.tree.paths.insert(parent, &name, cgroup);
-        self.tree.cgroups[old].children -= 1;
-        self.tree.cgroups[parent].children += 1;
+        if let Some(family) = &mut self.tree.cgroups[old].family {
+            family.remove(&name);
+        }
+        self.tree.adopt(parent, cgroup);
         self.tree.cgroups[cgroup].parent = parent;
         self.relimit(cgroup);
         for direction in Direction::BOTH {
@@ -124,18 +123,12 @@ impl Core {
 
     /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.
     pub(crate) fn remove_cgroup(&mut self, cgroup: u32) {
-        let (parent, name) = {
-            let node = &mut self.tree.cgroups[cgroup];
-            node.dying = true;
-            // No path leads to a name with a NUL in it; the subtree walk still does.
-            let ghost = format!("\0{cgroup}").into_boxed_str();
-            (node.parent, core::mem::replace(&mut node.name, ghost))
-        };
-        self.tree.paths.remove(parent, &name);
-        let ghost = self.tree.cgroups[cgroup].name.clone();
-        self.tree.paths.insert(parent, &ghost, cgroup);
-        self.tree.cgroups[parent].children -= 1;
-        self.tree.cgroups[parent].ghosts += 1;
+        let node = &mut self.tree.cgroups[cgroup];
+        node.dying = true;
+        let (parent, name) = (node.parent, node.name.clone());
+        if let Some(family) = &mut self.tree.cgroups[parent].family {
+            family.turn_to_ghost(&name);
+        }
         self.release_if_done(cgroup);
     }
 
@@ -144,14 +137,16 @@ impl Core {
         let mut at = cgroup;
         while at != ROOT {
             let node = &self.tree.cgroups[at];
-            if !node.dying || node.clients > 0 || node.ghosts > 0 || node.children > 0 {
+            let is_parent = node.family.as_ref().is_some_and(|family| !family.is_empty());
+            if !node.dying || node.clients > 0 || is_parent {
                 return;
             }
             let id = self.tree.id(at);
             let node = self.tree.cgroups.remove(at);
-            self.tree.paths.remove(node.parent, &node.name);
             let parent = &mut self.tree.cgroups[node.parent];
-            parent.ghosts -= 1;
+            if let Some(family) = &mut parent.family {
+                family.remove_ghost(at);
+            }
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
             let folded = parent.folded.get_or_insert_default();
             node.counted().for_each(|account| folded.absorb(account));

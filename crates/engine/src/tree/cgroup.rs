@@ -1,7 +1,9 @@
 //! A cgroup: its place, its limits, and what waits below it.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
+use super::family::Family;
 use super::list::List;
 use crate::deadlines::Timer;
 use crate::limits::{Limits, Resource};
@@ -29,17 +31,14 @@ pub(crate) struct Cgroup {
     pub(crate) dying: bool,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
     pub(crate) disptime: Instant,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     /// None where nothing was ever set.
     limits: Option<Box<Limits>>,
     /// What removed children did.
     pub(crate) folded: Option<Box<Account>>,
-    /// Child cgroups.
-    pub(crate) children: u32,
+    pub(crate) family: Option<Box<Family>>,
     /// Clients that have not been closed.
     pub(crate) clients: u32,
-    /// Children that were removed by name but still have clients.
-    pub(crate) ghosts: u32,
 }
 
 /// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
@@ -74,7 +73,7 @@ impl Cgroup {
         Cgroup::new(NO_CGROUP, 0, "".into())
     }
 
-    pub(crate) fn new(parent: u32, depth: u32, name: Box<str>) -> Cgroup {
+    pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
         let side =
             || Side { limited_above: NO_CGROUP, gate: None, queue: None, timer: Timer::default() };
         Cgroup {
@@ -88,10 +87,14 @@ impl Cgroup {
             name,
             limits: None,
             folded: None,
-            children: 0,
+            family: None,
             clients: 0,
-            ghosts: 0,
         }
+    }
+
+    /// Child cgroups in the order of their names, and then those that were removed but still have clients.
+    pub(crate) fn children(&self) -> impl Iterator<Item = u32> {
+        self.family.iter().flat_map(|family| family.iter())
     }
 
     pub(crate) fn side(&self, direction: Direction) -> &Side {

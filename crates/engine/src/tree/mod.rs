@@ -12,6 +12,7 @@
 mod arena;
 mod cgroup;
 mod client;
+mod family;
 mod list;
 mod path;
 
@@ -19,8 +20,8 @@ pub(crate) use arena::Arena;
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
 pub(crate) use list::{Link, Links, NO_INDEX};
+pub(crate) use path::check_name;
 pub use path::{NameError, Path};
-pub(crate) use path::{Paths, check_name};
 
 use crate::request::Direction;
 
@@ -50,7 +51,6 @@ pub(crate) struct Tree {
     pub(crate) cgroups: Arena<Cgroup>,
     pub(crate) clients: Arena<Client>,
     pub(crate) tasks: Arena<Task>,
-    pub(crate) paths: Paths,
 }
 
 /// Index of the root cgroup.
@@ -61,7 +61,7 @@ impl Tree {
         let mut cgroups = Arena::new();
         let (root, _) = cgroups.insert(Cgroup::root());
         debug_assert_eq!(root, ROOT);
-        Tree { cgroups, clients: Arena::new(), tasks: Arena::new(), paths: Paths::new() }
+        Tree { cgroups, clients: Arena::new(), tasks: Arena::new() }
     }
 
     pub(crate) fn id(&self, cgroup: u32) -> CgroupId {
@@ -106,13 +106,28 @@ impl Tree {
         false
     }
 
-    /// `top` and everything below it, parents before children. O(cgroups of the tree) only in the subtree's size:
-    /// children are found by the path index.
+    /// The child of `parent` that has this name. O(log children).
+    pub(crate) fn child(&self, parent: u32, name: &str) -> Option<u32> {
+        self.cgroups[parent].family.as_ref()?.child(name)
+    }
+
+    /// The cgroup at `path`.
+    pub(crate) fn find(&self, path: &Path) -> Option<u32> {
+        path.names().try_fold(ROOT, |at, name| self.child(at, name))
+    }
+
+    /// Lists `child` with `parent`, by its name, which is free there.
+    pub(crate) fn adopt(&mut self, parent: u32, child: u32) {
+        let name = self.cgroups[child].name.clone();
+        self.cgroups[parent].family.get_or_insert_default().insert(name, child);
+    }
+
+    /// `top` and everything below it, parents before children. O(cgroups found).
     pub(crate) fn subtree(&self, top: u32) -> alloc::vec::Vec<u32> {
         let mut found = alloc::vec![top];
         let mut next = 0;
         while let Some(&at) = found.get(next) {
-            found.extend(self.paths.children(at));
+            found.extend(self.cgroups[at].children());
             next += 1;
         }
         found

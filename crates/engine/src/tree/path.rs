@@ -1,12 +1,8 @@
 //! Names and paths of cgroups, as in Linux: `/vm1/db`.
 
 use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt;
-
-use super::ROOT;
 
 /// Longest name of one cgroup, in bytes: what Linux allows for a directory.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
@@ -87,40 +83,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
             Err(NameError::Character(name.to_owned()))
         }
         _ => Ok(()),
-    }
-}
-
-/// Children by parent and name: finding a child is O(log cgroups).
-pub(crate) struct Paths(BTreeMap<(u32, Box<str>), u32>);
-
-impl Paths {
-    pub(crate) fn new() -> Paths {
-        Paths(BTreeMap::new())
-    }
-
-    pub(crate) fn child(&self, parent: u32, name: &str) -> Option<u32> {
-        self.0.get(&(parent, name.into())).copied()
-    }
-
-    pub(crate) fn insert(&mut self, parent: u32, name: &str, child: u32) {
-        self.0.insert((parent, name.into()), child);
-    }
-
-    pub(crate) fn remove(&mut self, parent: u32, name: &str) {
-        self.0.remove(&(parent, name.into()));
-    }
-
-    /// Children of `parent` in the order of their names.
-    pub(crate) fn children(&self, parent: u32) -> impl Iterator<Item = u32> {
-        self.0
-            .range((parent, Box::from(""))..)
-            .take_while(move |((of, _), _)| *of == parent)
-            .map(|(_, &child)| child)
-    }
-
-    /// The cgroup at `path`.
-    pub(crate) fn find(&self, path: &Path) -> Option<u32> {
-        path.names().try_fold(ROOT, |at, name| self.child(at, name))
     }
 }
 
