@@ -1,9 +1,9 @@
 //! The engine's face: what goes in, and what comes out.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::census::census;
 use crate::config::{Change, Config};
 use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
@@ -355,33 +355,7 @@ impl Engine {
     /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
     /// children. O(cgroups).
     pub fn census(&self) -> Vec<Census> {
-        let tree = &self.core.tree;
-        let order = tree.subtree(ROOT);
-        let mut sums = BTreeMap::new();
-        for &at in order.iter().rev() {
-            let node = &tree.cgroups[at];
-            let sum: &mut Counters = sums.entry(at).or_default();
-            node.counted().for_each(|account| sum.absorb(account));
-            let sum = sum.clone();
-            if at != ROOT {
-                sums.entry(node.parent).or_default().absorb(&sum);
-            }
-        }
-        let mut paths: BTreeMap<u32, String> = BTreeMap::new();
-        let mut census = Vec::new();
-        for at in order {
-            let node = &tree.cgroups[at];
-            let above = paths.get(&node.parent).map_or("", String::as_str);
-            let path =
-                if at == ROOT { String::new() } else { alloc::format!("{above}/{}", node.name) };
-            if !node.dying {
-                let counters = sums.remove(&at).unwrap_or_default();
-                let path = if at == ROOT { "/".into() } else { path.clone() };
-                census.push(Census { cgroup: tree.id(at), path, counters });
-            }
-            paths.insert(at, path);
-        }
-        census
+        census(&self.core.tree)
     }
 
     /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no

@@ -50,6 +50,7 @@ extern crate alloc;
 extern crate std;
 
 mod blame;
+mod census;
 mod check;
 mod config;
 mod core;

@@ -1,0 +1,85 @@
+//! Every cgroup with its path and its sums, in one walk.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::stats::{Census, Counters};
+use crate::tree::{ROOT, Tree};
+
+/// See [`crate::Engine::census`].
+pub(crate) fn census(tree: &Tree) -> Vec<Census> {
+    let order = tree.subtree(ROOT);
+    // Where a cgroup is in `order`, by index; its parent has a place before it.
+    let mut places = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
+    let mut rows: Vec<Census> = Vec::with_capacity(order.len());
+    for (place, &at) in order.iter().enumerate() {
+        places[at as usize] = place;
+        let node = &tree.cgroups[at];
+        let path = match node.parent {
+            _ if at == ROOT => String::from("/"),
+            ROOT => format!("/{}", node.name),
+            parent => format!("{}/{}", rows[places[parent as usize]].path, node.name),
+        };
+        let mut counters = Counters::default();
+        node.counted().for_each(|account| counters.absorb(account));
+        rows.push(Census { cgroup: tree.id(at), path, counters });
+    }
+    // From the last to the first: whoever is added to its parent has all that is below it.
+    for (place, &at) in order.iter().enumerate().skip(1).rev() {
+        let (before, from) = rows.split_at_mut(place);
+        before[places[tree.cgroups[at].parent as usize]].counters.absorb(&from[0].counters);
+    }
+    let mut is_named = order.iter().map(|&at| !tree.cgroups[at].dying);
+    rows.retain(|_| is_named.next().unwrap_or_default());
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, Config, Engine, Extent, Instant, Op, Outcome, Path, Request, TaskId};
+
+    /// One read through a client of its own, which stays open.
+    fn read(engine: &mut Engine, path: &str, bytes: u32) -> TaskId {
+        let cgroup = engine.ensure_cgroup(&Path::parse(path).expect("a path")).expect("made");
+        let client = engine.open_client(cgroup).expect("a live cgroup");
+        let task = engine.open_task(client).expect("a live client");
+        let request = Request::new(task, Op::Read, Extent::new(0, bytes), 0);
+        engine.submit(Instant::ZERO, request).expect("room");
+        let dispatch = engine.poll_dispatch(Instant::ZERO).expect("no limit");
+        engine.complete(Instant::ZERO, dispatch.ticket, Outcome::Done);
+        task
+    }
+
+    fn rows(engine: &Engine) -> Vec<(String, u64)> {
+        let rows = engine.census().into_iter();
+        rows.map(|row| (row.path, row.counters.read.bytes)).collect()
+    }
+
+    #[test]
+    fn each_has_the_sums_of_all_below_it_and_parents_come_first() {
+        let mut engine = Engine::new(Config::default(), Instant::ZERO);
+        assert_eq!(rows(&engine), [("/".into(), 0)]);
+        for (path, bytes) in [("/b/c", 1), ("/b", 10), ("/a", 100), ("/b/d/e", 1000)] {
+            read(&mut engine, path, bytes);
+        }
+        let all = [("/", 1111), ("/a", 100), ("/b", 1011), ("/b/c", 1), ("/b/d", 1000)];
+        let all = all.into_iter().chain([("/b/d/e", 1000)]);
+        assert_eq!(rows(&engine), all.map(|(path, sum)| (path.into(), sum)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_removed_has_no_row_and_stays_in_the_sums() {
+        let mut engine = Engine::new(Config::default(), Instant::ZERO);
+        let task = read(&mut engine, "/a/gone", 1);
+        let gone = engine.find_cgroup(&Path::parse("/a/gone").expect("a path")).expect("live");
+        engine.reconfigure(Instant::ZERO, Change::Remove { cgroup: gone }).expect("no children");
+        let left = [("/".into(), 1), ("/a".into(), 1)];
+        assert_eq!(rows(&engine), left, "while it has a client");
+        assert_eq!(engine.counters(gone, false).expect("it has a client").read.bytes, 1);
+        engine.close_task(task);
+        assert_eq!(rows(&engine), left);
+    }
+}
