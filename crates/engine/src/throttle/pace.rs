@@ -36,6 +36,21 @@ impl Pace {
         pace
     }
 
+    /// What [`Limiter::check`] answers about every head, if it is the same for all: only a remainder, which has paid
+    /// its bytes, waits for I/Os alone, and that makes no difference where I/Os have to wait longer.
+    pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
+        let [main_bytes, main_ios] = self.main.both_ready_at();
+        let [peak_bytes, peak_ios] = self.peak.both_ready_at();
+        let (bytes, ios) = (main_bytes.max(peak_bytes), main_ios.max(peak_ios));
+        if now >= bytes.max(ios) {
+            Some(Verdict::Go)
+        } else if ios > bytes {
+            Some(Verdict::Wait { until: ios, because: Resource::Ios })
+        } else {
+            None
+        }
+    }
+
     /// What is left of the burst counted as `resource`; `None` where there is no such limit.
     pub(crate) fn credit(&self, now: Instant, resource: Resource) -> Option<u64> {
         let gcra = match resource {
@@ -47,6 +62,11 @@ impl Pace {
 }
 
 impl Pair {
+    /// When a head conforms whatever it costs, bytes and I/Os apart.
+    pub(super) fn both_ready_at(&self) -> [Instant; 2] {
+        [&self.bytes, &self.ios].map(|gcra| gcra.as_ref().map_or(Instant::ZERO, Gcra::ready_at))
+    }
+
     /// When a head of `cost` conforms and what it waits for. A cost of 0 waits for nothing: it is paid already.
     pub(super) fn ready_at(&self, cost: Cost) -> (Instant, Resource) {
         let of = |gcra: &Option<Gcra>, amount: u64| match gcra {
@@ -167,6 +187,30 @@ mod tests {
             pace.check(Instant::ZERO, Cost::whole(0, 1), Arrival::Queued),
             Verdict::Wait { until: Instant::from_millis(20), because: Resource::Ios }
         );
+    }
+
+    #[test]
+    fn an_answer_about_every_head_is_the_answer_about_each() {
+        let rate = |per_second, peak| Some(Rate { per_second, burst: 2, peak, quantum: 1 });
+        let bps = [None, rate(4096, None), rate(4096, Some(8192)), rate(40_960, None)];
+        let iops = [None, rate(1, None), rate(1, Some(3)), rate(10, Some(11))];
+        let mut answers = [0; 2];
+        for rates in bps.iter().flat_map(|&bps| iops.map(|iops| Rates { bps, iops })) {
+            let mut pace = Pace::new(Instant::ZERO, rates);
+            for ms in (0..4000).step_by(125) {
+                let now = Instant::from_millis(ms);
+                let any = pace.check_any(now);
+                answers[usize::from(any.is_some())] += 1;
+                for cost in [Cost::whole(4096, 1), Cost::whole(1, 1), Cost::whole(0, 1)] {
+                    let verdict = pace.check(now, cost, Arrival::Queued);
+                    assert!(any.is_none_or(|any| any == verdict), "{any:?} {verdict:?} {rates:?}");
+                }
+                if ms % 500 == 0 {
+                    pace.charge(now, Cost::whole(4096, 1));
+                }
+            }
+        }
+        assert!(answers[0] > 50 && answers[1] > 200, "none and some: {answers:?}");
     }
 
     #[test]

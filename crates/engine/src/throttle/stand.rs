@@ -136,17 +136,22 @@ impl Core {
             self.disarm(cgroup, direction);
             return false;
         }
-        let head = self.head_cost(cgroup, direction).expect("a source that waits has a request");
-        let node = &mut self.tree.cgroups[cgroup];
-        let gate = node.gate_mut(direction).expect("looked just now");
-        match gate.check(now, head, arrival) {
+        let verdict = match self.tree.cgroups[cgroup].limit(direction).check_any(now) {
+            Some(verdict) => verdict,
+            None => {
+                let head = self.head_cost(cgroup, direction);
+                let head = head.expect("a source that waits has a request");
+                self.tree.cgroups[cgroup].limit_mut(direction).check(now, head, arrival)
+            }
+        };
+        match verdict {
             Verdict::Go => {
                 self.disarm(cgroup, direction);
                 true
             }
             Verdict::Wait { until, because } => {
                 debug_assert!(until > now, "a wait ends after now");
-                node.queue_mut(direction).because = because;
+                self.tree.cgroups[cgroup].queue_mut(direction).because = because;
                 self.arm(cgroup, direction, until);
                 false
             }

@@ -14,6 +14,11 @@ use crate::time::Instant;
 pub(crate) struct Peak(Option<Box<Pair>>);
 
 impl Peak {
+    /// When a head conforms whatever it costs, bytes and I/Os apart; the past without a peak.
+    pub(super) fn both_ready_at(&self) -> [Instant; 2] {
+        self.0.as_ref().map_or([Instant::ZERO; 2], |pair| pair.both_ready_at())
+    }
+
     /// `other`, or when a head of `cost` conforms to the peak if that is later.
     pub(crate) fn later_of(&self, other: (Instant, Resource), cost: Cost) -> (Instant, Resource) {
         match &self.0 {
