@@ -20,3 +20,4 @@
 #![forbid(unsafe_code)]
 
 pub mod fio;
+pub mod results;

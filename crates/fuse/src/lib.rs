@@ -1,0 +1,3 @@
+//! Weir's file systems.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,166 @@
+//! What a run came to, as plain data: the simulator fills it, reports show it.
+//!
+//! All times are nanoseconds of virtual time. Nothing here depends on the machine that ran the simulation: the same
+//! scenario and seed give equal [`Results`].
+
+mod latency;
+mod series;
+
+pub use latency::Latency;
+pub use series::{POINTS_MAX, Series};
+
+use weir_engine::{Blame, Counters, Limits};
+
+/// One run of a scenario.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Results {
+    /// What ran: a job file's or a trace's name.
+    pub title: String,
+    /// The disk's line, as [`weir_disk::Spec`] prints it.
+    pub disk: String,
+    /// The scheduler's name: `none`.
+    pub scheduler: String,
+    /// The device window: requests that may be at the disk at once.
+    pub depth: u32,
+    /// What all random choices came from.
+    pub seed: u64,
+    /// From the first start to the last end.
+    pub elapsed_ns: u64,
+    /// Requests that the engine took in.
+    pub requests: u64,
+    /// One for each job, or group of jobs that asked to be reported together, in the order of the file.
+    pub rows: Vec<Row>,
+    /// All cgroups, a parent before its children. Figures include those of the cgroups below.
+    pub cgroups: Vec<CgroupResults>,
+    /// The disk.
+    pub device: DeviceResults,
+    /// What a reader should know: options without effect, trace lines skipped.
+    pub notes: Vec<String>,
+}
+
+/// One job, or several that are reported together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Row {
+    /// Its name. Not unique: clones share one.
+    pub name: String,
+    /// fio's `groupid`.
+    pub group: u32,
+    /// Which clone; 0 for rows of several.
+    pub clone: u32,
+    /// The path of its cgroup; of the first, where there are several.
+    pub cgroup: String,
+    /// How many jobs are in it.
+    pub processes: u32,
+    /// Why it ended before its time; None if it did not.
+    pub error: Option<String>,
+    /// fio's `job_runtime`: from the first start (after `ramp_time`) to the last end.
+    pub runtime_ns: u64,
+    /// What it read.
+    pub read: Transfers,
+    /// What it wrote.
+    pub write: Transfers,
+    /// What it trimmed.
+    pub trim: Transfers,
+    /// How long its `fsync`s and `fdatasync`s took.
+    pub sync: Latency,
+    /// The largest number of requests in flight that it was allowed.
+    pub depth: u32,
+}
+
+/// What a row moved in one direction.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Transfers {
+    /// Requests.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// From issue to completion, as the process sees it.
+    pub latency: Latency,
+    /// Time over which `ios` and `bytes` are rates: the row's runtime in which this direction was in use.
+    pub runtime_ns: u64,
+}
+
+impl Transfers {
+    /// Bytes a second; 0 if there was no time.
+    pub fn bytes_per_sec(&self) -> f64 {
+        per_second(self.bytes, self.runtime_ns)
+    }
+
+    /// Requests a second; 0 if there was no time.
+    pub fn iops(&self) -> f64 {
+        per_second(self.ios, self.runtime_ns)
+    }
+
+    /// Adds another's; the runtime is the longer of the two, as in fio's `group_reporting`.
+    pub fn absorb(&mut self, other: &Transfers) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency.absorb(&other.latency);
+        self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
+    }
+}
+
+/// One cgroup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CgroupResults {
+    /// From the root, which is `/`.
+    pub path: String,
+    /// Its limits at the end.
+    pub limits: Limits,
+    /// Its share relative to its siblings.
+    pub weight: u16,
+    /// Of it and all below.
+    pub counters: Counters,
+    /// What it waited for, with names: [`Counters::blame`]'s limits by the path of the cgroup that has them.
+    pub limit_waits: Vec<LimitWaits>,
+    /// From submission to the engine to completion, of its own requests and of those below.
+    pub latency: Latency,
+    /// Bytes read and written over time; empty for cgroups beyond the first 64.
+    pub read_series: Series,
+    /// Likewise.
+    pub write_series: Series,
+}
+
+impl CgroupResults {
+    /// What it waited for. Its `limits` name cgroups by id; [`CgroupResults::limit_waits`] by path.
+    pub fn blame(&self) -> &Blame {
+        &self.counters.blame
+    }
+}
+
+/// Time that requests of a cgroup waited for the limits of one cgroup on their path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitWaits {
+    /// Whose limits.
+    pub path: String,
+    /// Summed over requests, by dimension in the order of [`weir_engine::Dimension::ALL`].
+    pub wait_ns: [u64; 4],
+}
+
+/// The disk during the run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceResults {
+    /// Time with at least one request at the disk.
+    pub busy_ns: u64,
+    /// Requests that it completed.
+    pub ios: u64,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// From dispatch to completion.
+    pub latency: Latency,
+    /// Busy nanoseconds over time.
+    pub busy_series: Series,
+    /// Most requests at the disk at once.
+    pub in_flight_max: u32,
+}
+
+impl DeviceResults {
+    /// Share of `elapsed_ns` with a request at the disk, 0 to 1.
+    pub fn utilisation(&self, elapsed_ns: u64) -> f64 {
+        if elapsed_ns == 0 { 0.0 } else { self.busy_ns as f64 / elapsed_ns as f64 }
+    }
+}
+
+fn per_second(amount: u64, time_ns: u64) -> f64 {
+    if time_ns == 0 { 0.0 } else { amount as f64 * 1e9 / time_ns as f64 }
+}

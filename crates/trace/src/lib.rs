@@ -1,0 +1,3 @@
+//! Block traces of others, read line by line.
+
+#![forbid(unsafe_code)]
