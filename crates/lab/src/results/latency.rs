@@ -202,7 +202,10 @@ mod tests {
             [(0, 1), (100, 1), (50_000, 500), (99_000, 990), (99_900, 999), (100_000, 1000)]
         {
             let told = times.quantile_ns(thousandths) as f64;
-            assert!((told / (exact as f64 * 1000.0) - 1.0).abs() <= 1.0 / 256.0, "{told} {exact}");
+            assert!(
+                (told / (f64::from(exact) * 1000.0) - 1.0).abs() <= 1.0 / 256.0,
+                "{told} {exact}"
+            );
         }
         assert_eq!((times.min_ns(), times.max_ns(), times.count()), (1000, 1_000_000, 1000));
         assert_eq!(times.mean_ns(), 500_500.0);
