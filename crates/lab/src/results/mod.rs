@@ -65,6 +65,9 @@ pub struct Row {
     pub sync: Latency,
     /// The largest number of requests in flight that it was allowed.
     pub depth: u32,
+    /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.
+    /// Empty where nothing is known.
+    pub options: Vec<(String, String)>,
 }
 
 /// What a row moved in one direction.
@@ -152,6 +155,8 @@ pub struct DeviceResults {
     pub busy_series: Series,
     /// Most requests at the disk at once.
     pub in_flight_max: u32,
+    /// Share of time busy, in percent, above which limits bind; None where they always do.
+    pub watermark_percent: Option<u8>,
 }
 
 impl DeviceResults {
