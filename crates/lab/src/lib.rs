@@ -20,4 +20,5 @@
 #![forbid(unsafe_code)]
 
 pub mod fio;
+pub mod report;
 pub mod results;

@@ -1,0 +1,149 @@
+//! A run as fio's own JSON, for the tools that read it. What is put where: `docs/lab-json.md`.
+
+use serde_json::{Map, Value, json};
+
+use super::figures::{directions, percent, quotient};
+use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
+use crate::results::{Latency, Results, Row, Transfers};
+
+/// Whose layout it is. Tools look at the number; what follows it tells that no fio has run.
+const VERSION: &str = concat!("fio-3.33-weir-", env!("CARGO_PKG_VERSION"));
+
+/// The errno of a job that ended before its time: EIO.
+const FAILED: u32 = 5;
+
+/// The run in the layout of `fio --output-format=json`: the same keys with the same types, one of `jobs` for each row.
+///
+/// The clock is virtual, so that `timestamp` and `time` are the epoch and the figures of processors and memory are 0.
+/// Times between submission and issue (`slat_ns`) are 0 as well: what a request waits for is in its `clat_ns`.
+/// Source: the output of fio 3.33.
+pub fn fio_json(results: &Results) -> Value {
+    json!({
+        "fio version": VERSION,
+        "timestamp": 0,
+        "timestamp_ms": 0,
+        "time": "Thu Jan  1 00:00:00 1970",
+        "global options": {},
+        "jobs": results.rows.iter().map(|row| job(row, results.elapsed_ns)).collect::<Vec<_>>(),
+        "disk_util": [disk(results)],
+    })
+}
+
+fn job(row: &Row, elapsed_ns: u64) -> Value {
+    let mut all = Latency::default();
+    for (_, moved) in directions(row) {
+        all.absorb(&moved.latency);
+    }
+    let is_used = all.count() > 0;
+    let mut value = json!({
+        "jobname": row.name,
+        "groupid": row.group,
+        "error": if row.error.is_some() { FAILED } else { 0 },
+        "eta": 0,
+        "elapsed": elapsed_ns.div_ceil(1_000_000_000),
+        "job options": options(row),
+        "sync": { "total_ios": row.sync.count(), "lat_ns": with_percentiles(&row.sync) },
+        "job_runtime": millis(row.runtime_ns),
+        "usr_cpu": 0.0,
+        "sys_cpu": 0.0,
+        "ctx": 0,
+        "majf": 0,
+        "minf": 0,
+        "iodepth_level": depth_level(mean_depth(row, &all), is_used),
+        "iodepth_submit": one_at_a_time(is_used),
+        "iodepth_complete": one_at_a_time(is_used),
+        "latency_depth": row.depth,
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+    });
+    for (name, moved) in directions(row) {
+        value[name] = direction(moved).into();
+    }
+    for (name, class) in classes(&all) {
+        value[name] = class;
+    }
+    value
+}
+
+/// What the section says, and what plotting tools group by if it does not say so.
+fn options(row: &Row) -> Value {
+    let mut options = Map::new();
+    options.insert("name".into(), row.name.clone().into());
+    options.insert("iodepth".into(), row.depth.to_string().into());
+    options.insert("numjobs".into(), row.processes.to_string().into());
+    for (key, value) in &row.options {
+        options.insert(key.clone(), value.clone().into());
+    }
+    options.into()
+}
+
+fn direction(moved: &Transfers) -> Map<String, Value> {
+    let is_used = moved.ios > 0;
+    let kib = moved.bytes_per_sec() / 1024.0;
+    let (iops, samples) = (moved.iops(), u32::from(is_used));
+    let nothing = Latency::default();
+    // fio samples rates every half second; here the whole runtime is the only sample.
+    let value = json!({
+        "io_bytes": moved.bytes,
+        "io_kbytes": moved.bytes / 1024,
+        "bw_bytes": moved.bytes_per_sec() as u64,
+        "bw": kib as u64,
+        "iops": float(iops),
+        "runtime": millis(moved.runtime_ns),
+        "total_ios": moved.ios,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": summary(&nothing),
+        "clat_ns": with_percentiles(&moved.latency),
+        "lat_ns": summary(&moved.latency),
+        "bw_min": kib as u64,
+        "bw_max": kib as u64,
+        "bw_agg": if is_used { 100.0 } else { 0.0 },
+        "bw_mean": float(kib),
+        "bw_dev": 0.0,
+        "bw_samples": samples,
+        "iops_min": iops as u64,
+        "iops_max": iops as u64,
+        "iops_mean": float(iops),
+        "iops_stddev": 0.0,
+        "iops_samples": samples,
+    });
+    match value {
+        Value::Object(object) => object,
+        _ => unreachable!("it is written as an object above"),
+    }
+}
+
+/// Requests that each process had in flight on average, by Little's law: the sum of their times over the runtime.
+fn mean_depth(row: &Row, all: &Latency) -> u64 {
+    let time = u128::from(row.runtime_ns.max(1)) * u128::from(row.processes.max(1));
+    let mean = (all.sum_ns() + time / 2) / time;
+    u64::try_from(mean).unwrap_or(u64::MAX).clamp(1, u64::from(row.depth.max(1)))
+}
+
+/// The disk, as the kernel would count it. Its time is divided among reads and writes by their number: what each took
+/// there is not kept.
+fn disk(results: &Results) -> Value {
+    let device = &results.device;
+    let name = results.disk.split([',', ':', ' ']).next().unwrap_or_default();
+    let root = results.cgroups.first().map(|root| &root.counters);
+    let (reads, writes) = root.map_or((0, 0), |root| (root.read.ios, root.write.ios));
+    let ticks = u64::try_from(device.latency.sum_ns()).unwrap_or(u64::MAX);
+    let of = |ios: u64| millis((ticks as f64 * quotient(ios, reads + writes)) as u64);
+    json!({
+        "name": name,
+        "read_ios": reads,
+        "write_ios": writes,
+        "read_merges": 0,
+        "write_merges": 0,
+        "read_ticks": of(reads),
+        "write_ticks": of(writes),
+        "in_queue": millis(ticks),
+        "util": percent(device.busy_ns, results.elapsed_ns),
+    })
+}
+
+fn millis(ns: u64) -> u64 {
+    ns / 1_000_000
+}

@@ -1,0 +1,173 @@
+//! A run for programs. The names are told in `docs/lab-json.md`.
+
+use serde_json::{Map, Value, json};
+use weir_engine::{Dimension, Moved, PerDimension};
+
+use super::figures::{
+    Cause, device_ns, directions, inside_ns, limiter, per_sec, percent, quotient, round, waits,
+};
+use crate::results::{CgroupResults, DeviceResults, Latency, Results, Row, Series};
+
+/// The run as JSON: everything that the other reports show, under names that carry their units and stay.
+///
+/// Rates are rounded to whole bytes or thousandths of a request, times in microseconds to nanoseconds, percents to
+/// thousandths. A figure of requests that there were none of is `null`. O(rows + cgroups).
+pub fn json(results: &Results) -> Value {
+    let whole_ns = device_ns(results);
+    let cgroups = results.cgroups.iter().map(|one| cgroup(one, results.elapsed_ns, whole_ns));
+    json!({
+        "title": results.title,
+        "disk": results.disk,
+        "scheduler": results.scheduler,
+        "depth": results.depth,
+        "seed": results.seed,
+        "elapsed_ns": results.elapsed_ns,
+        "requests": results.requests,
+        "jobs": results.rows.iter().map(job).collect::<Vec<_>>(),
+        "cgroups": cgroups.collect::<Vec<_>>(),
+        "device": device(&results.device, results.elapsed_ns),
+        "notes": results.notes,
+    })
+}
+
+fn job(row: &Row) -> Value {
+    let mut value = json!({
+        "job": row.name,
+        "group": row.group,
+        "clone": row.clone,
+        "cgroup": row.cgroup,
+        "processes": row.processes,
+        "depth": row.depth,
+        "error": row.error,
+        "runtime_ns": row.runtime_ns,
+        "options": row.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+    });
+    for (name, moved) in directions(row) {
+        let mut direction = rates(moved.bytes, moved.ios, moved.runtime_ns);
+        direction.insert("runtime_ns".into(), moved.runtime_ns.into());
+        direction.append(&mut latency(&moved.latency));
+        value[name] = direction.into();
+    }
+    let mut sync = Map::new();
+    sync.insert("ios".into(), row.sync.count().into());
+    sync.append(&mut latency(&row.sync));
+    value["sync"] = sync.into();
+    value
+}
+
+fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
+    let counters = &cgroup.counters;
+    let moved = |moved: Moved| rates(moved.bytes, moved.ios, elapsed_ns);
+    let text = |values: &PerDimension| (!values.is_none()).then(|| values.to_string());
+    let mut value = json!({
+        "cgroup": cgroup.path,
+        "io_max": text(&cgroup.limits.max),
+        "io_burst": text(&cgroup.limits.burst),
+        "io_peak": text(&cgroup.limits.peak),
+        "io_weight": cgroup.weight,
+        "limiter": limiter(cgroup.limits.limiter),
+        "read": moved(counters.read),
+        "write": moved(counters.write),
+        "discard": moved(counters.discard),
+        "other_ios": counters.other_ios,
+        "failed_ios": counters.failed,
+        "completed_ios": counters.completed,
+        "throttled_ios": by_dimension(counters.throttled),
+        "device_share_percent": percent(counters.blame.device_ns, whole_ns),
+        "wait": wait(cgroup),
+        "waited_for": waited_for(cgroup),
+        "read_series": series(&cgroup.read_series, "bytes"),
+        "write_series": series(&cgroup.write_series, "bytes"),
+    });
+    if let Value::Object(object) = &mut value {
+        object.append(&mut latency(&cgroup.latency));
+    }
+    value
+}
+
+/// Bytes, requests, and both as rates.
+fn rates(bytes: u64, ios: u64, time_ns: u64) -> Map<String, Value> {
+    let mut rates = Map::new();
+    rates.insert("bytes".into(), bytes.into());
+    rates.insert("ios".into(), ios.into());
+    rates.insert("bandwidth_bytes_per_sec".into(), per_sec(bytes, time_ns).into());
+    rates.insert("ios_per_sec".into(), round(quotient(ios, time_ns) * 1e9, 3).into());
+    rates
+}
+
+/// The waits as they are counted, under the names of `weir status`.
+fn wait(cgroup: &CgroupResults) -> Value {
+    let blame = cgroup.blame();
+    let limits = cgroup.limit_waits.iter();
+    let limits =
+        limits.map(|limit| json!({ "cgroup": limit.path, "wait_ns": by_dimension(limit.wait_ns) }));
+    json!({
+        "limits": limits.collect::<Vec<_>>(),
+        "other_clients_ns": blame.others_ns,
+        "lifted_ns": blame.lifted_ns,
+        "window_ns": blame.window_ns,
+        "device_ns": blame.device_ns,
+    })
+}
+
+/// The waits in order, the longest first, as parts of the time inside.
+fn waited_for(cgroup: &CgroupResults) -> Vec<Value> {
+    let waits = waits(cgroup);
+    let whole = inside_ns(&waits);
+    let told = waits.iter().map(|wait| {
+        let (cause, path, dimension) = match wait.cause {
+            Cause::Limit { path, dimension } => ("limit", Some(path), Some(dimension.key())),
+            Cause::Others => ("other_clients", None, None),
+            Cause::Lifted => ("lifted_limit", None, None),
+            Cause::Window => ("window", None, None),
+            Cause::Device => ("device", None, None),
+        };
+        json!({
+            "cause": cause,
+            "cgroup": path,
+            "dimension": dimension,
+            "wait_ns": wait.wait_ns,
+            "percent": percent(wait.wait_ns, whole),
+        })
+    });
+    told.collect()
+}
+
+fn device(device: &DeviceResults, elapsed_ns: u64) -> Value {
+    let mut value = rates(device.bytes, device.ios, elapsed_ns);
+    value.insert("busy_ns".into(), device.busy_ns.into());
+    value.insert("utilisation_percent".into(), percent(device.busy_ns, elapsed_ns).into());
+    value.insert("watermark_percent".into(), device.watermark_percent.into());
+    value.insert("in_flight_max".into(), device.in_flight_max.into());
+    value.insert("busy_series".into(), series(&device.busy_series, "busy_ns"));
+    value.append(&mut latency(&device.latency));
+    value.into()
+}
+
+/// `latency_us_*`; all `null` if there was no request.
+pub(super) fn latency(times: &Latency) -> Map<String, Value> {
+    let exact = |ns: u64| ns as f64 / 1000.0;
+    let quantile = |thousandths| exact(times.quantile_ns(thousandths));
+    let figures = [
+        ("latency_us_min", exact(times.min_ns())),
+        ("latency_us_mean", times.mean_ns() / 1000.0),
+        ("latency_us_stddev", times.deviation_ns() / 1000.0),
+        ("latency_us_p50", quantile(50_000)),
+        ("latency_us_p90", quantile(90_000)),
+        ("latency_us_p99", quantile(99_000)),
+        ("latency_us_p99_9", quantile(99_900)),
+        ("latency_us_p99_99", quantile(99_990)),
+        ("latency_us_max", exact(times.max_ns())),
+    ];
+    let known = |us: f64| if times.count() == 0 { Value::Null } else { round(us, 3).into() };
+    figures.into_iter().map(|(name, us)| (name.to_owned(), known(us))).collect()
+}
+
+fn series(series: &Series, amount: &str) -> Value {
+    json!({ "interval_ns": series.interval_ns(), amount: series.points() })
+}
+
+fn by_dimension(values: [u64; 4]) -> Value {
+    let pairs = Dimension::ALL.into_iter().zip(values);
+    Value::Object(pairs.map(|(dimension, value)| (dimension.key().into(), value.into())).collect())
+}

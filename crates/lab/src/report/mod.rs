@@ -1,0 +1,18 @@
+//! What people and programs read of a run: [`Results`](crate::results::Results) as a table, as JSON, as fio's JSON, as a
+//! page with plots, and two of them side by side.
+//!
+//! Reports decide nothing and measure nothing: the same results give the same bytes everywhere. Floats appear only
+//! where a quotient is shown, and are rounded to a fixed number of decimals before they are printed.
+
+mod columns;
+mod compare;
+mod figures;
+mod fio_json;
+mod fio_latency;
+mod json;
+mod table;
+
+pub use compare::{Comparison, compare};
+pub use fio_json::fio_json;
+pub use json::json;
+pub use table::table;

@@ -1,0 +1,6 @@
+//! What reports make of results whose every number is known.
+
+mod fio;
+mod programs;
+mod sample;
+mod text;
