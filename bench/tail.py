@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """How long a client waits under a limit: the job of the 2018 blk-throttle fix, on Weir and its peers."""
 
+import subprocess
 import sys
 
 from lib import fio, servers
 from lib.blkthrottle import Throttled
 from lib.comparison import Comparison, Metric, arguments
+from lib.numbers import percentile
+from lib.quiet import QuietCpus
 from lib.usage import Disturbance
+from lib.workplace import ROOT, end
 
 LIMIT = 100
+THINK_MS = 4
 # The aim: with 4 ms of thinking, 100 I/Os a second leave 6 ms of waiting, whoever meters them.
 IOPS, P99_US, P999_US = (99, 101), 6200, 6300
 
@@ -27,40 +32,64 @@ METRICS = [
     *(Metric(f"latency_us_{name}", f"{name.replace('_', '.')} ms", "{:.2f}", 1000)
       for name in ("mean", "p50", "p95", "p99", "p99_9", "max")),
     Metric("reached", "reached"),
+    Metric("timer_latency_us_p99_9", "timer p99.9", "{:.2f}", 1000),
 ]
 
 
 def main():
     options = arguments(
         description=__doc__ + "\n\n4 KiB random reads, one at a time, 4 ms of thinking after each, at most 100 a second."
-        "\n`reached`: p99 <= 6.2 ms, p99.9 <= 6.3 ms and 99 to 101 IOPS, in each run.",
+        "\n`reached`: p99 <= 6.2 ms, p99.9 <= 6.3 ms and 99 to 101 IOPS, in each run."
+        "\n`timer` is no limiter: a process that sleeps as the job would under a perfect one. Nobody can be better on"
+        "\nthis machine at that moment.",
         examples=[
             "bench/tail.py                             all systems, one minute each",
             "bench/tail.py --quick --only peers        does it work without Weir?",
-            "bench/tail.py --only weir-pace,qemu --rounds 3",
+            "bench/tail.py --only timer,weir-pace,qemu --rounds 3",
+            "bench/tail.py --only timer,weir-pace --quiet-cpus",
         ],
         seconds=60,
         quick_seconds=5,
         rounds=1,
+        more=_more,
     )
-    systems = {f"weir-{name}": _weir(limiter, options) for name, limiter in LIMITERS.items()}
+    systems = {"timer": _timer}
+    systems |= {f"weir-{name}": _weir(limiter, options) for name, limiter in LIMITERS.items()}
     systems["qemu"] = _over_nbd(lambda place, image: servers.qemu(place, image, {"iops-read": LIMIT}))
     systems["kernel"] = _kernel
+    best = {}
 
     def measure(place, _case, system):
-        disturbance = Disturbance()
-        job, server_cpu = system(place, place.image(256), options.seconds)
-        return _figures(job) | {"other_cpu_percent": disturbance.percent(server_cpu)}
+        with QuietCpus(place, options.quiet_cpus) as quiet:
+            disturbance, awake = Disturbance(), quiet.cpu_seconds()
+            run, server_cpu = system(place, place.image(256), options.seconds)
+            own = server_cpu + quiet.cpu_seconds() - awake
+            figures = _figures(*run) | {"other_cpu_percent": disturbance.percent(own)}
+            if options.quiet_cpus:
+                figures["has_priority"] = quiet.has_priority
+        if system is _timer:
+            best["timer_latency_us_p99_9"] = figures["latency_us_p99_9"]
+        return figures | best
 
     note = "p50 to max are exact, from a log of every read. Least to expect of any limiter: 6.00 ms on average."
-    comparison = Comparison("tail", options, METRICS, "latency_us_p99", note)
-    return comparison.run(systems, {f"{LIMIT} IOPS, think time 4 ms": None}, measure)
+    note += f"\nCPUs: {QUIET if options.quiet_cpus else 'left alone'}."
+    comparison = Comparison("tail", options, METRICS, "latency_us_p99", note, base="weir-pace")
+    return comparison.run(systems, {f"{LIMIT} IOPS, think time {THINK_MS} ms": None}, measure)
+
+
+QUIET = "kept awake; servers and clients run before everything else, where that is permitted (--quiet-cpus)"
+
+
+def _more(parser):
+    parser.add_argument("--quiet-cpus", action="store_true",
+                        help="keep the CPUs awake, and run both ends before everything else if permitted: shows what "
+                        "is a limiter's own lateness and what the machine's")
 
 
 def _job(seconds):
     return {
         "rw": "randread", "bs": "4k", "iodepth": 1, "rate_iops": 50000, "norandommap": True,
-        "thinktime": "4ms", "time_based": True, "runtime": f"{seconds:g}",
+        "thinktime": f"{THINK_MS}ms", "time_based": True, "runtime": f"{seconds:g}",
     }
 
 
@@ -72,7 +101,7 @@ def _over_nbd(start):
     def run(place, image, seconds):
         with start(place, image) as server:
             [job] = fio.run(place, {"tail": _job(seconds)}, ioengine="nbd", uri=server.uri())
-            return job, server.cpu_seconds()
+            return _of_job(job), server.cpu_seconds()
     return run
 
 
@@ -80,20 +109,37 @@ def _kernel(place, image, seconds):
     with Throttled(image, LIMIT) as throttled:
         [job] = fio.run(place, {"tail": _job(seconds)}, before=throttled.join,
                         ioengine="libaio", direct=1, filename=throttled.device)
-        return job, 0.0
+        return _of_job(job), 0.0
 
 
-def _figures(job):
-    p99, p999 = job.latency_us(99), job.latency_us(99.9)
-    reached = IOPS[0] <= job.iops <= IOPS[1] and p99 <= P99_US and p999 <= P999_US
+def _of_job(job):
+    return job.iops, job.latency_us_mean, job.latencies_us
+
+
+def _timer(place, _image, seconds):
+    command = [sys.executable, "-m", "lib.timer", LIMIT, THINK_MS / 1000, seconds]
+    process = place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT / "bench")
+    try:
+        out, errors = process.communicate()
+    finally:
+        end(process)
+    if process.returncode != 0:
+        raise RuntimeError(f"the timer failed with status {process.returncode}: {errors.strip()[-600:]}")
+    waits = sorted(int(line) / 1000 for line in out.split())
+    return (len(waits) / seconds, sum(waits) / len(waits), waits), 0.0
+
+
+def _figures(iops, mean, latencies):
+    p50, p95, p99, p999 = (percentile(latencies, percent) for percent in (50, 95, 99, 99.9))
+    reached = IOPS[0] <= iops <= IOPS[1] and p99 <= P99_US and p999 <= P999_US
     return {
-        "iops": job.iops,
-        "latency_us_mean": job.latency_us_mean,
-        "latency_us_p50": job.latency_us(50),
-        "latency_us_p95": job.latency_us(95),
+        "iops": iops,
+        "latency_us_mean": mean,
+        "latency_us_p50": p50,
+        "latency_us_p95": p95,
         "latency_us_p99": p99,
         "latency_us_p99_9": p999,
-        "latency_us_max": job.latencies_us[-1],
+        "latency_us_max": latencies[-1],
         "reached": "yes" if reached else "no",
     }
 

@@ -54,11 +54,11 @@ def arguments(description, examples, seconds, quick_seconds, rounds, more=lambda
 class Comparison:
     """Named `cases`, each run on each of `systems`, interleaved, `options.rounds` times."""
 
-    def __init__(self, name, options, metrics, main, note=""):
-        """`main` is the metric whose ratio to Weir's (the first system's) is shown, if any; `note` explains the
-        table. Every run has to give `other_cpu_percent` among its figures.
+    def __init__(self, name, options, metrics, main, note="", base=None):
+        """`main` is the metric whose ratio to Weir's (system `base`, by default the first) is shown, if any; `note`
+        explains the table. Every run has to give `other_cpu_percent` among its figures.
         """
-        self._name, self._options, self._note = name, options, note
+        self._name, self._options, self._note, self._base = name, options, note, base
         self._metrics, self._main = metrics, main
         self._runs, self._skips, self._failures = {}, {}, []
 
@@ -115,7 +115,7 @@ class Comparison:
             print(f"disturbed: other work took up to {max(others):.0f} % of the machine (median {median(others):.0f} %)")
 
     def _rows(self, systems, case, named):
-        base = self._middle(case, next(iter(systems)), self._main) if self._main else None
+        base = self._middle(case, self._base or next(iter(systems)), self._main) if self._main else None
         for name in systems:
             if (case, name) not in self._runs:
                 continue

@@ -39,6 +39,7 @@ class Workplace(contextlib.ExitStack):
         self.images = self._directory(RESULTS)
         self.sockets = self._directory(None)
         self._numbers = itertools.count()
+        self.before_each = None
         return self
 
     def fresh(self, stem, suffix=""):
@@ -72,13 +73,14 @@ class Workplace(contextlib.ExitStack):
         """Starts a process in a session of its own; it is ended, with its children, when the workplace is left.
 
         Its own session keeps a Ctrl-C in the terminal for us alone; and should we be killed, the kernel ends it.
+        `before` runs in the new process, after `before_each` of the workplace, if it has one.
         """
-        before = options.pop("before", None)
+        steps = [step for step in (self.before_each, options.pop("before", None)) if step]
 
         def prepare():
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if before:
-                before()
+            for step in steps:
+                step()
 
         process = subprocess.Popen(
             [str(part) for part in command],
