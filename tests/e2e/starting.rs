@@ -117,6 +117,8 @@ fn what_cannot_be_served_is_said() {
         ("memory:1M".into(), &["--max", "riops=10 riobs=7"], 2, "riobs"),
         ("memory:1M".into(), &["--listen", "0.0.0.0:10809"], 2, "--allow-remote"),
         ("memory:1M".into(), &["--weight", "0"], 2, "--weight"),
+        ("memory:1M".into(), &["--socket-mode", "rw"], 2, "three octal digits"),
+        ("memory:1M".into(), &["--socket-mode", "060"], 2, "not even its owner"),
         ("memory:0".into(), &[], 2, "memory"),
     ] {
         refused(Server::try_image(&place, &what, &socket, flags), code, &["error", words]);
@@ -132,6 +134,10 @@ fn sockets_are_the_owners() {
         fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o777
     };
     assert_eq!(mode(server.control()), 0o600);
+    assert_eq!(mode(server.socket()), 0o600);
     Client::open(dial(server.socket()), "").expect("the owner is let in");
+    server.stop();
+    let server = Server::image(&place, "memory:1M", &["--socket-mode", "660"]);
+    assert_eq!((mode(server.control()), mode(server.socket())), (0o600, 0o660));
     server.stop();
 }

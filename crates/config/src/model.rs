@@ -24,6 +24,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// `socket`: the Unix socket that serves NBD.
     pub socket: Option<PathBuf>,
+    /// `socket_mode`: the mode of that socket's file, whatever the umask; 0o600 by default.
+    pub socket_mode: u32,
     /// `listen`: TCP addresses that serve NBD; loopback ones unless `allow_remote` says otherwise. Port 0 is any
     /// free port.
     pub listen: Vec<SocketAddr>,

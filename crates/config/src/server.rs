@@ -16,18 +16,27 @@ const CONNECTIONS_MAX: u32 = 65_536;
 /// The port that IANA gave to NBD.
 const NBD_PORT: u16 = 10_809;
 
-const KEYS: [&str; 6] = ["socket", "listen", "control", "max_connections", "allow_remote", "tls"];
+const KEYS: [&str; 7] =
+    ["socket", "socket_mode", "listen", "control", "max_connections", "allow_remote", "tls"];
 
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
-        let listen = Vec::new();
-        ServerConfig { socket: None, listen, control: None, max_connections: CONNECTIONS }
+        ServerConfig {
+            socket: None,
+            socket_mode: ServerConfig::SOCKET_MODE,
+            listen: Vec::new(),
+            control: None,
+            max_connections: CONNECTIONS,
+        }
     }
 }
 
 impl ServerConfig {
     /// Where sockets are if nothing is said and the server is root's.
     pub const RUNTIME_DIR: &'static str = "/run/weir";
+
+    /// The mode of the NBD socket's file if nothing is said: its owner's alone.
+    pub const SOCKET_MODE: u32 = 0o600;
 
     /// Gives a control socket, `control.sock`, and, if it listens nowhere, an NBD socket, `nbd.sock`, in
     /// `directory`.
@@ -57,6 +66,9 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
         listen(&mut server, &text, allow_remote, "allow_remote = true", report);
     }
     server.socket = section.text("socket", report).and_then(|text| unix(&text, files, report));
+    if let Some(text) = section.text("socket_mode", report) {
+        server.socket_mode = socket_mode(&text, report).unwrap_or(server.socket_mode);
+    }
     let text = section.text("control", report);
     control(&mut server, text.as_ref(), files, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
@@ -77,6 +89,26 @@ pub(crate) fn control(
     if server.control.is_some() && server.control == server.socket {
         report.refuse(text, "NBD has the same socket", None);
     }
+}
+
+/// Who may connect to the Unix socket, as `chmod` takes it: three octal digits, which must let its owner in.
+pub(crate) fn socket_mode(text: &Text, report: &mut Report) -> Option<u32> {
+    let digits = text.value.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&text.value);
+    let is_octal = digits.len() == 3 && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let hint = || {
+        Some("\"600\" is its owner's alone, \"660\" its group's too, \"666\" everybody's".into())
+    };
+    if !is_octal {
+        let message = format!("{:?} is no file mode of three octal digits", cut(&text.value));
+        report.refuse(text, message, hint());
+        return None;
+    }
+    let mode = u32::from_str_radix(digits, 8).ok()?;
+    if mode & 0o600 != 0o600 {
+        report.refuse(text, format!("with mode {digits} not even its owner could connect"), hint());
+        return None;
+    }
+    Some(mode)
 }
 
 /// A Unix socket's path; relative ones begin where the configuration is.

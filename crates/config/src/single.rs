@@ -41,6 +41,8 @@ pub struct SingleExport {
     pub limiter: Option<String>,
     /// `--socket`.
     pub socket: Option<String>,
+    /// `--socket-mode`.
+    pub socket_mode: Option<String>,
     /// `--listen`, each time it was given.
     pub listen: Vec<String>,
     /// `--allow-remote`.
@@ -75,6 +77,7 @@ impl Config {
             weight: flag("--weight", &single.weight),
             limiter: flag("--limiter", &single.limiter),
             socket: flag("--socket", &single.socket),
+            socket_mode: flag("--socket-mode", &single.socket_mode),
             control: flag("--control", &single.control),
             listen: single
                 .listen
@@ -97,6 +100,7 @@ struct Flags {
     weight: Option<Text>,
     limiter: Option<Text>,
     socket: Option<Text>,
+    socket_mode: Option<Text>,
     control: Option<Text>,
     listen: Vec<Text>,
 }
@@ -160,6 +164,9 @@ fn server(
     }
     let socket = flags.socket.as_ref();
     server.socket = socket.and_then(|text| server::unix(text, files, report));
+    if let Some(text) = &flags.socket_mode {
+        server.socket_mode = server::socket_mode(text, report).unwrap_or(server.socket_mode);
+    }
     server::control(&mut server, flags.control.as_ref(), files, report);
     server
 }

@@ -29,6 +29,7 @@ fn the_example_is_read_as_it_says() {
     let address: SocketAddr = "127.0.0.1:10809".parse().unwrap();
     assert_eq!(config.server.listen, [address]);
     assert_eq!(config.server.socket.as_deref(), Some(Path::new("/run/weir/nbd.sock")));
+    assert_eq!(config.server.socket_mode, 0o600);
 
     let names: Vec<&str> = config.devices.iter().map(|device| device.name.as_str()).collect();
     assert_eq!(names, ["disk0", "ram", "slow"], "devices keep the order of the file");

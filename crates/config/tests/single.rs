@@ -26,6 +26,7 @@ fn flags_mean_what_keys_mean() {
         weight: some("200"),
         limiter: some("token"),
         socket: some("/run/weir/one.sock"),
+        socket_mode: some("0660"),
         listen: vec!["127.0.0.1:0".into(), "[::1]:0".into()],
         read_only: true,
         ..ram()
@@ -34,6 +35,7 @@ fn flags_mean_what_keys_mean() {
     let text = r#"
         [server]
         socket = "/run/weir/one.sock"
+        socket_mode = "660"
         listen = ["127.0.0.1:0", "[::1]:0"]
         [device.disk]
         path = "memory:1G"

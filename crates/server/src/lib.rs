@@ -12,7 +12,9 @@ mod device;
 mod exports;
 mod serve;
 pub mod status;
+mod unix_socket;
 
 pub use command::{Command, SetError, Setting};
 pub use device::{Arrived, DeviceError, DeviceHandle, Gone, Peer};
-pub use serve::{BoundSocket, Running, StartError, bind_unix};
+pub use serve::{Running, StartError};
+pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};

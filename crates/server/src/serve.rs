@@ -1,15 +1,13 @@
 //! From a configuration to a running server: devices opened, sockets bound, threads started.
 
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use weir_config::{Backend as Source, Config, DeviceConfig, Direct};
 use weir_disk::DiskModel;
@@ -19,6 +17,7 @@ use weir_uring::{Backend, DirectMode, OpenError, OpenOptions};
 use crate::command::{Command, Setting};
 use crate::device::{self, DeviceError, DeviceHandle, Setup};
 use crate::exports::{ExportTable, Served};
+use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
 /// A server at work: its device threads, and the sockets that are taken away when it ends.
 #[derive(Debug)]
@@ -52,10 +51,13 @@ pub enum StartError {
         /// How long the device is.
         size: u64,
     },
-    /// A socket cannot be bound.
+    /// A Unix socket cannot be bound.
+    #[error("cannot listen on {0}")]
+    Bind(#[from] BindError),
+    /// A TCP socket cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The path or address.
+        /// The address.
         address: String,
         /// Why.
         source: io::Error,
@@ -140,6 +142,11 @@ impl Running {
         &self.uris
     }
 
+    /// The files of its Unix sockets, for whoever ends the process without [`Running::join`].
+    pub fn socket_files(&self) -> Vec<SocketFile> {
+        self.sockets.iter().map(|socket| socket.file().clone()).collect()
+    }
+
     /// Takes no new connections and requests, finishes those inside, flushes, ends. The second time it ends at once.
     pub fn drain(&self) {
         for handle in self.handles.iter() {
@@ -172,44 +179,6 @@ impl Running {
         drop(self.sockets);
         results.into_iter().collect()
     }
-}
-
-/// A Unix socket's file, removed with this value.
-#[derive(Debug)]
-pub struct BoundSocket {
-    path: PathBuf,
-}
-
-impl Drop for BoundSocket {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// Binds a Unix socket. A socket file that nobody listens on any more is replaced, one in use is not.
-///
-/// # Errors
-/// `AddrInUse` when somebody listens there or the file is no socket; what the system says otherwise.
-pub fn bind_unix(path: &Path) -> io::Result<(UnixListener, BoundSocket)> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    }
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
-            let refused = |connected: io::Result<UnixStream>| {
-                connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-            };
-            if !is_socket || !refused(UnixStream::connect(path)) {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        bound => bound,
-    }
-    .map(|listener| (listener, BoundSocket { path: path.to_owned() }))
 }
 
 type Opened = (Backend, Option<Box<dyn DiskModel>>);
@@ -285,6 +254,9 @@ fn exports(config: &Config, backends: &[Opened]) -> Result<ExportTable, StartErr
     Ok(table)
 }
 
+/// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
+const DYING_MAX: Duration = Duration::from_millis(500);
+
 /// The largest read or write: what clients expect of every server.
 const MAX_PAYLOAD: u32 = 32 << 20;
 
@@ -293,8 +265,7 @@ type Listening = (Vec<OwnedFd>, Vec<BoundSocket>, Vec<SocketAddr>);
 fn listen(config: &Config) -> Result<Listening, StartError> {
     let mut listening: Listening = Default::default();
     if let Some(path) = &config.server.socket {
-        let fail = |source| StartError::Listen { address: path.display().to_string(), source };
-        let (listener, socket) = bind_unix(path).map_err(fail)?;
+        let (listener, socket) = bind_unix(path, config.server.socket_mode, DYING_MAX)?;
         listening.0.push(listener.into());
         listening.1.push(socket);
     }

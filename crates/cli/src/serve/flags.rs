@@ -26,6 +26,7 @@ pub(super) fn read(args: Args) -> Result<Plan, Failure> {
 fn file(args: &Args) -> Result<Config, Failure> {
     let misplaced = [
         ("--socket", args.socket.is_some()),
+        ("--socket-mode", args.socket_mode.is_some()),
         ("--listen", !args.listen.is_empty()),
         ("--allow-remote", args.allow_remote),
         ("--max", args.max.is_some()),
@@ -59,6 +60,7 @@ fn image(args: Args) -> Result<Plan, Failure> {
         weight: args.weight,
         limiter: args.limiter,
         socket: args.socket,
+        socket_mode: args.socket_mode,
         listen: args.listen,
         allow_remote: args.allow_remote,
         control: args.control,

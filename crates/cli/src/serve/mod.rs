@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Unix socket for NBD
     #[arg(long, value_name = "PATH", help_heading = "Image")]
     socket: Option<String>,
+    /// File mode of that socket: 600, the default, is its owner's alone, 660 its group's too
+    #[arg(long, value_name = "MODE", help_heading = "Image")]
+    socket_mode: Option<String>,
     /// TCP address for NBD; loopback, unless --allow-remote; may be given several times
     #[arg(long, value_name = "HOST:PORT", help_heading = "Image")]
     listen: Vec<String>,

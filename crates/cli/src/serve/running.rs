@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_config::Config;
-use weir_server::control::{self, BindError, ControlSocket};
-use weir_server::{Running, StartError};
+use weir_server::control::{self, ControlSocket};
+use weir_server::{BindError, Running, SocketFile, StartError};
 
 use super::Control;
 use crate::failure::Failure;
@@ -15,8 +15,6 @@ use crate::runtime_dir::CONTROL;
 
 /// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
-const DYING_MAX: Duration = Duration::from_millis(500);
 /// Paths beside the usual one that are tried for a control socket nobody asked for.
 const ASIDE_MAX: u32 = 9;
 
@@ -30,15 +28,10 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::new()?;
         let socket = bind(control)?;
-        if let Some(path) = &config.server.socket {
-            control::remove_dead_socket(path, DYING_MAX).map_err(|error| {
-                let hint = "choose another path with --socket, or `socket` under [server]";
-                Failure::failed(format!("cannot listen on {error}")).hint(hint.to_owned())
-            })?;
-        }
-        let paths = [Some(socket.path().to_owned()), config.server.socket.clone()];
         let running = Running::start(config)
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
+        let mut files = running.socket_files();
+        files.push(socket.file().clone());
         tracing::info!(control = %socket.path().display(), "serving");
         output::print(
             &running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect::<String>(),
@@ -56,7 +49,7 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         let join = tokio::task::spawn_blocking(move || running.join());
         let joined = tokio::select! {
             joined = join => joined,
-            number = signals.next() => end_at_once(number, paths.iter().flatten()),
+            number = signals.next() => end_at_once(number, &files),
         };
         // Ends it before the runtime does, so that its socket is gone when the process is.
         api.abort();
@@ -79,12 +72,9 @@ async fn failed(running: &Running) {
 }
 
 /// Removes what a server leaves in the file system, and ends the process.
-fn end_at_once<'p>(number: u8, sockets: impl Iterator<Item = &'p PathBuf>) -> ! {
+fn end_at_once(number: u8, sockets: &[SocketFile]) -> ! {
     tracing::warn!("ending at once");
-    for socket in sockets {
-        // Gone already is as good.
-        let _ = std::fs::remove_file(socket);
-    }
+    sockets.iter().for_each(SocketFile::remove);
     std::process::exit(128 + i32::from(number))
 }
 
@@ -111,8 +101,11 @@ fn aside(path: &Path, number: u32) -> PathBuf {
 
 fn start_hint(error: &StartError) -> Option<String> {
     match error {
+        StartError::Bind(_) => {
+            Some("choose another path with --socket, or `socket` under [server]".into())
+        }
         StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
-            Some("somebody listens there: choose another with --socket or --listen".into())
+            Some("somebody listens there: choose another with --listen".into())
         }
         _ => None,
     }

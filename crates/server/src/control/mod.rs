@@ -42,4 +42,4 @@ pub use api::{
 pub use client::{Client, ClientError};
 pub use http::serve;
 pub use operations::Target;
-pub use socket::{BindError, ControlSocket, remove_dead_socket};
+pub use socket::ControlSocket;
