@@ -3,6 +3,7 @@
 mod backlogs;
 mod bad_handshakes;
 mod bad_requests;
+mod cgroups_moved;
 mod ending;
 mod fio_verify;
 mod flushes;

@@ -8,7 +8,9 @@ mod config_check;
 mod demo;
 mod failure;
 mod limiter;
+mod move_cgroup;
 mod output;
+mod remove;
 mod runtime_dir;
 mod serve;
 mod set;
@@ -42,6 +44,8 @@ enum Command {
     Serve(serve::Args),
     Status(status::Args),
     Set(set::Args),
+    Move(move_cgroup::Args),
+    Remove(remove::Args),
     /// Work with configuration files
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -59,6 +63,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Move(args) => move_cgroup::run(&args),
+        Command::Remove(args) => remove::run(&args),
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
+use weir_server::control::DoneReply;
 
 use crate::failure::Failure;
 
@@ -30,6 +31,16 @@ pub(crate) fn print_json(value: &impl serde::Serialize, one_line: bool) -> Resul
     };
     let text = text.map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
     print(&(text + "\n"))
+}
+
+/// Prints the devices that did what they were asked, one a line.
+pub(crate) fn print_done(reply: &DoneReply, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Json => print_json(reply, false),
+        Format::Table => {
+            print(&reply.devices.iter().map(|device| format!("{device}\n")).collect::<String>())
+        }
+    }
 }
 
 /// Whether `stream` understands escape sequences.

@@ -13,6 +13,8 @@ fn help_has_examples_everywhere_and_fits_a_hundred_columns() {
         &["serve"],
         &["status"],
         &["set"],
+        &["move"],
+        &["remove"],
         &["config", "check"],
         &["demo"],
         &["completions"],
@@ -43,6 +45,9 @@ fn wrong_usage_is_2_and_what_cannot_be_done_1() {
         (&["status", "--interval", "1ms"], 2, "allowed are 10ms to 24h"),
         (&["status", "--control", "/nonexistent"], 1, "is the server running?"),
         (&["set", "/vm1", "io.max"], 2, "<VALUE>"),
+        (&["move", "/vm1"], 2, "<PARENT>"),
+        (&["move", "/vm1", "/", "--control", "/nonexistent"], 1, "is the server running?"),
+        (&["remove"], 2, "<CGROUP>"),
     ] {
         let (found, out, err) = place.run(args);
         assert_eq!(found, status, "{args:?}: {err}");

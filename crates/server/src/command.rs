@@ -81,6 +81,6 @@ pub enum SetError {
     #[error("no cgroup {0}")]
     UnknownCgroup(Path),
     /// Exports put their connections there.
-    #[error("cgroup {0} is used by export `{1}`")]
+    #[error("cgroup {0}, or one below it, is where export `{1}` leads")]
     InUse(Path, String),
 }

@@ -58,7 +58,9 @@ impl Refused {
             SetError::Text(error) => (400, key, error.hint()),
             SetError::Create(_) => (400, "cgroup", None),
             SetError::UnknownCgroup(_) => (404, "cgroup", Some(ASK_STATUS.to_owned())),
-            SetError::InUse(..) => (409, "cgroup", None),
+            SetError::InUse(..) => {
+                (409, "cgroup", Some("lift its limits instead: `weir set` with `max`".to_owned()))
+            }
             SetError::Change(error) => match error {
                 ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
                 ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),

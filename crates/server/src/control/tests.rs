@@ -136,7 +136,8 @@ fn a_refusal_names_the_devices_that_changed_before_it() {
         Control::new(vec![books("a"), books("b")]).relocate(&request).await.unwrap_err()
     });
     assert_eq!(refused.status, 409);
-    let message = "cgroup /vm1/db is used by export `vm1`; changed already on: a";
+    let message =
+        "cgroup /vm1/db, or one below it, is where export `vm1` leads; changed already on: a";
     assert_eq!(refused.refusal.message, message);
 }
 

@@ -24,31 +24,26 @@ impl Worker {
 
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
         let cgroup = self.find(path)?;
-        self.refuse_if_exported(path)?;
+        // An export names its cgroup by its path, which must go on leading there.
+        if let Some(export) = self.desk.homes.export_below(path)
+            && cgroup != self.engine.root()
+        {
+            let export = self.desk.exports.get(export).nbd.name.clone();
+            return Err(SetError::InUse(path.clone(), export));
+        }
         Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
     }
 
-    fn move_below(&mut self, now: Instant, path: &Path, parent: &Path) -> Result<(), SetError> {
-        let (cgroup, parent) = (self.find(path)?, self.find(parent)?);
-        self.refuse_if_exported(path)?;
-        Ok(self.engine.reconfigure(now, Change::Move { cgroup, parent })?)
+    /// Exports go on leading to their cgroup, wherever it is.
+    fn move_below(&mut self, now: Instant, path: &Path, below: &Path) -> Result<(), SetError> {
+        let (cgroup, parent) = (self.find(path)?, self.find(below)?);
+        self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
+        self.desk.homes.moved(path, below);
+        Ok(())
     }
 
     fn find(&self, path: &Path) -> Result<CgroupId, SetError> {
         self.engine.find_cgroup(path).ok_or_else(|| SetError::UnknownCgroup(path.clone()))
-    }
-
-    /// Exports name their cgroup by its path, which must go on leading there.
-    fn refuse_if_exported(&self, path: &Path) -> Result<(), SetError> {
-        let below = format!("{}/", path.as_str());
-        let exported =
-            self.desk.exports.iter().find(|export| {
-                export.cgroup == *path || export.cgroup.as_str().starts_with(&below)
-            });
-        match exported {
-            Some(export) => Err(SetError::InUse(path.clone(), export.nbd.name.clone())),
-            None => Ok(()),
-        }
     }
 }
 

@@ -95,7 +95,7 @@ impl Worker {
             self.desk.connections[key].moving = Some((export.device, rest.to_vec()));
             return false;
         }
-        let (path, start) = (export.cgroup.clone(), export.start);
+        let (path, start) = (self.desk.homes.of(negotiated.export).clone(), export.start);
         let name = export.nbd.name.clone();
         let connection = &mut self.desk.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();

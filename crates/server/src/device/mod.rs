@@ -16,6 +16,7 @@ mod commands;
 mod connection;
 mod door;
 mod flight;
+mod homes;
 mod intake;
 mod outlet;
 mod report;

@@ -15,6 +15,7 @@ use super::backlog::Backlog;
 use super::clients::Clients;
 use super::connection::Connection;
 use super::flight::Flight;
+use super::homes::Homes;
 use super::storage::Storage;
 use super::token::Token;
 use super::{DeviceHandle, Setup};
@@ -45,6 +46,7 @@ pub(super) struct Desk {
     pub(super) ring: Ring,
     pub(super) storage: Storage,
     pub(super) exports: Arc<ExportTable>,
+    pub(super) homes: Homes,
     /// All device threads, this one included.
     pub(super) threads: Arc<Vec<DeviceHandle>>,
     pub(super) listeners: Vec<Option<Socket>>,
@@ -100,6 +102,7 @@ impl Worker {
             index: setup.index,
             ring,
             storage: Storage::new(disk, setup.model),
+            homes: Homes::new(&setup.exports, setup.index),
             exports: setup.exports,
             threads: setup.threads,
             listeners,

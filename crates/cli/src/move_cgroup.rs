@@ -1,0 +1,46 @@
+//! `weir move`; the word is Rust's own, so the file has two.
+
+use std::path::PathBuf;
+
+use weir_server::control::{Client, MoveRequest};
+
+use crate::failure::Failure;
+use crate::{output, runtime_dir};
+
+const EXAMPLES: &str = "\
+Examples:
+  weir move /vms/db /gold           /vms/db becomes /gold/db
+  weir move /vms/db /               and /db
+  weir move /vms/db /gold --device disk0
+
+A cgroup moves with its limits, everything below it and the requests that wait there: none is lost,
+repeated or overtaken. Its exports lead there as before; a new start reads the configuration anew.
+Both cgroups have to be there: `weir status` lists them, `weir set` makes one.
+Exit status: 0 moved, 1 the server did not answer, 2 refused; nothing has changed then, unless the
+message names a device that has.";
+
+/// Move a cgroup of a running server below another one, and print the devices that have it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The cgroup, such as /vms/db
+    cgroup: String,
+    /// Its new parent, such as /gold
+    parent: String,
+    /// On this device only; else on every device that has it
+    #[arg(long)]
+    device: Option<String>,
+    /// Control socket of the server, where several run
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: output::Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let (cgroup, parent) = (args.cgroup.clone(), args.parent.clone());
+    let request = MoveRequest { cgroup, parent, device: args.device.clone() };
+    output::print_done(&client.relocate(&request)?, args.format)
+}
