@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod fio;
 pub mod report;
 pub mod results;

@@ -1,0 +1,232 @@
+//! Read-ahead: who reads in order, and how far to read before being asked.
+//!
+//! In Linux each open file remembers one place. The cache here is told who reads which file, not through which
+//! descriptor; so it remembers several places for each reader of each file, and a read belongs to the one it fits.
+
+/// Windows that one reader has in one file at most; the least recently used is forgotten.
+const WINDOWS_MAX: usize = 8;
+
+/// Ends of reads that did not continue any, the latest few: where a second read makes an order of it.
+const RECENT_MAX: usize = 4;
+
+/// What was read for a reader in order: pages from `start`, and how many of the last of them are ahead of what it had
+/// asked for. When it comes to the first of these (the mark), the next window is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Window {
+    start: u64,
+    len: u64,
+    ahead: u64,
+    used: u64,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
+
+    fn mark(&self) -> u64 {
+        self.end() - self.ahead
+    }
+}
+
+/// What one reader does in one file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reader {
+    windows: Vec<Window>,
+    /// Page after the last of a read.
+    recent: Vec<u64>,
+    clock: u64,
+}
+
+impl Reader {
+    /// A read of the pages from `first` to before `end` arrives. Answers whether it goes on where an earlier one ended,
+    /// or in that one's last page.
+    pub(super) fn arrives(&mut self, first: u64, end: u64) -> bool {
+        let before = self.recent.iter().position(|&at| at == first || at == first + 1);
+        match before {
+            Some(before) => {
+                self.recent.remove(before);
+            }
+            None if self.recent.len() == RECENT_MAX => {
+                self.recent.remove(0);
+            }
+            None => {}
+        }
+        self.recent.push(end);
+        before.is_some()
+    }
+
+    /// The reader wants `want` pages from `page`, which is not cached: the pages to read now, `page` first.
+    /// `max` is the largest window.
+    pub(super) fn misses(&mut self, page: u64, want: u64, in_order: bool, max: u64) -> (u64, u64) {
+        let known = self.windows.iter().position(|window| window.end() == page);
+        if known.is_none() && page > 0 && !in_order && want <= max {
+            // A random read: as asked.
+            return (page, page.saturating_add(want));
+        }
+        let (len, ahead) = match known {
+            Some(at) => {
+                let len = next(self.windows[at].len, max);
+                (len, len)
+            }
+            None => {
+                let len = first(want, max);
+                (len, if len > want { len - want } else { len })
+            }
+        };
+        let mut window = Window { start: page, len, ahead, used: 0 };
+        if ahead == len {
+            // It would come to the mark with this very page: read the next window along at once, as far as both are
+            // one window.
+            let more = next(len, max);
+            if len + more <= max {
+                (window.len, window.ahead) = (len + more, more);
+            } else {
+                (window.len, window.ahead) = (max, max / 2);
+            }
+        }
+        self.put(known, window);
+        (page, window.end())
+    }
+
+    /// The reader comes to the pages from `first` to before `end`. If the mark of a window is among them: the pages to
+    /// read ahead now.
+    pub(super) fn passes(&mut self, first: u64, end: u64, max: u64) -> Option<(u64, u64)> {
+        let marked = |window: &Window| (first..end).contains(&window.mark());
+        let at = self.windows.iter().position(marked)?;
+        let last = self.windows[at];
+        let len = next(last.len, max);
+        let window = Window { start: last.end(), len, ahead: len, used: 0 };
+        self.put(Some(at), window);
+        Some((window.start, window.end()))
+    }
+
+    /// Room was only for the pages before `end`: the latest window ends there.
+    pub(super) fn cut(&mut self, end: u64) {
+        let Some(window) = self.windows.iter_mut().max_by_key(|window| window.used) else { return };
+        if window.start < end && end < window.end() {
+            window.len = end - window.start;
+            window.ahead = window.ahead.min(window.len);
+        }
+    }
+
+    fn put(&mut self, known: Option<usize>, window: Window) {
+        self.clock += 1;
+        let window = Window { used: self.clock, ..window };
+        let oldest = || {
+            let oldest = self.windows.iter().enumerate().min_by_key(|(_, window)| window.used);
+            (self.windows.len() == WINDOWS_MAX).then(|| oldest.map_or(0, |(at, _)| at))
+        };
+        match known.or_else(oldest) {
+            Some(at) => self.windows[at] = window,
+            None => self.windows.push(window),
+        }
+    }
+}
+
+/// The first window for a read of `want` pages: a few times as much for small ones, the largest for large ones. With 32
+/// pages at most: 4 for 1, 8 for 4, 16 for 8, 32 from 9 on.
+fn first(want: u64, max: u64) -> u64 {
+    let len = want.min(max).next_power_of_two();
+    match len {
+        _ if len.saturating_mul(32) <= max => len * 4,
+        _ if len.saturating_mul(4) <= max => len * 2,
+        _ => max,
+    }
+}
+
+/// The window after one of `len` pages: four times as much while it is tiny, then twice, up to the largest.
+fn next(len: u64, max: u64) -> u64 {
+    match len {
+        _ if len.saturating_mul(16) < max => len * 4,
+        _ if len.saturating_mul(2) <= max => len * 2,
+        _ => max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = 32;
+
+    /// Reads `count` times `want` pages in order from `page` on; answers every window as (page, pages read), where the
+    /// page is the one at which it was read.
+    fn in_order(reader: &mut Reader, mut page: u64, want: u64, count: u64) -> Vec<(u64, u64, u64)> {
+        let mut cached = page;
+        let mut seen = Vec::new();
+        for _ in 0..count {
+            let goes_on = reader.arrives(page, page + want);
+            while cached < page + want {
+                let (start, end) =
+                    reader.misses(cached.max(page), page + want - cached, goes_on, MAX);
+                seen.push((cached.max(page), start, end - start));
+                cached = end;
+            }
+            while let Some((start, end)) = reader.passes(page, page + want, MAX) {
+                seen.push((page, start, end - start));
+                cached = end;
+            }
+            page += want;
+        }
+        seen
+    }
+
+    #[test]
+    fn windows_double_up_to_the_largest() {
+        let seen = in_order(&mut Reader::default(), 0, 1, 80);
+        assert_eq!(
+            seen,
+            [(0, 0, 4), (1, 4, 8), (4, 12, 16), (12, 28, 32), (28, 60, 32), (60, 92, 32)]
+        );
+        let seen = in_order(&mut Reader::default(), 0, 4, 20);
+        assert_eq!(seen, [(0, 0, 8), (4, 8, 16), (8, 24, 32), (24, 56, 32), (56, 88, 32)]);
+        // As large as the window itself: the mark is in the middle of the first.
+        let seen = in_order(&mut Reader::default(), 0, 32, 3);
+        assert_eq!(seen, [(0, 0, 32), (0, 32, 32), (32, 64, 32), (64, 96, 32)]);
+    }
+
+    #[test]
+    fn one_read_is_random_and_two_are_an_order() {
+        let mut reader = Reader::default();
+        let seen = in_order(&mut reader, 1000, 1, 4);
+        assert_eq!(seen, [(1000, 1000, 1), (1001, 1001, 4), (1002, 1005, 8)]);
+        for page in [7, 70, 700, 7000, 70_000] {
+            assert!(!reader.arrives(page, page + 1));
+            assert_eq!(reader.misses(page, 1, false, MAX), (page, page + 1));
+        }
+    }
+
+    #[test]
+    fn interleaved_orders_are_told_apart() {
+        let mut reader = Reader::default();
+        let mut ends = [0; 3];
+        for step in 0..40 {
+            for (stream, end) in ends.iter_mut().enumerate() {
+                let page = stream as u64 * 1_000_000 + 5 + step;
+                let goes_on = reader.arrives(page, page + 1);
+                if page >= *end {
+                    *end = reader.misses(page, 1, goes_on, MAX).1;
+                }
+                if let Some((_, until)) = reader.passes(page, page + 1, MAX) {
+                    *end = until;
+                }
+            }
+        }
+        for (stream, end) in ends.into_iter().enumerate() {
+            assert!(end > stream as u64 * 1_000_000 + 5 + 40 + 16, "{stream} is at {end}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_documents() {
+        assert_eq!(
+            [1, 2, 3, 4, 8, 9, 16, 100].map(|want| first(want, 32)),
+            [4, 4, 8, 8, 16, 32, 32, 32]
+        );
+        assert_eq!([1, 2, 4, 16, 17, 32].map(|len| next(len, 32)), [4, 4, 8, 32, 32, 32]);
+        // 1 page at most is a window, too, and so is a number that is no power of two.
+        assert_eq!((first(1, 1), next(1, 1)), (1, 1));
+        assert_eq!((first(1, 7), first(3, 7), next(2, 7)), (2, 7, 4));
+    }
+}

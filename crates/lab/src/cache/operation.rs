@@ -1,0 +1,387 @@
+//! Operations: reads, writes and syncs on their way through the cache.
+
+use std::collections::VecDeque;
+
+use super::disk::Cause;
+use super::pages::State;
+use super::settings::{Owner, PAGE_BYTES};
+use super::{PageCache, Token};
+
+/// Requests of one sync that are at the disk at a time; a caller in the kernel waits when the queue is full
+/// (`queue/nr_requests`, 128 as it comes).
+const SYNC_DEPTH: u32 = 128;
+
+/// Pages that a waiting write makes dirty before the next has its turn.
+const TURN_PAGES: u64 = 32;
+
+/// What an operation does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Comes to page after page, and waits for those that are not there.
+    Reading,
+    /// Makes page after page dirty, and waits for room.
+    Writing,
+    /// Waits for its pages to be on disk.
+    Syncing,
+    /// Waits for the disk to make them last.
+    Flushing,
+}
+
+/// An operation that has not ended. While none of its fields says that it waits for something, it stands in
+/// [`PageCache::ready`], `throttled` or `starved`.
+#[derive(Debug, Clone)]
+pub(super) struct Operation {
+    pub(super) token: Token,
+    pub(super) owner: u32,
+    pub(super) file: u32,
+    pub(super) step: Step,
+    /// The next page, and the page after the last.
+    pub(super) cursor: u64,
+    pub(super) end: u64,
+    /// The same in bytes, as they were asked for.
+    pub(super) first_byte: u64,
+    pub(super) end_byte: u64,
+    /// Where the file ended when a write came.
+    pub(super) file_bytes: u64,
+    /// A read that goes on where an earlier one ended.
+    pub(super) in_order: bool,
+    /// A write that ends when it is on disk.
+    pub(super) sync: bool,
+    /// A read had to wait for the pages before this one.
+    pub(super) missed_until: u64,
+    /// Requests that it waits for.
+    pub(super) awaits: u32,
+    /// Of a sync: requests not handed out yet, and how many are.
+    pub(super) to_write: VecDeque<u64>,
+    pub(super) in_flight: u32,
+    /// Waits for room since then.
+    pub(super) throttled_since_ns: Option<u64>,
+    pub(super) was_throttled: bool,
+}
+
+/// What an operation may take although others wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Nothing,
+    /// Room below the dirty limit.
+    Room,
+    /// Memory.
+    Memory,
+}
+
+impl PageCache {
+    /// Takes an operation as far as it goes now.
+    pub(super) fn advance(&mut self, index: u32, turn: Turn) {
+        match self.ops[index].step {
+            Step::Reading => self.advance_read(index, turn),
+            Step::Writing => self.advance_write(index, turn),
+            Step::Syncing | Step::Flushing => unreachable!("these wait for requests only"),
+        }
+    }
+
+    /// Lets all go on that can, in order: those whose request ended, writers for which there is room, others for which
+    /// there is memory. Then the flusher.
+    pub(super) fn settle(&mut self) {
+        loop {
+            if let Some(index) = self.ready.pop_front() {
+                self.advance(index, Turn::Nothing);
+            } else if self.room() > 0 && !self.throttled.is_empty() {
+                let index = self.throttled.pop_front().expect("looked just now");
+                self.end_throttle(index);
+                self.advance(index, Turn::Room);
+            } else if self.is_memory() && !self.starved.is_empty() {
+                let index = self.starved.pop_front().expect("looked just now");
+                self.advance(index, Turn::Memory);
+            } else {
+                break;
+            }
+        }
+        self.flush_in_background();
+    }
+
+    /// A request ended that the operation waited for.
+    pub(super) fn awaited(&mut self, index: u32) {
+        let op = &mut self.ops[index];
+        op.awaits -= 1;
+        match op.step {
+            Step::Reading | Step::Writing => self.ready.push_back(index),
+            Step::Syncing if op.awaits == 0 => self.flush_disk(index),
+            Step::Syncing => {}
+            Step::Flushing => self.finish(index),
+        }
+    }
+
+    fn finish(&mut self, index: u32) {
+        let op = self.ops.remove(index);
+        self.done.push_back(op.token);
+    }
+
+    /// Pages that may become dirty now.
+    pub(super) fn room(&self) -> u64 {
+        self.limits.dirty - self.pages.dirty() - self.pages.writing()
+    }
+
+    /// Whether a page of memory is to be had now.
+    pub(super) fn is_memory(&self) -> bool {
+        self.pages.cached() - self.pages.clean() < self.limits.memory
+    }
+
+    fn may_take_memory(&self, turn: Turn) -> bool {
+        (turn == Turn::Memory || self.starved.is_empty()) && self.is_memory()
+    }
+
+    fn starve(&mut self, index: u32) {
+        self.counters.starved += 1;
+        self.starved.push_back(index);
+    }
+
+    // Reads.
+
+    fn advance_read(&mut self, index: u32, turn: Turn) {
+        loop {
+            let op = &self.ops[index];
+            let (owner, file, cursor) = (op.owner, op.file, op.cursor);
+            if cursor >= op.end {
+                return self.finish(index);
+            }
+            let here = self.pages.at(file, cursor);
+            let until = here.end.min(op.end);
+            let asked_end = op.end;
+            match here.state {
+                // The file has become shorter meanwhile.
+                None if cursor >= self.end_page(file) => return self.finish(index),
+                None => {
+                    if !self.may_take_memory(turn) {
+                        return self.starve(index);
+                    }
+                    self.read_window(index);
+                }
+                Some(State::Reading { io, .. }) => {
+                    if !self.read_ahead(owner, file, cursor, until, asked_end) {
+                        self.ops[index].missed_until = self.ios[&io].end;
+                        return self.await_io(index, io);
+                    }
+                }
+                Some(state) => {
+                    self.pass(index, until, state);
+                    self.read_ahead(owner, file, cursor, until, asked_end);
+                }
+            }
+        }
+    }
+
+    /// Requests what a reader needs that comes to a page which is not cached, and what it may need next.
+    fn read_window(&mut self, index: u32) {
+        let op = &self.ops[index];
+        let (owner, file, cursor, asked_end) = (op.owner, op.file, op.cursor, op.end);
+        let want = asked_end - cursor;
+        if self.limits.read_ahead == 0 {
+            let end = cursor + want.min(self.limits.chunk);
+            self.read_range(owner, file, cursor, end, asked_end);
+            return;
+        }
+        let in_order = op.in_order;
+        let reader = self.readers.entry((file, owner)).or_default();
+        let (start, end) = reader.misses(cursor, want, in_order, self.limits.read_ahead);
+        let end = end.min(self.end_page(file));
+        let reached = self.read_range(owner, file, start, end, asked_end);
+        if reached < end {
+            self.readers.entry((file, owner)).or_default().cut(reached);
+        }
+    }
+
+    /// A reader comes to these pages: reads the next window if it is time. Answers whether it was.
+    fn read_ahead(&mut self, owner: u32, file: u32, from: u64, to: u64, asked_end: u64) -> bool {
+        if self.limits.read_ahead == 0 {
+            return false;
+        }
+        let Some(reader) = self.readers.get_mut(&(file, owner)) else { return false };
+        let Some((start, end)) = reader.passes(from, to, self.limits.read_ahead) else {
+            return false;
+        };
+        let end = end.min(self.end_page(file));
+        // Nobody waits for it yet, so it comes after all who wait for memory.
+        if start < end && self.starved.is_empty() {
+            self.read_range(owner, file, start, end, asked_end);
+        }
+        true
+    }
+
+    /// A reader takes pages that are cached.
+    fn pass(&mut self, index: u32, until: u64, state: State) {
+        let op = &mut self.ops[index];
+        let (file, start) = (op.file, op.cursor);
+        op.cursor = until;
+        let missed = op.missed_until.clamp(start, until) - start;
+        self.counters.miss_pages += missed;
+        self.counters.hit_pages += until - start - missed;
+        if let State::Clean { ahead } = state {
+            if ahead {
+                self.counters.ahead_used_pages += until - start;
+            }
+            self.pages.set(file, start, until, Some(State::Clean { ahead: false }));
+        }
+    }
+
+    // Writes.
+
+    fn advance_write(&mut self, index: u32, turn: Turn) {
+        let mut left = if turn == Turn::Room { TURN_PAGES } else { u64::MAX };
+        loop {
+            let op = &self.ops[index];
+            let (owner, file, cursor) = (op.owner, op.file, op.cursor);
+            if cursor >= op.end {
+                return self.written(index);
+            }
+            let here = self.pages.at(file, cursor);
+            let mut until = here.end.min(op.end);
+            match here.state {
+                Some(State::Reading { io, .. }) => return self.await_io(index, io),
+                Some(State::Dirty { owner: before }) => {
+                    if self.owner == Owner::Last && before != owner {
+                        self.pages.set(file, cursor, until, Some(State::Dirty { owner }));
+                    }
+                    self.ops[index].cursor = until;
+                }
+                Some(State::Writing { io, owner: before, .. }) => {
+                    let owner = if self.owner == Owner::Last { owner } else { before };
+                    let again = State::Writing { io, owner, again: true };
+                    self.pages.set(file, cursor, until, Some(again));
+                    self.ops[index].cursor = until;
+                }
+                None if op.lacks(cursor) => {
+                    if !self.may_take_memory(turn) {
+                        return self.starve(index);
+                    }
+                    self.read_range(owner, file, cursor, cursor + 1, cursor + 1);
+                }
+                state => {
+                    if state.is_none() && until == op.end && op.lacks(until - 1) {
+                        until -= 1;
+                    }
+                    let may = turn == Turn::Room || self.throttled.is_empty();
+                    if self.room() == 0 || !may {
+                        return self.throttle(index);
+                    }
+                    if left == 0 {
+                        if !self.throttled.is_empty() {
+                            return self.throttle(index);
+                        }
+                        left = TURN_PAGES;
+                    }
+                    let mut pages = (until - cursor).min(self.room()).min(left);
+                    if state.is_none() {
+                        if !self.may_take_memory(turn) {
+                            return self.starve(index);
+                        }
+                        pages = self.take_memory(pages);
+                    }
+                    left -= pages;
+                    self.make_dirty(index, pages, state);
+                }
+            }
+        }
+    }
+
+    fn make_dirty(&mut self, index: u32, pages: u64, before: Option<State>) {
+        let op = &mut self.ops[index];
+        let (owner, file, start) = (op.owner, op.file, op.cursor);
+        op.cursor += pages;
+        if before == Some(State::Clean { ahead: true }) {
+            self.counters.ahead_unused_pages += pages;
+        }
+        self.pages.set(file, start, start + pages, Some(State::Dirty { owner }));
+        self.note_dirty(file, self.now_ns);
+        let dirty_bytes = (self.pages.dirty() + self.pages.writing()) * PAGE_BYTES;
+        self.counters.dirty_bytes_max = self.counters.dirty_bytes_max.max(dirty_bytes);
+    }
+
+    /// All pages of a write are dirty.
+    fn written(&mut self, index: u32) {
+        let op = &mut self.ops[index];
+        if !op.sync {
+            return self.finish(index);
+        }
+        let (first_byte, end) = (op.first_byte, op.end);
+        self.begin_sync(index, first_byte / PAGE_BYTES, end);
+    }
+
+    fn throttle(&mut self, index: u32) {
+        let op = &mut self.ops[index];
+        op.throttled_since_ns = Some(self.now_ns);
+        if !op.was_throttled {
+            op.was_throttled = true;
+            self.counters.throttled_writes += 1;
+            self.owners.entry(op.owner).or_default().throttled_writes += 1;
+        }
+        self.throttled.push_back(index);
+    }
+
+    fn end_throttle(&mut self, index: u32) {
+        let op = &mut self.ops[index];
+        let since_ns = op.throttled_since_ns.take().expect("set when it began to wait");
+        self.counters.throttled_ns += self.now_ns - since_ns;
+        self.owners.entry(op.owner).or_default().throttled_ns += self.now_ns - since_ns;
+    }
+
+    // Syncs.
+
+    /// Writes the dirty ones of the pages from `start` to before `end`, then has the disk make them last.
+    pub(super) fn begin_sync(&mut self, index: u32, start: u64, end: u64) {
+        self.ops[index].step = Step::Syncing;
+        self.write_for(index, start, end);
+        if self.ops[index].awaits == 0 {
+            self.flush_disk(index);
+        }
+    }
+
+    /// Writes the dirty ones of these pages for a sync, which also waits for those on their way.
+    pub(super) fn write_for(&mut self, index: u32, start: u64, end: u64) {
+        let file = self.ops[index].file;
+        let mut page = start;
+        let mut awaited = None;
+        while let Some(found) = self.pages.next_writing(file, page).filter(|at| at.start < end) {
+            page = found.end;
+            let Some(State::Writing { io, again, .. }) = found.state else { unreachable!() };
+            // A request's pages are neighbours, though not always one run.
+            if awaited != Some(io) {
+                awaited = Some(io);
+                self.await_io(index, io);
+            }
+            let io = self.ios.get_mut(&io).expect("pages name requests under way");
+            if again && io.repeat.last() != Some(&index) {
+                io.repeat.push(index);
+            }
+        }
+        let mut page = start;
+        while let Some((from, to, owner)) = self.pages.next_dirty(file, page) {
+            if from >= end {
+                break;
+            }
+            page = to.min(end).min(from + self.limits.chunk);
+            let io = self.write_back(owner, file, from, page, Cause::Sync { op: index });
+            self.await_io(index, io);
+            self.ops[index].to_write.push_back(io);
+        }
+        self.note_dirty(file, self.now_ns);
+        self.hand_out_of(index);
+    }
+
+    /// Hands out the requests of a sync, as many as may be at the disk.
+    pub(super) fn hand_out_of(&mut self, index: u32) {
+        while self.ops[index].in_flight < SYNC_DEPTH {
+            let Some(io) = self.ops[index].to_write.pop_front() else { return };
+            self.ops[index].in_flight += 1;
+            self.hand_out(io, true);
+        }
+    }
+}
+
+impl Operation {
+    /// Whether a page has bytes in the file that a write leaves alone, so that it must be read before.
+    fn lacks(&self, page: u64) -> bool {
+        let start = page * PAGE_BYTES;
+        let valid_end = self.file_bytes.min(start.saturating_add(PAGE_BYTES));
+        start < valid_end && (self.first_byte > start || self.end_byte < valid_end)
+    }
+}

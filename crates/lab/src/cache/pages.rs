@@ -1,0 +1,491 @@
+//! Which pages are cached, in what state, and which goes first when there is no more room.
+//!
+//! Pages lie in runs: neighbours of one file in one state are one entry, so a gigabyte written in order is one, and a
+//! gigabyte read at random at worst as many as it has pages. A run takes about 100 bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::slots::Slots;
+
+const NONE: u32 = u32::MAX;
+
+/// What a cached page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// On its way from the disk. `ahead` if nobody had asked for it when it was requested.
+    Reading { io: u64, ahead: bool },
+    /// As on the disk. `ahead` if it was read ahead and nobody has asked for it since.
+    Clean { ahead: bool },
+    /// To be written back.
+    Dirty { owner: u32 },
+    /// On its way to the disk. `again` if it was written meanwhile, and is dirty after that.
+    Writing { io: u64, owner: u32, again: bool },
+}
+
+/// Neighbouring pages of a file in one state, from the page asked for on; or of none, where nothing is cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) state: Option<State>,
+}
+
+/// What had to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Evicted {
+    pub(super) pages: u64,
+    /// Of these, read ahead and never asked for.
+    pub(super) unused: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Run {
+    file: u32,
+    /// Pages; fits because [`super::Settings`] bounds the memory.
+    len: u32,
+    start: u64,
+    state: State,
+    /// Neighbours in the order of eviction, of clean runs.
+    before: u32,
+    after: u32,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+}
+
+/// All cached pages of all files. Every call is O(log n) in the number of runs for each run that it changes.
+#[derive(Debug, Clone)]
+pub(super) struct Pages {
+    runs: Slots<Run>,
+    /// By file and first page.
+    places: BTreeMap<(u32, u64), u32>,
+    /// The first pages of dirty runs, and of those being written.
+    dirty: BTreeSet<(u32, u64)>,
+    writing: BTreeSet<(u32, u64)>,
+    /// Dirty pages of each file that has some.
+    dirty_of: BTreeMap<u32, u64>,
+    /// Clean runs, least recently used first; within a run the lower page goes first.
+    oldest: u32,
+    newest: u32,
+    /// Pages: all, and by state.
+    cached: u64,
+    clean_pages: u64,
+    dirty_pages: u64,
+    writing_pages: u64,
+}
+
+impl Pages {
+    pub(super) const fn new() -> Pages {
+        Pages {
+            runs: Slots::new(),
+            places: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            dirty_of: BTreeMap::new(),
+            oldest: NONE,
+            newest: NONE,
+            cached: 0,
+            clean_pages: 0,
+            dirty_pages: 0,
+            writing_pages: 0,
+        }
+    }
+
+    pub(super) fn cached(&self) -> u64 {
+        self.cached
+    }
+
+    /// Pages that can go at once.
+    pub(super) fn clean(&self) -> u64 {
+        self.clean_pages
+    }
+
+    /// Dirty and not yet on their way.
+    pub(super) fn dirty(&self) -> u64 {
+        self.dirty_pages
+    }
+
+    /// On their way to the disk, those written meanwhile included.
+    pub(super) fn writing(&self) -> u64 {
+        self.writing_pages
+    }
+
+    /// [`Pages::dirty`] of one file.
+    pub(super) fn dirty_of(&self, file: u32) -> u64 {
+        self.dirty_of.get(&file).copied().unwrap_or(0)
+    }
+
+    /// What begins at `page`: the rest of the run it is in, or the gap up to the next.
+    pub(super) fn at(&self, file: u32, page: u64) -> Stretch {
+        if let Some((_, &index)) = self.places.range((file, 0)..=(file, page)).next_back() {
+            let run = &self.runs[index];
+            if run.end() > page {
+                return Stretch { start: page, end: run.end(), state: Some(run.state) };
+            }
+        }
+        let next = self.places.range((file, page)..=(file, u64::MAX)).next();
+        Stretch { start: page, end: next.map_or(u64::MAX, |(&(_, start), _)| start), state: None }
+    }
+
+    /// Where the cached pages of a file that begin at or after `page` do begin.
+    pub(super) fn next_cached(&self, file: u32, page: u64) -> Option<u64> {
+        let here = self.at(file, page);
+        if here.state.is_some() {
+            return Some(page);
+        }
+        (here.end < u64::MAX).then_some(here.end)
+    }
+
+    /// The first dirty pages of a file at or after `from`, up to the end of their run.
+    pub(super) fn next_dirty(&self, file: u32, from: u64) -> Option<(u64, u64, u32)> {
+        let Stretch { start, end, state } = self.first_of(&self.dirty, file, from)?;
+        let Some(State::Dirty { owner }) = state else {
+            unreachable!("only dirty runs are listed")
+        };
+        Some((start, end, owner))
+    }
+
+    /// Where the dirty pages of a file end; 0 if it has none.
+    pub(super) fn dirty_end(&self, file: u32) -> u64 {
+        let last = self.dirty.range((file, 0)..=(file, u64::MAX)).next_back();
+        last.map_or(0, |place| self.runs[self.places[place]].end())
+    }
+
+    /// The first pages on their way to the disk at or after `from`, up to the end of their run.
+    pub(super) fn next_writing(&self, file: u32, from: u64) -> Option<Stretch> {
+        self.first_of(&self.writing, file, from)
+    }
+
+    fn first_of(&self, list: &BTreeSet<(u32, u64)>, file: u32, from: u64) -> Option<Stretch> {
+        let here = list.range((file, 0)..=(file, from)).next_back();
+        let run = here.map(|place| &self.runs[self.places[place]]).filter(|run| run.end() > from);
+        let run = run.or_else(|| {
+            let next = list.range((file, from)..=(file, u64::MAX)).next()?;
+            Some(&self.runs[self.places[next]])
+        })?;
+        Some(Stretch { start: run.start.max(from), end: run.end(), state: Some(run.state) })
+    }
+
+    /// Makes the pages from `start` to before `end` what `state` says, whatever they are; `None` forgets them. Clean
+    /// pages count as just used.
+    pub(super) fn set(&mut self, file: u32, start: u64, end: u64, state: Option<State>) {
+        debug_assert!(start < end, "pages {start} to {end}");
+        self.split(file, start);
+        self.split(file, end);
+        while let Some((&place, _)) = self.places.range((file, start)..(file, end)).next() {
+            self.remove(place);
+        }
+        let Some(state) = state else { return };
+        let len = u32::try_from(end - start).expect("memory is less than 2^32 pages");
+        let index = self.runs.insert(Run { file, len, start, state, before: NONE, after: NONE });
+        self.places.insert((file, start), index);
+        self.count(file, state, u64::from(len));
+        self.enlist(index, NONE);
+        self.join(index);
+    }
+
+    /// Lets up to `pages` clean pages go, least recently used first.
+    pub(super) fn evict(&mut self, pages: u64) -> Evicted {
+        let mut gone = Evicted::default();
+        while gone.pages < pages && self.oldest != NONE {
+            let run = &self.runs[self.oldest];
+            let (file, start, end) = (run.file, run.start, run.end());
+            let end = end.min(start + (pages - gone.pages));
+            gone.unused +=
+                if run.state == (State::Clean { ahead: true }) { end - start } else { 0 };
+            gone.pages += end - start;
+            self.set(file, start, end, None);
+        }
+        gone
+    }
+
+    // Details.
+
+    /// Makes a run begin at `page`, if one reaches over it.
+    fn split(&mut self, file: u32, page: u64) {
+        let Some((_, &left)) = self.places.range((file, 0)..(file, page)).next_back() else {
+            return;
+        };
+        let run = &mut self.runs[left];
+        if run.end() <= page {
+            return;
+        }
+        let right = Run { len: (run.end() - page) as u32, start: page, ..run.clone() };
+        run.len -= right.len;
+        let index = self.runs.insert(right);
+        self.places.insert((file, page), index);
+        self.enlist(index, left);
+    }
+
+    fn remove(&mut self, place: (u32, u64)) {
+        let index = self.places.remove(&place).expect("listed just now");
+        self.delist(index);
+        let run = self.runs.remove(index);
+        self.discount(run.file, run.state, u64::from(run.len));
+    }
+
+    /// Joins a run with those beside it if nothing tells them apart. That includes the order of eviction: clean runs
+    /// join only if they also go one after the other.
+    fn join(&mut self, index: u32) {
+        let run = &self.runs[index];
+        let (file, start, end) = (run.file, run.start, run.end());
+        let left = self.places.range((file, 0)..(file, start)).next_back();
+        let left = left.map(|(_, &left)| left);
+        let right = self.places.get(&(file, end)).copied();
+        let mut index = index;
+        if let Some(left) = left.filter(|&left| self.are_one(left, index)) {
+            self.absorb(left, index);
+            index = left;
+        }
+        if let Some(right) = right.filter(|&right| self.are_one(index, right)) {
+            self.absorb(index, right);
+        }
+    }
+
+    fn are_one(&self, left: u32, right: u32) -> bool {
+        let (a, b) = (&self.runs[left], &self.runs[right]);
+        let in_turn = !matches!(a.state, State::Clean { .. }) || a.after == right;
+        a.end() == b.start && a.state == b.state && in_turn
+    }
+
+    fn absorb(&mut self, left: u32, right: u32) {
+        self.delist(right);
+        let gone = self.runs.remove(right);
+        self.places.remove(&(gone.file, gone.start));
+        self.runs[left].len += gone.len;
+    }
+
+    /// Puts a run into the list of its state: a clean one behind `left`, or at the end of all if that is nobody.
+    fn enlist(&mut self, index: u32, left: u32) {
+        let run = &self.runs[index];
+        let place = (run.file, run.start);
+        match run.state {
+            State::Reading { .. } => {}
+            State::Dirty { .. } => {
+                self.dirty.insert(place);
+            }
+            State::Writing { .. } => {
+                self.writing.insert(place);
+            }
+            State::Clean { .. } => {
+                let before = if left == NONE { self.newest } else { left };
+                let after = match before {
+                    NONE => std::mem::replace(&mut self.oldest, index),
+                    _ => std::mem::replace(&mut self.runs[before].after, index),
+                };
+                match after {
+                    NONE => self.newest = index,
+                    _ => self.runs[after].before = index,
+                }
+                let run = &mut self.runs[index];
+                (run.before, run.after) = (before, after);
+            }
+        }
+    }
+
+    fn delist(&mut self, index: u32) {
+        let run = &self.runs[index];
+        let place = (run.file, run.start);
+        match run.state {
+            State::Reading { .. } => {}
+            State::Dirty { .. } => {
+                self.dirty.remove(&place);
+            }
+            State::Writing { .. } => {
+                self.writing.remove(&place);
+            }
+            State::Clean { .. } => {
+                let (before, after) = (run.before, run.after);
+                match before {
+                    NONE => self.oldest = after,
+                    _ => self.runs[before].after = after,
+                }
+                match after {
+                    NONE => self.newest = before,
+                    _ => self.runs[after].before = before,
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, file: u32, state: State, pages: u64) {
+        self.cached += pages;
+        match state {
+            State::Reading { .. } => {}
+            State::Clean { .. } => self.clean_pages += pages,
+            State::Writing { .. } => self.writing_pages += pages,
+            State::Dirty { .. } => {
+                self.dirty_pages += pages;
+                *self.dirty_of.entry(file).or_insert(0) += pages;
+            }
+        }
+    }
+
+    fn discount(&mut self, file: u32, state: State, pages: u64) {
+        self.cached -= pages;
+        match state {
+            State::Reading { .. } => {}
+            State::Clean { .. } => self.clean_pages -= pages,
+            State::Writing { .. } => self.writing_pages -= pages,
+            State::Dirty { .. } => {
+                self.dirty_pages -= pages;
+                let left = self.dirty_of.get_mut(&file).expect("counted when it became dirty");
+                *left -= pages;
+                if *left == 0 {
+                    self.dirty_of.remove(&file);
+                }
+            }
+        }
+    }
+
+    /// All that is cached, in order of file and page.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, Stretch)> {
+        self.places.iter().map(|(&(file, start), &index)| {
+            let run = &self.runs[index];
+            (file, Stretch { start, end: run.end(), state: Some(run.state) })
+        })
+    }
+
+    /// What must hold of the books. O(n log n).
+    pub(super) fn check(&self) -> Result<(), String> {
+        let mut seen = Pages::new();
+        let mut last: Option<(u32, u64)> = None;
+        let mut clean_runs = 0;
+        for (&(file, start), &index) in &self.places {
+            let run = &self.runs[index];
+            if (run.file, run.start) != (file, start) || run.len == 0 {
+                return Err(format!("file {file}: page {start} leads to {run:?}"));
+            }
+            if last.is_some_and(|(other, end)| other == file && end > start) {
+                return Err(format!("file {file}: two runs hold page {start}"));
+            }
+            last = Some((file, run.end()));
+            seen.count(file, run.state, u64::from(run.len));
+            let lists =
+                (self.dirty.contains(&(file, start)), self.writing.contains(&(file, start)));
+            let wanted = match run.state {
+                State::Dirty { .. } => (true, false),
+                State::Writing { .. } => (false, true),
+                _ => (false, false),
+            };
+            if lists != wanted {
+                return Err(format!("file {file}: {run:?} is listed as {lists:?}"));
+            }
+            clean_runs += usize::from(matches!(run.state, State::Clean { .. }));
+        }
+        let books = (self.cached, self.clean_pages, self.dirty_pages, self.writing_pages);
+        let counted = (seen.cached, seen.clean_pages, seen.dirty_pages, seen.writing_pages);
+        if books != counted || self.dirty_of != seen.dirty_of {
+            return Err(format!("pages {counted:?}, booked {books:?}"));
+        }
+        if self.places.len() != self.runs.len()
+            || self.dirty.len() + self.writing.len() > self.places.len()
+        {
+            return Err(format!("{} runs, {} places", self.runs.len(), self.places.len()));
+        }
+        let (mut at, mut before, mut listed) = (self.oldest, NONE, 0);
+        while at != NONE {
+            let run = &self.runs[at];
+            if run.before != before || !matches!(run.state, State::Clean { .. }) {
+                return Err(format!("{run:?} is among the clean, after {before}"));
+            }
+            listed += 1;
+            (before, at) = (at, run.after);
+        }
+        if (listed, before) != (clean_runs, self.newest) {
+            return Err(format!("{clean_runs} clean runs, {listed} listed up to {before}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: Option<State> = Some(State::Clean { ahead: false });
+
+    fn dirty(owner: u32) -> Option<State> {
+        Some(State::Dirty { owner })
+    }
+
+    /// All runs as `start-end` with a letter for the state.
+    fn picture(pages: &Pages) -> String {
+        pages.check().unwrap();
+        let runs = pages.all().map(|(file, run)| {
+            let letter = match run.state.unwrap() {
+                State::Reading { .. } => "r".into(),
+                State::Clean { ahead: false } => "c".into(),
+                State::Clean { ahead: true } => "a".into(),
+                State::Dirty { owner } => format!("d{owner}"),
+                State::Writing { .. } => "w".into(),
+            };
+            format!("{file}:{}-{}{letter}", run.start, run.end)
+        });
+        runs.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn neighbours_in_one_state_are_one_run() {
+        let mut pages = Pages::new();
+        for page in 0..1000 {
+            pages.set(1, page, page + 1, dirty(7));
+        }
+        assert_eq!(picture(&pages), "1:0-1000d7");
+        pages.set(1, 10, 20, dirty(8));
+        assert_eq!(picture(&pages), "1:0-10d7 1:10-20d8 1:20-1000d7");
+        pages.set(1, 5, 30, dirty(7));
+        assert_eq!(picture(&pages), "1:0-1000d7");
+        pages.set(2, 1000, 1001, dirty(7));
+        pages.set(1, 0, 999, None);
+        assert_eq!(picture(&pages), "1:999-1000d7 2:1000-1001d7");
+        assert_eq!((pages.dirty_of(1), pages.dirty_of(2), pages.dirty_of(3)), (1, 1, 0));
+        assert_eq!((pages.dirty_end(1), pages.dirty_end(3)), (1000, 0));
+    }
+
+    #[test]
+    fn what_was_used_last_goes_last() {
+        let mut pages = Pages::new();
+        pages.set(1, 0, 10, CLEAN);
+        pages.set(1, 10, 20, CLEAN);
+        assert_eq!(picture(&pages), "1:0-20c");
+        // A page in the middle is used, and the run falls apart.
+        pages.set(1, 5, 6, CLEAN);
+        assert_eq!(picture(&pages), "1:0-5c 1:5-6c 1:6-20c");
+        assert_eq!(pages.evict(7), Evicted { pages: 7, unused: 0 });
+        assert_eq!(picture(&pages), "1:5-6c 1:8-20c");
+        // Reading it all in order makes it one again.
+        for page in 5..20 {
+            pages.set(1, page, page + 1, CLEAN);
+        }
+        assert_eq!(picture(&pages), "1:5-20c");
+        pages.set(1, 20, 22, Some(State::Clean { ahead: true }));
+        pages.set(1, 22, 23, dirty(1));
+        assert_eq!(pages.evict(100), Evicted { pages: 17, unused: 2 });
+        assert_eq!(picture(&pages), "1:22-23d1");
+    }
+
+    #[test]
+    fn one_finds_what_is_dirty() {
+        let mut pages = Pages::new();
+        pages.set(1, 3, 6, dirty(1));
+        pages.set(1, 6, 8, dirty(2));
+        pages.set(1, 0, 3, CLEAN);
+        pages.set(2, 0, 1, dirty(1));
+        let writing = Some(State::Writing { io: 9, owner: 1, again: false });
+        pages.set(1, 4, 5, writing);
+        assert_eq!(pages.next_dirty(1, 0), Some((3, 4, 1)));
+        assert_eq!(pages.next_dirty(1, 4), Some((5, 6, 1)));
+        assert_eq!(pages.next_dirty(1, 7), Some((7, 8, 2)));
+        assert_eq!(pages.next_dirty(1, 8), None);
+        let stretch = Stretch { start: 4, end: 5, state: writing };
+        assert_eq!(pages.next_writing(1, 0), Some(stretch));
+        assert_eq!(pages.next_writing(1, 5), None);
+        assert_eq!(pages.at(1, 9), Stretch { start: 9, end: u64::MAX, state: None });
+        assert_eq!(pages.at(1, 1), Stretch { start: 1, end: 3, state: CLEAN });
+        assert_eq!((pages.next_cached(2, 0), pages.next_cached(2, 1)), (Some(0), None));
+    }
+}

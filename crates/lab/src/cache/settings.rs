@@ -1,0 +1,156 @@
+//! How a tenant's machine is set up, and what that comes to in pages.
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+const MIB: u64 = 1 << 20;
+/// Pages of a request: its bytes are a u32.
+const REQUEST_PAGES_MAX: u64 = u32::MAX as u64 / PAGE_BYTES;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Whose a page is that several have written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Owner {
+    /// Of the one who made it dirty, until it is written back and clean again. So cgroups account memory: the first who
+    /// touches a page is charged for it, later ones go free.
+    #[default]
+    First,
+    /// Of the one who wrote it last, even while it waits to be written back.
+    Last,
+}
+
+/// How the machine's page cache is set up. Sizes are rounded down to pages of 4 KiB.
+///
+/// Any values work. What makes no sense counts as the nearest that does: memory of less than a page as one page and of
+/// more than 2^32 - 1 pages as that many, a dirty limit of more than the memory as all of it and of less than a page as
+/// one page, a background limit that is not below the dirty limit as half of it (as Linux does), a chunk of less than a
+/// page as one page, a chunk or window of more than a request can have (4 GiB) as the most it can, a depth of 0 as 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes that may be cached, clean and dirty together: the machine's memory less what programs take.
+    pub memory_bytes: u64,
+    /// Dirty bytes above which the flusher begins to write back by itself (`vm.dirty_background_bytes`).
+    pub dirty_background_bytes: u64,
+    /// Dirty bytes, those being written back included, at which writers wait (`vm.dirty_bytes`).
+    pub dirty_bytes: u64,
+    /// How long data may stay dirty before the flusher's next look writes it back (`vm.dirty_expire_centisecs`).
+    pub dirty_expire_ns: u64,
+    /// Time between the flusher's looks for data that has been dirty for too long (`vm.dirty_writeback_centisecs`). 0
+    /// switches them off.
+    pub writeback_interval_ns: u64,
+    /// The largest read-ahead window (`queue/read_ahead_kb`). Less than a page switches read-ahead off.
+    pub read_ahead_bytes: u64,
+    /// The largest request that is written back (`queue/max_sectors_kb`), and the largest read without read-ahead.
+    pub write_chunk_bytes: u64,
+    /// Requests that the flusher keeps in flight.
+    pub flusher_depth: u32,
+    /// Whose a page is that several have written.
+    pub owner: Owner,
+}
+
+impl Settings {
+    /// Linux as it comes, on a machine with that much memory to cache in: background 10 %, dirty 20 %, expiry after
+    /// 30 s, a look every 5 s, read-ahead of 128 KiB (Linux, `Documentation/admin-guide/sysctl/vm.rst` and
+    /// `Documentation/ABI/stable/sysfs-block`), requests of at most 1,280 KiB, and 64 of them at a time: what a disk
+    /// with 32 commands of its own has as `queue/nr_requests`.
+    pub fn for_memory(memory_bytes: u64) -> Settings {
+        Settings {
+            memory_bytes,
+            dirty_background_bytes: memory_bytes / 10,
+            dirty_bytes: memory_bytes / 5,
+            dirty_expire_ns: 30 * SECOND_NS,
+            writeback_interval_ns: 5 * SECOND_NS,
+            read_ahead_bytes: 128 * 1024,
+            write_chunk_bytes: 1280 * 1024,
+            flusher_depth: 64,
+            owner: Owner::First,
+        }
+    }
+
+    /// The same in pages, made sensible.
+    pub(super) fn in_pages(&self) -> Limits {
+        let memory = (self.memory_bytes / PAGE_BYTES).clamp(1, u64::from(u32::MAX));
+        let dirty = (self.dirty_bytes / PAGE_BYTES).clamp(1, memory);
+        let background = self.dirty_background_bytes / PAGE_BYTES;
+        Limits {
+            memory,
+            dirty,
+            background: if background < dirty { background } else { dirty / 2 },
+            read_ahead: (self.read_ahead_bytes / PAGE_BYTES).min(REQUEST_PAGES_MAX),
+            chunk: (self.write_chunk_bytes / PAGE_BYTES).clamp(1, REQUEST_PAGES_MAX),
+            depth: self.flusher_depth.max(1),
+        }
+    }
+}
+
+impl Default for Settings {
+    /// Of a machine with 1 GiB.
+    fn default() -> Settings {
+        Settings::for_memory(1024 * MIB)
+    }
+}
+
+/// [`Settings`] in pages. The background limit is below the dirty limit, and that is not above the memory: so whenever
+/// no page is to be had, or none may become dirty, a request is in flight whose end changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) memory: u64,
+    pub(super) dirty: u64,
+    pub(super) background: u64,
+    pub(super) read_ahead: u64,
+    pub(super) chunk: u64,
+    pub(super) depth: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_linux_with_a_gibibyte() {
+        let limits = Settings::default().in_pages();
+        assert_eq!(
+            limits,
+            Limits {
+                memory: 262_144,
+                dirty: 52_428,
+                background: 26_214,
+                read_ahead: 32,
+                chunk: 320,
+                depth: 64
+            }
+        );
+    }
+
+    #[test]
+    fn nonsense_counts_as_the_nearest_sense() {
+        let none = Settings {
+            memory_bytes: 0,
+            dirty_background_bytes: 0,
+            dirty_bytes: 0,
+            dirty_expire_ns: 0,
+            writeback_interval_ns: 0,
+            read_ahead_bytes: 4095,
+            write_chunk_bytes: 0,
+            flusher_depth: 0,
+            owner: Owner::First,
+        };
+        let least =
+            Limits { memory: 1, dirty: 1, background: 0, read_ahead: 0, chunk: 1, depth: 1 };
+        assert_eq!(none.in_pages(), least);
+        let all = Settings {
+            memory_bytes: 1 << 20,
+            dirty_background_bytes: u64::MAX,
+            dirty_bytes: u64::MAX,
+            write_chunk_bytes: u64::MAX,
+            read_ahead_bytes: u64::MAX,
+            ..none
+        };
+        let (read_ahead, chunk) = (0xF_FFFF, 0xF_FFFF);
+        let most = Limits { memory: 256, dirty: 256, background: 128, read_ahead, chunk, ..least };
+        assert_eq!(all.in_pages(), most);
+        let huge = Settings { memory_bytes: u64::MAX, ..none };
+        assert_eq!(huge.in_pages().memory, u64::from(u32::MAX));
+    }
+}
