@@ -9,10 +9,12 @@ mod compare;
 mod figures;
 mod fio_json;
 mod fio_latency;
+mod html;
 mod json;
 mod table;
 
 pub use compare::{Comparison, compare};
 pub use fio_json::fio_json;
+pub use html::html;
 pub use json::json;
 pub use table::table;

@@ -1,0 +1,176 @@
+//! A run, or several beside each other, as a page that needs nothing but itself.
+
+mod axis;
+mod bandwidth;
+mod blame;
+mod chart;
+mod latency;
+mod markup;
+mod over_time;
+mod palette;
+mod tables;
+mod utilisation;
+
+use serde_json::json;
+
+use self::chart::Chart;
+use self::markup::{Markup, script_json};
+use self::palette::Palette;
+use super::compare::compare;
+use crate::results::Results;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Nothing is loaded from anywhere, whatever a name in a job file says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      img-src data:";
+
+/// Named runs as one page of HTML: bandwidth over time with limits, latency by percentile, how busy the disk was, what
+/// each cgroup waited for, and the tables; of several runs also the ratios to the first.
+///
+/// Self-contained: style, drawings, script and data are in the page, nothing is fetched. Everything can be read without
+/// the script, which adds values under the pointer. The same results give the same bytes. The data stands as JSON in
+/// `<script type="application/json" id="data">`: `runs` is a list of `name` and [`report`](super::json()).
+/// O(rows + cgroups) for each run; tables list the first 200 rows.
+pub fn html(results: &[(&str, &Results)]) -> String {
+    let mut markup = Markup::default();
+    let palette = Palette::of(results);
+    let title = title(results);
+    markup.raw("<!doctype html>\n");
+    markup.element("html", &[("lang", &"en")], |markup| {
+        markup.element("head", &[], |markup| {
+            markup.void("meta", &[("charset", &"utf-8")]);
+            let size = "width=device-width, initial-scale=1";
+            markup.void("meta", &[("name", &"viewport"), ("content", &size)]);
+            markup.void("meta", &[("name", &"color-scheme"), ("content", &"light dark")]);
+            let policy = "Content-Security-Policy";
+            markup.void("meta", &[("http-equiv", &policy), ("content", &POLICY)]);
+            markup.void("link", &[("rel", &"icon"), ("href", &"data:,")]);
+            markup.leaf("title", &[], &title);
+            markup.element("style", &[], |markup| markup.raw(STYLE));
+        });
+        markup.element("body", &[], |markup| {
+            head(markup, results, &title);
+            markup.element("main", &[], |markup| body(markup, results, &palette));
+            foot(markup, results);
+        });
+    });
+    markup.raw("\n");
+    markup.finish()
+}
+
+fn title(results: &[(&str, &Results)]) -> String {
+    match results {
+        [] => "no run".into(),
+        [(_, one)] => one.title.clone(),
+        several => several.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and "),
+    }
+}
+
+fn head(markup: &mut Markup, results: &[(&str, &Results)], title: &str) {
+    markup.element("header", &[], |markup| {
+        markup.leaf("h1", &[], title);
+        match results {
+            [(_, one)] => {
+                markup.leaf("p", &[("class", &"setting")], &tables::setting(one));
+                markup.element("dl", &[], |markup| {
+                    for (name, value) in tables::facts(one) {
+                        markup.element("div", &[], |markup| {
+                            markup.leaf("dt", &[], name);
+                            markup.leaf("dd", &[], &value);
+                        });
+                    }
+                });
+            }
+            several => tables::runs(markup, several),
+        }
+    });
+}
+
+fn body(markup: &mut Markup, results: &[(&str, &Results)], palette: &Palette) {
+    if let [first, others @ ..] = results {
+        for other in others {
+            section(markup, &format!("{} against {}", other.0, first.0), RATIOS, |markup| {
+                tables::ratios(markup, &compare(*first, *other), palette);
+            });
+        }
+    }
+    plots(markup, "Bandwidth", BANDWIDTH, bandwidth::charts(results, palette), results.len());
+    plots(markup, "Latency", LATENCY, latency::charts(results, palette), results.len());
+    let busy = utilisation::chart(results).into_iter().collect();
+    plots(markup, "Utilisation", UTILISATION, busy, 1);
+    for (name, one) in results {
+        let of_run = |title: &str| match results.len() {
+            1 => title.to_owned(),
+            _ => format!("{title}: {name}"),
+        };
+        section(markup, &of_run("What requests waited for"), BLAME, |markup| {
+            blame::write(markup, one, palette);
+        });
+        if !one.rows.is_empty() {
+            section(markup, &of_run("Jobs"), JOBS, |markup| tables::jobs(markup, one, palette));
+        }
+        section(markup, &of_run("Cgroups"), CGROUPS, |markup| {
+            tables::cgroups(markup, one, palette);
+        });
+        if !one.notes.is_empty() {
+            section(markup, &of_run("Notes"), "", |markup| {
+                markup.element("ul", &[], |markup| {
+                    one.notes.iter().for_each(|note| markup.leaf("li", &[], note));
+                });
+            });
+        }
+    }
+}
+
+const RATIOS: &str = "Ratios: above 1x is more. Blue is better, orange is worse, by more than 2 %.";
+const BANDWIDTH: &str =
+    "Dashed lines are limits, dotted ones limits on requests times the mean size of a request.";
+const LATENCY: &str = "How long a request took at most, for how many of them: at p99, 99 of 100.";
+const UTILISATION: &str =
+    "Share of the time with a request at the disk. A dashed line is the watermark.";
+const BLAME: &str = "Each row is the time that a cgroup's requests were inside, cut by what they waited for. Rows \
+                     include the cgroups below.";
+const JOBS: &str = "As the processes see it, from issue to completion.";
+const CGROUPS: &str =
+    "In the engine, including the cgroups below. Held: requests that had to wait for a limit.";
+
+fn section(markup: &mut Markup, title: &str, about: &str, inside: impl FnOnce(&mut Markup)) {
+    markup.element("section", &[], |markup| {
+        markup.leaf("h2", &[], title);
+        if !about.is_empty() {
+            markup.leaf("p", &[("class", &"note")], about);
+        }
+        inside(markup);
+    });
+}
+
+/// A section of charts, in as many columns as there are runs, or two.
+fn plots(markup: &mut Markup, title: &str, about: &str, charts: Vec<Chart>, runs: usize) {
+    if charts.is_empty() {
+        return;
+    }
+    section(markup, title, about, |markup| {
+        let class = match charts.len() {
+            1 => "charts one",
+            _ if runs > 2 => "charts many",
+            _ => "charts",
+        };
+        markup.element("div", &[("class", &class)], |markup| {
+            charts.iter().for_each(|chart| chart.write(markup));
+        });
+    });
+}
+
+fn foot(markup: &mut Markup, results: &[(&str, &Results)]) {
+    let runs = results.iter().map(|(name, one)| {
+        let mut value = super::json(one);
+        value["name"] = (*name).into();
+        value
+    });
+    let data = json!({ "runs": runs.collect::<Vec<_>>() });
+    let attributes: markup::Attributes<'_> = &[("type", &"application/json"), ("id", &"data")];
+    markup.element("script", attributes, |markup| markup.raw(&script_json(&data)));
+    markup.element("script", &[], |markup| markup.raw(SCRIPT));
+}

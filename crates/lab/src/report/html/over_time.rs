@@ -1,0 +1,68 @@
+//! Series as lines.
+
+use crate::report::figures::per_sec;
+use crate::results::Series;
+
+/// Points of a line, about; more would be noise at the width of a page.
+const POINTS: u64 = 160;
+
+/// Most intervals that are filled with zeroes after a series' last.
+const FILLED_MAX: u64 = 4 * POINTS;
+
+/// The amounts of a series per second, by time in nanoseconds: each at the middle of its interval, the outermost at the
+/// edges of the run. Nothing moved after the last point of a series, which is told by zeroes.
+pub(super) fn per_second(series: &Series, elapsed_ns: u64) -> Vec<(f64, f64)> {
+    if series.is_empty() {
+        return Vec::new();
+    }
+    let series = series.coarsened(elapsed_ns.div_ceil(POINTS));
+    let interval = series.interval_ns();
+    let mut amounts = series.points().to_vec();
+    let whole = elapsed_ns.div_ceil(interval).min(FILLED_MAX) as usize;
+    amounts.resize(amounts.len().max(whole), 0);
+    let count = amounts.len();
+    let points = amounts.into_iter().enumerate().filter_map(|(index, amount)| {
+        let from = index as u64 * interval;
+        let time = interval.min(elapsed_ns.saturating_sub(from));
+        // The rest of a run that is no whole interval would be noise; but a short run has nothing else.
+        let is_noise = time < interval / 2 && count > 1;
+        (!is_noise && time > 0).then(|| ((from + time / 2) as f64, per_sec(amount, time) as f64))
+    });
+    let mut points: Vec<(f64, f64)> = points.collect();
+    if let [first, .., last] = points.as_mut_slice() {
+        first.0 = 0.0;
+        last.0 = elapsed_ns as f64;
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn amounts_become_rates() {
+        let mut series = Series::default();
+        for ms in 0..4 {
+            series.add(ms * MS, 10 * (ms + 1));
+        }
+        // The last interval lasts only half as long, and what comes after it is nothing.
+        let points = per_second(&series, 6 * MS);
+        let rates: Vec<f64> = points.iter().map(|point| point.1).collect();
+        assert_eq!(rates, [10_000.0, 20_000.0, 30_000.0, 40_000.0, 0.0, 0.0]);
+        assert_eq!((points[0].0, points[1].0, points[5].0), (0.0, 1.5e6, 6e6));
+        assert_eq!(per_second(&series, 3 * MS + MS / 2)[3].1, 80_000.0);
+        assert_eq!(per_second(&series, 3 * MS + MS / 4).len(), 3);
+    }
+
+    #[test]
+    fn nothing_and_one_point() {
+        assert_eq!(per_second(&Series::default(), 5 * MS), []);
+        let mut series = Series::default();
+        series.add(0, 4096);
+        assert_eq!(per_second(&series, MS / 2), [(250_000.0, 8_192_000.0)]);
+        assert_eq!(per_second(&series, 0), []);
+    }
+}
