@@ -23,12 +23,18 @@
 extern crate alloc;
 
 mod hdd;
-mod hdd_line;
+mod mix;
 mod model;
 mod null;
+mod pipe;
+mod presets;
+mod settings;
 mod spec;
+mod ssd;
 
 pub use hdd::{Hdd, HddSpec};
 pub use model::{DiskModel, DiskOp};
 pub use null::{Null, NullSpec};
+pub use presets::{Preset, presets};
 pub use spec::{Spec, SpecError, SpecProblem};
+pub use ssd::{Ssd, SsdCounts, SsdSpec, SsdState};

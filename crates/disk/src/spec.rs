@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU64;
 use core::ops::Range;
@@ -10,12 +11,14 @@ use core::str::FromStr;
 
 use thiserror::Error;
 use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, BytesPerSec, Nanos, UnitError};
+use weir_engine::units::{BytesPerSec, Nanos};
 
-use crate::hdd::{Hdd, HddSpec};
-use crate::hdd_line;
+use crate::hdd::{self, Hdd, HddSpec};
 use crate::model::DiskModel;
 use crate::null::{Null, NullSpec};
+use crate::presets::{HDDS, Preset, SSDS, find, presets};
+use crate::settings::{Refusal, for_each, print, read, refuse, size, unit};
+use crate::ssd::{self, Ssd, SsdSpec};
 
 /// A model with its settings, parsed from `MODEL[,KEY=VALUE]…`:
 ///
@@ -34,6 +37,17 @@ use crate::null::{Null, NullSpec};
 /// | | `readahead`, `cache` | bytes; 0 for none | |
 /// | | `ncq` | commands to choose among, 1 to 1024 | |
 /// | | `age` | time after which a request goes first | |
+/// | `ssd-sata`, `ssd-nvme` | `size` | bytes, a multiple of 512 | the model's own, see [`SsdSpec`] |
+/// | | `channels`, `dies`, `planes` | counts; dies of a channel, planes of a die | |
+/// | | `page`, `pages` | bytes; pages of a block | |
+/// | | `read`, `program`, `erase` | times of the flash | |
+/// | | `bus`, `interface` | bytes a second of a channel, and to the host | |
+/// | | `duplex` | `half` or `full` | |
+/// | | `overhead`, `latency` | times that commands do, and do not, wait for one another | |
+/// | | `buffer` | bytes | |
+/// | | `age` | time after which a program goes before reads | |
+/// | | `gc`, `op` | `on` or `off`; percent of over-provisioning | |
+/// | | `state` | `fresh`, `full` or `aged` | |
 ///
 /// Sizes, rates and times are those of [`weir_engine::units`]. Printing one gives a line that parses to the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +61,13 @@ pub enum Spec {
         model: &'static str,
         /// All settings.
         spec: HddSpec,
+    },
+    /// Flash: [`Ssd`].
+    Ssd {
+        /// The model that the settings change.
+        model: &'static str,
+        /// All settings.
+        spec: SsdSpec,
     },
 }
 
@@ -68,6 +89,8 @@ pub enum SpecProblem {
     UnknownModel {
         /// As written.
         name: String,
+        /// The model that was probably meant.
+        near: Option<&'static str>,
     },
     /// The model has no such setting.
     #[error("unknown key {key:?} of disk model `{model}`")]
@@ -109,8 +132,13 @@ impl SpecProblem {
     /// What would be right.
     pub fn hint(&self) -> Option<String> {
         match self {
+            SpecProblem::UnknownModel { near: Some(near), .. } => {
+                Some(format!("did you mean `{near}`?"))
+            }
             SpecProblem::UnknownModel { .. } => {
-                Some("available: null, hdd7200, hdd4200, disk2009, as in \"null,rate=4M,latency=10us,size=4G\"".into())
+                let names: Vec<&str> = presets().map(|preset| preset.name).collect();
+                let names = names.join(", ");
+                Some(format!("available: {names}, as in \"null,rate=4M,latency=10us,size=4G\""))
             }
             SpecProblem::UnknownKey { near: Some(near), .. } => {
                 Some(format!("did you mean `{near}`?"))
@@ -130,28 +158,11 @@ const NULL_KEYS: &[&str] = &["rate", "latency", "size"];
 /// Bytes on a disk that is not told its size.
 const SIZE: u64 = 4 << 30;
 
-/// Disks are made of these.
-const SECTOR: u64 = 512;
-
-/// The largest disk: offsets are signed in the kernel's calls.
-const SIZE_MAX: u64 = i64::MAX as u64;
-
 /// What the kernel's null_blk takes to complete a request if nothing is said.
 const LATENCY_NS: u64 = 10_000;
 
 /// Slower than any disk: more is a mistake in the unit.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
-
-/// Why a value cannot be, and what would be right.
-pub(crate) type Refusal = (String, Option<String>);
-
-pub(crate) fn refuse(reason: impl Into<String>) -> Refusal {
-    (reason.into(), None)
-}
-
-pub(crate) fn unit(error: UnitError) -> Refusal {
-    (error.to_string(), Some(error.hint()))
-}
 
 impl Spec {
     /// An idle disk.
@@ -159,6 +170,7 @@ impl Spec {
         match *self {
             Spec::Null(spec) => Box::new(Null::new(spec)),
             Spec::Hdd { spec, .. } => Box::new(Hdd::new(spec)),
+            Spec::Ssd { spec, .. } => Box::new(Ssd::new(spec)),
         }
     }
 
@@ -167,6 +179,7 @@ impl Spec {
         match self {
             Spec::Null(spec) => spec.size,
             Spec::Hdd { spec, .. } => spec.size,
+            Spec::Ssd { spec, .. } => spec.size,
         }
     }
 }
@@ -175,15 +188,22 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(line: &str) -> Result<Spec, SpecError> {
-        let (model, settings) = line.split_once(',').unwrap_or((line, ""));
-        match model {
-            "null" => null(line, settings).map(Spec::Null),
-            name if hdd_line::preset(name).is_some() => hdd(line, name, settings),
-            name => Err(SpecError {
-                span: 0..name.len(),
-                problem: SpecProblem::UnknownModel { name: name.to_string() },
-            }),
+        let (name, settings) = line.split_once(',').unwrap_or((line, ""));
+        if name == "null" {
+            return null(line, settings).map(Spec::Null);
         }
+        if let Some((model, mut spec)) = find(HDDS, name) {
+            read(line, settings, model, hdd::TABLE, hdd::KEYS, &mut spec)?;
+            return whole(line, hdd::check(&spec), Spec::Hdd { model, spec });
+        }
+        if let Some((model, mut spec)) = find(SSDS, name) {
+            read(line, settings, model, ssd::TABLE, ssd::KEYS, &mut spec)?;
+            return whole(line, ssd::check(&spec), Spec::Ssd { model, spec });
+        }
+        let near = nearest(name, presets().map(|preset| preset.name));
+        let near = presets().map(|preset| preset.name).find(|&preset| Some(preset) == near);
+        let problem = SpecProblem::UnknownModel { name: name.to_string(), near };
+        Err(SpecError { span: 0..name.len(), problem })
     }
 }
 
@@ -197,7 +217,8 @@ impl fmt::Display for Spec {
                 }
                 write!(f, ",latency={}ns,size={}", spec.latency_ns, spec.size)
             }
-            Spec::Hdd { model, spec } => hdd_line::print(model, *spec, f),
+            Spec::Hdd { model, spec } => print(model, &own(HDDS, model), spec, hdd::TABLE, f),
+            Spec::Ssd { model, spec } => print(model, &own(SSDS, model), spec, ssd::TABLE, f),
         }
     }
 }
@@ -219,18 +240,21 @@ fn null(line: &str, settings: &str) -> Result<NullSpec, SpecError> {
     Ok(spec)
 }
 
-fn hdd(line: &str, name: &str, settings: &str) -> Result<Spec, SpecError> {
-    let (model, mut spec) = hdd_line::preset(name).unwrap_or(("hdd7200", HddSpec::HDD7200));
-    for_each(line, settings, model, hdd_line::KEYS, |key, value| {
-        hdd_line::set(&mut spec, key, value)
-    })?;
-    match hdd_line::check(&spec) {
-        Ok(()) => Ok(Spec::Hdd { model, spec }),
-        Err((key, reason)) => Err(SpecError {
-            span: 0..line.len(),
-            problem: SpecProblem::Value { key, reason, hint: None },
-        }),
-    }
+/// A line whose settings may contradict one another.
+fn whole(
+    line: &str,
+    checked: Result<(), (&'static str, String)>,
+    spec: Spec,
+) -> Result<Spec, SpecError> {
+    checked.map(|()| spec).map_err(|(key, reason)| SpecError {
+        span: 0..line.len(),
+        problem: SpecProblem::Value { key, reason, hint: None },
+    })
+}
+
+/// The model as it is without settings; of a name that is none, the first.
+fn own<S: Copy>(table: &[(Preset, S)], model: &str) -> S {
+    find(table, model).map_or(table[0].1, |(_, own)| own)
 }
 
 fn latency(value: &str) -> Result<u64, Refusal> {
@@ -239,56 +263,6 @@ fn latency(value: &str) -> Result<u64, Refusal> {
         return Err(refuse("a latency is at most 60 s"));
     }
     Ok(latency)
-}
-
-pub(crate) fn size(value: &str) -> Result<u64, Refusal> {
-    let Bytes(size) = value.parse().map_err(unit)?;
-    match size {
-        0 => Err(refuse("0 bytes are no disk")),
-        size if size > SIZE_MAX => Err(refuse(format!("at most {SIZE_MAX} bytes are possible"))),
-        size if !size.is_multiple_of(SECTOR) => {
-            let hint = format!("write \"{}\"", size - size % SECTOR);
-            Err((format!("{} is no multiple of {SECTOR}", Bytes(size)), Some(hint)))
-        }
-        size => Ok(size),
-    }
-}
-
-/// Calls `set` with each key, one of `known`, and its value.
-fn for_each(
-    line: &str,
-    settings: &str,
-    model: &'static str,
-    known: &'static [&'static str],
-    mut set: impl FnMut(&'static str, &str) -> Result<(), Refusal>,
-) -> Result<(), SpecError> {
-    let mut seen = 0u32;
-    let mut at = line.len() - settings.len();
-    for text in settings.split(',').filter(|_| !settings.is_empty()) {
-        let start = at;
-        at += text.len() + 1;
-        let fail = |span: Range<usize>, problem| Err(SpecError { span, problem });
-        let Some((key, value)) = text.split_once('=') else {
-            let problem = SpecProblem::NoValue { text: text.to_string() };
-            return fail(start..start + text.len(), problem);
-        };
-        let key_span = start..start + key.len();
-        let Some(index) = known.iter().position(|name| *name == key) else {
-            let near = nearest(key, known.iter().copied());
-            let near = known.iter().copied().find(|&name| Some(name) == near);
-            let key = key.to_string();
-            return fail(key_span, SpecProblem::UnknownKey { key, model, near, known });
-        };
-        if seen & 1 << index != 0 {
-            return fail(key_span, SpecProblem::Twice { key: key.to_string() });
-        }
-        seen |= 1 << index;
-        if let Err((reason, hint)) = set(known[index], value) {
-            let span = key_span.end + 1..start + text.len();
-            return fail(span, SpecProblem::Value { key: known[index], reason, hint });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -313,12 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn disks_with_platters_parse_and_print() {
+    fn models_print_what_differs() {
         for line in [
             "hdd7200",
             "hdd4200",
             "disk2009,cache=0,ncq=32",
             "hdd7200,size=1073741824,average=9000000ns",
+            "ssd-sata",
+            "ssd-nvme,channels=4,read=30000ns,duplex=half,gc=off,state=aged",
         ] {
             let spec: Spec = line.parse().unwrap();
             assert_eq!(spec.to_string(), line);
@@ -332,6 +308,14 @@ mod tests {
     fn mistakes_are_pointed_at_and_explained() {
         for (line, part, message) in [
             ("hdd7201", "hdd7201", "there is no disk model \"hdd7201\""),
+            ("hdd7200,ncq=many", "many", "`ncq`: \"many\" is not a number"),
+            ("ssd-nvme,gc=maybe", "maybe", "`gc`: \"maybe\" is none of its values"),
+            (
+                "ssd-sata,buffer=16K",
+                "ssd-sata,buffer=16K",
+                "`buffer`: 16 KiB do not hold a page of each of 2 planes, 32 KiB",
+            ),
+            ("ssd-sata,op=0", "0", "`op`: 0 is not between 1 and 400"),
             ("", "", "there is no disk model \"\""),
             ("null,latncy=10us", "latncy", "unknown key \"latncy\" of disk model `null`"),
             ("null,size=1G,heads=4", "heads", "unknown key \"heads\" of disk model `null`"),

@@ -1,47 +1,10 @@
 //! The disk with platters, held to what arithmetic says.
 
+mod common;
+
+use common::{SECOND, check_calls, op, random, run};
 use proptest::prelude::*;
 use weir_disk::{DiskModel, DiskOp, Hdd, HddSpec};
-
-const SECOND: u64 = 1_000_000_000;
-
-/// Keeps `depth` requests in flight until `count` are complete; answers when the last is.
-fn run(
-    disk: &mut Hdd,
-    depth: u64,
-    count: u64,
-    op: DiskOp,
-    len: u32,
-    mut next: impl FnMut() -> u64,
-) -> u64 {
-    let (mut now, mut sent) = (0, 0);
-    for _ in 0..depth.min(count) {
-        disk.submit(now, sent, op, next(), len);
-        sent += 1;
-    }
-    let mut left = count;
-    while left > 0 {
-        now = disk.next_event().expect("requests are in flight");
-        while disk.poll_complete(now).is_some() {
-            left -= 1;
-            if sent < count {
-                disk.submit(now, sent, op, next(), len);
-                sent += 1;
-            }
-        }
-    }
-    now
-}
-
-/// Offsets of 4 KiB all over the disk, the same ones every time.
-fn random(size: u64) -> impl FnMut() -> u64 {
-    let mut state = 1u64;
-    move || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((u128::from(state) * u128::from(size / 4096)) >> 64) as u64 * 4096
-    }
-}
 
 fn iops(spec: HddSpec, depth: u64) -> u64 {
     let count = 4000;
@@ -119,28 +82,8 @@ proptest! {
         ncq in 1..40u64,
     ) {
         let spec = HddSpec { size: 1 << 28, cache, ncq, ..HddSpec::HDD7200 };
-        let (mut disk, mut again) = (Hdd::new(spec), Hdd::new(spec));
-        let (mut now, mut sent, mut seen, mut second) = (0, Vec::new(), Vec::new(), Vec::new());
-        for (id, &(wait, op, offset, len)) in calls.iter().enumerate() {
-            now += wait;
-            while let Some(at) = disk.next_event().filter(|at| *at <= now) {
-                if let Some(done) = disk.poll_complete(at) { seen.push((done, at)); }
-            }
-            let op = [DiskOp::Read, DiskOp::Write, DiskOp::Flush, DiskOp::Discard, DiskOp::WriteZeroes][usize::from(op)];
-            disk.submit(now, id as u64, op, offset, len);
-            again.submit(now, id as u64, op, offset, len);
-            sent.push(now);
-        }
-        while let Some(at) = disk.next_event() {
-            if let Some(done) = disk.poll_complete(at) { seen.push((done, at)); }
-        }
-        prop_assert!(seen.iter().all(|&(id, at)| at >= sent[id as usize]));
-        prop_assert!(seen.is_sorted_by_key(|&(_, at)| at));
-        // Asked only at the end, the disk has done the same.
-        while let Some(id) = again.poll_complete(u64::MAX / 2) { second.push(id); }
-        prop_assert_eq!(second, seen.iter().map(|&(id, _)| id).collect::<Vec<_>>());
-        let mut ids: Vec<u64> = seen.iter().map(|&(id, _)| id).collect();
-        ids.sort_unstable();
-        prop_assert_eq!(ids, (0..calls.len() as u64).collect::<Vec<_>>());
+        let calls: Vec<_> =
+            calls.into_iter().map(|(wait, number, offset, len)| (wait, op(number), offset, len)).collect();
+        check_calls(Box::new(Hdd::new(spec)), Box::new(Hdd::new(spec)), &calls);
     }
 }

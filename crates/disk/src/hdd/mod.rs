@@ -1,14 +1,15 @@
 //! A disk with platters: seeks, rotation, zones, read-ahead, a write cache and command queueing.
 
 mod geometry;
+mod line;
 mod spec;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::model::{DiskModel, DiskOp};
-pub(crate) use geometry::third_of_stroke;
-use geometry::{Geometry, SECTOR};
+use geometry::{Geometry, SECTOR, third_of_stroke};
+pub(crate) use line::{KEYS, TABLE, check};
 pub use spec::HddSpec;
 
 /// Sectors that go from the cache to the platters at once: a drain ends soon enough for a read that waits.

@@ -1,0 +1,80 @@
+//! The disks that are known by name.
+
+use crate::hdd::HddSpec;
+use crate::ssd::SsdSpec;
+
+/// A disk that is known by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preset {
+    /// What a [`Spec`](crate::Spec) begins with.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Where its figures come from.
+    pub source: &'static str,
+}
+
+const NULL: Preset = Preset {
+    name: "null",
+    about: "a fixed rate and latency",
+    source: "the defaults of the kernel's null_blk",
+};
+
+pub(crate) const HDDS: &[(Preset, HddSpec)] = &[
+    (
+        Preset {
+            name: "hdd7200",
+            about: "desktop disk of 1 TB, 7,200 rpm, SATA",
+            source: "published figures of the Seagate Barracuda 7200.12 class, 2009; inner rate estimated",
+        },
+        HddSpec::HDD7200,
+    ),
+    (
+        Preset {
+            name: "hdd4200",
+            about: "laptop disk of 300 GB, 4,200 rpm, SATA",
+            source: "published figures of the FUJITSU MHX2300BT class, 2007; rates estimated",
+        },
+        HddSpec::HDD4200,
+    ),
+    (
+        Preset {
+            name: "disk2009",
+            about: "the 20 MB/s disk of the io-throttle results, 80 GB, parallel ATA",
+            source: "rate from the io-throttle results of 2009; the rest of a laptop disk of those years",
+        },
+        HddSpec::DISK2009,
+    ),
+];
+
+pub(crate) const SSDS: &[(Preset, SsdSpec)] = &[
+    (
+        Preset {
+            name: "ssd-sata",
+            about: "SATA flash disk of 500 GB, 3D TLC",
+            source: "published figures of the Samsung 860 EVO 500GB, 2018; flash times of its generation",
+        },
+        SsdSpec::SATA,
+    ),
+    (
+        Preset {
+            name: "ssd-nvme",
+            about: "NVMe flash disk of 512 GB, PCI Express 3.0 x4, 3D MLC",
+            source: "published figures of the Samsung 970 PRO 512GB, 2018; flash times of its generation",
+        },
+        SsdSpec::NVME,
+    ),
+];
+
+/// All disks that are known by name, those of a kind together.
+pub fn presets() -> impl Iterator<Item = Preset> + Clone {
+    let hdds = HDDS.iter().map(|(preset, _)| *preset);
+    let ssds = SSDS.iter().map(|(preset, _)| *preset);
+    core::iter::once(NULL).chain(hdds).chain(ssds)
+}
+
+/// The one of that name in a table.
+pub(crate) fn find<S: Copy>(table: &[(Preset, S)], name: &str) -> Option<(&'static str, S)> {
+    let found = table.iter().find(|(preset, _)| preset.name == name)?;
+    Some((found.0.name, found.1))
+}

@@ -1,0 +1,91 @@
+//! What a die does next.
+
+use alloc::collections::VecDeque;
+
+/// The part of a read that one unit holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) unit: u64,
+    /// The read's number.
+    pub(super) read: u32,
+    pub(super) bytes: u32,
+}
+
+/// Something to program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Program {
+    /// What the buffer holds.
+    Data { epoch: u64, bytes: u32 },
+    /// What another block holds.
+    Copy,
+}
+
+/// A die: it does one thing at a time, and keeps in its register what it read last.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Die {
+    is_busy: bool,
+    reads: VecDeque<Part>,
+    sensing: Option<Part>,
+    register: Option<u64>,
+    /// What is to be programmed, and since when.
+    program: Option<(Program, u64)>,
+    /// Programs since a block was erased.
+    pub(super) programs: u64,
+}
+
+/// What a die is to do.
+pub(super) enum Next {
+    /// It is busy, or has nothing to do.
+    Nothing,
+    /// Hand out what is in the register.
+    Held(Part),
+    /// Read a unit into the register.
+    Sense,
+    /// Program, or read what is to be copied.
+    Program(Program),
+}
+
+impl Die {
+    /// Another part of a read.
+    pub(super) fn push(&mut self, part: Part) {
+        self.reads.push_back(part);
+    }
+
+    /// Something to program, which it does not have.
+    pub(super) fn assign(&mut self, program: Program, now_ns: u64) {
+        self.program = Some((program, now_ns));
+    }
+
+    /// Begins the next thing: a read, unless a program has waited for `age_ns` or there is no read.
+    pub(super) fn next(&mut self, now_ns: u64, age_ns: u64) -> Next {
+        if self.is_busy {
+            return Next::Nothing;
+        }
+        if let Some((program, since_ns)) = self.program
+            && (self.reads.is_empty() || since_ns.saturating_add(age_ns) <= now_ns)
+        {
+            // The register takes what is programmed.
+            (self.is_busy, self.register) = (true, None);
+            return Next::Program(program);
+        }
+        let Some(part) = self.reads.pop_front() else { return Next::Nothing };
+        if self.register == Some(part.unit) {
+            return Next::Held(part);
+        }
+        (self.is_busy, self.sensing) = (true, Some(part));
+        Next::Sense
+    }
+
+    /// It has read; what for.
+    pub(super) fn sensed(&mut self) -> Option<Part> {
+        self.is_busy = false;
+        self.register = self.sensing.map(|part| part.unit);
+        self.sensing.take()
+    }
+
+    /// It has programmed; what.
+    pub(super) fn programmed(&mut self) -> Option<Program> {
+        self.is_busy = false;
+        self.program.take().map(|(program, _)| program)
+    }
+}
