@@ -2,3 +2,5 @@
 
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;
+#[path = "../../crates/trace/tests/harness/mod.rs"]
+pub mod trace;

@@ -1,0 +1,171 @@
+//! The formats there are, by name and by their looks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::reader::Reader;
+
+/// A kind of trace. `docs/traces.md` shows the columns of each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Format {
+    /// MSR Cambridge CSV: `timestamp,host,disk,Read|Write,offset,size,response`; time in ticks of 100 ns, the rest in
+    /// bytes. A stream is a disk of a host, named `host_disk`.
+    ///
+    /// Source: readme of the traces; Narayanan, Donnelly and Rowstron, "Write Off-Loading", FAST 2008.
+    Msr,
+    /// Alibaba block CSV: `device_id,R|W,offset,length,timestamp`; bytes, and microseconds. A stream is a device.
+    ///
+    /// Source: the table "Schema" of alibaba/block-traces.
+    Alibaba,
+    /// Tencent CBS CSV: `timestamp,offset,size,0|1,volume`; seconds, sectors of 512 bytes, 0 for reads and 1 for
+    /// writes. A stream is a volume.
+    ///
+    /// Source: readme of the traces; Zhang and others, "OSCA", ATC 2020.
+    Tencent,
+    /// CloudPhysics CSV: `version,time,op,size,lbn`; seconds, the SCSI operation code in hexadecimal, bytes, blocks of
+    /// 512 bytes. One stream.
+    CloudPhysics,
+    /// What `blkparse` prints unless told otherwise. A stream is a process.
+    ///
+    /// Requests are taken where they are queued (`Q`). Up to the first of those, and so in all of a trace recorded
+    /// without them, they are taken where they are sent to the driver (`D`).
+    Blkparse,
+    /// What fio writes for `write_iolog` and reads for `read_iolog`, versions 2 and 3. A stream is a file.
+    ///
+    /// Version 3 has a time in microseconds for each line. Version 2 has only `wait`s: the first record of each file
+    /// after one is [`dependent`](crate::Record::dependent).
+    FioIolog,
+    /// The application start-ups of the S benchmark suite. A stream is a process, and every record of it but the first
+    /// is [`dependent`](crate::Record::dependent): a start-up asks for the next thing when it has the one before.
+    Startup,
+}
+
+impl Format {
+    /// All of them, in the order in which messages list them.
+    pub const ALL: [Format; 7] = [
+        Format::Msr,
+        Format::Alibaba,
+        Format::Tencent,
+        Format::CloudPhysics,
+        Format::Blkparse,
+        Format::FioIolog,
+        Format::Startup,
+    ];
+
+    /// The format that the first lines of a trace are in; `None` if they fit none, or two equally well.
+    ///
+    /// `head` is the beginning of the file, uncompressed, of any length; at most 100 lines of it are looked at, and a
+    /// last line without its end only if it is the only one. Each format's own parser reads them; the one that makes
+    /// sense of most wins, if it makes sense of more than half.
+    pub fn detect(head: &[u8]) -> Option<Format> {
+        const LINES: usize = 100;
+        let whole = match head.iter().rposition(|&byte| byte == b'\n') {
+            Some(end) => &head[..=end],
+            None => head,
+        };
+        // Empty lines make sense to every format, and so say nothing.
+        let lines = whole.split_inclusive(|&byte| byte == b'\n');
+        let telling = lines.filter(|line| !line.trim_ascii().is_empty()).take(LINES);
+        let sample: Vec<u8> = telling.flatten().copied().collect();
+        let understood = |&format: &Format| {
+            let mut reader = Reader::new(&sample[..], format);
+            reader.by_ref().for_each(drop);
+            let bad = reader.bad_lines().count;
+            let good = reader.lines() - bad;
+            (good > bad).then_some((good, format))
+        };
+        let mut fitting: Vec<_> = Format::ALL.iter().filter_map(understood).collect();
+        fitting.sort_by_key(|&(good, _)| std::cmp::Reverse(good));
+        match fitting.as_slice() {
+            [(best, _), (second, _), ..] if best == second => None,
+            [(_, format), ..] => Some(*format),
+            [] => None,
+        }
+    }
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Msr => "msr",
+            Format::Alibaba => "alibaba",
+            Format::Tencent => "tencent",
+            Format::CloudPhysics => "cloudphysics",
+            Format::Blkparse => "blkparse",
+            Format::FioIolog => "fio-iolog",
+            Format::Startup => "startup",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Format, UnknownFormat> {
+        let format = Format::ALL.into_iter().find(|format| format.name() == name);
+        format.ok_or_else(|| UnknownFormat { name: name.to_owned() })
+    }
+}
+
+/// There is no trace format of that name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "no trace format is called `{name}`; there are {}",
+    Format::ALL.map(Format::name).join(", ")
+)]
+pub struct UnknownFormat {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        let error = "spc".parse::<Format>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no trace format is called `spc`; there are msr, alibaba, tencent, cloudphysics, blkparse, fio-iolog, \
+             startup"
+        );
+    }
+
+    #[test]
+    fn formats_are_known_by_their_looks() {
+        let cases: &[(&str, Option<Format>)] = &[
+            ("128166372003061629,usr,0,Read,7014609920,24576,41286\n", Some(Format::Msr)),
+            ("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n", Some(Format::Msr)),
+            ("419,W,8792731648,16384,1577808144360767\n", Some(Format::Alibaba)),
+            ("1538323200,12910952,128,0,1063\n", Some(Format::Tencent)),
+            // A size of 28 sectors is also the code of READ(10).
+            ("1538323200,12910952,28,1,1063\n", Some(Format::Tencent)),
+            ("version,time,op,size,lbn\n", Some(Format::CloudPhysics)),
+            ("1,5633898,28,512,42932745\n", Some(Format::CloudPhysics)),
+            ("  8,0 3 1 0.000000000 697 G W 223490 + 8 [kjournald]\n", Some(Format::Blkparse)),
+            ("fio version 3 iolog\n32 /dev/sda add\n", Some(Format::FioIolog)),
+            ("fio version 2 iolog\n/dev/sda add\n", Some(Format::FioIolog)),
+            ("xterm-31657 0 8 113314048 Rand -427336 0 RM 4.6 START\n", Some(Format::Startup)),
+            // Cut in the middle of the second line.
+            ("419,W,8792731648,16384,1577808144360767\n41", Some(Format::Alibaba)),
+            // Without an end, but all there is.
+            ("419,W,8792731648,16384,1577808144360767", Some(Format::Alibaba)),
+            ("\n\n419,W,8792731648,16384,1577808144360767\n", Some(Format::Alibaba)),
+            ("what\n419,W,8792731648,16384,1577808144360767\n", None),
+            ("\n\n", None),
+            ("", None),
+        ];
+        for (head, format) in cases {
+            assert_eq!(Format::detect(head.as_bytes()), *format, "{head:?}");
+        }
+    }
+}

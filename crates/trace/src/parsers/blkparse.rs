@@ -1,0 +1,102 @@
+//! blkparse text: `8,0 3 1 0.000000000 697 Q W 223490 + 8 [kjournald]`.
+
+use weir_engine::Op;
+
+use super::rwbs::{self, Does};
+use super::{Asked, Follows, Parsed};
+use crate::bad::Reason;
+use crate::streams::{Called, Who};
+use crate::text::{self, Words};
+
+/// What the lines before have shown.
+#[derive(Default)]
+pub(crate) struct State {
+    /// A request was queued: from here on those that are sent to the driver have been taken already.
+    queues: bool,
+    /// The events are over, and what follows is blkparse's own account of them.
+    summary: bool,
+}
+
+impl State {
+    pub(super) fn parse<'a>(&mut self, line: &'a [u8]) -> Parsed<'a> {
+        let mut words = Words::new(line);
+        let device = words.next().unwrap_or_default();
+        if !is_device(device) {
+            self.summary |= starts_summary(device);
+            return if self.summary { Ok(None) } else { Err(Reason::Number { column: "device" }) };
+        }
+        text::number(words.word("cpu")?, "cpu")?;
+        text::number(words.word("sequence")?, "sequence")?;
+        let time = text::seconds(words.word("time")?, "time")?;
+        let process = words.word("pid")?;
+        text::number(process, "pid")?;
+        match words.word("action")? {
+            b"Q" => self.queues = true,
+            b"D" if !self.queues => {}
+            // Source: blkparse(1), "Action identifiers". `m` is a message and may hold anything.
+            b"A" | b"B" | b"C" | b"D" | b"F" | b"G" | b"I" | b"M" | b"P" | b"R" | b"S" | b"T"
+            | b"U" | b"UT" | b"X" | b"m" => return Ok(None),
+            _ => return Err(Reason::Operation { column: "action" }),
+        }
+        let does = rwbs::does(words.word("rwbs")?);
+        let rest = words.rest();
+        let (op, place) = match does {
+            None => return Err(Reason::Operation { column: "rwbs" }),
+            Some(Does::Nothing) => return Ok(None),
+            Some(Does::Data(Op::Flush)) => (Op::Flush, None),
+            Some(Does::FlushWrite) => match place(rest)? {
+                None | Some((_, 0)) => (Op::Flush, None),
+                place => (Op::Write, place),
+            },
+            Some(Does::Data(op)) => {
+                (op, Some(place(rest)?.ok_or(Reason::Missing { column: "sector" })?))
+            }
+        };
+        let (offset, len) = match place {
+            Some((sector, count)) => text::extent_of_sectors(sector, count)?,
+            None => (0, 0),
+        };
+        let called = command(rest).map_or(Called::AsKeyed, Called::Command);
+        Ok(Some(Asked {
+            time,
+            op,
+            offset,
+            len,
+            who: Who { key: process, called },
+            follows: Follows::Never,
+        }))
+    }
+}
+
+/// `8,0`: major and minor number.
+fn is_device(word: &[u8]) -> bool {
+    let mut numbers = word.split(|&byte| byte == b',');
+    let mut number = || numbers.next().and_then(text::digits).is_some();
+    number() && number() && numbers.next().is_none()
+}
+
+/// `CPU0 (sda):` comes once a CPU; a trace of nothing has only `Total` or `Throughput`.
+fn starts_summary(word: &[u8]) -> bool {
+    word.starts_with(b"CPU") || word == b"Total" || word == b"Throughput"
+}
+
+/// First sector and number of sectors: `223490 + 8 [kjournald]`; `None` where only the command is.
+fn place(rest: &[u8]) -> Result<Option<(u64, u64)>, Reason> {
+    if rest.is_empty() || rest.starts_with(b"[") {
+        return Ok(None);
+    }
+    let mut words = Words::new(rest);
+    let sector = text::number(words.word("sector")?, "sector")?;
+    if words.word("sectors")? != b"+" {
+        return Err(Reason::Missing { column: "sectors" });
+    }
+    Ok(Some((sector, text::number(words.word("sectors")?, "sectors")?)))
+}
+
+/// What stands in brackets at the end; it may hold spaces and brackets itself.
+fn command(rest: &[u8]) -> Option<&[u8]> {
+    let rest = rest.strip_suffix(b"]")?;
+    let start = rest.iter().position(|&byte| byte == b'[')?;
+    let command = &rest[start + 1..];
+    (!command.is_empty()).then_some(command)
+}

@@ -1,0 +1,162 @@
+//! Who asked: names to dense numbers.
+
+use std::collections::HashMap;
+
+use crate::bad::Reason;
+
+/// So many streams a trace may have; a line of one more is bad. With names of ten bytes, a million streams are about
+/// 120 MB.
+pub const STREAMS_MAX: usize = 1_000_000;
+
+/// The longest name of a stream, in bytes; that of a file name on Linux.
+pub const STREAM_NAME_MAX: usize = 255;
+
+/// How a line tells who asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a> {
+    /// What makes it the same one as before.
+    pub(crate) key: &'a [u8],
+    pub(crate) called: Called<'a>,
+}
+
+/// How a key becomes a name for people.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Called<'a> {
+    /// As it is.
+    AsKeyed,
+    /// The key is two columns, `host,disk`.
+    HostDisk,
+    /// The key is a process id; this is the process's command.
+    Command(&'a [u8]),
+}
+
+/// Numbers from 0, in the order of appearance.
+pub(crate) struct Streams {
+    max: usize,
+    /// For look-ups only; never walked, so its order decides nothing.
+    numbers: HashMap<Box<[u8]>, u32>,
+    names: Vec<String>,
+    /// When each stream had its latest record, in `at_ns`.
+    latest: Vec<u64>,
+    /// The key of the line before and its number: most often the next line has it too.
+    last: (Vec<u8>, u32),
+}
+
+impl Streams {
+    pub(crate) fn new() -> Streams {
+        Streams::of_at_most(STREAMS_MAX)
+    }
+
+    fn of_at_most(max: usize) -> Streams {
+        let (numbers, names, latest) = Default::default();
+        Streams { max, numbers, names, latest, last: (Vec::new(), 0) }
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The stream's number, and when it had its record before this one; `None` if this is the first.
+    ///
+    /// Allocates when the name is new, else not.
+    pub(crate) fn visit(&mut self, who: Who<'_>, at: u64) -> Result<(u32, Option<u64>), Reason> {
+        let number = if !who.key.is_empty() && self.last.0 == who.key {
+            self.last.1
+        } else if let Some(&number) = self.numbers.get(who.key) {
+            self.remember(who.key, number);
+            number
+        } else {
+            let number = self.admit(who, at)?;
+            self.remember(who.key, number);
+            return Ok((number, None));
+        };
+        let before = std::mem::replace(&mut self.latest[number as usize], at);
+        Ok((number, Some(before)))
+    }
+
+    fn remember(&mut self, key: &[u8], number: u32) {
+        self.last.0.clear();
+        self.last.0.extend_from_slice(key);
+        self.last.1 = number;
+    }
+
+    fn admit(&mut self, who: Who<'_>, at: u64) -> Result<u32, Reason> {
+        if who.key.is_empty() || who.key.len() > STREAM_NAME_MAX {
+            return Err(Reason::Name);
+        }
+        if self.names.len() == self.max {
+            return Err(Reason::TooManyStreams);
+        }
+        let number = u32::try_from(self.names.len()).expect("STREAMS_MAX is below 2^32");
+        self.numbers.insert(who.key.into(), number);
+        self.names.push(name(who));
+        self.latest.push(at);
+        Ok(number)
+    }
+}
+
+/// A name that is text, and can go to a terminal.
+fn name(who: Who<'_>) -> String {
+    let key = String::from_utf8_lossy(who.key);
+    let name = match who.called {
+        Called::AsKeyed => key.into_owned(),
+        Called::HostDisk => key.replace(',', "_"),
+        Called::Command(command) => {
+            let command = &command[..command.len().min(STREAM_NAME_MAX)];
+            format!("{}-{key}", String::from_utf8_lossy(command))
+        }
+    };
+    name.replace(char::is_control, "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(key: &[u8]) -> Who<'_> {
+        Who { key, called: Called::AsKeyed }
+    }
+
+    #[test]
+    fn numbers_are_dense_and_stay() {
+        let mut streams = Streams::new();
+        assert_eq!(streams.visit(file(b"a"), 5), Ok((0, None)));
+        assert_eq!(streams.visit(file(b"a"), 6), Ok((0, Some(5))));
+        assert_eq!(streams.visit(file(b"b"), 7), Ok((1, None)));
+        assert_eq!(streams.visit(file(b"a"), 9), Ok((0, Some(6))));
+        assert_eq!(streams.names(), ["a", "b"]);
+    }
+
+    #[test]
+    fn names_are_for_people() {
+        let mut streams = Streams::new();
+        let visits = [
+            Who { key: b"usr,0", called: Called::HostDisk },
+            Who { key: b"697", called: Called::Command(b"kjournald") },
+            Who { key: b"/a,b", called: Called::AsKeyed },
+            Who { key: b"x\x1b\xff", called: Called::AsKeyed },
+        ];
+        for who in visits {
+            streams.visit(who, 0).unwrap();
+        }
+        assert_eq!(streams.names(), ["usr_0", "kjournald-697", "/a,b", "x?\u{fffd}"]);
+    }
+
+    #[test]
+    fn names_have_a_length() {
+        let mut streams = Streams::new();
+        assert_eq!(streams.visit(file(b""), 0), Err(Reason::Name));
+        assert_eq!(streams.visit(file(&[b'x'; STREAM_NAME_MAX + 1]), 0), Err(Reason::Name));
+        assert_eq!(streams.visit(file(&[b'x'; STREAM_NAME_MAX]), 0), Ok((0, None)));
+    }
+
+    #[test]
+    fn there_is_a_last_stream() {
+        let mut streams = Streams::of_at_most(1000);
+        for number in 0..1000 {
+            streams.visit(file(number.to_string().as_bytes()), 0).unwrap();
+        }
+        assert_eq!(streams.visit(file(b"one more"), 0), Err(Reason::TooManyStreams));
+        assert_eq!(streams.visit(file(b"17"), 1), Ok((17, Some(0))), "those there are go on");
+    }
+}
