@@ -23,6 +23,7 @@
 extern crate alloc;
 
 mod hdd;
+mod linear;
 mod mix;
 mod model;
 mod null;
@@ -33,6 +34,7 @@ mod spec;
 mod ssd;
 
 pub use hdd::{Hdd, HddSpec};
+pub use linear::{Linear, LinearSpec};
 pub use model::{DiskModel, DiskOp};
 pub use null::{Null, NullSpec};
 pub use presets::{Preset, presets};

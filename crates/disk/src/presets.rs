@@ -1,6 +1,7 @@
 //! The disks that are known by name.
 
 use crate::hdd::HddSpec;
+use crate::linear::DRIVES;
 use crate::ssd::SsdSpec;
 
 /// A disk that is known by name.
@@ -66,15 +67,40 @@ pub(crate) const SSDS: &[(Preset, SsdSpec)] = &[
     ),
 ];
 
-/// All disks that are known by name, those of a kind together.
+/// All disks that are known by name: `null`, platters, flash, the kernel's linear profiles and measured drives.
 pub fn presets() -> impl Iterator<Item = Preset> + Clone {
     let hdds = HDDS.iter().map(|(preset, _)| *preset);
     let ssds = SSDS.iter().map(|(preset, _)| *preset);
-    core::iter::once(NULL).chain(hdds).chain(ssds)
+    let drives = DRIVES.iter().map(|(preset, _)| *preset);
+    core::iter::once(NULL).chain(hdds).chain(ssds).chain(drives)
 }
 
 /// The one of that name in a table.
 pub(crate) fn find<S: Copy>(table: &[(Preset, S)], name: &str) -> Option<(&'static str, S)> {
     let found = table.iter().find(|(preset, _)| preset.name == name)?;
     Some((found.0.name, found.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::Spec;
+
+    #[test]
+    fn every_name_makes_a_disk_and_is_told_once() {
+        let names: BTreeSet<&str> = presets().map(|preset| preset.name).collect();
+        assert_eq!((names.len(), presets().count()), (46, 46));
+        for preset in presets() {
+            let spec: Spec = preset.name.parse().unwrap();
+            assert!(spec.to_string().starts_with(preset.name));
+            assert_eq!(spec.to_string().parse(), Ok(spec));
+            assert_eq!(spec.build().capacity(), spec.size());
+            assert!(
+                preset.name.len() <= 40 && preset.about.len() <= 80 && !preset.source.is_empty()
+            );
+        }
+    }
 }

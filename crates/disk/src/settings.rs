@@ -6,7 +6,7 @@ use core::fmt;
 use core::ops::Range;
 
 use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, BytesPerSec, Ios, Nanos, UnitError};
+use weir_engine::units::{Bytes, BytesPerSec, Ios, IosPerSec, Nanos, UnitError};
 
 use crate::spec::{SpecError, SpecProblem};
 
@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Size,
     /// Bytes a second.
     Rate,
+    /// Operations a second.
+    Iops,
     /// A time.
     Time,
     /// A number.
@@ -115,6 +117,7 @@ impl<S> Setting<S> {
             Kind::Disk => size(text)?,
             Kind::Size => text.parse::<Bytes>().map_err(unit)?.0,
             Kind::Rate => text.parse::<BytesPerSec>().map_err(unit)?.0,
+            Kind::Iops => text.parse::<IosPerSec>().map_err(unit)?.0,
             Kind::Time => text.parse::<Nanos>().map_err(unit)?.0,
             Kind::Count => text.parse::<Ios>().map_err(unit)?.0,
             Kind::Words(words) => {
@@ -140,7 +143,7 @@ impl Kind {
             Kind::Disk | Kind::Size => format!("{}", Bytes(value)),
             Kind::Rate => format!("{}", BytesPerSec(value)),
             Kind::Time => format!("{}", Nanos(value)),
-            Kind::Count | Kind::Words(_) => format!("{value}"),
+            Kind::Iops | Kind::Count | Kind::Words(_) => format!("{value}"),
         }
     }
 }

@@ -14,6 +14,7 @@ use weir_engine::io_max::nearest;
 use weir_engine::units::{BytesPerSec, Nanos};
 
 use crate::hdd::{self, Hdd, HddSpec};
+use crate::linear::{self, DRIVES, Linear, LinearSpec};
 use crate::model::DiskModel;
 use crate::null::{Null, NullSpec};
 use crate::presets::{HDDS, Preset, SSDS, find, presets};
@@ -48,6 +49,12 @@ use crate::ssd::{self, Ssd, SsdSpec};
 /// | | `age` | time after which a program goes before reads | |
 /// | | `gc`, `op` | `on` or `off`; percent of over-provisioning | |
 /// | | `state` | `fresh`, `full` or `aged` | |
+/// | the linear profiles of [`presets`] | `size` | bytes, a multiple of 512 | the profile's, see [`LinearSpec`] |
+/// | | `rbps`, `wbps` | bytes a second | |
+/// | | `rseqiops`, `wseqiops` | operations of 4 KiB a second, in order | |
+/// | | `rrandiops`, `wrandiops` | the same at random places | |
+/// | | `latency` | time on top that others do not wait for | 0 |
+/// | | `streams` | places near which a request is sequential | 1 |
 ///
 /// Sizes, rates and times are those of [`weir_engine::units`]. Printing one gives a line that parses to the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +75,13 @@ pub enum Spec {
         model: &'static str,
         /// All settings.
         spec: SsdSpec,
+    },
+    /// The linear model: [`Linear`].
+    Linear {
+        /// The model that the settings change.
+        model: &'static str,
+        /// All settings.
+        spec: LinearSpec,
     },
 }
 
@@ -136,9 +150,13 @@ impl SpecProblem {
                 Some(format!("did you mean `{near}`?"))
             }
             SpecProblem::UnknownModel { .. } => {
-                let names: Vec<&str> = presets().map(|preset| preset.name).collect();
-                let names = names.join(", ");
-                Some(format!("available: {names}, as in \"null,rate=4M,latency=10us,size=4G\""))
+                // The measured drives are too many for a line.
+                let is_drive =
+                    |name: &str| find(DRIVES, name).is_some() && !name.starts_with("linear-");
+                let (drives, own): (Vec<&str>, Vec<&str>) =
+                    presets().map(|preset| preset.name).partition(|name| is_drive(name));
+                let (own, count, last) = (own.join(", "), drives.len(), drives[drives.len() - 1]);
+                Some(format!("available: {own}, and {count} measured drives such as {last}"))
             }
             SpecProblem::UnknownKey { near: Some(near), .. } => {
                 Some(format!("did you mean `{near}`?"))
@@ -171,6 +189,7 @@ impl Spec {
             Spec::Null(spec) => Box::new(Null::new(spec)),
             Spec::Hdd { spec, .. } => Box::new(Hdd::new(spec)),
             Spec::Ssd { spec, .. } => Box::new(Ssd::new(spec)),
+            Spec::Linear { spec, .. } => Box::new(Linear::new(spec)),
         }
     }
 
@@ -180,6 +199,7 @@ impl Spec {
             Spec::Null(spec) => spec.size,
             Spec::Hdd { spec, .. } => spec.size,
             Spec::Ssd { spec, .. } => spec.size,
+            Spec::Linear { spec, .. } => spec.size,
         }
     }
 }
@@ -200,6 +220,10 @@ impl FromStr for Spec {
             read(line, settings, model, ssd::TABLE, ssd::KEYS, &mut spec)?;
             return whole(line, ssd::check(&spec), Spec::Ssd { model, spec });
         }
+        if let Some((model, mut spec)) = find(DRIVES, name) {
+            read(line, settings, model, linear::TABLE, linear::KEYS, &mut spec)?;
+            return Ok(Spec::Linear { model, spec });
+        }
         let near = nearest(name, presets().map(|preset| preset.name));
         let near = presets().map(|preset| preset.name).find(|&preset| Some(preset) == near);
         let problem = SpecProblem::UnknownModel { name: name.to_string(), near };
@@ -219,6 +243,9 @@ impl fmt::Display for Spec {
             }
             Spec::Hdd { model, spec } => print(model, &own(HDDS, model), spec, hdd::TABLE, f),
             Spec::Ssd { model, spec } => print(model, &own(SSDS, model), spec, ssd::TABLE, f),
+            Spec::Linear { model, spec } => {
+                print(model, &own(DRIVES, model), spec, linear::TABLE, f)
+            }
         }
     }
 }
@@ -294,6 +321,8 @@ mod tests {
             "disk2009,cache=0,ncq=32",
             "hdd7200,size=1073741824,average=9000000ns",
             "ssd-sata",
+            "linear-hdd,rrandiops=120,latency=100000ns",
+            "samsung-ssd-970-pro-512gb",
             "ssd-nvme,channels=4,read=30000ns,duplex=half,gc=off,state=aged",
         ] {
             let spec: Spec = line.parse().unwrap();
@@ -315,6 +344,8 @@ mod tests {
                 "ssd-sata,buffer=16K",
                 "`buffer`: 16 KiB do not hold a page of each of 2 planes, 32 KiB",
             ),
+            ("linear-ssd", "linear-ssd", "there is no disk model \"linear-ssd\""),
+            ("linear-hdd,rbps=1", "1", "`rbps`: 1 B/s is not between 4 KiB/s and 1 TiB/s"),
             ("ssd-sata,op=0", "0", "`op`: 0 is not between 1 and 400"),
             ("", "", "there is no disk model \"\""),
             ("null,latncy=10us", "latncy", "unknown key \"latncy\" of disk model `null`"),

@@ -1,0 +1,19 @@
+//! The settings of a disk of the linear model, in a line of text.
+
+use super::LinearSpec;
+use crate::settings::{BILLION, Setting, names, setting};
+
+/// The keys, in the order in which they are printed; the six figures are named as io.cost names them.
+pub(crate) const TABLE: &[Setting<LinearSpec>; 9] = &[
+    setting!("size", Disk, 1 << 20..=1 << 50, size),
+    setting!("rbps", Rate, 4096..=1 << 40, read_bps),
+    setting!("rseqiops", Iops, 1..=BILLION, read_seq_iops),
+    setting!("rrandiops", Iops, 1..=BILLION, read_rand_iops),
+    setting!("wbps", Rate, 4096..=1 << 40, write_bps),
+    setting!("wseqiops", Iops, 1..=BILLION, write_seq_iops),
+    setting!("wrandiops", Iops, 1..=BILLION, write_rand_iops),
+    setting!("latency", Time, 0..=60 * BILLION, latency_ns),
+    setting!("streams", Count, 1..=64, streams),
+];
+
+pub(crate) const KEYS: &[&str] = &names(TABLE);

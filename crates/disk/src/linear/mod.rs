@@ -1,0 +1,148 @@
+//! A disk that serves at the cost that the linear model of io.cost puts on each request.
+
+mod cost;
+mod drives;
+mod line;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::model::{DiskModel, DiskOp};
+use cost::Costs;
+pub(crate) use drives::DRIVES;
+pub(crate) use line::{KEYS, TABLE};
+
+/// A request that begins farther than this from the end of the last is random.
+const NEAR: u64 = 16 << 20;
+
+/// The settings of a [`Linear`] disk: six figures as benchmarks tell them, each at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinearSpec {
+    /// Bytes on the disk, a multiple of 512.
+    pub size: u64,
+    /// Bytes a second of long reads.
+    pub read_bps: u64,
+    /// Reads of 4 KiB a second, one after the other on the disk.
+    pub read_seq_iops: u64,
+    /// Reads of 4 KiB a second at random places.
+    pub read_rand_iops: u64,
+    /// Bytes a second of long writes.
+    pub write_bps: u64,
+    /// Writes of 4 KiB a second, one after the other.
+    pub write_seq_iops: u64,
+    /// Writes of 4 KiB a second at random places.
+    pub write_rand_iops: u64,
+    /// Nanoseconds from the end of service to completion, which others do not wait for.
+    pub latency_ns: u64,
+    /// Places near which a request is sequential, 1 to 64: the ends of the requests that came last.
+    pub streams: u64,
+}
+
+/// A disk that serves requests in order, each for as long as the linear model says, and completes each a fixed latency
+/// later.
+///
+/// A request costs a base, which depends on whether it is a read and whether it is random, and as much again for each
+/// page of 4 KiB that it touches in length; the six figures give the coefficients. Costs are kept in 2^-37 s, rounded
+/// up when they are made and not after: requests without a pause complete at the sum of their costs, and only the time
+/// that is told is rounded, up. Flushes, discards and zeroing cost nothing and wait their turn.
+///
+/// It is the device that io.cost believes in: one thing at a time, its capacity the same whatever the depth, no cache
+/// and no tail. A request alone takes its own cost and the latency; the kernel's profiles and the drives have a latency
+/// of 0, so they reach their full rate at depth 1, which a real flash disk does not.
+///
+/// Costs O(`streams`) a request. Memory: 16 bytes for each request in flight.
+///
+/// Source: Heo et al., "IOCost: Block IO Control for Containers in Datacenters", ASPLOS 2022.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    spec: LinearSpec,
+    reads: Costs,
+    writes: Costs,
+    now_ns: u64,
+    /// Service so far ends at `free_ns + carry / 2^37`.
+    free_ns: u64,
+    carry: u64,
+    /// Where requests ended, the last first.
+    ends: Vec<u64>,
+    /// Time of completion and id, in order.
+    in_flight: VecDeque<(u64, u64)>,
+}
+
+impl Linear {
+    /// An idle disk, whose last request ended at offset 0.
+    ///
+    /// # Panics
+    ///
+    /// If one of the figures is 0; a [`Spec`](crate::Spec) never has that.
+    pub fn new(spec: LinearSpec) -> Linear {
+        Linear {
+            spec,
+            reads: Costs::new(spec.read_bps, spec.read_seq_iops, spec.read_rand_iops),
+            writes: Costs::new(spec.write_bps, spec.write_seq_iops, spec.write_rand_iops),
+            now_ns: 0,
+            free_ns: 0,
+            carry: 0,
+            ends: Vec::from([0]),
+            in_flight: VecDeque::new(),
+        }
+    }
+
+    /// Whether a request begins far from where others ended; from now on its end is one of these places.
+    fn is_random(&mut self, offset: u64, len: u64) -> bool {
+        let near = self.ends.iter().position(|end| end.abs_diff(offset) <= NEAR);
+        let end = offset.saturating_add(len);
+        match near {
+            Some(index) => self.ends[..=index].rotate_right(1),
+            None if (self.ends.len() as u64) < self.spec.streams => self.ends.insert(0, end),
+            None => self.ends.rotate_right(1),
+        }
+        self.ends[0] = end;
+        near.is_none()
+    }
+
+    /// Puts a request behind those before it; answers when it is served, rounded up.
+    fn serve(&mut self, cost: u128) -> u64 {
+        if self.now_ns > self.free_ns {
+            (self.free_ns, self.carry) = (self.now_ns, 0);
+        }
+        // In units of 2^-37 ns; a cost is below 2^70.
+        let time = cost * 1_000_000_000 + u128::from(self.carry);
+        let whole = u64::try_from(time >> cost::SECOND_SHIFT).unwrap_or(u64::MAX);
+        self.free_ns = self.free_ns.saturating_add(whole);
+        self.carry = (time & ((1 << cost::SECOND_SHIFT) - 1)) as u64;
+        self.free_ns.saturating_add(u64::from(self.carry > 0))
+    }
+}
+
+impl DiskModel for Linear {
+    fn submit(&mut self, now_ns: u64, id: u64, op: DiskOp, offset: u64, len: u32) {
+        self.now_ns = self.now_ns.max(now_ns);
+        let cost = match op {
+            DiskOp::Read | DiskOp::Write => {
+                let is_random = self.is_random(offset, u64::from(len));
+                let costs = if op == DiskOp::Read { &self.reads } else { &self.writes };
+                costs.of(is_random, len)
+            }
+            DiskOp::Flush | DiskOp::Discard | DiskOp::WriteZeroes => 0,
+        };
+        let done_ns = self.serve(cost).saturating_add(self.spec.latency_ns);
+        self.in_flight.push_back((done_ns, id));
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        self.in_flight.front().map(|(done_ns, _)| *done_ns)
+    }
+
+    fn poll_complete(&mut self, now_ns: u64) -> Option<u64> {
+        self.now_ns = self.now_ns.max(now_ns);
+        let is_done = self.in_flight.front().is_some_and(|(done_ns, _)| *done_ns <= self.now_ns);
+        if !is_done {
+            return None;
+        }
+        self.in_flight.pop_front().map(|(_, id)| id)
+    }
+
+    fn capacity(&self) -> u64 {
+        self.spec.size
+    }
+}
