@@ -21,5 +21,7 @@
 
 pub mod cache;
 pub mod fio;
+pub mod random;
 pub mod report;
 pub mod results;
+pub mod stream;

@@ -1,0 +1,316 @@
+//! The requests of a pass over the files, one by one.
+
+use super::marks::Marks;
+use super::permute::shuffled;
+use super::plan::{Cover, Place, Plan, READ, RandomPlace, Region, TRIM, WRITE};
+use super::{Access, Step};
+use crate::fio::{FileService, Mix};
+use crate::random::Random;
+
+/// No request of this direction so far.
+const NOWHERE: u64 = u64::MAX;
+
+/// Where a process is in its files.
+#[derive(Debug, Clone)]
+pub(super) struct Maker {
+    random: Random,
+    /// As `random` was at the start.
+    first: Random,
+    files: Box<[FileState]>,
+    /// Files in use, in the order they were opened, and how many were.
+    open: Vec<u32>,
+    opened: u32,
+    /// Place in `open`, and steps before it changes.
+    turn: usize,
+    turn_left: u32,
+    /// Requests before an offset is drawn again.
+    offset_left: u32,
+    writes: u64,
+    is_synced: bool,
+}
+
+/// Where a process is in one file. Offsets count from the region's start.
+#[derive(Debug, Clone, Default)]
+struct FileState {
+    /// Where the last request of each direction ended, and where it began.
+    ends: [u64; 3],
+    begins: [u64; 3],
+    /// How far each direction is in the shuffled row, and which row it is.
+    indices: [u64; 3],
+    key: u64,
+    /// Whether the last request trimmed what is now to be written.
+    is_trimmed: bool,
+    marks: Marks,
+}
+
+impl Maker {
+    pub(super) fn new(plan: &Plan, seed: u64) -> Maker {
+        let random = Random::new(seed);
+        let marks = |region: &Region| match &plan.place {
+            Place::Random(place) => match place.cover {
+                Cover::Marks { unit } => Marks::new(region.bytes.div_ceil(unit)),
+                _ => Marks::default(),
+            },
+            _ => Marks::default(),
+        };
+        let files = plan
+            .regions
+            .iter()
+            .map(|region| FileState { marks: marks(region), ..FileState::default() })
+            .collect();
+        let mut maker = Maker {
+            first: random.clone(),
+            random,
+            files,
+            open: Vec::new(),
+            opened: 0,
+            turn: 0,
+            turn_left: 0,
+            offset_left: 0,
+            writes: 0,
+            is_synced: false,
+        };
+        maker.begin_pass(plan);
+        maker
+    }
+
+    /// From the start of all files again.
+    pub(super) fn begin_pass(&mut self, plan: &Plan) {
+        if plan.is_same_each_pass {
+            self.random = self.first.clone();
+        }
+        for file in &mut self.files {
+            file.ends = [0; 3];
+            file.begins = [NOWHERE; 3];
+            file.indices = [0; 3];
+            file.key = self.random.word();
+            file.is_trimmed = false;
+            file.marks.clear();
+        }
+        self.opened = self.files.len().min(plan.open_files) as u32;
+        self.open.clear();
+        self.open.extend(0..self.opened);
+        self.turn = self.open.len() - 1;
+        self.turn_left = 0;
+        self.offset_left = 0;
+    }
+
+    /// The next step; None when no file has room for another request.
+    #[inline]
+    pub(super) fn make(&mut self, plan: &Plan) -> Option<Step> {
+        loop {
+            let file = self.choose_file(plan)?;
+            // fio chooses the file first: what is synced is the file whose turn it is, and its turn is over.
+            if plan.is_syncing
+                && let Some(data_only) = self.sync_due(plan)
+            {
+                self.is_synced = true;
+                return Some(Step::Sync { file, data_only });
+            }
+            let direction = self.choose_direction(plan, file);
+            if let Some((at, bytes)) = self.place(plan, file, direction) {
+                let state = &mut self.files[file as usize];
+                state.begins[direction] = at;
+                state.ends[direction] = at + bytes;
+                state.is_trimmed = direction == TRIM;
+                self.is_synced = false;
+                self.writes += u64::from(direction == WRITE);
+                let access = [Access::Read, Access::Write, Access::Trim][direction];
+                let offset = plan.regions[file as usize].start + at;
+                return Some(Step::Io { access, file, offset, len: bytes as u32 });
+            }
+            self.finish_file(plan);
+        }
+    }
+
+    #[inline]
+    fn choose_file(&mut self, plan: &Plan) -> Option<u32> {
+        if self.open.len() <= 1 {
+            return self.open.first().copied();
+        }
+        if self.turn_left == 0 {
+            self.turn_left = plan.service_requests;
+            self.turn = match plan.service {
+                FileService::RoundRobin if self.turn + 1 < self.open.len() => self.turn + 1,
+                FileService::RoundRobin | FileService::Sequential => 0,
+                FileService::Random => self.random.below(self.open.len() as u64) as usize,
+            };
+        }
+        self.turn_left -= 1;
+        Some(self.open[self.turn])
+    }
+
+    /// The file whose turn it is has no room; the next that is not open yet takes its place in the end of the round.
+    #[cold]
+    fn finish_file(&mut self, plan: &Plan) {
+        let turn = if self.open.len() == 1 { 0 } else { self.turn };
+        self.open.remove(turn);
+        if (self.opened as usize) < plan.regions.len() {
+            self.open.push(self.opened);
+            self.opened += 1;
+        }
+        // The next turn is of the file that moved up to this place.
+        self.turn = if turn == 0 { self.open.len().saturating_sub(1) } else { turn - 1 };
+        self.turn_left = 0;
+    }
+
+    /// Whether it is time for a sync, and of the data only. fio looks before each request, reads included, so that in
+    /// a mix the reads after a write that was due are followed by syncs as well.
+    fn sync_due(&self, plan: &Plan) -> Option<bool> {
+        let is_due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
+        if self.is_synced || self.writes == 0 {
+            None
+        } else if is_due(plan.fsync) {
+            Some(false)
+        } else {
+            is_due(plan.fdatasync).then_some(true)
+        }
+    }
+
+    #[inline]
+    fn choose_direction(&mut self, plan: &Plan, file: u32) -> usize {
+        match plan.mix {
+            Mix::Read => READ,
+            Mix::Write => WRITE,
+            Mix::Trim => TRIM,
+            Mix::ReadWrite => match plan.read_below {
+                Some(below) if self.random.word() < below => READ,
+                Some(_) => WRITE,
+                None if plan.is_all_reads => READ,
+                None => WRITE,
+            },
+            Mix::TrimWrite => {
+                let state = &self.files[file as usize];
+                let is_drawn = !matches!(plan.place, Place::Sequential { .. });
+                // As in fio, writes shorter than the trims catch up with them.
+                let is_written = is_drawn || state.begins[TRIM] == state.begins[WRITE];
+                if is_written && !state.is_trimmed { TRIM } else { WRITE }
+            }
+        }
+    }
+
+    /// Where in the region, and how long; None when the file has no more room.
+    #[inline]
+    fn place(&mut self, plan: &Plan, file: u32, direction: usize) -> Option<(u64, u64)> {
+        let state = &mut self.files[file as usize];
+        let region = &plan.regions[file as usize];
+        let sizes = &plan.sizes[direction];
+        let at = match &plan.place {
+            Place::Once => {
+                // One row for all directions: each block is read or written, once.
+                let index = state.indices[0];
+                let blocks = region.blocks[direction];
+                if index == blocks {
+                    return None;
+                }
+                state.indices[0] += 1;
+                shuffled(state.key, blocks, index) * plan.align[direction]
+            }
+            Place::Anywhere => self.random.below(region.blocks[direction]) * plan.align[direction],
+            Place::Sequential { skip } => follow(state, region, direction, *skip)?,
+            Place::Random(place) => return self.place_random(plan, place, file, direction),
+        };
+        let bytes = sizes.draw(&mut self.random, region.bytes - at)?;
+        Some((at, bytes))
+    }
+
+    fn place_random(
+        &mut self,
+        plan: &Plan,
+        place: &RandomPlace,
+        file: u32,
+        direction: usize,
+    ) -> Option<(u64, u64)> {
+        let state = &mut self.files[file as usize];
+        let region = &plan.regions[file as usize];
+        let sizes = &plan.sizes[direction];
+        let is_turn = self.offset_left == 0;
+        self.offset_left = if is_turn { place.requests_per_offset } else { self.offset_left } - 1;
+        if plan.mix == Mix::TrimWrite && direction == WRITE {
+            // The same bytes, whatever the size of writes.
+            return Some((state.begins[TRIM], state.ends[TRIM] - state.begins[TRIM]));
+        }
+        let percent = place.percent[direction];
+        let follows =
+            if is_turn { percent < 100 && self.random.below(100) >= percent.into() } else { true };
+        let followed = if !follows {
+            None
+        } else if !is_turn && place.is_identical {
+            Some(if state.begins[direction] == NOWHERE { 0 } else { state.begins[direction] })
+        } else {
+            follow(state, region, direction, 0)
+        };
+        // What follows may run over blocks that were touched; at the region's end, a new place is drawn.
+        if let Some(at) = followed
+            && let Some(bytes) = sizes.draw(&mut self.random, region.bytes - at)
+        {
+            if let Cover::Marks { unit } = place.cover {
+                touch(&mut state.marks, unit, at, bytes);
+            }
+            return Some((at, bytes));
+        }
+        let blocks = region.blocks[direction];
+        let align = plan.align[direction];
+        match place.cover {
+            Cover::None => {
+                let at = place.law.draw(&mut self.random, direction, blocks, align) * align;
+                Some((at, sizes.draw(&mut self.random, region.bytes - at)?))
+            }
+            Cover::Row => {
+                let index = state.indices[0];
+                if index == blocks {
+                    return None;
+                }
+                state.indices[0] += 1;
+                let at = shuffled(state.key, blocks, index) * align;
+                Some((at, sizes.draw(&mut self.random, region.bytes - at)?))
+            }
+            Cover::Marks { unit } => {
+                let at = loop {
+                    let index = state.indices[direction];
+                    if index == blocks {
+                        return None;
+                    }
+                    state.indices[direction] += 1;
+                    let at = shuffled(state.key, blocks, index) * align;
+                    if state.marks.is_free(at / unit) {
+                        break at;
+                    }
+                };
+                let bytes = sizes.draw(&mut self.random, region.bytes - at)?;
+                // Cut where the next touched block begins.
+                let free = state.marks.free_run(at / unit, bytes.div_ceil(unit)) * unit;
+                let bytes = bytes.min(free);
+                touch(&mut state.marks, unit, at, bytes);
+                Some((at, bytes))
+            }
+        }
+    }
+}
+
+fn touch(marks: &mut Marks, unit: u64, at: u64, bytes: u64) {
+    let first = at / unit;
+    marks.touch(first, (at + bytes).div_ceil(unit) - first);
+}
+
+/// Where the last request of this direction ended, `skip` bytes further; None at the region's end.
+///
+/// As in fio: a walk backwards goes on at the region's end, and one forwards that would come out of the file, at its
+/// begin; but one that ended right at the file's end is over, and so is one that leaves a region within a longer file.
+#[inline]
+fn follow(state: &FileState, region: &Region, direction: usize, skip: i64) -> Option<u64> {
+    let end = state.ends[direction];
+    if region.start + end >= region.file_bytes {
+        return None;
+    }
+    if skip == 0 || end == 0 {
+        return Some(end).filter(|end| *end < region.bytes);
+    }
+    let at = match end.checked_add_signed(skip) {
+        Some(at) if at >= region.file_bytes => 0,
+        Some(at) => at,
+        None if skip < 0 => region.bytes.saturating_sub(skip.unsigned_abs()),
+        None => 0,
+    };
+    Some(at).filter(|at| *at < region.bytes)
+}

@@ -1,0 +1,300 @@
+//! The row of requests that one process of a fio job makes.
+//!
+//! [`Stream`] says what comes next: which file, where, how long, or a sync. When it comes, and how many are in flight, is
+//! its caller's. All that fio 3.33 makes of the options that shape the row is here: `rw` in all modes with `:N` and
+//! `rw_sequencer`, mixes, block sizes and their alignment, regions, limits, distributions, several files, syncs and
+//! verification. The rows are held to ones that fio wrote down, in `tests/stream`.
+//!
+//! What differs from fio, on purpose:
+//!
+//! - The random numbers themselves, and with them each single offset: xoshiro256++, never to change, from the seed, the
+//!   job's line, name and clone. `randseed` takes the place of the seed. In fio, as here, two jobs with one `randseed`
+//!   differ. `randrepeat=0` and `allrandrepeat` change nothing else than this: with `randrepeat` (the default) each pass
+//!   over a region with a random map has the same order, in fio too.
+//! - The random map: fio draws and looks for the next free block; here each pass walks a shuffled row, which is fairer
+//!   and needs no memory. Jobs whose lengths vary mark what they touched, bit by bit, as fio does, and
+//!   up to a bound; a mix has one map for both directions, where fio takes each in its own unit.
+//! - `random_distribution=zipf` is drawn exactly; fio's is an approximation, and sums up to ten million terms first.
+//! - `random_distribution=normal` is a bell around its centre, as the HOWTO says. fio 3.33 scatters it over the file like
+//!   `zipf`, and hardly heeds the deviation.
+//! - Absolute zones are cut at the region's end; fio 3.33 makes a few places of what is beyond.
+//! - `fill_device` goes to the end of the region given by the file; nobody runs out of space here.
+//! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
+//! - `verify_only` reads in the order of the writes.
+//! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice), but no more
+//!   than a million blocks are remembered where that is needed, and none for the verification that would follow a
+//!   `time_based` run, since fio's ends with the time too.
+
+mod error;
+mod law;
+mod maker;
+mod marks;
+mod permute;
+mod plan;
+mod size;
+mod verify;
+
+pub use error::StreamError;
+
+use crate::fio::{Job, Mix};
+use maker::Maker;
+use plan::Plan;
+use verify::Verify;
+
+/// What a process does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A request.
+    Io {
+        /// What is done.
+        access: Access,
+        /// To which of its files, from 0.
+        file: u32,
+        /// First byte, from the file's start.
+        offset: u64,
+        /// Bytes, at least 1; the request ends within the file.
+        len: u32,
+    },
+    /// All that was written to a file is to be on the medium.
+    Sync {
+        /// Which of its files, from 0.
+        file: u32,
+        /// Whether the file's metadata need not be (`fdatasync`).
+        data_only: bool,
+    },
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Tells the device that the bytes are no longer needed.
+    Trim,
+}
+
+/// The requests of one process, in their order.
+///
+/// A few hundred bytes, and about 130 for each file; more where a note of single blocks is needed: a bit for each block of
+/// jobs with a random map and lengths that vary, 24 bytes for each written block that is to be read again in the order of the offsets. A step
+/// of a plain job costs some ten nanoseconds, and none allocates but those of such notes.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    plan: Box<Plan>,
+    maker: Maker,
+    verify: Option<Box<Verify>>,
+    phase: Phase,
+    /// Whether the last step reads again what was written.
+    is_verifying: bool,
+    /// Whether the files have no room left: the next pass is to begin.
+    is_spent: bool,
+    /// Bytes and requests of this loop, and all its bytes, verification included.
+    made_bytes: u64,
+    made_requests: u64,
+    moved_bytes: u64,
+}
+
+/// Where a loop is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Requests.
+    Making,
+    /// Syncs of all files from this one on.
+    Closing(u32),
+    /// Reads of what was written.
+    Verifying,
+    /// Another pass, or the end.
+    Deciding,
+    /// Nothing until the next loop.
+    Over,
+}
+
+impl Stream {
+    /// The row of `job` on `files`: bytes of each of its files, in the order of [`Job::files`].
+    ///
+    /// The same job, files and seed give the same row, everywhere. Jobs of one file, and clones, have different rows from
+    /// one seed. Options that are about time, and `read_iolog`, have no effect.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamError`]: no request could be made, or not all where the job wants them.
+    pub fn new(job: &Job, files: &[u64], seed: u64) -> Result<Stream, StreamError> {
+        let seed = plan::job_seed(job, seed);
+        let plan = Box::new(Plan::new(job, files, seed)?);
+        let maker = Maker::new(&plan, seed);
+        let verify = plan.verify.map(|verify| Box::new(Verify::new(verify, &maker)));
+        Ok(Stream {
+            plan,
+            maker,
+            verify,
+            phase: Phase::Making,
+            is_verifying: false,
+            is_spent: false,
+            made_bytes: 0,
+            made_requests: 0,
+            moved_bytes: 0,
+        })
+    }
+
+    /// The next step; None when all of this loop is made. Never None for a `time_based` job, whose end is its time's.
+    ///
+    /// A loop ends with `io_size`, `size` or `number_ios`, or when a pass over the files is through and `io_size` does
+    /// not ask for another. After its requests come the syncs of `end_fsync` and `fsync_on_close`, and then the reads
+    /// of `verify`.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a row goes on after None, with `restart`")]
+    pub fn next(&mut self) -> Option<Step> {
+        if self.phase == Phase::Making
+            && self.verify.is_none()
+            && self.made_bytes < self.plan.bytes
+            && self.made_requests < self.plan.requests
+            && let Some(step) = self.maker.make(&self.plan)
+        {
+            self.account(&step);
+            return Some(step);
+        }
+        self.next_rare()
+    }
+
+    /// Another loop, as `loops` wants them, so many that the job's `loops` are reached. Before or after the end of the last.
+    ///
+    /// As in fio: files that were gone through are begun again, in the same order under `randrepeat`; others go on
+    /// where they are (`number_ios`, or requests without a random map). Without a sense for `time_based` jobs, and
+    /// without harm.
+    pub fn restart(&mut self) {
+        if self.is_spent {
+            self.begin_pass();
+        }
+        (self.made_bytes, self.made_requests, self.moved_bytes) = (0, 0, 0);
+        self.is_verifying = false;
+        self.phase = Phase::Making;
+    }
+
+    /// The time is up: what still comes are the syncs of `end_fsync` and `fsync_on_close`.
+    pub fn stop(&mut self) {
+        self.verify = None;
+        self.is_verifying = false;
+        // Enough for any limit, so that no pass follows.
+        self.moved_bytes = u64::MAX;
+        self.phase = match self.phase {
+            Phase::Making => Phase::Closing(0),
+            Phase::Closing(file) => Phase::Closing(file),
+            Phase::Verifying | Phase::Deciding | Phase::Over => Phase::Over,
+        };
+    }
+
+    /// Whether the step that came last reads again what the job wrote.
+    pub fn is_verifying(&self) -> bool {
+        self.is_verifying
+    }
+
+    #[inline]
+    fn account(&mut self, step: &Step) {
+        let Step::Io { access, len, .. } = *step else { return };
+        let len = u64::from(len);
+        self.moved_bytes += len;
+        // A trim and its write are one, and fio counts the second.
+        if access != Access::Trim || self.plan.mix != Mix::TrimWrite {
+            // Endless rows have no limit.
+            let counts = u64::from(!self.plan.is_endless);
+            self.made_bytes += len * counts;
+            self.made_requests += counts;
+        }
+    }
+
+    #[inline(never)]
+    fn next_rare(&mut self) -> Option<Step> {
+        self.is_verifying = false;
+        // A pass that makes nothing would be followed by another such.
+        let mut is_fresh = false;
+        loop {
+            match self.phase {
+                Phase::Making => {
+                    if let Some(read) = self.verify.as_mut().and_then(|v| v.backlog(&self.plan)) {
+                        return Some(self.verifying(read));
+                    }
+                    if self.made_bytes >= self.plan.bytes
+                        || self.made_requests >= self.plan.requests
+                    {
+                        self.phase = Phase::Closing(0);
+                    } else if let Some(step) = self.maker.make(&self.plan) {
+                        self.account(&step);
+                        if let Some(step) = self.noted(step) {
+                            return Some(step);
+                        }
+                    } else if !is_fresh && (self.plan.is_endless || self.made_requests == 0) {
+                        // The pass was through when the last loop ended, but nothing had told.
+                        is_fresh = true;
+                        if self.plan.is_endless {
+                            self.maker.begin_pass(&self.plan);
+                        } else {
+                            self.begin_pass();
+                        }
+                    } else {
+                        self.is_spent = true;
+                        self.phase = Phase::Closing(0);
+                    }
+                }
+                Phase::Closing(file) => {
+                    if self.plan.syncs_at_end && (file as usize) < self.plan.regions.len() {
+                        self.phase = Phase::Closing(file + 1);
+                        return Some(Step::Sync { file, data_only: false });
+                    }
+                    self.phase = Phase::Verifying;
+                }
+                Phase::Verifying => {
+                    if let Some(read) = self.verify.as_mut().and_then(|v| v.next(&self.plan)) {
+                        return Some(self.verifying(read));
+                    }
+                    self.phase = Phase::Deciding;
+                }
+                Phase::Deciding => {
+                    // fio does not begin a pass for less than one of the largest blocks.
+                    let is_more = self.is_spent
+                        && self.plan.is_repeating
+                        && self.made_requests < self.plan.requests
+                        && self.plan.bytes.saturating_sub(self.moved_bytes) >= self.plan.block_max;
+                    self.phase = if is_more { Phase::Making } else { Phase::Over };
+                    if is_more {
+                        self.begin_pass();
+                    }
+                }
+                Phase::Over => return None,
+            }
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        self.is_spent = false;
+        self.maker.begin_pass(&self.plan);
+        if let Some(verify) = &mut self.verify {
+            verify.begin_pass(&self.maker);
+        }
+    }
+
+    /// What becomes of a step of a job that verifies; None for one that `verify_only` leaves out.
+    fn noted(&mut self, step: Step) -> Option<Step> {
+        let is_only = self.plan.verify.is_some_and(|verify| verify.is_only);
+        match (step, &mut self.verify) {
+            (Step::Io { access, file, offset, len }, _) if is_only => {
+                self.is_verifying = access == Access::Write;
+                self.is_verifying.then(|| verify::read(file, offset, len))
+            }
+            (step, Some(verify)) => {
+                verify.note(&step);
+                Some(step)
+            }
+            (step, None) => Some(step),
+        }
+    }
+
+    fn verifying(&mut self, read: Step) -> Step {
+        if let Step::Io { len, .. } = read {
+            self.moved_bytes += u64::from(len);
+        }
+        self.is_verifying = true;
+        read
+    }
+}
