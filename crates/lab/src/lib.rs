@@ -2,8 +2,9 @@
 //! serves.
 //!
 //! This crate is its beginning. What is here: [`fio`], which reads fio job files as they are into a validated model,
-//! the workload description of the lab. What is not here yet: the simulator that runs the jobs, the page cache model,
-//! trace replay and reports. Nothing in this crate issues a request so far.
+//! the workload description of the lab, and [`report`], which shows what a run came to ([`results`]). What is not here
+//! yet: the simulator that runs the jobs, the page cache model and trace replay. Nothing in this crate issues a request so
+//! far.
 //!
 //! Reading a file needs no clock, no file system and no environment: text and variables are arguments, so the same
 //! input gives the same jobs everywhere.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, end_of, wrap};
-use super::figures::{directions, label, per_sec, quotient, round};
+use super::figures::{Labels, directions, per_sec, quotient, round};
 use crate::results::{CgroupResults, Latency, Results, Transfers};
 
 /// Pairs that the table lists; the JSON has all.
@@ -77,16 +77,15 @@ type Sides = Vec<(Key, Side)>;
 
 fn job_figures(results: &Results) -> Sides {
     let mut seen: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+    let labels = Labels::of(results);
     let mut sides = Vec::new();
     for row in &results.rows {
         let nth = seen.entry((&row.name, row.clone)).or_default();
         for (direction, moved) in directions(row).into_iter().filter(|(_, moved)| moved.ios > 0) {
             let key = Key { name: row.name.clone(), clone: row.clone, nth: *nth, direction };
             let figures = Figures::of_job(moved);
-            sides.push((
-                key,
-                Side { name: label(results, row), cgroup: row.cgroup.clone(), figures },
-            ));
+            sides
+                .push((key, Side { name: labels.label(row), cgroup: row.cgroup.clone(), figures }));
         }
         *nth += 1;
     }

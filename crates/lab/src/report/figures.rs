@@ -1,5 +1,7 @@
 //! What the reports share: which figures of the results they show, and how they name things.
 
+use std::collections::BTreeMap;
+
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension, Resource};
 
@@ -50,12 +52,25 @@ pub(super) fn lines(row: &Row) -> Vec<Line<'_>> {
     lines
 }
 
-/// A row's name; with the clone's number where another row has the same name.
-pub(super) fn label(results: &Results, row: &Row) -> String {
-    let is_alone = results.rows.iter().filter(|other| other.name == row.name).count() == 1;
-    match is_alone {
-        true => row.name.clone(),
-        false => format!("{} #{}", row.name, row.clone),
+/// Names of rows; with the clone's number where several rows have the same.
+pub(super) struct Labels<'r> {
+    uses: BTreeMap<&'r str, usize>,
+}
+
+impl<'r> Labels<'r> {
+    pub(super) fn of(results: &'r Results) -> Labels<'r> {
+        let mut uses = BTreeMap::new();
+        for row in &results.rows {
+            *uses.entry(row.name.as_str()).or_default() += 1;
+        }
+        Labels { uses }
+    }
+
+    pub(super) fn label(&self, row: &Row) -> String {
+        match self.uses.get(row.name.as_str()) {
+            Some(2..) => format!("{} #{}", row.name, row.clone),
+            _ => row.name.clone(),
+        }
     }
 }
 
@@ -128,7 +143,7 @@ pub(super) fn device_ns(results: &Results) -> u64 {
         Some(root) => root.blame().device_ns,
         None => {
             let tops = results.cgroups.iter().filter(|cgroup| !has_parent(&cgroup.path));
-            tops.map(|cgroup| cgroup.blame().device_ns).sum()
+            tops.map(|cgroup| cgroup.blame().device_ns).fold(0, u64::saturating_add)
         }
     }
 }
@@ -169,6 +184,11 @@ pub(super) fn limits(limits: &Limits) -> String {
     let parts: Vec<String> =
         parts.map(|(name, values)| format!("{name} {}", per_dimension(values))).collect();
     format!("{}; {}", parts.join("; "), limiter(limits.limiter))
+}
+
+/// Requests that had to wait for a limit, whichever it was.
+pub(super) fn throttled(by_dimension: [u64; 4]) -> u64 {
+    by_dimension.into_iter().fold(0, u64::saturating_add)
 }
 
 /// An amount in a time as a rate, rounded half up; 0 if there was no time.

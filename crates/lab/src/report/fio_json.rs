@@ -130,7 +130,7 @@ fn disk(results: &Results) -> Value {
     let root = results.cgroups.first().map(|root| &root.counters);
     let (reads, writes) = root.map_or((0, 0), |root| (root.read.ios, root.write.ios));
     let ticks = u64::try_from(device.latency.sum_ns()).unwrap_or(u64::MAX);
-    let of = |ios: u64| millis((ticks as f64 * quotient(ios, reads + writes)) as u64);
+    let of = |ios: u64| millis((ticks as f64 * quotient(ios, reads.saturating_add(writes))) as u64);
     json!({
         "name": name,
         "read_ios": reads,

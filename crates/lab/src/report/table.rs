@@ -4,7 +4,7 @@ use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, end_of, unbroken, wrap};
 use super::figures::{
-    device_ns, inside_ns, label, limits, lines, per_sec, percent_text, time, waits,
+    Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits,
 };
 use crate::results::{CgroupResults, Results, Row};
 
@@ -62,10 +62,11 @@ const JOB_HEAD: [&str; 10] =
 
 fn jobs(results: &Results, width: usize) -> Vec<String> {
     let rows = &results.rows[..results.rows.len().min(LISTED_MAX)];
+    let labels = Labels::of(results);
     let mut all = Columns::new(3, &JOB_HEAD);
     let mut owners = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        let mut name = end_of(&job_name(results, row), NAME_MAX);
+        let mut name = end_of(&job_name(&labels, row), NAME_MAX);
         let mut cgroup = end_of(&clean(&row.cgroup), NAME_MAX);
         for cells in job_cells(row) {
             // Said once, on the first of a job's lines.
@@ -94,7 +95,7 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
     for (index, row) in rows.iter().enumerate() {
         if !is_wide {
             text.extend(wrap(
-                &format!("{}  {}", job_name(results, row), clean(&row.cgroup)),
+                &format!("{}  {}", job_name(&labels, row), clean(&row.cgroup)),
                 width,
                 2,
             ));
@@ -109,8 +110,8 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
 }
 
 /// The name, and of how many processes it speaks.
-fn job_name(results: &Results, row: &Row) -> String {
-    let name = clean(&label(results, row));
+fn job_name(labels: &Labels<'_>, row: &Row) -> String {
+    let name = clean(&labels.label(row));
     if row.processes > 1 { format!("{name} x{}", row.processes) } else { name }
 }
 
@@ -210,7 +211,7 @@ fn cgroup_cells(results: &Results, cgroup: &CgroupResults, whole_ns: u64) -> Vec
         percent_text(counters.blame.device_ns, whole_ns),
         time(&cgroup.latency, cgroup.latency.p50_ns()),
         time(&cgroup.latency, cgroup.latency.p99_ns()),
-        Ios(counters.throttled.iter().sum()).rounded().to_string(),
+        Ios(throttled(counters.throttled)).rounded().to_string(),
     ]
 }
 

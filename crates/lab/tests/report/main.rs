@@ -3,5 +3,6 @@
 mod fio;
 mod page;
 mod programs;
+mod random;
 mod sample;
 mod text;

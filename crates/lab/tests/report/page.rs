@@ -25,7 +25,7 @@ fn raw_text<'t>(rest: &'t str, tag: &str) -> Option<(&'t str, &'t str)> {
 
 /// Every element is closed, in order; every `<` begins a tag and every `&` an entity; ids are unique. Returns the text
 /// between the tags.
-fn well_formed(page: &str) -> String {
+pub(crate) fn well_formed(page: &str) -> String {
     let mut rest = page.strip_prefix("<!doctype html>\n").expect("the page says what it is");
     let (mut open, mut ids, mut text) = (Vec::new(), Vec::new(), String::new());
     while let Some(start) = rest.find('<') {

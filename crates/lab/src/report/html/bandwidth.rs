@@ -4,7 +4,7 @@ use weir_engine::units::{Bytes, BytesPerSec};
 use weir_engine::{Dimension, Moved};
 
 use super::axis::Axis;
-use super::chart::{Chart, Legend, Limit, Line};
+use super::chart::{Chart, Legend, Limit, Line, rest};
 use super::over_time::per_second;
 use super::palette::{Colour, Palette};
 use crate::report::figures::per_sec;
@@ -170,7 +170,7 @@ fn largest(drawn: &[Vec<Drawn<'_>>]) -> u64 {
 }
 
 fn chart(id: String, title: String, drawn: &[Drawn<'_>], elapsed_ns: u64, largest: u64) -> Chart {
-    let y = Axis::rate(largest + largest / 20);
+    let y = Axis::rate(largest.saturating_add(largest / 20));
     let mut limits = Vec::new();
     let mut grey = Vec::new();
     for drawn in drawn {
@@ -219,11 +219,7 @@ fn legend(drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
             Legend { name: drawn.path.into(), colour: drawn.colour, more: format!("{mean}{limit}") }
         })
         .collect();
-    let rest = drawn.len() - legend.len();
-    if rest > 0 {
-        let (name, colour) = (format!("{rest} others"), Colour::Rest);
-        legend.push(Legend { name, colour, more: String::new() });
-    }
+    legend.extend(rest(drawn.len() - legend.len()));
     legend
 }
 

@@ -135,7 +135,7 @@ fn row(
     let mut cells: BTreeMap<Column<'_>, (u64, Vec<&Wait<'_>>)> = BTreeMap::new();
     for wait in waits {
         let cell = cells.entry(column(cgroup, wait.cause, columns)).or_default();
-        cell.0 += wait.wait_ns;
+        cell.0 = cell.0.saturating_add(wait.wait_ns);
         cell.1.push(wait);
     }
     markup.element("tr", &[], |markup| {

@@ -7,6 +7,9 @@ use super::palette::Colour;
 /// The drawing's own width and height; one unit is well below a pixel.
 const SIDE: f64 = 1000.0;
 
+/// Lines without a colour of their own that a chart draws: enough to show their range.
+pub(super) const GREY_MAX: usize = 100;
+
 /// A line of measured values.
 pub(super) struct Line {
     pub(super) name: String,
@@ -30,6 +33,16 @@ pub(super) struct Legend {
     pub(super) more: String,
 }
 
+/// The entry of so many lines without a colour of their own.
+pub(super) fn rest(count: usize) -> Option<Legend> {
+    let more = match count.checked_sub(GREY_MAX) {
+        Some(1..) => format!("{GREY_MAX} of them drawn"),
+        _ => String::new(),
+    };
+    (count > 0).then(|| Legend { name: format!("{count} others"), colour: Colour::Rest, more })
+}
+
+/// Lines over common axes.
 pub(super) struct Chart {
     /// Unique on the page; makes the ids of title and description.
     pub(super) id: String,
@@ -151,7 +164,7 @@ impl Chart {
             let before = self.limits[..index].iter().filter(is_same).count();
             let (dash, gap) = match limit.is_about {
                 true => (2, 5),
-                false => (DASH, if shared == 1 { 5 } else { DASH * (shared - 1) }),
+                false => (DASH, DASH * (shared - 1) + 5),
             };
             let style =
                 format!("stroke-dasharray:{dash} {gap};stroke-dashoffset:-{}", DASH * before);

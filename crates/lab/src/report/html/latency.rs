@@ -1,12 +1,14 @@
 //! Latency by percentile: of cgroups, of jobs, and of whole runs beside each other.
 
+use std::collections::BTreeSet;
+
 use weir_engine::units::Nanos;
 
 use super::axis::{Axis, Scale, Unit};
-use super::chart::{Chart, Legend, Line};
+use super::chart::{Chart, GREY_MAX, Legend, Line, rest};
 use super::palette::{COLOURS, Colour, Palette};
 use super::utilisation::of_run;
-use crate::report::figures::{Line as Requests, label, lines};
+use crate::report::figures::{Labels, Line as Requests, lines};
 use crate::results::{Latency, Results, Row};
 
 /// Places along an axis that a line tells apart.
@@ -84,11 +86,12 @@ fn jobs<'r>(results: &'r Results, kind: &str, palette: &Palette) -> Vec<Times<'r
     let used: Vec<(&Row, Requests<'r>)> =
         results.rows.iter().filter_map(|row| Some((row, used(row)?))).collect();
     // A job that is alone in its cgroup has its colour.
-    let is_told_by_cgroup = used.iter().enumerate().all(|(index, (row, _))| {
-        row.cgroup != "/" && used[..index].iter().all(|(other, _)| other.cgroup != row.cgroup)
-    });
+    let mut seen = BTreeSet::new();
+    let is_told_by_cgroup =
+        used.iter().all(|(row, _)| row.cgroup != "/" && seen.insert(row.cgroup.as_str()));
+    let labels = Labels::of(results);
     let times = used.iter().enumerate().map(|(index, (row, line))| Times {
-        name: label(results, row),
+        name: labels.label(row),
         colour: match index {
             _ if is_told_by_cgroup => palette.colour(&row.cgroup),
             index if index < COLOURS => Colour::Own(index),
@@ -115,12 +118,13 @@ fn chart(id: String, title: String, times: &[Times<'_>], x: &Axis, y: &Axis) -> 
     let description = legend.iter().map(|entry| format!("{}: {}", entry.name, entry.more));
     let description =
         format!("Latency by percentile. {}.", description.collect::<Vec<_>>().join("; "));
-    let rest = times.len() - legend.len();
-    if rest > 0 {
-        let (name, colour) = (format!("{rest} others"), Colour::Rest);
-        legend.push(Legend { name, colour, more: String::new() });
-    }
-    let lines = times.iter().map(|times| Line {
+    legend.extend(rest(times.len() - legend.len()));
+    let mut grey = 0;
+    let drawn = times.iter().filter(|times| {
+        grey += usize::from(times.colour == Colour::Rest);
+        times.colour != Colour::Rest || grey <= GREY_MAX
+    });
+    let lines = drawn.map(|times| Line {
         name: times.name.clone(),
         colour: times.colour,
         points: points(times.latency, x, y),

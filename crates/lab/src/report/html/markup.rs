@@ -65,6 +65,16 @@ impl Markup {
         }
     }
 
+    /// Text that may be broken after commas: a disk's line has no blanks.
+    pub(super) fn breakable(&mut self, text: &str) {
+        for piece in text.split_inclusive(',') {
+            self.text(piece);
+            if piece.ends_with(',') {
+                self.void("wbr", &[]);
+            }
+        }
+    }
+
     /// What is markup already, and ours.
     pub(super) fn raw(&mut self, markup: &str) {
         self.text.push_str(markup);

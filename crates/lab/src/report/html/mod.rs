@@ -73,7 +73,9 @@ fn head(markup: &mut Markup, results: &[(&str, &Results)], title: &str) {
         markup.leaf("h1", &[], title);
         match results {
             [(_, one)] => {
-                markup.leaf("p", &[("class", &"setting")], &tables::setting(one));
+                markup.element("p", &[("class", &"setting")], |markup| {
+                    markup.breakable(&tables::setting(one));
+                });
                 markup.element("dl", &[], |markup| {
                     for (name, value) in tables::facts(one) {
                         markup.element("div", &[], |markup| {

@@ -53,7 +53,7 @@
     let box = null;
     const leave = () => { hair?.remove(); box?.remove(); hair = box = null; };
     plot.addEventListener("pointerleave", leave);
-    plot.addEventListener("pointermove", (event) => {
+    const show = (event) => {
       lines ??= [...svg.querySelectorAll("g")].map((g) => ({
         name: g.dataset.name, colour: g.getAttribute("class"), points: read(g.querySelector(".line")),
       }));
@@ -76,7 +76,9 @@
       if (near.length > 12) add(box, "div", "", `and ${near.length - 12} more`);
       box.style.left = at < 0.5 ? `calc(${at * 100}% + 12px)` : "auto";
       box.style.right = at < 0.5 ? "auto" : `calc(${(1 - at) * 100}% + 12px)`;
-    });
+    };
+    plot.addEventListener("pointermove", show);
+    plot.addEventListener("pointerdown", show);
     for (const entry of chart.querySelectorAll(".legend li")) {
       const name = entry.dataset.name;
       entry.addEventListener("pointerenter", () => {

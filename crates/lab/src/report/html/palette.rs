@@ -45,7 +45,7 @@ impl Palette {
                     0
                 });
                 let moved = [cgroup.counters.read, cgroup.counters.write, cgroup.counters.discard];
-                *known += moved.iter().map(|moved| moved.bytes).sum::<u64>();
+                *known = moved.iter().fold(*known, |sum, moved| sum.saturating_add(moved.bytes));
             }
         }
         if order.len() > COLOURS {

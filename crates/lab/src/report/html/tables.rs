@@ -5,18 +5,21 @@ use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 use super::markup::{Attributes, Markup};
 use super::palette::Palette;
 use crate::report::compare::{Comparison, Pair, ratio_text};
-use crate::report::figures::{device_ns, label, limits, lines, per_sec, percent_text, time};
+use crate::report::figures::{
+    Labels, device_ns, limits, lines, per_sec, percent_text, throttled, time,
+};
 use crate::results::{CgroupResults, Results};
 
 /// Rows of a table; the data has all.
 const ROWS_MAX: usize = 200;
 
-/// A table in a region that scrolls by itself where it is wider than the page.
+/// A table in a region that scrolls by itself where it is wider than the page; `texts` are the heads of its columns that
+/// are not numbers.
 fn table(
     markup: &mut Markup,
     name: &str,
     head: &[&str],
-    text_columns: usize,
+    texts: &[&str],
     rows: impl FnOnce(&mut Markup),
 ) {
     let region: Attributes<'_> =
@@ -25,8 +28,8 @@ fn table(
         markup.element("table", &[], |markup| {
             markup.element("thead", &[], |markup| {
                 markup.element("tr", &[], |markup| {
-                    for (index, cell) in head.iter().enumerate() {
-                        let class = if index < text_columns { "text" } else { "number" };
+                    for cell in head {
+                        let class = if texts.contains(cell) { "text" } else { "number" };
                         markup.leaf("th", &[("scope", &"col"), ("class", &class)], cell);
                     }
                 });
@@ -95,14 +98,16 @@ pub(super) fn runs(markup: &mut Markup, runs: &[(&str, &Results)]) {
         .map(|(_, results)| facts(results).into_iter().map(|(name, _)| name).collect())
         .unwrap_or_default();
     let head: Vec<&str> = ["run", "what"].into_iter().chain(names).chain(["how"]).collect();
-    table(markup, "Runs", &head, 2, |markup| {
+    table(markup, "Runs", &head, &["run", "what", "how"], |markup| {
         for (index, (name, results)) in runs.iter().enumerate() {
             markup.element("tr", &[], |markup| {
                 let class = super::utilisation::of_run(index, runs.len()).class();
                 row_head(markup, &class, name);
                 text(markup, &results.title);
                 numbers(markup, facts(results).iter().map(|(_, value)| value));
-                markup.leaf("td", &[("class", &"text how")], &setting(results));
+                markup.element("td", &[("class", &"text how")], |markup| {
+                    markup.breakable(&setting(results));
+                });
             });
         }
     });
@@ -110,10 +115,11 @@ pub(super) fn runs(markup: &mut Markup, runs: &[(&str, &Results)]) {
 
 pub(super) fn jobs(markup: &mut Markup, results: &Results, palette: &Palette) {
     let head = ["job", "cgroup", "", "bandwidth", "IOPS", "mean", "p50", "p99", "p99.9", "max"];
-    table(markup, "Jobs", &head, 3, |markup| {
+    let labels = Labels::of(results);
+    table(markup, "Jobs", &head, &["job", "cgroup", ""], |markup| {
         for row in results.rows.iter().take(ROWS_MAX) {
             let class = palette.colour(&row.cgroup).class();
-            let mut name = label(results, row);
+            let mut name = labels.label(row);
             if row.processes > 1 {
                 name.push_str(&format!(" \u{d7}{}", row.processes));
             }
@@ -176,7 +182,7 @@ pub(super) fn cgroups(markup: &mut Markup, results: &Results, palette: &Palette)
         "held",
     ];
     let whole_ns = device_ns(results);
-    table(markup, "Cgroups", &head, 2, |markup| {
+    table(markup, "Cgroups", &head, &["cgroup", "limits"], |markup| {
         for cgroup in results.cgroups.iter().take(ROWS_MAX) {
             markup.element("tr", &[], |markup| {
                 row_head(markup, &palette.colour(&cgroup.path).class(), &cgroup.path);
@@ -202,7 +208,7 @@ fn cgroup_cells(results: &Results, cgroup: &CgroupResults, whole_ns: u64) -> [St
         percent_text(counters.blame.device_ns, whole_ns),
         time(&cgroup.latency, cgroup.latency.p50_ns()),
         time(&cgroup.latency, cgroup.latency.p99_ns()),
-        Ios(counters.throttled.iter().sum()).rounded().to_string(),
+        Ios(throttled(counters.throttled)).rounded().to_string(),
     ]
 }
 
@@ -211,7 +217,7 @@ pub(super) fn ratios(markup: &mut Markup, comparison: &Comparison, palette: &Pal
     let parts: [(&str, &[Pair]); 2] = [("job", &comparison.jobs), ("cgroup", &comparison.cgroups)];
     for (what, pairs) in parts.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
         let head = [what, "", "bandwidth", "IOPS", "p50", "p99", "p99.9", "max"];
-        table(markup, "Ratios", &head, 2, |markup| {
+        table(markup, "Ratios", &head, &[what, ""], |markup| {
             for pair in pairs.iter().take(ROWS_MAX) {
                 let path = if pair.cgroup.is_empty() { &pair.name } else { &pair.cgroup };
                 markup.element("tr", &[], |markup| {
