@@ -36,6 +36,7 @@ use crate::ssd::{self, Ssd, SsdSpec};
 /// | | `interface` | bytes a second | |
 /// | | `overhead` | time to take in a command | |
 /// | | `readahead`, `cache` | bytes; 0 for none | |
+/// | | `segments` | stretches of read data that are kept, 1 to 64 | |
 /// | | `ncq` | commands to choose among, 1 to 1024 | |
 /// | | `age` | time after which a request goes first | |
 /// | `ssd-sata`, `ssd-nvme` | `size` | bytes, a multiple of 512 | the model's own, see [`SsdSpec`] |

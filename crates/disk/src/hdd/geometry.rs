@@ -158,6 +158,28 @@ impl Geometry {
         }
         time
     }
+
+    /// The first sector from `lba` on, `limit` at most, that has not passed at `now`, if `lba` begins to pass at `time`.
+    pub(super) fn reached(&self, time: u128, lba: u64, limit: u64, now: u128) -> u64 {
+        let (mut time, mut from, mut at) = (time, self.track(lba), lba);
+        while at < limit {
+            let (track, sector, sectors) = self.place(at);
+            time = self.reach(time, from, at);
+            if now < time {
+                break;
+            }
+            let last = (sector + (limit - at)).min(sectors);
+            let end = time + u128::from(turned(last, sectors) - turned(sector, sectors));
+            if now < end {
+                // The last sector whose place, rounded down, has been passed.
+                let angle = u128::from(turned(sector, sectors)) + (now - time);
+                let passed = ((angle + 1) * u128::from(sectors) - 1) / u128::from(TURN);
+                return at + (passed as u64).clamp(sector, last) - sector;
+            }
+            (time, from, at) = (end, track, at + last - sector);
+        }
+        at
+    }
 }
 
 /// Ticks from the beginning of a track to that of a sector on it.
@@ -223,6 +245,23 @@ mod tests {
             .sum();
         let mean = sum / u128::from(turns);
         assert!(mean.abs_diff(u128::from(TURN / 2)) <= u128::from(TURN / turns), "{mean}");
+    }
+
+    #[test]
+    fn what_has_been_reached_is_what_has_passed() {
+        let geometry = Geometry::new(&HddSpec::DISK2009);
+        let (lba, count) = (123_456, 4000);
+        let start = geometry.reach(0, 7, lba);
+        let track = geometry.track(lba);
+        for sectors in (0..count).step_by(37) {
+            let end = geometry.pass(start, track, lba, sectors);
+            assert_eq!(geometry.reached(start, lba, lba + count, end), lba + sectors);
+            if sectors > 0 {
+                let before = geometry.reached(start, lba, lba + count, end - 1);
+                assert_eq!(before, lba + sectors - 1);
+            }
+        }
+        assert_eq!(geometry.reached(start, lba, lba + count, u128::MAX / 4), lba + count);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::settings::{BILLION, Setting, names, setting};
 
 /// The keys, in the order in which they are printed, with ranges far beyond any disk that was built and far from
 /// overflow.
-pub(crate) const TABLE: &[Setting<HddSpec>; 16] = &[
+pub(crate) const TABLE: &[Setting<HddSpec>; 17] = &[
     setting!("size", Disk, 1 << 20..=1 << 50, size),
     setting!("rpm", Count, 100..=100_000, rpm),
     setting!("heads", Count, 1..=64, heads),
@@ -24,6 +24,7 @@ pub(crate) const TABLE: &[Setting<HddSpec>; 16] = &[
     setting!("interface", Rate, 100_000..=100 * BILLION, interface),
     setting!("overhead", Time, 0..=60 * BILLION, overhead_ns),
     setting!("readahead", Size, 0..=1 << 30, readahead),
+    setting!("segments", Count, 1..=64, segments),
     setting!("cache", Size, 0..=1 << 30, cache),
     setting!("ncq", Count, 1..=1024, ncq),
     setting!("age", Time, 0..=60 * BILLION, age_ns),

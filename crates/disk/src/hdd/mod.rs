@@ -2,6 +2,7 @@
 
 mod geometry;
 mod line;
+mod segments;
 mod spec;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -10,6 +11,7 @@ use alloc::vec::Vec;
 use crate::model::{DiskModel, DiskOp};
 use geometry::{Geometry, SECTOR, third_of_stroke};
 pub(crate) use line::{KEYS, TABLE, check};
+use segments::{Ahead, Segments};
 pub use spec::HddSpec;
 
 /// Sectors that go from the cache to the platters at once: a drain ends soon enough for a read that waits.
@@ -24,6 +26,13 @@ const DRAIN_NEAR: usize = 16;
 /// the cache holds; held writes go out when no command waits, or when a write or flush has waited for longer than
 /// `age`. A flush waits until the cache is empty, and writes that come after it wait for it. Discards change nothing;
 /// zeroing writes to the platters.
+///
+/// After a read the heads read on until there is something else to do, up to `readahead`; the buffer keeps that stretch,
+/// and as much before it, as one of `segments`, the last used. A read that is all in one of them does not wait for the
+/// heads; one that goes on beyond its end reads what is missing.
+///
+/// Costs O(`ncq`) a command, O(log n) with n extents in the cache, and a step for each track that a transfer crosses.
+/// Memory: 48 bytes for each request in flight and about as many for each extent in the cache.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     spec: HddSpec,
@@ -43,6 +52,8 @@ pub struct Hdd {
     free: u128,
     track: u64,
     ahead: Option<Ahead>,
+    /// What the buffer keeps of earlier reads.
+    segments: Segments,
     /// When the interface is free.
     bus_ns: u64,
     /// Ids by time of completion and order of submission.
@@ -57,16 +68,6 @@ struct Command {
     at_ns: u64,
     lba: u64,
     sectors: u64,
-}
-
-/// The heads read on: `from` begins to pass at `time`, and everything since `start` is in the buffer.
-#[derive(Clone, Copy, Debug)]
-struct Ahead {
-    start: u64,
-    from: u64,
-    time: u128,
-    /// Reading stops here.
-    limit: u64,
 }
 
 impl Hdd {
@@ -89,6 +90,7 @@ impl Hdd {
             free: 0,
             track: 0,
             ahead: None,
+            segments: Segments::new(spec.segments.saturating_sub(1) as usize),
             bus_ns: 0,
             done: BTreeMap::new(),
         }
@@ -141,7 +143,20 @@ impl Hdd {
         }
         self.dirty.insert(first, end - first);
         self.dirty_sectors += end - first;
+        self.forget(lba, sectors);
+    }
+
+    /// What the buffer holds of these sectors is written over.
+    fn forget(&mut self, lba: u64, sectors: u64) {
         self.ahead.take_if(|ahead| lba < ahead.limit && ahead.start < lba + sectors);
+        self.segments.forget(lba, sectors);
+    }
+
+    /// The heads leave the stretch that they read on, if any.
+    fn leave(&mut self, now: u128) {
+        if let Some(ahead) = self.ahead.take() {
+            self.segments.leave(ahead, &self.geometry, now);
+        }
     }
 
     /// Gives the free heads something to do; `false` if there is nothing.
@@ -168,37 +183,18 @@ impl Hdd {
         let index = if oldest.at_ns.saturating_add(self.spec.age_ns) <= freed_ns {
             0
         } else {
-            let place = |index: &usize| (self.reach(start, &self.queue[*index]), *index);
+            let head = self.head(start);
+            let place = |index: &usize| (self.reach(start, head, &self.queue[*index]), *index);
             (0..seen).min_by_key(place).unwrap_or(0)
         };
         let command = self.queue.remove(index);
-        let end = command.lba + command.sectors;
-        // Taking the command in is hidden behind the one before it, if there was one.
-        let begin =
-            start.max(self.geometry.ticks(command.at_ns.saturating_add(self.spec.overhead_ns)));
-        let hit = self
-            .ahead
-            .filter(|ahead| command.op == DiskOp::Read && self.is_hit(ahead, start, &command));
-        let (passed, since) = match hit {
-            Some(ahead) if end <= ahead.from => (ahead.time, ahead.start),
-            Some(ahead) => {
-                let track = self.geometry.track(ahead.from);
-                (self.geometry.pass(ahead.time, track, ahead.from, end - ahead.from), ahead.start)
-            }
-            None => (
-                self.geometry.pass(begin, self.head(start), command.lba, command.sectors),
-                command.lba,
-            ),
+        let passed = if self.is_held(&command) {
+            self.segments.touch(command.lba);
+            start
+        } else {
+            self.move_to(start, &command)
         };
         self.free = start.max(passed);
-        self.track = self.geometry.track(end - 1);
-        self.ahead = (command.op == DiskOp::Read).then(|| {
-            let from = hit.map_or(end, |ahead| ahead.from.max(end));
-            let limit = (end + self.spec.readahead / SECTOR).min(self.spec.size / SECTOR);
-            let start = since.max(end.saturating_sub(self.spec.readahead / SECTOR));
-            let limit = limit.max(hit.map_or(0, |ahead| ahead.limit));
-            Ahead { start, from, time: passed, limit }
-        });
         let done = self.geometry.nanos(self.free);
         let done = match command.op {
             DiskOp::WriteZeroes => done,
@@ -207,38 +203,80 @@ impl Hdd {
         self.finish(command, done);
     }
 
+    /// Takes the heads over what a command wants from `start` on; answers when it has passed.
+    fn move_to(&mut self, start: u128, command: &Command) -> u128 {
+        let end = command.lba + command.sectors;
+        let hit = self.ahead.filter(|ahead| self.is_hit(ahead, start, command));
+        let (passed, since) = match hit {
+            Some(ahead) if end <= ahead.from => (ahead.time, ahead.start),
+            Some(ahead) => {
+                let track = self.geometry.track(ahead.from);
+                (self.geometry.pass(ahead.time, track, ahead.from, end - ahead.from), ahead.start)
+            }
+            None => {
+                // Taking the command in is hidden behind the one before it, if there was one.
+                let taken_ns = command.at_ns.saturating_add(self.spec.overhead_ns);
+                let begin = start.max(self.geometry.ticks(taken_ns));
+                let head = self.head(begin);
+                self.leave(begin);
+                let first = self.first_missing(command);
+                let since = self.segments.find(command.lba).map_or(command.lba, |(since, _)| since);
+                (self.geometry.pass(begin, head, first, end - first), since)
+            }
+        };
+        self.track = self.geometry.track(end - 1);
+        if command.op != DiskOp::Read {
+            self.ahead = None;
+            self.forget(command.lba, command.sectors);
+            return passed;
+        }
+        let readahead = self.spec.readahead / SECTOR;
+        let limit = (end + readahead).min(self.spec.size / SECTOR);
+        self.ahead = Some(Ahead {
+            start: since.max(end.saturating_sub(readahead)),
+            from: hit.map_or(end, |ahead| ahead.from.max(end)),
+            time: passed,
+            limit: limit.max(hit.map_or(0, |ahead| ahead.limit)),
+        });
+        passed
+    }
+
     /// Whether what a read wants is in the buffer, or passes the heads as they read on.
     fn is_hit(&self, ahead: &Ahead, now: u128, command: &Command) -> bool {
         let end = command.lba + command.sectors;
-        ahead.start <= command.lba
+        command.op == DiskOp::Read
+            && ahead.start <= command.lba
             && command.lba <= ahead.limit
-            && (end <= ahead.limit || self.stopped(ahead) > now)
+            && (end <= ahead.limit || ahead.stopped(&self.geometry) > now)
     }
 
-    /// When the heads have read up to the limit.
-    fn stopped(&self, ahead: &Ahead) -> u128 {
-        let track = self.geometry.track(ahead.from);
-        self.geometry.pass(ahead.time, track, ahead.from, ahead.limit.saturating_sub(ahead.from))
+    /// Whether all that a read wants is in a segment that the heads have left.
+    fn is_held(&self, command: &Command) -> bool {
+        self.first_missing(command) >= command.lba + command.sectors
+    }
+
+    /// The first sector of a command that no segment holds.
+    fn first_missing(&self, command: &Command) -> u64 {
+        let held = self.segments.find(command.lba).filter(|_| command.op == DiskOp::Read);
+        held.map_or(command.lba, |(_, end)| end)
     }
 
     /// The track that the heads are over.
     fn head(&self, now: u128) -> u64 {
-        match &self.ahead {
-            Some(ahead) if ahead.limit > ahead.from && self.stopped(ahead) <= now => {
-                self.geometry.track(ahead.limit - 1)
-            }
+        let Some(ahead) = &self.ahead else { return self.track };
+        match ahead.reached(&self.geometry, now) {
+            reached if reached > ahead.from => self.geometry.track(reached - 1),
             _ => self.track,
         }
     }
 
-    /// When a command's first sector is there.
-    fn reach(&self, start: u128, command: &Command) -> u128 {
-        match &self.ahead {
-            Some(ahead) if command.op == DiskOp::Read && self.is_hit(ahead, start, command) => {
-                start
-            }
-            _ => self.geometry.reach(start, self.head(start), command.lba),
+    /// When the heads, over track `head`, are at the first sector of a command that is not in the buffer.
+    fn reach(&self, start: u128, head: u64, command: &Command) -> u128 {
+        let is_here = self.ahead.as_ref().is_some_and(|ahead| self.is_hit(ahead, start, command));
+        if is_here || self.is_held(command) {
+            return start;
         }
+        self.geometry.reach(start, head, self.first_missing(command))
     }
 
     /// Moves the nearest of what the cache holds to the platters; `false` if it holds nothing.
@@ -254,9 +292,10 @@ impl Hdd {
         if sectors < held {
             self.dirty.insert(lba + sectors, held - sectors);
         }
+        self.leave(start);
         self.free = self.geometry.pass(start, head, lba, sectors);
         self.track = self.geometry.track(lba + sectors - 1);
-        (self.draining, self.ahead) = (sectors, None);
+        self.draining = sectors;
         true
     }
 
@@ -285,12 +324,19 @@ impl DiskModel for Hdd {
         let lba = offset / SECTOR;
         let sectors = (offset % SECTOR + u64::from(len)).div_ceil(SECTOR);
         let command = Command { serial: self.serial, id, op, at_ns: self.now_ns, lba, sectors };
-        let is_held = op == DiskOp::Write && sectors * SECTOR <= self.spec.cache;
+        let fits = op == DiskOp::Write && sectors * SECTOR <= self.spec.cache;
         if op == DiskOp::Discard || (sectors == 0 && op != DiskOp::Flush) {
             self.finish(command, self.now_ns.saturating_add(self.spec.overhead_ns));
             return;
         }
-        if is_held || op == DiskOp::Flush {
+        if op == DiskOp::Read && self.is_held(&command) {
+            // From the buffer, whatever the heads are doing.
+            self.segments.touch(lba);
+            let done = self.transfer(self.now_ns, sectors);
+            self.finish(command, done);
+            return;
+        }
+        if fits || op == DiskOp::Flush {
             self.waiting.push_back(command);
             self.admit(self.now_ns);
         } else {

@@ -29,6 +29,8 @@ pub struct HddSpec {
     pub overhead_ns: u64,
     /// Bytes read on after a read, kept for the next; 0 for none.
     pub readahead: u64,
+    /// Stretches of what was read that the buffer keeps, 1 to 64, that behind the heads included.
+    pub segments: u64,
     /// Bytes of writes that are held and acknowledged before they are on the platters; 0 switches the cache off.
     pub cache: u64,
     /// Commands among which the next is chosen.
@@ -59,6 +61,7 @@ impl HddSpec {
         interface: 300 * MB,
         overhead_ns: 10 * US,
         readahead: 1 << 20,
+        segments: 16,
         cache: 16 << 20,
         ncq: 32,
         age_ns: 1_000 * MS,
@@ -81,6 +84,7 @@ impl HddSpec {
         interface: 150 * MB,
         overhead_ns: 20 * US,
         readahead: 512 << 10,
+        segments: 8,
         cache: 4 << 20,
         ncq: 32,
         age_ns: 1_000 * MS,
@@ -102,6 +106,7 @@ impl HddSpec {
         interface: 100 * MB,
         overhead_ns: 20 * US,
         readahead: 256 << 10,
+        segments: 4,
         cache: 2 << 20,
         ncq: 1,
         age_ns: 1_000 * MS,
