@@ -40,8 +40,8 @@ const ROWS_SHIFT: u32 = 6;
 ///
 /// Costs O(log n) a request and unit, with n requests in flight, and 16 bytes for each unit in flight. Memory: a few KB
 /// and less than 200 bytes for each die; the sample adds about 1 MB at most (up to 1.5 MB with much over-provisioning),
-/// whatever the size of the disk, and nothing when switched off. Making a disk that is [`SsdState::Aged`] takes some
-/// 10 ms.
+/// whatever the size of the disk, and nothing when switched off. Making a disk that is [`SsdState::Aged`] takes about
+/// 0.1 s.
 #[derive(Clone, Debug)]
 pub struct Ssd {
     spec: SsdSpec,
