@@ -1,3 +1,28 @@
-//! Weir's file systems.
+//! Weir's file systems: so far one, an emulated disk as a file, in real time.
+//!
+//! ```text
+//!   kernel ──► fuser ──► file_system ──► timing ──► desk ──► weir_disk::DiskModel
+//!                 ▲           │             │
+//!                 │         store           │ when the model says so
+//!                 └───────── reply ◄────────┘
+//! ```
+//!
+//! [`MountedDisk::mount`] shows one file in an empty directory. Its bytes are in memory; each request on it takes the
+//! time that the disk's model says. A loop device over the file is a block device with such a disk behind it, below the
+//! kernel's own schedulers and limits.
+//!
+//! The kernel's page cache is left out (`FOPEN_DIRECT_IO`), for it would answer what the disk is asked. What the
+//! kernel adds stays: about 0.1 ms a request, on the way through the loop device and FUSE.
 
 #![forbid(unsafe_code)]
+
+mod clock;
+mod desk;
+mod error;
+mod file_system;
+mod mounted;
+mod store;
+mod timing;
+
+pub use error::MountError;
+pub use mounted::{MountOptions, MountedDisk, Unmounter};

@@ -1,0 +1,219 @@
+//! Mounting a disk, and letting it go.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use weir_disk::Spec;
+
+use crate::error::MountError;
+use crate::file_system::FileSystem;
+use crate::store::Store;
+
+/// What can be chosen about a mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountOptions {
+    /// The file's name, 1 to 255 bytes; `disk` by default.
+    pub name: String,
+    /// Bytes of memory that what is written may take, 1 GiB by default. A write that needs more fails with `ENOSPC`;
+    /// discarding gives memory back, and what was never written takes none.
+    pub memory_max: u64,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        MountOptions { name: "disk".into(), memory_max: 1 << 30 }
+    }
+}
+
+/// An emulated disk that is a file, until it is unmounted or this is dropped.
+///
+/// Two threads work for it, one that reads the kernel's requests and one that answers them in time.
+#[derive(Debug)]
+pub struct MountedDisk {
+    path: PathBuf,
+    unmounter: Unmounter,
+    session: BackgroundSession,
+}
+
+/// Unmounts a [`MountedDisk`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Unmounter {
+    directory: PathBuf,
+    has_ended: Arc<AtomicBool>,
+}
+
+const NAME_MAX: usize = 255;
+
+impl MountedDisk {
+    /// Mounts an idle disk, all zeros, on `directory`, which has to be empty. The file is there when this returns.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being mounted; nothing stays behind then.
+    pub fn mount(
+        spec: &Spec,
+        directory: &Path,
+        options: &MountOptions,
+    ) -> Result<MountedDisk, MountError> {
+        let MountOptions { name, memory_max } = options;
+        check_name(name)?;
+        let directory = check_directory(directory)?;
+        check_device()?;
+        let size = spec.size();
+        let memory = |source| MountError::Memory { size, source };
+        let store = Store::new(size, *memory_max).map_err(|error| memory(error.into()))?;
+        let system = FileSystem::start(name.into(), spec.build(), store).map_err(memory)?;
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("weir".into()),
+            MountOption::Subtype("weir".into()),
+            MountOption::DefaultPermissions,
+            MountOption::NoExec,
+            MountOption::NoAtime,
+        ];
+        let session = Session::new(system, &directory, &config).and_then(Session::spawn);
+        let session = session.map_err(|source| {
+            let path = directory.clone();
+            match source.kind() {
+                // The device is there, so it is the helper that is not, which is tried when the system call may not be.
+                io::ErrorKind::NotFound => MountError::NotPermitted { path },
+                _ => MountError::Refused { path, source },
+            }
+        })?;
+        let path = directory.join(name);
+        let unmounter = Unmounter { directory, has_ended: Arc::default() };
+        Ok(MountedDisk { path, unmounter, session })
+    }
+
+    /// Where the disk is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What ends [`MountedDisk::wait`].
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// Waits until the disk is unmounted, by an [`Unmounter`] or by anybody else, and the last who uses it has let it
+    /// go.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's requests could not be read to the end.
+    pub fn wait(self) -> io::Result<()> {
+        let MountedDisk { path: _, unmounter, session } = self;
+        let ended = session.guard.join();
+        unmounter.has_ended.store(true, Ordering::Release);
+        ended.unwrap_or_else(|_| Err(io::Error::other("the file system's thread panicked")))
+    }
+}
+
+impl Unmounter {
+    /// Takes the directory back. Whoever has the disk open, such as a loop device, keeps it until letting it go: `true`
+    /// if there may be somebody, `false` if there is nobody. Once it is unmounted this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn unmount(&self) -> io::Result<bool> {
+        if self.has_ended.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        match unmount(&self.directory, UnmountFlags::NOFOLLOW) {
+            Err(Errno::BUSY) => {
+                unmount(&self.directory, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)?;
+                Ok(true)
+            }
+            // Somebody was faster.
+            Ok(()) | Err(Errno::INVAL) => Ok(false),
+            // Who may not mount had a helper do it, which undoes it too, and does not say who has the disk open.
+            Err(Errno::PERM) => helper(&self.directory).map(|()| true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Unmounts as who has no right to; lazily, as there is no second try.
+fn helper(directory: &Path) -> io::Result<()> {
+    let mut command = Command::new("fusermount3");
+    command.args(["-u", "-q", "-z", "--"]).arg(directory);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("fusermount3: {status}"))) }
+}
+
+fn check_name(name: &str) -> Result<(), MountError> {
+    let is_name = !name.is_empty()
+        && name.len() <= NAME_MAX
+        && !name.contains(['/', '\0'])
+        && !matches!(name, "." | "..");
+    if is_name { Ok(()) } else { Err(MountError::Name { name: name.into() }) }
+}
+
+/// The directory without symbolic links, if it is an empty one.
+fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
+    let fail = |source: io::Error| match Errno::from_io_error(&source) {
+        // What the kernel answers for a file system whose server has gone.
+        Some(Errno::NOTCONN) => MountError::Dead { path: path.into() },
+        Some(Errno::NOTDIR) => MountError::NotADirectory { path: path.into() },
+        _ => MountError::Directory { path: path.into(), source },
+    };
+    // A path that ends in a file does not fail here, its entries below do.
+    let found = path.canonicalize().map_err(fail)?;
+    match fs::read_dir(&found).map_err(fail)?.next() {
+        None => Ok(found),
+        Some(_) => Err(MountError::NotEmpty { path: path.into() }),
+    }
+}
+
+fn check_device() -> Result<(), MountError> {
+    let opened = fs::File::options().read(true).write(true).open("/dev/fuse");
+    match opened {
+        Ok(_) => Ok(()),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Err(MountError::NoFuse),
+        Err(source) => Err(MountError::Device { source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_names_of_files() {
+        for (name, fits) in [
+            ("disk", true),
+            ("a b", true),
+            ("", false),
+            (".", false),
+            ("..", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(check_name(name).is_ok(), fits, "{name:?}");
+        }
+        assert!(check_name(&"x".repeat(NAME_MAX)).is_ok());
+        assert!(check_name(&"x".repeat(NAME_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn only_an_empty_directory_is_mounted_on() {
+        let place = std::env::temp_dir().join(format!("weir-fuse-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let file = place.join("file");
+        assert!(check_directory(&place).is_ok());
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(check_directory(&place), Err(MountError::NotEmpty { .. })));
+        assert!(matches!(check_directory(&file), Err(MountError::NotADirectory { .. })));
+        let missing = check_directory(&place.join("missing")).unwrap_err();
+        assert!(matches!(missing, MountError::Directory { .. }), "{missing}");
+        assert!(missing.hint().unwrap().contains("mkdir"));
+        fs::remove_dir_all(&place).unwrap();
+    }
+}
