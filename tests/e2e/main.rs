@@ -4,6 +4,7 @@ mod backlogs;
 mod bad_handshakes;
 mod bad_requests;
 mod cgroups_moved;
+mod disk_mount;
 mod ending;
 mod fio_verify;
 mod flushes;

@@ -10,7 +10,10 @@ use std::sync::OnceLock;
 ///
 /// Cargo builds a package's programs for that package's own tests only, so this asks it to; when nothing has changed
 /// that takes a moment.
-pub(crate) fn weir() -> &'static Path {
+///
+/// # Panics
+/// When it cannot be built.
+pub fn weir() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match env::var_os("WEIR_BIN") {
         Some(binary) => binary.into(),

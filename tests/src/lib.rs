@@ -20,6 +20,7 @@ mod run;
 mod server;
 mod status;
 
+pub use binary::weir;
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
 pub use peer::{Peer, peer, python, skip};

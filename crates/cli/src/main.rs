@@ -6,6 +6,7 @@ mod clock;
 mod completions;
 mod config_check;
 mod demo;
+mod disk;
 mod failure;
 mod limiter;
 mod move_cgroup;
@@ -50,6 +51,9 @@ enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     Demo(demo::Args),
+    /// Work with emulated disks
+    #[command(subcommand)]
+    Disk(disk::Command),
     Completions(completions::Args),
 }
 
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Remove(args) => remove::run(&args),
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Disk(command) => disk::run(command),
         Command::Completions(args) => completions::run(&args),
     };
     match done {
