@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{quotient, round};
+use super::figures::{quantiles_ns, quotient, round};
 use crate::results::Latency;
 
 /// Decimals of a float in fio's JSON.
@@ -37,43 +37,40 @@ pub(super) fn summary(times: &Latency) -> Map<String, Value> {
 pub(super) fn with_percentiles(times: &Latency) -> Map<String, Value> {
     let mut object = summary(times);
     if times.count() > 0 {
-        let told = PERCENTILES.map(|thousandths| {
-            let name = format!("{}.{:03}000", thousandths / 1000, thousandths % 1000);
-            (name, Value::from(times.quantile_ns(thousandths)))
+        let told = PERCENTILES.into_iter().zip(quantiles_ns(times, PERCENTILES));
+        let told = told.map(|(thousandths, ns)| {
+            (format!("{}.{:03}000", thousandths / 1000, thousandths % 1000), Value::from(ns))
         });
-        object.insert("percentile".into(), Value::Object(told.into_iter().collect()));
+        object.insert("percentile".into(), Value::Object(told.collect()));
     }
     object
 }
 
 /// `latency_ns`, `latency_us` and `latency_ms`: percent of the requests whose time is below the name of each class,
-/// and not below the one before.
+/// and not below the one before. A bucket counts where its middle is.
 pub(super) fn classes(times: &Latency) -> [(&'static str, Value); 3] {
+    let mut buckets = times.buckets().peekable();
+    let mut below = |end_ns: u64| {
+        let mut count = 0;
+        while let Some((_, _, inside)) =
+            buckets.next_if(|(low, high, _)| low + (high - low) / 2 < end_ns)
+        {
+            count += u64::from(inside);
+        }
+        float(100.0 * quotient(count, times.count()))
+    };
     let units = [("latency_ns", 1), ("latency_us", 1_000), ("latency_ms", 1_000_000)];
-    let mut from_ns = 0;
     units.map(|(unit, unit_ns)| {
         let ends: &[u64] = if unit == "latency_ms" { &MS_ENDS } else { &NS_ENDS };
         let mut object = Map::new();
         for &end in ends {
-            let to_ns = end * unit_ns;
-            object.insert(end.to_string(), share(times, from_ns, Some(to_ns)));
-            from_ns = to_ns;
+            object.insert(end.to_string(), below(end * unit_ns));
         }
         if unit == "latency_ms" {
-            object.insert(">=2000".into(), share(times, from_ns, None));
+            object.insert(">=2000".into(), below(u64::MAX));
         }
         (unit, object.into())
     })
-}
-
-/// Percent of the times from `from_ns` to below `to_ns`; a bucket counts where its middle is.
-fn share(times: &Latency, from_ns: u64, to_ns: Option<u64>) -> Value {
-    let inside = times.buckets().filter(|(low, high, _)| {
-        let middle = low + (high - low) / 2;
-        middle >= from_ns && to_ns.is_none_or(|to_ns| middle < to_ns)
-    });
-    let count = inside.map(|(_, _, count)| u64::from(count)).sum();
-    float(100.0 * quotient(count, times.count()))
 }
 
 /// `iodepth_level`: all in the class of `depth`, none if there was no request.

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use weir_engine::{Dimension, Moved, PerDimension};
 
 use super::figures::{
-    Cause, device_ns, directions, inside_ns, limiter, per_sec, percent, quotient, round, waits,
+    Cause, device_ns, directions, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient,
+    round, waits,
 };
 use crate::results::{CgroupResults, DeviceResults, Latency, Results, Row, Series};
 
@@ -147,16 +148,17 @@ fn device(device: &DeviceResults, elapsed_ns: u64) -> Value {
 /// `latency_us_*`; all `null` if there was no request.
 pub(super) fn latency(times: &Latency) -> Map<String, Value> {
     let exact = |ns: u64| ns as f64 / 1000.0;
-    let quantile = |thousandths| exact(times.quantile_ns(thousandths));
+    let [p50, p90, p99, p99_9, p99_99] =
+        quantiles_ns(times, [50_000, 90_000, 99_000, 99_900, 99_990]).map(exact);
     let figures = [
         ("latency_us_min", exact(times.min_ns())),
         ("latency_us_mean", times.mean_ns() / 1000.0),
         ("latency_us_stddev", times.deviation_ns() / 1000.0),
-        ("latency_us_p50", quantile(50_000)),
-        ("latency_us_p90", quantile(90_000)),
-        ("latency_us_p99", quantile(99_000)),
-        ("latency_us_p99_9", quantile(99_900)),
-        ("latency_us_p99_99", quantile(99_990)),
+        ("latency_us_p50", p50),
+        ("latency_us_p90", p90),
+        ("latency_us_p99", p99),
+        ("latency_us_p99_9", p99_9),
+        ("latency_us_p99_99", p99_99),
         ("latency_us_max", exact(times.max_ns())),
     ];
     let known = |us: f64| if times.count() == 0 { Value::Null } else { round(us, 3).into() };
