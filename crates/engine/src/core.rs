@@ -58,8 +58,15 @@ impl Core {
         self.stamp
     }
 
-    /// Wakes `cgroup` at `at` for `direction`; nothing happens if that is set already.
+    /// Wakes `cgroup` at `at` for `direction`, after those that are to be woken then already; nothing happens if that
+    /// is set.
     pub(crate) fn arm(&mut self, cgroup: u32, direction: Direction, at: Instant) {
+        let stamp = self.next_stamp();
+        self.arm_as(cgroup, direction, at, stamp);
+    }
+
+    /// The same, in the place among the others that `stamp` gives it.
+    pub(crate) fn arm_as(&mut self, cgroup: u32, direction: Direction, at: Instant, stamp: u64) {
         let timer = self.tree.cgroups[cgroup].side(direction).timer;
         if timer.fires_at() == Some(at) {
             return;
@@ -68,7 +75,6 @@ impl Core {
             let tree = &self.tree;
             self.deadlines.sweep(|due| timer_of(tree, due));
         }
-        let stamp = self.next_stamp();
         let node = &mut self.tree.cgroups[cgroup];
         let depth = node.depth;
         let timer = &mut node.side_mut(direction).timer;

@@ -9,7 +9,7 @@ use crate::time::Instant;
 /// A cgroup's side: whether it waits for an instant, and for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Timer {
-    /// The stamp of the one live entry in the heap; 0 while disarmed.
+    /// The stamp of the one live entry in the heap, which is the one at `at`; 0 while disarmed.
     stamp: u64,
     at: Instant,
 }
@@ -18,6 +18,11 @@ impl Timer {
     /// When it fires, if it is armed.
     pub(crate) fn fires_at(self) -> Option<Instant> {
         (self.stamp != 0).then_some(self.at)
+    }
+
+    /// Its place among those that fire at the same instant, if it is armed.
+    pub(crate) fn stamp(self) -> Option<u64> {
+        (self.stamp != 0).then_some(self.stamp)
     }
 
     /// Voids the deadline.
@@ -68,7 +73,7 @@ impl Deadlines {
         }
     }
 
-    /// Arms `timer`, whichever state it was in, to fire at `at`. `stamp` is new and not 0.
+    /// Arms `timer`, whichever state it was in, to fire at `at`. `stamp` is not 0, and new or the timer's own.
     pub(crate) fn arm(&mut self, timer: &mut Timer, at: Instant, depth: u32, due: Due, stamp: u64) {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
@@ -111,7 +116,7 @@ impl Deadlines {
 }
 
 fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
-    timer_of(entry.due).is_some_and(|timer| timer.stamp == entry.stamp)
+    timer_of(entry.due).is_some_and(|timer| timer.stamp == entry.stamp && timer.at == entry.at)
 }
 
 #[cfg(test)]

@@ -27,12 +27,12 @@ impl Core {
 
     /// A climbing cgroup's timer has fired.
     fn visit(&mut self, now: Instant, cgroup: u32) {
-        self.disarm(cgroup, Direction::Read);
         if now < self.tree.cgroups[cgroup].disptime {
             // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
-            self.arm_visit(now, cgroup);
+            self.arm_visit(now, cgroup, true);
             return;
         }
+        self.disarm(cgroup, Direction::Read);
         for (direction, quantum) in QUANTUM {
             self.let_climb(now, cgroup, direction, quantum);
         }
@@ -45,20 +45,29 @@ impl Core {
         match heads.into_iter().flatten().min() {
             None => self.disarm(cgroup, Direction::Read),
             Some(disptime) => {
-                self.tree.cgroups[cgroup].disptime = disptime;
-                self.arm_visit(now, cgroup);
+                let old = core::mem::replace(&mut self.tree.cgroups[cgroup].disptime, disptime);
+                self.arm_visit(now, cgroup, old == disptime);
             }
         }
     }
 
-    /// Sets the timer for the instant at which a head may go, or for the re-check before it.
-    fn arm_visit(&mut self, now: Instant, cgroup: u32) {
+    /// Sets the timer for the instant at which a head may go, or for the re-check before it. One that `stays` set for
+    /// its instant keeps its place among those that are visited then, however often it is looked at before.
+    fn arm_visit(&mut self, now: Instant, cgroup: u32, stays: bool) {
         let gates = Direction::BOTH
             .iter()
             .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction));
         let recheck = gates.map(Gate::recheck_ns).min().unwrap_or(u64::MAX);
         let at = self.tree.cgroups[cgroup].disptime.min(now.plus_nanos(recheck));
-        self.arm(cgroup, Direction::Read, at);
+        let timer = self.tree.cgroups[cgroup].side(Direction::Read).timer;
+        match timer.stamp().filter(|_| stays) {
+            Some(stamp) => self.arm_as(cgroup, Direction::Read, at, stamp),
+            None => {
+                // A re-check at the same instant stands for another deadline now.
+                self.disarm(cgroup, Direction::Read);
+                self.arm(cgroup, Direction::Read, at);
+            }
+        }
     }
 
     /// When the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.

@@ -8,6 +8,7 @@ mod scenario;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use scenario::{Scenario, Step, Submit};
 
 /// The dispatches of a run: for each tick the numbers, in no order. What passes the throttle in one tick takes turns at
 /// the device, which is not the kernel's order; which tick it passes in is.
@@ -27,6 +28,27 @@ fn compare(test: &str, kernel: std::ops::Range<usize>) {
         prop_assert_eq!(by_tick(engine), by_tick(run::model(&scenario)), "the engine, the model");
         Ok(())
     });
+}
+
+/// Two cgroups are due in the same tick, and what they pass on meets at their parent: there it makes a difference whose
+/// slice is credited. The one that was set to that tick first comes first, though it was looked at again in between.
+#[test]
+fn a_look_on_the_way_does_not_cost_ones_place() {
+    let parent = [Some(32_768), Some(32_768), None, None];
+    let (early, late) = ([None, Some(2048), None, None], [None, Some(43_121), None, Some(11)]);
+    let write = |pause, cgroup, bytes| {
+        let (write, metadata, remainder) = (true, false, false);
+        (pause, false, Step::Submit(Submit { cgroup, write, bytes, metadata, remainder }))
+    };
+    let scenario = Scenario {
+        kernel: 4,
+        clock: 1,
+        cgroups: vec![(0, parent), (1, late), (1, early)],
+        steps: vec![write(3, 1, 4096), write(52, 1, 512), write(142, 1, 4096), write(11, 2, 512)],
+    };
+    let engine = by_tick(run::engine(&scenario).expect("its invariants hold"));
+    assert_eq!(engine, by_tick(run::model(&scenario)), "the engine, the model");
+    assert_eq!(engine.get(&458), Some(&BTreeSet::from([3])), "{engine:?}");
 }
 
 #[test]
