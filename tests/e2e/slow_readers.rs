@@ -1,6 +1,6 @@
 //! Our own client, asking for much and taking nothing. The others are served on.
 
-use weir_tests::nbd::{Client, Kind};
+use weir_tests::nbd::{self, Client, Kind};
 use weir_tests::{Place, Server, pattern};
 
 const MIB: u32 = 1 << 20;
@@ -54,17 +54,54 @@ fn a_few_cost_little() {
     server.stop();
 }
 
-/// More than there is memory for: those who take nothing make room for those who do.
+/// More than there is memory for: they get less, and cost the other connections of their client nothing.
 #[test]
-fn too_many_have_to_go() {
+fn too_many_of_one_client_get_less() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &[]);
     let slow: Vec<Client> = (0..24).map(|_| greedy(&server, 20)).collect();
     work(&server, 8, 20);
-    assert!(server.status().number("connections_dropped") > 0);
     let resident = server.resident_bytes();
     assert!(resident < 512 << 20, "{resident} bytes");
+    assert_eq!(server.status().number("connections_dropped"), 0);
     drop(slow);
     Client::of(&server).read(0, 32 * MIB).expect("all memory is free again");
+    server.stop();
+}
+
+/// Nor do many clients of which each takes nothing, whatever they ask for at once.
+#[test]
+fn too_many_cost_other_clients_nothing() {
+    let place = Place::new();
+    let mut config = String::from("[device.disk]\npath = \"memory:64M\"\n");
+    for name in (0..=40).map(|number| format!("c{number}")) {
+        // A cgroup of its own makes another client of the same process.
+        config += &format!("[cgroup.\"/{name}\"]\n");
+        config += &format!("[export.{name}]\ndevice = \"disk\"\ncgroup = \"/{name}\"\n");
+    }
+    let server = Server::config(&place, &config);
+    let connect = |name: &str| Client::open(nbd::dial(server.socket()), name).expect("an export");
+    let slow: Vec<Client> = (1..=40)
+        .map(|number| {
+            let mut client = connect(&format!("c{number}"));
+            for block in 0..20 {
+                client.send(Kind::Read, 0, block * u64::from(MIB), MIB, &[]).expect("it is taken");
+            }
+            client
+        })
+        .collect();
+    let mut good = connect("c0");
+    for round in 0..50 {
+        let bytes = pattern(round, 1 << 20);
+        good.write(0, 0, &bytes).expect("a good client is served");
+        assert!(good.read(0, MIB).expect("a good client is served") == bytes);
+    }
+    // They want more than they get, but nobody else does: they may stay, and take it later.
+    assert_eq!(server.status().number("connections_dropped"), 0);
+    for mut client in slow {
+        while client.pending() > 0 {
+            assert_eq!(client.receive().expect("it is answered").data.len(), MIB as usize);
+        }
+    }
     server.stop();
 }

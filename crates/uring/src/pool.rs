@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use crate::mapping::{Mapping, PAGE};
-use crate::slabs::{SLAB, Slabs};
+use crate::slabs::{self, SLAB, Slabs};
 
 /// Bytes in the longest buffer: far above any request, and well inside what one system call transfers.
 const LEN_MAX: usize = 1 << 30;
@@ -56,6 +56,11 @@ impl BufferPool {
         let start = unsafe { self.shared.memory.start().add(chunk.offset) };
         let (len, capacity) = (len as u32, chunk.len as u32);
         Some(IoBuf { shared: Rc::clone(&self.shared), start, len, capacity })
+    }
+
+    /// Bytes that a buffer of `len` bytes takes of the budget.
+    pub fn rounded(&self, len: usize) -> usize {
+        slabs::rounded(len)
     }
 
     /// Whether a buffer of `len` bytes could exist at all, were nothing else in use.

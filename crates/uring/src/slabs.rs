@@ -45,6 +45,12 @@ enum State {
     RunRest,
 }
 
+/// Bytes that a chunk for `len` bytes takes.
+pub(crate) fn rounded(len: usize) -> usize {
+    let class = CLASSES.into_iter().find(|&class| len <= class);
+    class.unwrap_or_else(|| len.next_multiple_of(SLAB))
+}
+
 impl Slabs {
     /// `count` empty slabs.
     pub(crate) fn new(count: usize) -> Slabs {
@@ -184,6 +190,7 @@ mod tests {
         ];
         for (asked, given) in table {
             assert_eq!(slabs.take(asked).unwrap().len, given, "{asked} bytes");
+            assert_eq!(rounded(asked), given, "{asked} bytes");
         }
     }
 

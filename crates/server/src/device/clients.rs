@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rustix::net::getpeername;
 use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
 
-use super::backlog::Backlog;
+use super::backlog::{Account, Backlog, Memory};
 use weir_uring::peer_process;
 
 /// Who is at the other end.
@@ -42,6 +42,7 @@ impl Peer {
 #[derive(Default)]
 pub(super) struct Clients {
     open: BTreeMap<(CgroupId, Peer), Client>,
+    account: Account,
 }
 
 struct Client {
@@ -71,7 +72,7 @@ impl Clients {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) => {
                 let id = engine.open_client(cgroup)?;
-                place.insert(Client { id, connections: 0, backlog: Rc::default() })
+                place.insert(Client { id, connections: 0, backlog: self.account.open() })
             }
         };
         let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
@@ -90,6 +91,11 @@ impl Clients {
                 self.open.remove(&key);
             }
         }
+    }
+
+    /// Bytes of memory that the requests of all clients hold.
+    pub(super) fn held(&self, memory: Memory) -> usize {
+        self.account.held(memory)
     }
 
     /// Connections of each cgroup itself.

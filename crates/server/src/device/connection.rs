@@ -41,6 +41,9 @@ pub(super) struct Connection {
     /// Of `held_bytes`, what is in `outbox`, and what is in the send in flight.
     pub(super) outbox_held_bytes: usize,
     pub(super) sending_held_bytes: usize,
+    /// Their client's memory, likewise.
+    pub(super) outbox_hold: Option<Hold>,
+    pub(super) sending_hold: Option<Hold>,
     /// The device whose thread takes over once all is sent, and what arrived for it.
     pub(super) moving: Option<(usize, Vec<u8>)>,
     /// The client is done, or we are: close when everything has been answered.
@@ -165,9 +168,16 @@ impl Connection {
             requests: 0,
             outbox_held_bytes: 0,
             sending_held_bytes: 0,
+            outbox_hold: None,
+            sending_hold: None,
             moving: None,
             finishing: false,
         }
+    }
+
+    /// Whether it holds no memory.
+    pub(super) fn is_light(&self) -> bool {
+        self.held_bytes == 0
     }
 
     /// Whether nothing is left to answer or to send.

@@ -1,14 +1,13 @@
 //! Bytes from connections, made into requests, as fast as there is room for them.
 
 use std::io;
-use std::rc::Rc;
 
 use tracing::debug;
 use weir_engine::{Extent, Instant, Request, SubmitError};
 use weir_nbd::{Command, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
-use super::backlog::{Backlog, Left};
+use super::backlog::{Backlog, Left, Memory};
 use super::connection::{Arrival, Load, Payload, Stalled, Why};
 use super::flight::{Flight, engine_op, memory_of};
 use super::token::Token;
@@ -17,9 +16,8 @@ use super::worker::{Desk, Worker};
 /// A payload with more than this still to come is received right into its buffer.
 const FILL_BYTES: usize = 16 << 10;
 
-/// Part of the pool that one connection's requests may hold, replies that it has not taken included, unless it has a
-/// single one.
-const CONNECTION_SHARE: usize = 16;
+/// Bytes that one connection's requests may hold, replies that it has not taken included, unless it has a single one.
+const CONNECTION_BYTES: usize = 16 << 20;
 
 impl Worker {
     pub(super) fn received(
@@ -160,19 +158,22 @@ impl Worker {
         command: Command,
         load: Option<Load>,
     ) -> Result<(), (Why, Option<Load>)> {
-        let left = self.desk.left();
+        let left = self.desk.left(Memory::Replies);
         let connection = &mut self.desk.connections[key];
         let bytes = memory_of(&command);
         // A write has been counted since its payload began to arrive.
-        if command.op != Op::Write {
-            let share = self.desk.ring.pool().budget() / CONNECTION_SHARE;
-            if connection.held_bytes > 0 && connection.held_bytes + bytes > share {
-                return Err((Why::Itself, load));
-            }
+        let is_full = !connection.is_light() && connection.held_bytes + bytes > CONNECTION_BYTES;
+        if is_full && command.op != Op::Write {
+            return Err((Why::Itself, load));
         }
         let (buffer, hold) = match load {
             Some(Load { buffer, hold }) => (Some(buffer), hold),
-            None => (None, connection.backlog.hold(0, left).ok_or((Why::Others, None))?),
+            None => {
+                let taken = if bytes > 0 { self.desk.ring.pool().rounded(bytes) } else { 0 };
+                let is_light = connection.is_light();
+                let hold = connection.backlog.hold(Memory::Replies, taken, is_light, left);
+                (None, hold.ok_or((Why::Others, None))?)
+            }
         };
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
@@ -220,26 +221,32 @@ impl Worker {
             let Some(backlog) = self.desk.starved.pop_front() else { break };
             any |= self.resume_client(now, &backlog);
             match backlog.waiting() {
-                0 => backlog.unlist(),
+                [0, 0] => backlog.unlist(),
                 _ => self.desk.starved.push_back(backlog),
             }
         }
         any
     }
 
-    /// Lets connections of one client go on, in their order, until one has to wait again; `true` if any did.
+    /// Lets connections of one client go on, those that hold nothing and then those that do, each in their order until
+    /// one has to wait again; `true` if any did.
     fn resume_client(&mut self, now: Instant, backlog: &Backlog) -> bool {
         let mut any = false;
-        for _ in 0..backlog.waiting() {
-            let Some((key, serial)) = backlog.next() else { break };
-            let connection = self.desk.connections.get(key);
-            if connection.is_some_and(|connection| connection.serial == serial) {
-                any = true;
-                self.go_on(now, key);
-            }
-            // Whoever is stalled again is at the end; what is left is not enough for the others either.
-            if backlog.is_last((key, serial)) {
-                break;
+        for (row, waiting) in backlog.waiting().into_iter().enumerate() {
+            for _ in 0..waiting {
+                let Some((key, serial)) = backlog.next(row) else { break };
+                let connection = self.desk.connections.get(key);
+                let stalled = connection
+                    .filter(|connection| connection.serial == serial)
+                    .and_then(|connection| connection.stalled.as_ref());
+                if stalled.is_some_and(|stalled| stalled.why == Why::Others) {
+                    any = true;
+                    self.go_on(now, key);
+                }
+                // Whoever is stalled again is at the end; what is left is not enough for the others either.
+                if backlog.is_last(row, (key, serial)) {
+                    break;
+                }
             }
         }
         any
@@ -277,8 +284,8 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         let rest = rest.and_then(Arrival::detach);
         connection.stalled = Some(Stalled { why, request, rest });
-        if why == Why::Others && connection.backlog.wait((key, connection.serial)) {
-            self.desk.starved.push_back(Rc::clone(&connection.backlog));
+        if why == Why::Others {
+            self.desk.await_memory(key);
         }
     }
 }
@@ -303,15 +310,17 @@ impl Desk {
 
     /// Finds memory for the payload of a write.
     fn make_room(&mut self, now: Instant, key: usize, command: Command) -> Result<(), Why> {
-        let left = self.left();
+        let left = self.left(Memory::Payload);
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
-        let share = pool.budget() / CONNECTION_SHARE;
-        if connection.held_bytes > 0 && connection.held_bytes + len > share {
+        let is_light = connection.is_light();
+        if !is_light && connection.held_bytes + len > CONNECTION_BYTES {
             return Err(Why::Itself);
         }
-        let hold = connection.backlog.hold(len, left).ok_or(Why::Others)?;
+        let taken = pool.rounded(len);
+        let hold = connection.backlog.hold(Memory::Payload, taken, is_light, left);
+        let hold = hold.ok_or(Why::Others)?;
         let buffer = Some(pool.get(len).ok_or(Why::Others)?);
         connection.held_bytes += len;
         let since_ns = now.as_nanos();
@@ -319,12 +328,12 @@ impl Desk {
         Ok(())
     }
 
-    /// What is not held by anybody.
-    fn left(&self) -> Left {
-        let pool = self.ring.pool();
+    /// What is not held by anybody. Payload and replies have half of the memory each: writes that wait for a limit
+    /// cannot stop reads, nor replies that nobody takes writes.
+    fn left(&self, memory: Memory) -> Left {
+        let half = self.ring.pool().budget() / 2;
         Left {
-            // A quarter is left for reads, so that writes which wait for a limit cannot stop them.
-            bytes: (pool.budget() / 4 * 3).saturating_sub(pool.in_use()),
+            bytes: half.saturating_sub(self.clients.held(memory)),
             requests: self.requests_max.saturating_sub(self.flights.len()),
             depth: self.depth,
         }

@@ -135,8 +135,9 @@ fn start(setup: Setup) -> Result<Worker, DeviceError> {
     Worker::new(setup, engine, ring).map_err(DeviceError::Ring)
 }
 
-/// Memory for requests on their way between sockets and device; pages are taken as they are first used.
-const POOL_BYTES: usize = 256 << 20;
+/// Memory for requests on their way between sockets and device, half for payload and half for replies; pages are taken
+/// as they are first used.
+const POOL_BYTES: usize = 384 << 20;
 
 /// Why a device thread did not start, or ended.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! Requests to the device, replies to connections, and the end of a connection.
 
 use std::io;
+use std::rc::Rc;
 
 use tracing::{debug, info};
 use weir_driver::Device;
@@ -100,6 +101,7 @@ impl Desk {
         match (command.op, buffer) {
             (Op::Read { .. }, Some(buffer)) => {
                 connection.outbox_held_bytes += memory_of(&command);
+                connection.outbox_hold = Some(flight.hold.answered(connection.outbox_hold.take()));
                 let head = bound.replies.data(command.cookie, command.offset, command.len);
                 self.push_bytes(key, &head);
                 self.push_buffer(key, buffer);
@@ -128,8 +130,21 @@ impl Desk {
     /// A connection that waited for its own requests may have room again.
     fn relieve(&mut self, key: usize) {
         let connection = &self.connections[key];
-        if connection.stalled.as_ref().is_some_and(|stalled| stalled.why == Why::Itself) {
-            self.relieved.push((key, connection.serial));
+        let Some(stalled) = &connection.stalled else { return };
+        match stalled.why {
+            Why::Itself => self.relieved.push((key, connection.serial)),
+            // Now it is one of those that may go further; its old place is void once it has gone on.
+            Why::Others if connection.is_light() => self.await_memory(key),
+            Why::Others | Why::Sending => {}
+        }
+    }
+
+    /// Puts a connection in the row of those that wait for what others hold.
+    pub(super) fn await_memory(&mut self, key: usize) {
+        let connection = &self.connections[key];
+        let waiter = (key, connection.serial);
+        if connection.backlog.wait(waiter, connection.is_light()) {
+            self.starved.push_back(Rc::clone(&connection.backlog));
         }
     }
 
@@ -180,6 +195,7 @@ impl Desk {
             if let (Some(socket), Some(message)) = (&connection.socket, connection.outbox.take()) {
                 connection.sending_bytes = message.len();
                 connection.sending_held_bytes = std::mem::take(&mut connection.outbox_held_bytes);
+                connection.sending_hold = connection.outbox_hold.take();
                 connection.sending_since_ns = now.as_nanos();
                 self.ring.send(socket, message, Token::Send(key).pack());
             }
@@ -202,6 +218,7 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         connection.sending_bytes = 0;
         connection.held_bytes -= std::mem::take(&mut connection.sending_held_bytes);
+        connection.sending_hold = None;
         self.desk.released = true;
         self.desk.relieve(key);
         if let Err(error) = result {
@@ -247,6 +264,7 @@ impl Worker {
         connection.payload = None;
         connection.stalled = None;
         connection.outbox = None;
+        connection.outbox_hold = None;
         if let Some(bound) = connection.bound {
             while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
                 self.desk.flights.remove(request.tag as usize);

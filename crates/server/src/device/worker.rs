@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use weir_engine::{Engine, Instant, Outcome};
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, Waiter};
 use super::clients::Clients;
 use super::connection::Connection;
 use super::flight::Flight;
@@ -282,19 +282,38 @@ impl Worker {
         }
     }
 
-    /// Somebody waits for memory: of the connections that have not taken their replies for a while, or not sent the
-    /// payload that they have announced, the one that holds most goes. It is one of a client that waits, unless memory
-    /// is short for all.
+    /// Somebody waits for memory, and not because of itself: of the connections that have not taken their replies for a
+    /// while, or not sent the payload that they have announced, the one that holds most goes. It is one of the client
+    /// that waits, unless memory is short for all.
     fn drop_slowest(&mut self, now: Instant) {
-        let pool = self.desk.ring.pool();
-        let is_short = pool.in_use() > pool.budget() / 2 || !self.desk.unfunded.is_empty();
+        let desk = &self.desk;
         let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > STUCK_NS;
-        let stuck = self.desk.connections.iter().filter(|(_, connection)| {
+        let is_stuck = |connection: &Connection| {
             let payload = connection.payload.as_ref();
-            let is_stuck = connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
-                || payload.is_some_and(|payload| too_long(payload.since_ns));
-            is_stuck && (is_short || connection.backlog.is_listed())
-        });
+            connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
+                || payload.is_some_and(|payload| too_long(payload.since_ns))
+        };
+        // Who takes nothing would not be helped by more.
+        let is_in_need = |(key, serial): Waiter| {
+            let connection = desk.connections.get(key);
+            connection.is_some_and(|connection| {
+                connection.serial == serial && connection.stalled.is_some() && !is_stuck(connection)
+            })
+        };
+        let in_need = |backlog: &&Rc<Backlog>| backlog.any_waiting(is_in_need);
+        let clients: Vec<&Rc<Backlog>> = desk.starved.iter().filter(in_need).collect();
+        let pool = desk.ring.pool();
+        let is_short = match clients[..] {
+            [] => !desk.unfunded.is_empty(),
+            _ => pool.in_use() > pool.budget() / 2 || !desk.unfunded.is_empty(),
+        };
+        let may_go = |connection: &Connection| {
+            is_short || clients.iter().any(|client| Rc::ptr_eq(client, &connection.backlog))
+        };
+        let stuck = desk
+            .connections
+            .iter()
+            .filter(|(_, connection)| is_stuck(connection) && may_go(connection));
         let slowest = stuck.max_by_key(|(_, connection)| connection.held_bytes);
         if let Some((key, _)) = slowest {
             self.drop_client(now, key, "it is too slow and others need the memory it holds");
