@@ -107,6 +107,20 @@ fn two_runs_have_their_ratios() {
 }
 
 #[test]
+fn the_title_names_a_few_runs() {
+    let results = nothing();
+    for (names, title) in [
+        (&["a", "b"][..], "a and b"),
+        (&["a", "b", "c", "d"], "a, b, c and d"),
+        (&["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+    ] {
+        let runs: Vec<(&str, &Results)> = names.iter().map(|name| (*name, &results)).collect();
+        let page = html(&runs);
+        assert!(page.contains(&format!("<h1>{title}</h1>")), "{title}");
+    }
+}
+
+#[test]
 fn the_data_is_the_report() {
     let results = tenants(1, 1);
     let page = html(&[("one", &results)]);

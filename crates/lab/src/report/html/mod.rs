@@ -60,11 +60,21 @@ pub fn html(results: &[(&str, &Results)]) -> String {
     markup.finish()
 }
 
+/// Runs that the page's title names; the table below it names all.
+const TITLED_MAX: usize = 4;
+
 fn title(results: &[(&str, &Results)]) -> String {
+    let names = || results.iter().map(|(name, _)| *name);
     match results {
         [] => "no run".into(),
         [(_, one)] => one.title.clone(),
-        several => several.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and "),
+        [first @ .., (last, _)] if results.len() <= TITLED_MAX => {
+            format!("{} and {last}", names().take(first.len()).collect::<Vec<_>>().join(", "))
+        }
+        many => {
+            let named = names().take(TITLED_MAX - 1).collect::<Vec<_>>().join(", ");
+            format!("{named} and {} more", many.len() + 1 - TITLED_MAX)
+        }
     }
 }
 
