@@ -71,18 +71,17 @@ fn check_requests(cache: &PageCache) -> Result<(), String> {
 /// Each operation waits in one place, for something that happens.
 fn check_operations(cache: &PageCache) -> Result<(), String> {
     ensure(cache.ready.is_empty(), || format!("{:?} could go on", cache.ready))?;
-    let no_room = cache.throttled.is_empty() || cache.room() == 0;
-    ensure(no_room, || format!("{:?} wait though there is room", cache.throttled))?;
+    cache.sharing.check(cache.room())?;
     let no_memory = cache.starved.is_empty() || !cache.is_memory();
     ensure(no_memory, || format!("{:?} wait though there is memory", cache.starved))?;
-    let somebody_waits = !cache.throttled.is_empty() || !cache.starved.is_empty();
+    let somebody_waits = cache.sharing.is_on() || !cache.starved.is_empty();
     ensure(!somebody_waits || !cache.ios.is_empty(), || "nothing is under way".into())?;
     for (index, op) in cache.ops.iter() {
         let count = |waiters: &[u32]| waiters.iter().filter(|&&waiter| waiter == index).count();
         let awaits: usize = cache.ios.values().map(|io| count(&io.waiters)).sum();
         ensure(awaits == op.awaits as usize, || format!("{op:?} is awaited for by {awaits}"))?;
-        let queued =
-            cache.throttled.iter().chain(&cache.starved).filter(|&&at| at == index).count();
+        let queues = cache.sharing.waiting().chain(cache.starved.iter().copied());
+        let queued = queues.filter(|&at| at == index).count();
         let places = match op.step {
             Step::Reading | Step::Writing => awaits + queued,
             Step::Syncing | Step::Flushing => awaits.min(1) + queued,

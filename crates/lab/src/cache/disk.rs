@@ -30,6 +30,8 @@ pub(super) struct Io {
     pub(super) start: u64,
     /// Page after the last. A flush has none.
     pub(super) end: u64,
+    /// Bytes.
+    len: u32,
     pub(super) cause: Cause,
     pub(super) issued_ns: u64,
     /// Operations that wait for its end.
@@ -58,6 +60,7 @@ impl PageCache {
             file,
             start,
             end,
+            len: self.len_of(file, start, end),
             cause,
             issued_ns: self.now_ns,
             waiters: Vec::new(),
@@ -74,20 +77,20 @@ impl PageCache {
             Cause::Flusher { .. } | Cause::Sync { .. } => CacheOp::Write,
             Cause::Flush => CacheOp::Flush,
         };
-        let (offset, len) = self.extent(io);
+        let (offset, len) = (io.start * PAGE_BYTES, io.len);
         self.out.push_back(CacheIo { id, owner: io.owner, file: io.file, op, offset, len, sync });
     }
 
-    /// Where a request lies in its file, in bytes.
-    fn extent(&self, io: &Io) -> (u64, u32) {
-        if io.start == io.end {
-            return (0, 0);
+    /// Bytes of a request.
+    fn len_of(&self, file: u32, start: u64, end: u64) -> u32 {
+        if start == end {
+            return 0;
         }
-        let bytes = self.files.get(&io.file).map_or(0, |file| file.bytes);
+        let bytes = self.files.get(&file).map_or(0, |file| file.bytes);
         let end_of_file = bytes.checked_next_multiple_of(SECTOR_BYTES).unwrap_or(u64::MAX);
-        let offset = io.start * PAGE_BYTES;
-        let end = io.end.saturating_mul(PAGE_BYTES).min(end_of_file).max(offset + SECTOR_BYTES);
-        (offset, u32::try_from(end - offset).expect("requests are bounded by the settings"))
+        let first = start * PAGE_BYTES;
+        let last = end.saturating_mul(PAGE_BYTES).min(end_of_file).max(first + SECTOR_BYTES);
+        u32::try_from(last - first).expect("requests are bounded by the settings")
     }
 
     /// Requests those of the pages from `start` to before `end` that are not cached, as far as there is memory; answers
@@ -151,7 +154,7 @@ impl PageCache {
             let Some(next) = self.flusher.next(self.now_ns, &self.pages, too_much, chunk) else {
                 return;
             };
-            let forced = !self.throttled.is_empty() || !self.starved.is_empty();
+            let forced = self.sharing.is_on() || !self.starved.is_empty();
             let cause = Cause::Flusher { forced };
             let io = self.write_back(next.owner, next.file, next.start, next.end, cause);
             self.note_dirty(next.file, self.now_ns);
@@ -189,7 +192,7 @@ impl PageCache {
         let io = self.ios.remove(&id).unwrap_or_else(|| {
             panic!("request {id} ended: it was never handed out, or has ended before")
         });
-        let bytes = u64::from(self.extent(&io).1);
+        let bytes = u64::from(io.len);
         let counters: &mut OwnerCounters = self.owners.entry(io.owner).or_default();
         match io.cause {
             Cause::Reader => counters.read_bytes += bytes,

@@ -17,7 +17,7 @@
 //! | here | there |
 //! |---|---|
 //! | [`Settings::dirty_background_bytes`] | above it the flusher writes back, down to it; pages on their way do not count |
-//! | [`Settings::dirty_bytes`] | at it, pages on their way included, writes wait until others are on disk; in turns of 128 KiB |
+//! | [`Settings::dirty_bytes`] | at it, pages on their way included, writes wait until others are on disk; what becomes free is shared equally among owners |
 //! | [`Settings::dirty_expire_ns`], [`Settings::writeback_interval_ns`] | the flusher's regular look for files that have been dirty for too long; it writes all of such a file |
 //! | order of writing back | file by file, the longest dirty first, 4 MiB of each in turn; in a file by offset |
 //! | [`Settings::write_chunk_bytes`] | neighbouring dirty pages are one request, but not those of different owners |
@@ -32,7 +32,7 @@
 //!
 //! - Pacing below the dirty limit. Linux begins half-way between its two limits to let writers sleep so that they come
 //!   to rest below the upper one, at the rate of the disk; here they run freely up to the limit and then wait their
-//!   turn. The rate is the same, the level somewhat higher, the waits shorter and more.
+//!   turn. The rates are the same, the level is somewhat higher, the waits are shorter and more.
 //! - A dirty limit for each disk or cgroup. One cache is one machine with one disk.
 //! - Two lists of pages (active, inactive) and refaults: order of last use decides alone.
 //! - Reads larger than the window in one request, as Linux has had since 4.10: a window is never above
@@ -58,6 +58,7 @@ mod flusher;
 mod operation;
 mod pages;
 mod settings;
+mod sharing;
 mod slots;
 
 pub use counters::{Counters, OwnerCounters};
@@ -71,6 +72,7 @@ use flusher::Flusher;
 use operation::{Operation, Step, Turn};
 use pages::{Pages, State};
 use settings::Limits;
+use sharing::Sharing;
 use slots::Slots;
 
 /// The caller's name for an operation, handed back when it ends. The cache does not look at it.
@@ -151,7 +153,7 @@ pub struct PageCache {
     /// Operations that can go on; empty between calls.
     ready: VecDeque<u32>,
     /// Writes that wait for room below the dirty limit.
-    throttled: VecDeque<u32>,
+    sharing: Sharing,
     /// Operations that wait for memory.
     starved: VecDeque<u32>,
     out: VecDeque<CacheIo>,
@@ -184,7 +186,7 @@ impl PageCache {
             ios: BTreeMap::new(),
             last_io: 0,
             ready: VecDeque::new(),
-            throttled: VecDeque::new(),
+            sharing: Sharing::default(),
             starved: VecDeque::new(),
             out: VecDeque::new(),
             done: VecDeque::new(),

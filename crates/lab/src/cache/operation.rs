@@ -11,9 +11,6 @@ use super::{PageCache, Token};
 /// (`queue/nr_requests`, 128 as it comes).
 const SYNC_DEPTH: u32 = 128;
 
-/// Pages that a waiting write makes dirty before the next has its turn.
-const TURN_PAGES: u64 = 32;
-
 /// What an operation does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -28,7 +25,7 @@ pub(super) enum Step {
 }
 
 /// An operation that has not ended. While none of its fields says that it waits for something, it stands in
-/// [`PageCache::ready`], `throttled` or `starved`.
+/// `ready`, `sharing` or `starved` of the [`PageCache`].
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) token: Token,
@@ -85,18 +82,36 @@ impl PageCache {
         loop {
             if let Some(index) = self.ready.pop_front() {
                 self.advance(index, Turn::Nothing);
-            } else if self.room() > 0 && !self.throttled.is_empty() {
-                let index = self.throttled.pop_front().expect("looked just now");
-                self.end_throttle(index);
-                self.advance(index, Turn::Room);
+            } else if self.sharing.is_on() && self.room() > self.sharing.reserved() {
+                self.deal_room();
             } else if self.is_memory() && !self.starved.is_empty() {
                 let index = self.starved.pop_front().expect("looked just now");
                 self.advance(index, Turn::Memory);
             } else {
-                break;
+                self.flush_in_background();
+                let is_stuck = self.sharing.is_on() && self.pages.writing() == 0;
+                if self.sharing.is_on() && !is_stuck {
+                    return;
+                }
+                // Nobody waits; or nothing is on its way that would make room, and what there is is saved up for who
+                // may never come.
+                self.sharing.recall();
+                if !is_stuck {
+                    return;
+                }
             }
         }
-        self.flush_in_background();
+    }
+
+    /// Gives the next owner room, and lets its writes go on as far as that goes.
+    fn deal_room(&mut self) {
+        let mut next = self.sharing.deal(self.now_ns, self.room());
+        while let Some(index) = next {
+            let owner = self.ops[index].owner;
+            self.end_throttle(index);
+            self.advance(index, Turn::Room);
+            next = self.sharing.next_of(owner);
+        }
     }
 
     /// A request ended that the operation waited for.
@@ -226,7 +241,6 @@ impl PageCache {
     // Writes.
 
     fn advance_write(&mut self, index: u32, turn: Turn) {
-        let mut left = if turn == Turn::Room { TURN_PAGES } else { u64::MAX };
         loop {
             let op = &self.ops[index];
             let (owner, file, cursor) = (op.owner, op.file, op.cursor);
@@ -241,13 +255,13 @@ impl PageCache {
                     if self.owner == Owner::Last && before != owner {
                         self.pages.set(file, cursor, until, Some(State::Dirty { owner }));
                     }
-                    self.ops[index].cursor = until;
+                    self.passed(index, until);
                 }
                 Some(State::Writing { io, owner: before, .. }) => {
                     let owner = if self.owner == Owner::Last { owner } else { before };
                     let again = State::Writing { io, owner, again: true };
                     self.pages.set(file, cursor, until, Some(again));
-                    self.ops[index].cursor = until;
+                    self.passed(index, until);
                 }
                 None if op.lacks(cursor) => {
                     if !self.may_take_memory(turn) {
@@ -259,38 +273,42 @@ impl PageCache {
                     if state.is_none() && until == op.end && op.lacks(until - 1) {
                         until -= 1;
                     }
-                    let may = turn == Turn::Room || self.throttled.is_empty();
-                    if self.room() == 0 || !may {
-                        return self.throttle(index);
+                    let room = self.sharing.allowed(owner, self.room());
+                    if room == 0 {
+                        return self.throttle(index, turn);
                     }
-                    if left == 0 {
-                        if !self.throttled.is_empty() {
-                            return self.throttle(index);
-                        }
-                        left = TURN_PAGES;
-                    }
-                    let mut pages = (until - cursor).min(self.room()).min(left);
+                    let mut pages = (until - cursor).min(room);
                     if state.is_none() {
                         if !self.may_take_memory(turn) {
                             return self.starve(index);
                         }
                         pages = self.take_memory(pages);
                     }
-                    left -= pages;
                     self.make_dirty(index, pages, state);
                 }
             }
         }
     }
 
-    fn make_dirty(&mut self, index: u32, pages: u64, before: Option<State>) {
+    /// A write has made the pages before `until` dirty. The file reaches as far, though it may have become shorter since
+    /// the write came.
+    fn passed(&mut self, index: u32, until: u64) {
         let op = &mut self.ops[index];
+        op.cursor = until;
+        let end_byte = op.end_byte.min(until.saturating_mul(PAGE_BYTES));
+        let file = self.files.entry(op.file).or_default();
+        file.bytes = file.bytes.max(end_byte);
+    }
+
+    fn make_dirty(&mut self, index: u32, pages: u64, before: Option<State>) {
+        let op = &self.ops[index];
         let (owner, file, start) = (op.owner, op.file, op.cursor);
-        op.cursor += pages;
+        self.passed(index, start + pages);
         if before == Some(State::Clean { ahead: true }) {
             self.counters.ahead_unused_pages += pages;
         }
         self.pages.set(file, start, start + pages, Some(State::Dirty { owner }));
+        self.sharing.take(owner, pages);
         self.note_dirty(file, self.now_ns);
         let dirty_bytes = (self.pages.dirty() + self.pages.writing()) * PAGE_BYTES;
         self.counters.dirty_bytes_max = self.counters.dirty_bytes_max.max(dirty_bytes);
@@ -306,7 +324,7 @@ impl PageCache {
         self.begin_sync(index, first_byte / PAGE_BYTES, end);
     }
 
-    fn throttle(&mut self, index: u32) {
+    fn throttle(&mut self, index: u32, turn: Turn) {
         let op = &mut self.ops[index];
         op.throttled_since_ns = Some(self.now_ns);
         if !op.was_throttled {
@@ -314,7 +332,7 @@ impl PageCache {
             self.counters.throttled_writes += 1;
             self.owners.entry(op.owner).or_default().throttled_writes += 1;
         }
-        self.throttled.push_back(index);
+        self.sharing.wait(op.owner, index, turn == Turn::Room);
     }
 
     fn end_throttle(&mut self, index: u32) {
