@@ -33,6 +33,13 @@ pub(super) struct Geometry {
     seek: Seek,
 }
 
+/// Where a sector is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    track: u64,
+    angle: u64,
+}
+
 /// Seek times in ticks by distance in cylinders: the square root of it up to a third of the stroke, linear beyond.
 #[derive(Clone, Copy, Debug)]
 struct Seek {
@@ -136,13 +143,31 @@ impl Geometry {
         }
     }
 
+    /// The track of a sector and the angle at which it begins.
+    pub(super) fn spot(&self, lba: u64) -> Spot {
+        let (track, sector, sectors) = self.place(lba);
+        Spot { track, angle: (self.skew(track) + turned(sector, sectors)) % TURN }
+    }
+
+    /// Ticks until a spot begins to pass the head, if the head leaves track `from` at `angle`, less than [`TURN`].
+    pub(super) fn wait(&self, angle: u64, from: u64, spot: Spot) -> u64 {
+        self.wait_below(angle, from, spot, u64::MAX).unwrap_or(u64::MAX)
+    }
+
+    /// The same if it is less than `bound`. What turns up too late anyway needs no seek time, which is most of the work.
+    pub(super) fn wait_below(&self, angle: u64, from: u64, spot: Spot, bound: u64) -> Option<u64> {
+        let turn = (spot.angle + TURN - angle) % TURN;
+        if turn >= bound {
+            return None;
+        }
+        // The first time that it passes after the head is there.
+        let missed = self.travel(from, spot.track).saturating_sub(turn).div_ceil(TURN);
+        Some(turn + missed * TURN).filter(|wait| *wait < bound)
+    }
+
     /// When sector `lba` begins to pass the head, if the head leaves track `from` at `start`.
     pub(super) fn reach(&self, start: u128, from: u64, lba: u64) -> u128 {
-        let (track, sector, sectors) = self.place(lba);
-        let there = start + u128::from(self.travel(from, track));
-        let angle = (self.skew(track) + turned(sector, sectors)) % TURN;
-        let now = (there % u128::from(TURN)) as u64;
-        there + u128::from((angle + TURN - now) % TURN)
+        start + u128::from(self.wait(angle(start), from, self.spot(lba)))
     }
 
     /// When sector `lba + count - 1` has passed, if the head leaves track `from` at `start` for `lba`. Costs a step for
@@ -182,6 +207,11 @@ impl Geometry {
     }
 }
 
+/// The angle of the platters at a time.
+pub(super) fn angle(time: u128) -> u64 {
+    (time % u128::from(TURN)) as u64
+}
+
 /// Ticks from the beginning of a track to that of a sector on it.
 fn turned(sector: u64, sectors: u64) -> u64 {
     (u128::from(sector) * u128::from(TURN) / u128::from(sectors)) as u64
@@ -193,7 +223,12 @@ impl Seek {
             self.track_to_track
         } else if cylinders <= self.knee {
             // The root of the share of the knee, in 2^-20.
-            let root = ((u128::from(cylinders - 1) << 40) / u128::from(self.knee - 1)).isqrt();
+            let (part, whole) = (cylinders - 1, self.knee - 1);
+            // Nearly all disks are small enough for the short way, which is several times as fast.
+            let root = match part.checked_mul(1 << 40) {
+                Some(part) => u128::from((part / whole).isqrt()),
+                None => ((u128::from(part) << 40) / u128::from(whole)).isqrt(),
+            };
             let rise = u128::from(self.third - self.track_to_track);
             self.track_to_track + ((rise * root) >> 20) as u64
         } else {

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::model::{DiskModel, DiskOp};
-use geometry::{Geometry, SECTOR, third_of_stroke};
+use geometry::{Geometry, SECTOR, Spot, angle, third_of_stroke};
 pub(crate) use line::{KEYS, TABLE, check};
 use segments::{Ahead, Segments};
 pub use spec::HddSpec;
@@ -68,6 +68,8 @@ struct Command {
     at_ns: u64,
     lba: u64,
     sectors: u64,
+    /// Where the first sector is.
+    spot: Spot,
 }
 
 impl Hdd {
@@ -183,9 +185,7 @@ impl Hdd {
         let index = if oldest.at_ns.saturating_add(self.spec.age_ns) <= freed_ns {
             0
         } else {
-            let head = self.head(start);
-            let place = |index: &usize| (self.reach(start, head, &self.queue[*index]), *index);
-            (0..seen).min_by_key(place).unwrap_or(0)
+            self.nearest(start, seen)
         };
         let command = self.queue.remove(index);
         let passed = if self.is_held(&command) {
@@ -270,13 +270,26 @@ impl Hdd {
         }
     }
 
-    /// When the heads, over track `head`, are at the first sector of a command that is not in the buffer.
-    fn reach(&self, start: u128, head: u64, command: &Command) -> u128 {
-        let is_here = self.ahead.as_ref().is_some_and(|ahead| self.is_hit(ahead, start, command));
-        if is_here || self.is_held(command) {
-            return start;
+    /// The command among the first `seen` whose first sector that is not in the buffer passes the heads soonest; the
+    /// oldest of several.
+    fn nearest(&self, start: u128, seen: usize) -> usize {
+        let (head, turned) = (self.head(start), angle(start));
+        let (mut nearest, mut least) = (0, u64::MAX);
+        for (index, command) in self.queue[..seen].iter().enumerate() {
+            let is_here = |ahead: &Ahead| self.is_hit(ahead, start, command);
+            let wait = match self.first_missing(command) {
+                _ if self.ahead.as_ref().is_some_and(is_here) => Some(0),
+                first if first >= command.lba + command.sectors => Some(0),
+                first if first == command.lba => {
+                    self.geometry.wait_below(turned, head, command.spot, least)
+                }
+                first => self.geometry.wait_below(turned, head, self.geometry.spot(first), least),
+            };
+            if let Some(wait) = wait.filter(|wait| *wait < least) {
+                (nearest, least) = (index, wait);
+            }
         }
-        self.geometry.reach(start, head, self.first_missing(command))
+        nearest
     }
 
     /// Moves the nearest of what the cache holds to the platters; `false` if it holds nothing.
@@ -285,8 +298,18 @@ impl Hdd {
         let near = self.near_lba();
         let after = self.dirty.range(near..).take(DRAIN_NEAR);
         let before = self.dirty.range(..near).rev().take(DRAIN_NEAR);
-        let place = |&(&lba, _): &(&u64, &u64)| (self.geometry.reach(start, head, lba), lba);
-        let Some((&lba, &held)) = after.chain(before).min_by_key(place) else { return false };
+        let (turned, mut nearest) = (angle(start), (u64::MAX, u64::MAX, 0));
+        for (&lba, &held) in after.chain(before) {
+            let (bound, spot) = (nearest.0.saturating_add(1), self.geometry.spot(lba));
+            if let Some(wait) = self.geometry.wait_below(turned, head, spot, bound) {
+                // Of several the first on the disk.
+                nearest = nearest.min((wait, lba, held));
+            }
+        }
+        let (_, lba, held) = nearest;
+        if held == 0 {
+            return false;
+        }
         let sectors = held.min(DRAIN_SECTORS);
         self.dirty.remove(&lba);
         if sectors < held {
@@ -323,7 +346,8 @@ impl DiskModel for Hdd {
         self.serial += 1;
         let lba = offset / SECTOR;
         let sectors = (offset % SECTOR + u64::from(len)).div_ceil(SECTOR);
-        let command = Command { serial: self.serial, id, op, at_ns: self.now_ns, lba, sectors };
+        let (serial, at_ns, spot) = (self.serial, self.now_ns, self.geometry.spot(lba));
+        let command = Command { serial, id, op, at_ns, lba, sectors, spot };
         let fits = op == DiskOp::Write && sectors * SECTOR <= self.spec.cache;
         if op == DiskOp::Discard || (sectors == 0 && op != DiskOp::Flush) {
             self.finish(command, self.now_ns.saturating_add(self.spec.overhead_ns));

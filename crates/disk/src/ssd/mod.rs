@@ -376,13 +376,11 @@ impl DiskModel for Ssd {
     }
 
     fn next_event(&self) -> Option<u64> {
-        if self.in_flight == 0 {
-            return None;
-        }
-        let done = self.done.peek().map(|Reverse((at_ns, ..))| *at_ns);
-        let due = self.agenda.peek().map(|Reverse(due)| due.at_ns);
-        let arriving = self.arriving.front().map(|(at_ns, _)| *at_ns);
-        [done, due, arriving].into_iter().flatten().min()
+        // What is in flight is in one of the three, or waits for something on the agenda.
+        let done = self.done.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
+        let due = self.agenda.peek().map_or(u64::MAX, |Reverse(due)| due.at_ns);
+        let arriving = self.arriving.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        (self.in_flight > 0).then(|| done.min(due).min(arriving))
     }
 
     fn poll_complete(&mut self, now_ns: u64) -> Option<u64> {
