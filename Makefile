@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint fmt doc fuzz \
-	bench bench-tail bench-cost bench-engine bench-fairness bench-accuracy bench-packages
+	bench bench-tail bench-cost bench-engine bench-fairness bench-accuracy bench-fidelity bench-packages
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ demo: build ## serve an emulated disk to two tenants and show how long they wait
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test
 
-bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy ## all comparisons with peers
+bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity ## all comparisons with peers
 
 bench-tail: bench-packages ## latency of the blk-throttle job under a limit
 	$(PYTHON) bench/tail.py $(BENCH_ARGS)
@@ -34,6 +34,9 @@ bench-fairness: bench-packages ## many clients inside one limit
 
 bench-accuracy: bench-packages ## achieved rate over limit
 	$(PYTHON) bench/accuracy.py $(BENCH_ARGS)
+
+bench-fidelity: bench-packages ## the lab against weir serve and the kernel (root, for the kernel)
+	$(PYTHON) bench/fidelity.py $(BENCH_ARGS)
 
 bench-engine: ## the engine alone: time per request, bytes per idle cgroup
 	cargo bench --locked -p weir-engine

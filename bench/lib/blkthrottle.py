@@ -1,4 +1,4 @@
-"""The kernel's own blk-throttle: a loop device over a file, and a cgroup whose reads of it are limited. Root only."""
+"""The kernel's own blk-throttle: a loop device over a file, and a cgroup whose I/O on it is limited. Root only."""
 
 import contextlib
 import os
@@ -9,33 +9,40 @@ import time
 from lib.servers import Absent, installed
 from lib.workplace import own_name, stale
 
+# What io.max calls its keys, and the file of cgroup version 1 for each.
+_VERSION_1 = {
+    "rbps": "blkio.throttle.read_bps_device",
+    "wbps": "blkio.throttle.write_bps_device",
+    "riops": "blkio.throttle.read_iops_device",
+    "wiops": "blkio.throttle.write_iops_device",
+}
 
-class Throttled(contextlib.ExitStack):
-    """A loop device over `image` that processes which `join` may read `riops` times a second."""
 
-    def __init__(self, image, riops, mounts="/proc/self/mounts"):
+class LoopDevice(contextlib.ExitStack):
+    """A loop device over `file`, with sectors and page cache as they come, or past the page cache if `direct`."""
+
+    def __init__(self, file, direct=False):
         super().__init__()
-        self._image, self._riops, self._mounts = image, riops, mounts
+        self._file, self._direct = file, direct
 
     def __enter__(self):
         super().__enter__()
         try:
-            self.device = self._loop_device()
-            number = os.stat(self.device).st_rdev
-            self._cgroup = self._make_cgroup(f"{os.major(number)}:{os.minor(number)}")
+            self.path = self._attach()
         except BaseException:
             self.close()
             raise
         return self
 
-    def join(self):
-        """Puts the calling process into the limited cgroup; for the time between fork and exec."""
-        (self._cgroup / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    def set(self, setting, value):
+        """Writes to the device's queue in sysfs: `set("scheduler", "none")`."""
+        queue = pathlib.Path("/sys/block", pathlib.Path(self.path).name, "queue")
+        (queue / setting).write_text(str(value), encoding="ascii")
 
-    def _loop_device(self):
+    def _attach(self):
         if os.geteuid() != 0:
-            raise Absent("blk-throttle needs root: a loop device and a cgroup")
-        attach = [installed("losetup"), "--find", "--show", self._image]
+            raise Absent("a loop device needs root")
+        attach = [installed("losetup"), "--find", "--show", *(["--direct-io=on"] if self._direct else []), self._file]
         attached = subprocess.run(attach, capture_output=True, text=True, check=False)
         if attached.returncode != 0:
             raise Absent(f"no loop device: {attached.stderr.strip()}")
@@ -46,22 +53,62 @@ class Throttled(contextlib.ExitStack):
         subprocess.run(["losetup", "--detach", device], check=True)
         return device
 
-    def _make_cgroup(self, number):
+
+class Limited(contextlib.ExitStack):
+    """A cgroup whose `limits` ({"riops": 100, "rbps": 4 << 20}) on `device` hold for processes that `join` it."""
+
+    def __init__(self, device, limits, mounts="/proc/self/mounts"):
+        super().__init__()
+        self._device, self._limits, self._mounts = device, limits, mounts
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            number = os.stat(self._device).st_rdev
+            self._cgroup = self._make(f"{os.major(number)}:{os.minor(number)}")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def join(self):
+        """Puts the calling process into the cgroup; for the time between fork and exec."""
+        (self._cgroup / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+
+    def _make(self, number):
         version, root = find_controller(self._mounts)
         _clear_stale(root)
         cgroup = root / own_name()
         cgroup.mkdir()
         self.callback(_remove, cgroup)
-        for file, line in limit_lines(version, number, self._riops):
+        for file, line in limit_lines(version, number, self._limits):
             (cgroup / file).write_text(line, encoding="ascii")
         return cgroup
 
 
-def limit_lines(version, number, riops):
-    """What to write where, so that device `number` may be read `riops` times a second."""
+class Throttled(contextlib.ExitStack):
+    """A loop device over `image` that processes which `join` may read `riops` times a second."""
+
+    def __init__(self, image, riops):
+        super().__init__()
+        self._image, self._riops = image, riops
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            self.device = self.enter_context(LoopDevice(self._image)).path
+            self.join = self.enter_context(Limited(self.device, {"riops": self._riops})).join
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+
+def limit_lines(version, number, limits):
+    """What to write where, so that device `number` has `limits`, by the keys of io.max."""
     if version == 1:
-        return [("blkio.throttle.read_iops_device", f"{number} {riops}")]
-    return [("io.max", f"{number} riops={riops}")]
+        return [(_VERSION_1[key], f"{number} {limit}") for key, limit in limits.items()]
+    return [("io.max", " ".join([number, *(f"{key}={limit}" for key, limit in limits.items())]))]
 
 
 def find_controller(mounts):

@@ -54,16 +54,19 @@ def arguments(description, examples, seconds, quick_seconds, rounds, more=lambda
 class Comparison:
     """Named `cases`, each run on each of `systems`, interleaved, `options.rounds` times."""
 
-    def __init__(self, name, options, metrics, main, note="", base=None):
+    def __init__(self, name, options, metrics, main, note="", base=None, conclude=None):
         """`main` is the metric whose ratio to Weir's (system `base`, by default the first) is shown, if any; `note`
-        explains the table. Every run has to give `other_cpu_percent` among its figures.
+        explains the table. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
+        by case and system, and gives a text to print below the table and what to write as `conclusion`.
         """
-        self._name, self._options, self._note, self._base = name, options, note, base
+        self._name, self._options, self._note, self._base, self._conclude = name, options, note, base, conclude
         self._metrics, self._main = metrics, main
         self._runs, self._skips, self._failures = {}, {}, []
 
     def run(self, systems, cases, measure):
-        """`measure(place, case, system)` gives a run's figures by metric name. Returns the exit status."""
+        """`measure(place, case, system)` gives a run's figures by metric name, or None where there is nothing to
+        measure. Returns the exit status.
+        """
         chosen = [name for name in systems if self._is_chosen(name)]
         if self._options.list or not chosen:
             print("\n".join(systems))
@@ -76,8 +79,11 @@ class Comparison:
                         if name not in self._skips:
                             progress(f"{self._name}: {case} on {name}, round {turn + 1} of {self._options.rounds}")
                             self._one(case, name, lambda: measure(place, cases[case], systems[name]))
-        self._print(systems, cases)
-        self._write(started, time.time())
+        text, conclusion = "", None
+        if self._conclude:
+            text, conclusion = self._conclude({key: _medians(runs) for key, runs in self._runs.items()})
+        self._print(systems, cases, text)
+        self._write(started, time.time(), conclusion)
         return 1 if self._failures or not self._runs else 0
 
     def _is_chosen(self, name):
@@ -95,15 +101,18 @@ class Comparison:
             self._failures.append(f"{case} on {name}: {error}")
             progress(f"failed: {case} on {name}: {error}")
         else:
-            self._runs.setdefault((case, name), []).append(figures)
+            if figures is not None:
+                self._runs.setdefault((case, name), []).append(figures)
 
-    def _print(self, systems, cases):
+    def _print(self, systems, cases, conclusion):
         for title, chosen in [(case, [case]) for case in cases] if len(cases) <= 3 else [("all cases", list(cases))]:
             rows = [row for case in chosen for row in self._rows(systems, case, named=len(chosen) > 1)]
             if rows:
                 head = ["system", *(metric.heading for metric in self._metrics), *(["to Weir"] if self._main else [])]
                 print(f"\n{self._name}: {title}\n")
                 print(table([head, *rows]))
+        if conclusion:
+            print(f"\n{conclusion}")
         if self._note:
             print(f"\n{self._note}")
         for name, reason in self._skips.items():
@@ -138,7 +147,7 @@ class Comparison:
         middle, low, high = metric.show(median(values)), metric.show(min(values)), metric.show(max(values))
         return middle if low == high else f"{middle} ({low}..{high})"
 
-    def _write(self, started, ended):
+    def _write(self, started, ended, conclusion):
         report = {
             "name": self._name,
             "started_unix_seconds": round(started),
@@ -151,6 +160,7 @@ class Comparison:
             ],
             "skips": self._skips,
             "failures": self._failures,
+            **({"conclusion": conclusion} if conclusion is not None else {}),
         }
         path = RESULTS / f"{self._name}.json"
         path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -8,16 +8,27 @@ import subprocess
 from lib.numbers import percentile
 from lib.workplace import end
 
+# How fio's logs call them.
+_READ, _WRITE = 0, 1
+
 
 @dataclasses.dataclass
 class Job:
-    """What one job did. Latencies are completion latencies in µs, one for each I/O, ascending."""
+    """What one job did. Latencies are completion latencies in µs, one for each I/O, ascending.
+
+    `ios`, `iops` and `latency_us_mean` are of reads; `all_iops` and `bytes_per_second` are of everything, and so is
+    `latencies_us`, of which `reads_us` and `writes_us` are the parts.
+    """
 
     name: str
     ios: int
     iops: float
     latency_us_mean: float
     latencies_us: list
+    reads_us: list
+    writes_us: list
+    all_iops: float
+    bytes_per_second: float
 
     def latency_us(self, percent):
         """Exact, from the log of every I/O: fio's own percentiles come from buckets 1.5 % wide."""
@@ -64,12 +75,17 @@ def _job(entry, logs):
     if failed:
         raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {failed}")
     read = entry["read"]
+    latencies = _latencies(logs, entry["jobname"])
     return Job(
         name=entry["jobname"],
         ios=read["total_ios"],
         iops=read["iops"],
         latency_us_mean=read["clat_ns"]["mean"] / 1000,
-        latencies_us=_latencies(logs, entry["jobname"]),
+        latencies_us=sorted(latency for _, latency in latencies),
+        reads_us=sorted(latency for direction, latency in latencies if direction == _READ),
+        writes_us=sorted(latency for direction, latency in latencies if direction == _WRITE),
+        all_iops=read["iops"] + entry["write"]["iops"],
+        bytes_per_second=read["bw_bytes"] + entry["write"]["bw_bytes"],
     )
 
 
@@ -78,5 +94,7 @@ def _latencies(logs, name):
     values = []
     for log in sorted(logs.glob(f"{name}_clat.*.log")):
         with open(log, encoding="ascii") as lines:
-            values += [int(line.split(",", 2)[1]) / 1000 for line in lines]
-    return sorted(values)
+            for line in lines:
+                _time, latency, direction = line.split(",", 3)[:3]
+                values.append((int(direction), int(latency) / 1000))
+    return values

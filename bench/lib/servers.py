@@ -54,8 +54,18 @@ class Server:
 
 def weir(place, image, options, limits, limiter="pace", direct="auto"):
     """`weir serve`, as the comparison's `options` say. `limits`, `limiter` and `direct` are what its flags take."""
-    command = [options.weir or weir_program(), "serve", image, "--max", limits, "--limiter", limiter]
-    command += ["--direct", direct, "--socket", place.fresh_socket(), "--control", place.fresh_socket()]
+    return _weir(place, image, options, "--max", limits, "--limiter", limiter, "--direct", direct)
+
+
+def weir_emulated(place, disk, options, limits, depth):
+    """`weir serve` with an emulated disk, in real time; `limits` may be empty."""
+    limited = ["--max", limits] if limits else []
+    return _weir(place, f"emulated:{disk}", options, "--depth", depth, *limited)
+
+
+def _weir(place, what, options, *flags):
+    command = [options.weir or weir_program(), "serve", what, *flags]
+    command += ["--socket", place.fresh_socket(), "--control", place.fresh_socket()]
     return Server(place, [*command, *shlex.split(options.weir_args)], "weir", None, ready_line=True)
 
 

@@ -36,8 +36,11 @@ class Controller(unittest.TestCase):
             find_controller(self.mounts(self.unified("hugetlb\n"), "cgroup /cg/cpu cgroup rw,cpu 0 0"))
 
     def test_what_is_written(self):
-        self.assertEqual(limit_lines(1, "7:3", 100), [("blkio.throttle.read_iops_device", "7:3 100")])
-        self.assertEqual(limit_lines(2, "7:3", 100), [("io.max", "7:3 riops=100")])
+        one, two = {"riops": 100}, {"riops": 100, "rbps": 4096}
+        reads, bytes_ = "blkio.throttle.read_iops_device", "blkio.throttle.read_bps_device"
+        self.assertEqual(limit_lines(1, "7:3", one), [(reads, "7:3 100")])
+        self.assertEqual(limit_lines(1, "7:3", two), [(reads, "7:3 100"), (bytes_, "7:3 4096")])
+        self.assertEqual(limit_lines(2, "7:3", two), [("io.max", "7:3 riops=100 rbps=4096")])
 
 
 if __name__ == "__main__":
