@@ -3,6 +3,7 @@
 mod buffer;
 mod die;
 mod line;
+mod reads;
 mod spec;
 mod translation;
 
@@ -17,6 +18,7 @@ use crate::pipe::Pipe;
 use buffer::Buffer;
 use die::{Die, Next, Part, Program};
 pub(crate) use line::{KEYS, TABLE, check};
+use reads::Reads;
 pub use spec::{SsdSpec, SsdState};
 use translation::Translation;
 
@@ -396,44 +398,5 @@ impl DiskModel for Ssd {
 
     fn capacity(&self) -> u64 {
         self.spec.size
-    }
-}
-
-/// Reads under way, by number; numbers are used again.
-#[derive(Clone, Default, Debug)]
-struct Reads {
-    slots: Vec<Read>,
-    free: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Read {
-    serial: u64,
-    id: u64,
-    /// Parts that have not crossed their channel.
-    parts: u32,
-}
-
-impl Reads {
-    fn add(&mut self, command: Command, parts: u32) -> u32 {
-        let read = Read { serial: command.serial, id: command.id, parts };
-        if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = read;
-            return number;
-        }
-        self.slots.push(read);
-        self.slots.len() as u32 - 1
-    }
-
-    /// One part less; the order of submission and the id if it was the last.
-    fn cross(&mut self, number: u32) -> Option<(u64, u64)> {
-        let read = &mut self.slots[number as usize];
-        read.parts -= 1;
-        if read.parts > 0 {
-            return None;
-        }
-        let ended = (read.serial, read.id);
-        self.free.push(number);
-        Some(ended)
     }
 }
