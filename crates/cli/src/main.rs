@@ -8,6 +8,7 @@ mod config_check;
 mod demo;
 mod disk;
 mod failure;
+mod lab;
 mod limiter;
 mod move_cgroup;
 mod output;
@@ -29,6 +30,7 @@ Examples:
   weir serve weir.toml                            several devices, tenants and exports
   weir status                                     who waits for what
   weir set /main io.max \"riops=1000\"              another limit, while it runs
+  weir lab run job.fio --disk hdd7200             what a fio job would see there, in virtual time
 
 Exit status: 0 done, 1 failed, 2 wrong usage or configuration.";
 
@@ -54,6 +56,7 @@ enum Command {
     /// Work with emulated disks
     #[command(subcommand)]
     Disk(disk::Command),
+    Lab(Box<lab::Args>),
     Completions(completions::Args),
 }
 
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Disk(command) => disk::run(command),
+        Command::Lab(args) => lab::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     match done {

@@ -1,28 +1,40 @@
 //! The lab: what would happen if. Workloads run against disks and limits in virtual time, around the very engine that
 //! serves.
 //!
-//! This crate is its beginning. What is here: [`fio`], which reads fio job files as they are into a validated model,
-//! the workload description of the lab, and [`report`], which shows what a run came to ([`results`]). What is not here
-//! yet: the simulator that runs the jobs, the page cache model and trace replay. Nothing in this crate issues a request so
-//! far.
+//! ```text
+//!  job file ─► fio ──────┐
+//!  scenario ─► book ─► draft ─► Scenario ─► sim ─► Results ─► report
+//!  trace ──────────────┘              stream, cache, engine, disk
+//! ```
 //!
-//! Reading a file needs no clock, no file system and no environment: text and variables are arguments, so the same
-//! input gives the same jobs everywhere.
+//! Text and variables are arguments, and only a trace is read from a file: the same input and seed give the same results
+//! on every machine, to the last byte of a report.
 //!
 //! ```
 //! use std::collections::BTreeMap;
-//! let text = b"[global]\nrw=randread\nbs=4k\n[fast]\nsize=1g\n[slow]\nsize=${SIZE}\nstonewall\n";
-//! let env = BTreeMap::from([("SIZE".into(), "20%".into())]);
-//! let file = weir_lab::fio::parse("two.fio", text, &env).unwrap();
-//! assert_eq!(file.jobs.len(), 2);
-//! assert_eq!(file.jobs[1].stage, 1);
+//! use std::ops::ControlFlow;
+//! use weir_lab::draft::{Draft, Source};
+//!
+//! let text = b"[reader]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nruntime=10\ntime_based\n".to_vec();
+//! let source = Source::Jobs { name: "reader.fio".into(), text, env: BTreeMap::new() };
+//! let mut draft = Draft::new("a limited reader", source);
+//! draft.set("disk", "null,latency=100us")?;
+//! draft.set("max", "riops=500")?;
+//! let results = weir_lab::sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?;
+//! assert_eq!(results.rows[0].read.iops().round(), 500.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod book;
 pub mod cache;
+pub mod draft;
 pub mod fio;
 pub mod random;
 pub mod report;
+pub mod reproduce;
 pub mod results;
+pub mod scenario;
+pub mod sim;
 pub mod stream;

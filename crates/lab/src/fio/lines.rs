@@ -14,6 +14,13 @@ pub(super) struct Section<'a> {
     pub(super) entries: Vec<Entry<'a>>,
 }
 
+impl Section<'_> {
+    /// Whether it speaks to the jobs below it. fio compares no more than the first six letters.
+    pub(super) fn is_global(&self) -> bool {
+        self.name.starts_with("global")
+    }
+}
+
 /// One option.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {

@@ -29,7 +29,7 @@ mod workload;
 
 pub use error::{FioError, FioErrors, Place, Problem, ValueError};
 pub use options::{Options, Thinktime};
-pub use resolve::{Job, JobFile, parse};
+pub use resolve::{Job, JobFile, parse, parse_with};
 pub use table::{Ignored, alias_of, ignored_options, refused_options, typed_options};
 pub use workload::{
     Amount, BlockSize, ExitWhat, FileService, Files, IoEngine, Mix, Order, Pattern, PerDirection,

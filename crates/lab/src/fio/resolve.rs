@@ -8,7 +8,7 @@ use weir_engine::io_max::nearest;
 
 use super::apply::apply;
 use super::error::{Collector, FioErrors, Place, Problem};
-use super::lines::{Section, sections};
+use super::lines::{Entry, Section, sections};
 use super::options::Options;
 use super::table::{self, Fate, Ignored};
 use super::workload::{Amount, Files, PerDirection};
@@ -40,6 +40,8 @@ pub struct Job {
     pub line: usize,
     /// Its options, shared by its clones.
     pub options: Arc<Options>,
+    /// What its own section says, key and value as written, for reports.
+    pub said: Arc<[(String, String)]>,
 }
 
 impl Job {
@@ -114,13 +116,37 @@ pub fn parse(
     text: &[u8],
     env: &BTreeMap<String, String>,
 ) -> Result<JobFile, FioErrors> {
+    parse_with(name, text, env, &[])
+}
+
+/// As [`parse`], with options that every job has besides, whatever its section says: pairs of key and value. What is
+/// wrong with them is told at the section's place.
+///
+/// # Errors
+///
+/// [`FioErrors`]: all errors of the file.
+pub fn parse_with(
+    name: &str,
+    text: &[u8],
+    env: &BTreeMap<String, String>,
+    besides: &[(String, String)],
+) -> Result<JobFile, FioErrors> {
     let mut errors = Collector::default();
     let top = Place { line: 1, column: 1, span: 0..0 };
     if text.len() > FILE_BYTES_MAX {
         errors.add(&top, || Problem::FileTooLong { bytes: text.len() });
         return errors.finish(name, JobFile { jobs: Vec::new(), ignored: Vec::new() });
     }
-    let sections = sections(text, env, &mut errors);
+    let mut sections = sections(text, env, &mut errors);
+    for section in sections.iter_mut().filter(|section| !section.is_global()) {
+        let place = section.place.clone();
+        section.entries.extend(besides.iter().map(|(key, value)| Entry {
+            key,
+            key_place: place.clone(),
+            value: Some(value.clone()),
+            value_place: place.clone(),
+        }));
+    }
     let mut reader = Reader { errors, ..Reader::default() };
     for section in &sections {
         reader.section(section);
@@ -158,8 +184,7 @@ struct Reader {
 
 impl Reader {
     fn section(&mut self, section: &Section<'_>) {
-        // fio compares no more than the first six letters.
-        let global = section.name.starts_with("global");
+        let global = section.is_global();
         let mut options = self.globals.clone();
         // Before all others: it says what their suffixes mean.
         for pass in [true, false] {
@@ -176,7 +201,7 @@ impl Reader {
         }
     }
 
-    fn option(&mut self, options: &mut Options, entry: &super::lines::Entry<'_>) {
+    fn option(&mut self, options: &mut Options, entry: &Entry<'_>) {
         let key = table::alias_of(entry.key).unwrap_or(entry.key);
         let value = entry.value.as_deref();
         match apply(options, key, value) {
@@ -230,6 +255,11 @@ impl Reader {
         } else {
             let name = name.clone();
             let options = Arc::new(options);
+            let said: Arc<[(String, String)]> = section
+                .entries
+                .iter()
+                .map(|entry| (entry.key.to_owned(), entry.value.clone().unwrap_or_default()))
+                .collect();
             self.jobs.extend((0..options.numjobs).map(|clone| Job {
                 name: name.clone(),
                 clone,
@@ -238,6 +268,7 @@ impl Reader {
                 wait_for: wait_for.clone(),
                 line: section.place.line,
                 options: options.clone(),
+                said: said.clone(),
             }));
         }
         let made = first..self.jobs.len();

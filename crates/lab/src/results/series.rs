@@ -33,19 +33,21 @@ impl Series {
         self.points[index] = self.points[index].saturating_add(amount);
     }
 
-    /// Adds an amount that is spread evenly from `from_ns` to `to_ns`: each nanosecond counts 1.
-    pub fn add_span(&mut self, from_ns: u64, to_ns: u64) {
-        if to_ns <= from_ns {
-            return;
-        }
+    /// Adds an amount that is spread evenly from `from_ns` to `to_ns`; all of it at the end if that is no time. Shares
+    /// are rounded so that nothing is lost. O(intervals between).
+    pub fn spread(&mut self, from_ns: u64, to_ns: u64, amount: u64) {
+        let whole = to_ns.saturating_sub(from_ns);
         // Makes the intervals long enough before they are walked.
-        self.add(to_ns - 1, 0);
-        let mut from = from_ns;
+        self.add(to_ns.saturating_sub(1), 0);
+        let (mut from, mut given) = (from_ns, 0);
         while from < to_ns {
             let end = (from / self.interval_ns + 1).saturating_mul(self.interval_ns).min(to_ns);
-            self.add(from, end - from);
-            from = end;
+            let due = u128::from(amount) * u128::from(end - from_ns) / u128::from(whole);
+            let due = u64::try_from(due).unwrap_or(u64::MAX);
+            self.add(from, due - given);
+            (from, given) = (end, due);
         }
+        self.add(to_ns.saturating_sub(1), amount - given);
     }
 
     fn halve(&mut self) {
@@ -53,6 +55,20 @@ impl Series {
         let pairs =
             self.points.chunks(2).map(|pair| pair.iter().fold(0, |a: u64, &b| a.saturating_add(b)));
         self.points = pairs.collect();
+    }
+
+    /// Adds another's amounts, time by time.
+    pub fn absorb(&mut self, other: &Series) {
+        let mut other = other.coarsened(self.interval_ns);
+        while self.interval_ns < other.interval_ns {
+            self.halve();
+        }
+        if self.points.len() < other.points.len() {
+            std::mem::swap(&mut self.points, &mut other.points);
+        }
+        for (mine, theirs) in self.points.iter_mut().zip(other.points) {
+            *mine = mine.saturating_add(theirs);
+        }
     }
 
     /// The same with intervals at least as long as `interval_ns`, rounded up to what doubling reaches; for series that
@@ -100,10 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_spread() {
+    fn an_amount_is_spread() {
         let mut series = Series::default();
-        series.add_span(500_000, 2_250_000);
-        series.add_span(7, 7);
+        series.spread(500_000, 2_250_000, 1_750_000);
         assert_eq!(series.points(), [500_000, 1_000_000, 250_000]);
+        series.spread(0, 3_000_000, 10);
+        assert_eq!(series.points(), [500_003, 1_000_003, 250_004]);
+        series.spread(5, 5, 7);
+        assert_eq!(series.points()[0], 500_010);
     }
 }

@@ -245,7 +245,7 @@ pub(crate) fn one_request() -> Results {
         depth: 1,
         ..Row::default()
     }];
-    results.device.busy_series.add_span(0, 6 * MS);
+    results.device.busy_series.spread(0, 6 * MS, 6 * MS);
     results.device.busy_ns = 6 * MS;
     (results.device.ios, results.device.bytes, results.device.latency) = (1, 4096, times);
     results.device.in_flight_max = 1;

@@ -1,0 +1,84 @@
+//! `weir lab compare`.
+
+use std::path::PathBuf;
+
+use weir_lab::report;
+
+use super::flags::{self, Settings};
+use super::progress::Stop;
+use super::run::{ended_early, simulate, width, write_page};
+use crate::failure::Failure;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir lab compare before.fio after.fio --disk hdd7200
+  weir lab compare job.fio job.fio --a limiter=slice:6.12 --b limiter=pace --max riops=100
+  weir lab compare job.fio job.fio --b disk=ssd-nvme --html page.html
+  weir lab compare noisy-neighbour noisy-neighbour --b \"fio.iodepth=1\" --format json
+
+Flags are for both, --a and --b for one side and stronger. Jobs are paired by name, cgroups by
+path; ratios are B over A.";
+
+/// Run two jobs or scenarios and show them side by side, with ratios
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A fio job file or a scenario
+    #[arg(value_name = "A")]
+    first: String,
+    /// Another, or the same under other settings
+    #[arg(value_name = "B")]
+    second: String,
+    /// A setting of A alone; may be given several times
+    #[arg(long = "a", value_name = "KEY=VALUE")]
+    set_first: Vec<String>,
+    /// A setting of B alone; may be given several times
+    #[arg(long = "b", value_name = "KEY=VALUE")]
+    set_second: Vec<String>,
+    /// Any setting of both by name
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Settings")]
+    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: output::Format,
+    /// Write a page with both in each plot
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let stop = Stop::listen()?;
+    let mut sides = Vec::new();
+    for (what, own) in [(&args.first, &args.set_first), (&args.second, &args.set_second)] {
+        let mut draft = flags::open(what)?;
+        let pairs = args.set.iter().chain(own).map(|text| flags::pair(text));
+        args.settings.apply(&mut draft, &pairs.collect::<Result<Vec<_>, _>>()?)?;
+        let name = match own.is_empty() {
+            true => draft.title().to_owned(),
+            false => own.join(" "),
+        };
+        sides.push((name, flags::scenario(&draft)?));
+    }
+    if sides[0].0 == sides[1].0 {
+        for (side, letter) in sides.iter_mut().zip(["A", "B"]) {
+            side.0 = format!("{} ({letter})", side.0);
+        }
+    }
+    let mut results = Vec::new();
+    for (name, scenario) in &sides {
+        results.push((name.as_str(), simulate(scenario, &stop)?));
+    }
+    let [first, second] = [&results[0], &results[1]].map(|(name, results)| (*name, results));
+    if let Some(path) = &args.html {
+        write_page(path, &[first, second])?;
+    }
+    let comparison = report::compare(first, second);
+    match args.format {
+        output::Format::Table => output::print(&comparison.table(width()))?,
+        output::Format::Json => output::print_json(&comparison.json(), false)?,
+    }
+    ended_early(&stop)
+}

@@ -1,0 +1,194 @@
+//! What is to be run, and the settings of a run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use weir_config::Config;
+use weir_lab::book::{self, SCENARIOS};
+use weir_lab::draft::{Draft, DraftError, SettingError, Source};
+use weir_lab::fio;
+use weir_lab::scenario::{Scenario, ScenarioError, Trace};
+
+use crate::failure::Failure;
+
+/// Settings of a run; each is also a key of `--set`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Settings {
+    /// The disk: a model, and what differs from it ("hdd7200", "null,latency=10us"); see `weir lab list`
+    #[arg(long, value_name = "SPEC", help_heading = "Settings")]
+    disk: Option<String>,
+    /// Limits, of all jobs or of one cgroup: "riops=100", "/vm1 rbps=4M"; may be given several times
+    #[arg(long, value_name = "[/CGROUP] LIMITS", help_heading = "Settings")]
+    max: Vec<String>,
+    /// How much may go at once after a pause: "riops=8", "/vm1 wbps=4M"
+    #[arg(long, value_name = "[/CGROUP] AMOUNTS", help_heading = "Settings")]
+    burst: Vec<String>,
+    /// The rate inside a burst
+    #[arg(long, value_name = "[/CGROUP] RATES", help_heading = "Settings")]
+    peak: Vec<String>,
+    /// Share among siblings that wait, 1 to 1000: "/vm1 200"
+    #[arg(long, value_name = "[/CGROUP] N", help_heading = "Settings")]
+    weight: Vec<String>,
+    /// How limits are enforced: pace, slice, token or leaky
+    #[arg(long, value_name = "LIMITER", help_heading = "Settings")]
+    limiter: Option<String>,
+    /// With `--limiter slice`: as this version of Linux does it ("4.18", "6.12")
+    #[arg(long, value_name = "VERSION", help_heading = "Settings")]
+    kernel: Option<String>,
+    /// Who chooses the next request for the disk
+    #[arg(long, value_name = "NAME", help_heading = "Settings")]
+    scheduler: Option<String>,
+    /// Requests that may be at the disk at once
+    #[arg(long, value_name = "N", help_heading = "Settings")]
+    depth: Option<String>,
+    /// What all random choices come from
+    #[arg(long, value_name = "N", help_heading = "Settings")]
+    seed: Option<String>,
+    /// End after so much virtual time
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    stop_after: Option<String>,
+    /// Cgroups, limits, depth and emulated disk of a server's configuration
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    config: Option<PathBuf>,
+    /// Which of the configuration's devices
+    #[arg(long, value_name = "NAME", requires = "config", help_heading = "Settings")]
+    device: Option<String>,
+}
+
+impl Settings {
+    /// As keys and values, `home` not among them.
+    fn pairs(&self) -> Vec<(&'static str, &str)> {
+        fn one<'a>(
+            key: &'static str,
+            value: &'a Option<String>,
+        ) -> Option<(&'static str, &'a str)> {
+            value.as_deref().map(|value| (key, value))
+        }
+        let ones = [
+            one("disk", &self.disk),
+            one("limiter", &self.limiter),
+            one("kernel", &self.kernel),
+            one("scheduler", &self.scheduler),
+            one("depth", &self.depth),
+            one("seed", &self.seed),
+            one("stop-after", &self.stop_after),
+        ];
+        let lists = [
+            ("max", &self.max),
+            ("burst", &self.burst),
+            ("peak", &self.peak),
+            ("weight", &self.weight),
+        ];
+        let lists = lists
+            .into_iter()
+            .flat_map(|(key, values)| values.iter().map(move |value| (key, value.as_str())));
+        ones.into_iter().flatten().chain(lists).collect()
+    }
+
+    /// Takes them over, and then `more`, which are keys and values.
+    pub(super) fn apply(
+        &self,
+        draft: &mut Draft,
+        more: &[(String, String)],
+    ) -> Result<(), Failure> {
+        if let Some(path) = &self.config {
+            let config = Config::from_file(path).map_err(Failure::Config)?;
+            draft.set_config(&config, self.device.as_deref()).map_err(wrong)?;
+        }
+        // First, for limits without a path are its.
+        for (key, value) in more.iter().filter(|(key, _)| key == "home") {
+            draft.set(key, value).map_err(wrong)?;
+        }
+        for (key, value) in self.pairs() {
+            draft.set(key, value).map_err(|error| {
+                let SettingError { reason, hint, .. } = error;
+                Failure::wrong(format!("--{key} {value:?}: {reason}")).hint(hint)
+            })?;
+        }
+        for (key, value) in more.iter().filter(|(key, _)| key != "home") {
+            draft.set(key, value).map_err(wrong)?;
+        }
+        Ok(())
+    }
+}
+
+/// `KEY=VALUE`.
+pub(super) fn pair(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err(Failure::wrong(format!("--set {text:?} is no KEY=VALUE"))
+            .hint("for example --set depth=8".to_owned())),
+    }
+}
+
+/// The draft of what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
+pub(super) fn open(what: &str) -> Result<Draft, Failure> {
+    let env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let path = Path::new(what);
+    if let Some((name, text)) = SCENARIOS.iter().find(|(name, _)| *name == what)
+        && !path.exists()
+    {
+        return book(name, text, &env);
+    }
+    if is_trace(path) {
+        let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
+        return Ok(Draft::new(name, Source::Trace(Trace::new(path))));
+    }
+    let bytes = match std::fs::metadata(path) {
+        Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => {
+            return Err(Failure::wrong(format!("{what}: {} bytes are no job file", meta.len())));
+        }
+        _ => std::fs::read(path).map_err(|error| {
+            let names = SCENARIOS.iter().map(|(name, _)| *name);
+            let hint = match weir_engine::io_max::nearest(what, names) {
+                Some(near) => format!("did you mean the scenario `{near}`?"),
+                None => "name a fio job file, a scenario file, or one of `weir lab list`".into(),
+            };
+            Failure::wrong(format!("{what}: {error}")).hint(hint)
+        })?,
+    };
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
+        return book(what, &text, &env);
+    }
+    let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
+    Ok(Draft::new(name, Source::Jobs { name: what.into(), text: bytes, env }))
+}
+
+/// Whether a file is a trace, by its name: compressed, or one of the endings that traces have.
+fn is_trace(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ["gz", "zst", "csv", "trace", "iolog", "blkparse"].contains(&ending) && path.exists()
+}
+
+fn book(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Draft, Failure> {
+    let book = book::read(name, text, env).map_err(|error| {
+        let hint = match &error {
+            book::BookError::Setting { error, .. } => error.hint.clone(),
+            _ => None,
+        };
+        Failure::wrong(&error).hint(hint)
+    })?;
+    Ok(book.draft)
+}
+
+/// The scenario of a draft.
+pub(super) fn scenario(draft: &Draft) -> Result<Scenario, Failure> {
+    draft.scenario().map_err(|error| match error {
+        DraftError::Setting(error) => wrong(error),
+        DraftError::Jobs(errors) => Failure::wrong(errors.to_string().trim_end()),
+    })
+}
+
+pub(super) fn wrong(error: SettingError) -> Failure {
+    let hint = error.hint.clone();
+    Failure::wrong(error).hint(hint)
+}
+
+pub(super) fn refused(error: ScenarioError) -> Failure {
+    let hint = error.hint();
+    Failure::wrong(error).hint(hint)
+}

@@ -1,0 +1,117 @@
+//! How far a run has come, and ending it early.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use weir_lab::sim::Progress;
+
+use crate::clock;
+use crate::failure::Failure;
+
+/// Nothing is shown of what takes no longer.
+const QUIET_NS: u64 = 2_000_000_000;
+/// Between two pictures.
+const EVERY_NS: u64 = 100_000_000;
+
+/// SIGINT and SIGTERM, noticed: the first ends a run, which then reports what there is.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Listens from now on, on a thread of its own. A second signal ends the program at once.
+    pub(super) fn listen() -> Result<Stop, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let fail = |error| Failure::failed(format!("cannot wait for signals: {error}"));
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
+        let (mut interrupt, mut terminate) = {
+            let _inside = runtime.enter();
+            let interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+            (interrupt, signal(SignalKind::terminate()).map_err(fail)?)
+        };
+        let stop = Stop(Arc::new(AtomicU8::new(0)));
+        let told = stop.clone();
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                loop {
+                    let number = tokio::select! {
+                        _ = interrupt.recv() => 2,
+                        _ = terminate.recv() => 15,
+                    };
+                    if told.0.swap(number, Ordering::Relaxed) != 0 {
+                        std::process::exit(128 + i32::from(number));
+                    }
+                }
+            });
+        });
+        Ok(stop)
+    }
+
+    /// The signal, if there was one.
+    pub(super) fn signal(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&number| number != 0)
+    }
+}
+
+/// A line on the terminal's standard error, once a run has taken a while.
+#[derive(Debug)]
+pub(super) struct Watch {
+    stop: Stop,
+    began_ns: u64,
+    drawn_ns: u64,
+    bar: Option<ProgressBar>,
+    on_terminal: bool,
+}
+
+impl Watch {
+    pub(super) fn new(stop: &Stop) -> Watch {
+        let (now_ns, on_terminal) = (clock::now_ns(), std::io::stderr().is_terminal());
+        Watch { stop: stop.clone(), began_ns: now_ns, drawn_ns: now_ns, bar: None, on_terminal }
+    }
+
+    /// Draws, if it is time to, and tells whether to go on.
+    pub(super) fn look(&mut self, progress: Progress) -> ControlFlow<()> {
+        if self.stop.signal().is_some() {
+            return ControlFlow::Break(());
+        }
+        let now_ns = clock::now_ns();
+        let took_ns = now_ns - self.began_ns;
+        if self.on_terminal && took_ns > QUIET_NS && now_ns - self.drawn_ns > EVERY_NS {
+            self.drawn_ns = now_ns;
+            let bar = self.bar.get_or_insert_with(|| {
+                let bar = ProgressBar::new_spinner();
+                let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+                bar.set_style(style.expect("a template that is right"));
+                bar
+            });
+            bar.set_message(words(progress, took_ns));
+            bar.tick();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Wipes the line away.
+    pub(super) fn over(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn words(progress: Progress, took_ns: u64) -> String {
+    let seconds = progress.now_ns as f64 / 1e9;
+    let rate = progress.requests as f64 * 1e3 / took_ns as f64;
+    let share = match progress.ends_ns {
+        Some(ends_ns) if ends_ns > 0 => {
+            format!(" of {:.0} s ({:.0} %)", ends_ns as f64 / 1e9, seconds * 1e11 / ends_ns as f64)
+        }
+        _ => format!(", {} of {} jobs have ended", progress.ended, progress.processes),
+    };
+    format!(
+        "{seconds:.1} s of virtual time{share}, {} requests, {rate:.1} million a second",
+        progress.requests
+    )
+}

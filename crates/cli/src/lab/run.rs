@@ -1,0 +1,108 @@
+//! `weir lab run`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use weir_lab::results::Results;
+use weir_lab::scenario::Scenario;
+use weir_lab::{report, sim};
+
+use super::flags::{self, Settings};
+use super::progress::{Stop, Watch};
+use crate::failure::Failure;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir lab run job.fio --disk hdd7200
+  weir lab run job.fio --disk ssd-nvme --max \"rbps=100M riops=5k\"
+  weir lab run job.fio --max \"/vm1 riops=100\" --max \"/vm2 riops=200\" --html page.html
+  weir lab run job.fio --max riops=100 --limiter slice --kernel 6.12   what Linux 6.12 would do
+  weir lab run noisy-neighbour --format fio-json | jq .jobs[].read.iops
+  weir lab run job.fio --config /etc/weir/weir.toml --device disk0
+  weir lab run trace.csv.gz --disk ssd-sata --set trace.timing=asap
+
+Jobs are fio's, as they are: their `cgroup` names the cgroup, the others are in /main. Files are
+laid out on the disk one behind the other; a job without `size` has the whole disk.
+
+Exit status: 0 done, 1 failed, 2 wrong usage or a job file with errors.";
+
+/// Run a fio job file or a scenario in virtual time
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A fio job file, a scenario file (.toml), a block trace (.csv, .trace, .iolog, .blkparse, .gz, .zst), or the name of
+    /// a scenario of `weir lab list`
+    #[arg(value_name = "JOB|SCENARIO|TRACE")]
+    what: String,
+    #[command(flatten)]
+    settings: Settings,
+    /// Any setting by name; see `weir lab list settings`
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Settings")]
+    set: Vec<String>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Write a page with plots: bandwidth over time, latencies, utilisation, who waited for what
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// What `weir lab run` prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs; names are stable and carry their units
+    Json,
+    /// As `fio --output-format=json` writes it, for tools that read that
+    FioJson,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let stop = Stop::listen()?;
+    let mut draft = flags::open(&args.what)?;
+    let more = args.set.iter().map(|text| flags::pair(text)).collect::<Result<Vec<_>, _>>()?;
+    args.settings.apply(&mut draft, &more)?;
+    let results = simulate(&flags::scenario(&draft)?, &stop)?;
+    if let Some(path) = &args.html {
+        write_page(path, &[(results.title.as_str(), &results)])?;
+    }
+    match args.format {
+        Format::Table => output::print(&report::table(&results, width()))?,
+        Format::Json => output::print_json(&report::json(&results), false)?,
+        Format::FioJson => output::print_json(&report::fio_json(&results), false)?,
+    }
+    ended_early(&stop)
+}
+
+/// Runs a scenario, with progress on the terminal.
+pub(super) fn simulate(scenario: &Scenario, stop: &Stop) -> Result<Results, Failure> {
+    let mut watch = Watch::new(stop);
+    let results = sim::run(scenario, &mut |progress| watch.look(progress));
+    watch.over();
+    results.map_err(flags::refused)
+}
+
+/// What was printed is not all there would have been, if a signal came.
+pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
+    match stop.signal() {
+        None => Ok(()),
+        Some(number) => {
+            eprintln!("note: ended early, by a signal: these are the results so far");
+            Err(Failure::Signal(number))
+        }
+    }
+}
+
+pub(super) fn write_page(path: &PathBuf, results: &[(&str, &Results)]) -> Result<(), Failure> {
+    std::fs::write(path, report::html(results))
+        .map_err(|error| Failure::failed(format!("--html {}: {error}", path.display())))
+}
+
+/// Columns of the terminal; of a wide page where there is none.
+pub(super) fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| size.ws_col);
+    columns.ok().filter(|&columns| columns > 0).map_or(140, usize::from)
+}

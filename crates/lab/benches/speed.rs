@@ -1,0 +1,77 @@
+//! Simulated I/Os a second, and how the time grows with processes: `make bench-lab`.
+//!
+//! CPU time of the one thread that simulates, so that other work on the machine disturbs less.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use weir_engine::{Dimension, Limits, Path, PerDimension};
+use weir_lab::fio;
+use weir_lab::scenario::{CgroupSetting, Home, Scenario, Work};
+use weir_lab::sim;
+
+fn main() {
+    println!("{:<58} {:>10} {:>9} {:>12}", "", "I/Os", "CPU s", "I/Os a CPU s");
+    for (name, tenants, limit, depth) in [
+        ("1,000 tenants, depth 4, no limits", 1000, 0, 4),
+        ("1,000 tenants, depth 4, limits that do not bind", 1000, 1_000_000, 4),
+        ("1,000 tenants, depth 4, limits that bind", 1000, 500, 4),
+        ("1 tenant, depth 32, no limits", 1, 0, 32),
+        ("1 tenant, depth 32, a limit that does not bind", 1, 10_000_000, 32),
+    ] {
+        measure(name, &tenants_of(tenants, 1, limit, depth, 2_000_000));
+    }
+    for cgroups in [100, 1000, 10_000] {
+        let name = format!("{cgroups} cgroups x 4 processes, limits that bind");
+        measure(&name, &tenants_of(cgroups, 4, 100, 1, 2_000_000));
+    }
+}
+
+/// `tenants` cgroups of `processes` each, on a disk of 10 us and any rate.
+fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) -> Scenario {
+    let each = ios / u64::from(tenants) / u64::from(processes);
+    let mut jobs = format!(
+        "[global]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth={depth}\nsize=1m\nnorandommap\nio_size={}\nnumjobs={processes}\ngroup_reporting\nfilename=disk\n",
+        each * 4096,
+    );
+    let mut cgroups = Vec::new();
+    for tenant in 0..tenants {
+        writeln!(jobs, "[t{tenant}]\ncgroup=t{tenant}").unwrap();
+        let max = PerDimension::NONE.with(Dimension::Riops, limit);
+        if limit > 0 {
+            let limits = Limits { max, ..Limits::default() };
+            let path = Path::parse(&format!("/t{tenant}")).unwrap();
+            cgroups.push(CgroupSetting { path, weight: None, limits });
+        }
+    }
+    let jobs = fio::parse("speed.fio", jobs.as_bytes(), &BTreeMap::new()).unwrap();
+    let depth = (tenants * processes * depth).max(1).try_into().unwrap();
+    Scenario {
+        title: "speed".into(),
+        disk: "null,latency=10us".parse().unwrap(),
+        engine: weir_engine::Config { depth, ..weir_engine::Config::default() },
+        cgroups,
+        home: Home::Shared(Path::parse("/main").unwrap()),
+        cache: Default::default(),
+        machine: Default::default(),
+        seed: 1,
+        until_ns: None,
+        work: Work::Jobs(jobs),
+    }
+}
+
+fn measure(name: &str, scenario: &Scenario) {
+    let before = cpu_seconds();
+    let results = sim::run(scenario, &mut |_| ControlFlow::Continue(())).unwrap();
+    let took = cpu_seconds() - before;
+    let rate = results.requests as f64 / took;
+    println!("{name:<58} {:>10} {took:>9.2} {rate:>12.0}", results.requests);
+}
+
+/// User and system time of this process so far.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let ns = stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+    ns.unwrap_or(0) as f64 / 1e9
+}

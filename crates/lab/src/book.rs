@@ -1,0 +1,170 @@
+//! Scenario files: a job and its surroundings in one text, and those that come with Weir.
+//!
+//! ```toml
+//! about = "One line that says what it shows."
+//! disk = "hdd7200"                  # any setting of the lab, by its name
+//! max = ["/a riops=100", "/b riops=200"]
+//! job = """
+//! [a]
+//! cgroup=a
+//! rw=randread
+//! size=1g
+//! """
+//! ```
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use toml::Value;
+
+use crate::draft::{Draft, SettingError, Source};
+
+/// The scenarios that come with Weir: name and text.
+pub const SCENARIOS: &[(&str, &str)] = &[
+    ("noisy-neighbour", include_str!("../../../scenarios/noisy-neighbour.toml")),
+    ("one-reader-limited", include_str!("../../../scenarios/one-reader-limited.toml")),
+    ("weights", include_str!("../../../scenarios/weights.toml")),
+    ("nested-limits", include_str!("../../../scenarios/nested-limits.toml")),
+    ("database-and-backup", include_str!("../../../scenarios/database-and-backup.toml")),
+    ("buffered-writers", include_str!("../../../scenarios/buffered-writers.toml")),
+];
+
+/// Longest scenario file, in bytes.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// A scenario file, read.
+#[derive(Debug, Clone)]
+pub struct Book {
+    /// What it shows, in a line.
+    pub about: String,
+    /// Its settings and its job.
+    pub draft: Draft,
+}
+
+/// What is wrong with a scenario file.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BookError {
+    /// It is no TOML. The text names line and column.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// Which file.
+        file: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// A key that is missing, or is no text, number or list of them.
+    #[error("{file}: `{key}` {problem}")]
+    Key {
+        /// Which file.
+        file: String,
+        /// Which key.
+        key: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A setting that cannot be.
+    #[error("{file}: {error}")]
+    Setting {
+        /// Which file.
+        file: String,
+        /// What is wrong.
+        error: SettingError,
+    },
+}
+
+/// Reads a scenario file. `env` is for the `${VARIABLE}`s of its job.
+///
+/// # Errors
+/// The first mistake.
+pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Book, BookError> {
+    let syntax = |message: String| BookError::Syntax { file: file.into(), message };
+    if text.len() > FILE_BYTES_MAX {
+        return Err(syntax(format!("longer than {FILE_BYTES_MAX} bytes")));
+    }
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| syntax(error.to_string()))?;
+    let key_error =
+        |key: &str, problem| BookError::Key { file: file.into(), key: key.into(), problem };
+    let words = |key: &str| match table.get(key) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(key_error(key, "is not a text")),
+        None => Err(key_error(key, "is missing")),
+    };
+    let (about, job) = (words("about")?, words("job")?);
+    let title = match table.contains_key("title") {
+        true => words("title")?,
+        false => file.rsplit('/').next().unwrap_or(file).trim_end_matches(".toml").into(),
+    };
+    let source =
+        Source::Jobs { name: format!("{file}: job"), text: job.into_bytes(), env: env.clone() };
+    let mut draft = Draft::new(title, source);
+    // First, for limits without a path are its.
+    let (home, others): (Vec<_>, Vec<_>) = table
+        .iter()
+        .filter(|(key, _)| !matches!(key.as_str(), "about" | "title" | "job"))
+        .partition(|(key, _)| *key == "home");
+    for (key, value) in home.into_iter().chain(others) {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Integer(number) => number.to_string(),
+                _ => return Err(key_error(key, "is no text, number or list of them")),
+            };
+            draft
+                .set(key, &value)
+                .map_err(|error| BookError::Setting { file: file.into(), error })?;
+        }
+    }
+    Ok(Book { about, draft })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Book, BookError> {
+        read("x.toml", text, &BTreeMap::new())
+    }
+
+    #[test]
+    fn those_that_come_with_weir_are_right() {
+        for (name, text) in SCENARIOS {
+            let book = read(name, text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!book.about.is_empty() && book.about.len() <= 100, "{name}: {}", book.about);
+            book.draft.scenario().unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, message) in [
+            ("about = 'a'", "x.toml: `job` is missing"),
+            ("about = 1\njob = ''", "x.toml: `about` is not a text"),
+            ("about = 'a'\njob = ''\ndepht = 3", "x.toml: depht: there is no such setting"),
+            (
+                "about = 'a'\njob = ''\ndepth = true",
+                "x.toml: `depth` is no text, number or list of them",
+            ),
+            (
+                "about = 'a'\njob = ''\ndepth = 0",
+                "x.toml: depth: \"0\" is no number from 1 to 4096",
+            ),
+        ] {
+            assert_eq!(read_text(text).unwrap_err().to_string(), message, "{text}");
+        }
+        let error = read_text("about = 'a'\njob = ").unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn limits_without_a_path_are_the_homes() {
+        let text = "about = 'a'\nmax = 'riops=7'\nhome = '/vm'\njob = '[j]\\nsize=1m'";
+        let text = text.replace("'[j]\\nsize=1m'", "\"[j]\\nsize=1m\"");
+        let scenario = read_text(&text).unwrap().draft.scenario().unwrap();
+        assert_eq!(scenario.cgroups[0].path.to_string(), "/vm");
+    }
+}

@@ -1,0 +1,442 @@
+//! A scenario in the making: settings by name, as the command line, scenario files and sweeps give them.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use thiserror::Error;
+use weir_config::{Backend, Config};
+use weir_engine::io_max::{LimitKey, nearest, parse_limits};
+use weir_engine::units::{Bytes, Nanos};
+use weir_engine::{LimiterKind, Limits, Path, PerDimension, Weight};
+
+use crate::cache;
+use crate::fio::{self, FioErrors};
+use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Timing, Trace, Work};
+
+/// Everything that [`Draft::set`] knows: name, value, what it does.
+pub const SETTINGS: &[(&str, &str, &str)] = &[
+    ("disk", "SPEC", "the disk: a model and what differs from it (hdd7200; null,latency=10us)"),
+    ("depth", "N", "requests that may be at the disk at once, 1 to 4096"),
+    ("scheduler", "none", "who chooses the next request for the disk"),
+    ("limiter", "pace|slice|token|leaky", "how limits are enforced (pace; slice:6.12,hz=1000)"),
+    ("kernel", "VERSION", "with limiter slice: as this Linux kernel does it (6.12)"),
+    (
+        "max",
+        "[/CGROUP] LIMITS",
+        "io.max of a cgroup, of all jobs' own without a path (/vm1 rbps=4M riops=100)",
+    ),
+    ("burst", "[/CGROUP] AMOUNTS", "io.burst, likewise (riops=8)"),
+    ("peak", "[/CGROUP] RATES", "io.peak, likewise"),
+    ("weight", "[/CGROUP] N", "io.weight, 1 to 1000"),
+    (
+        "home",
+        "/CGROUP|per-job",
+        "the cgroup of jobs that name none; per-job: each name has its own",
+    ),
+    ("seed", "N", "what all random choices come from"),
+    ("stop-after", "TIME", "end then, in virtual time, whatever is under way (60s)"),
+    ("memory", "SIZE", "the page cache; dirty limits follow it as they do in Linux"),
+    ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
+    ("hiccup", "TIME", "one pause in ten, by chance, is longer by this"),
+    ("fio.OPTION", "VALUE", "an option of every job, whatever the file says (fio.iodepth=8)"),
+    (
+        "trace.format",
+        "FORMAT",
+        "what a trace is, if its looks do not tell (msr, cloudphysics, blkparse, ...)",
+    ),
+    (
+        "trace.timing",
+        "original|asap|N%",
+        "a trace's requests at its times, as fast as they can, or at N % of its speed",
+    ),
+    ("trace.depth", "N", "with trace.timing=asap: requests of a stream in flight at most"),
+    ("trace.repeat", "N", "replay a trace so often, one after the other"),
+    ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
+];
+
+/// What was asked for so far. Every value in it is valid by itself.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    title: String,
+    source: Source,
+    /// Options of every job besides those of the file.
+    besides: Vec<(String, String)>,
+    disk: weir_disk::Spec,
+    engine: weir_engine::Config,
+    limiter: LimiterKind,
+    kernel: Option<String>,
+    home: Home,
+    cgroups: BTreeMap<String, Cgroup>,
+    seed: u64,
+    until_ns: Option<u64>,
+    cache: cache::Settings,
+    machine: Machine,
+}
+
+/// What is to be run, as it was found.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A fio job file.
+    Jobs {
+        /// Its name, for messages.
+        name: String,
+        /// Its bytes.
+        text: Vec<u8>,
+        /// What its `${VARIABLE}`s stand for.
+        env: BTreeMap<String, String>,
+    },
+    /// A block trace.
+    Trace(Trace),
+}
+
+/// Why a draft is no scenario.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum DraftError {
+    /// A setting.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The job file.
+    #[error(transparent)]
+    Jobs(#[from] FioErrors),
+}
+
+/// What a cgroup is to be set to.
+#[derive(Debug, Clone)]
+struct Cgroup {
+    path: Path,
+    weight: Option<Weight>,
+    limits: Limits,
+    /// Its own limiter, from a configuration; else the draft's.
+    limiter: Option<LimiterKind>,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{key}: {reason}")]
+pub struct SettingError {
+    /// Which.
+    pub key: String,
+    /// Why not.
+    pub reason: String,
+    /// What would be right.
+    pub hint: Option<String>,
+}
+
+impl SettingError {
+    fn new(key: &str, reason: impl ToString, hint: impl Into<Option<String>>) -> SettingError {
+        SettingError { key: key.into(), reason: reason.to_string(), hint: hint.into() }
+    }
+}
+
+impl Draft {
+    /// The cgroup of jobs that name none, unless `home` says otherwise: what `weir serve IMAGE` calls its one.
+    pub const HOME: &'static str = "/main";
+
+    /// What `source` says on a 7,200 rpm disk, without limits.
+    pub fn new(title: impl Into<String>, source: Source) -> Draft {
+        Draft {
+            title: title.into(),
+            source,
+            besides: Vec::new(),
+            disk: "hdd7200".parse().expect("a preset"),
+            engine: weir_engine::Config::default(),
+            limiter: LimiterKind::Pace,
+            kernel: None,
+            home: Home::Shared(Path::parse(Draft::HOME).expect("a path")),
+            cgroups: BTreeMap::new(),
+            seed: 1,
+            until_ns: None,
+            cache: cache::Settings::default(),
+            machine: Machine::default(),
+        }
+    }
+
+    /// What reports will call it.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it.
+    ///
+    /// # Errors
+    /// An unknown name, or a value that cannot be; nothing has changed then.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let value = value.trim();
+        match key {
+            "disk" => {
+                let line = value.strip_prefix("emulated:").unwrap_or(value);
+                self.disk = line.parse().map_err(|error: weir_disk::SpecError| {
+                    SettingError::new(key, &error, error.problem.hint())
+                })?;
+            }
+            "depth" => {
+                let depth = value.parse().ok().filter(|depth: &NonZeroU32| depth.get() <= 4096);
+                self.engine.depth = depth.ok_or_else(|| {
+                    SettingError::new(key, format!("{value:?} is no number from 1 to 4096"), None)
+                })?;
+            }
+            "scheduler" if value == "none" => {}
+            "scheduler" => {
+                let hint = "available: none".to_owned();
+                return Err(SettingError::new(
+                    key,
+                    format!("there is no scheduler {value:?}"),
+                    hint,
+                ));
+            }
+            "limiter" => self.limiter = read_limiter(key, value)?,
+            "kernel" => {
+                read_limiter(key, &format!("slice:{value}"))?;
+                self.kernel = Some(value.into());
+            }
+            "max" | "burst" | "peak" => self.limit(key, value)?,
+            "weight" => {
+                let (path, weight) = self.split(key, value)?;
+                let refuse = |reason: String| SettingError::new(key, reason, None);
+                let weight: u64 =
+                    weight.parse().map_err(|_| refuse(format!("{weight:?} is no number")))?;
+                let weight = Weight::new(weight).map_err(|error| refuse(error.to_string()))?;
+                self.cgroup(path).weight = Some(weight);
+            }
+            "home" if value == "per-job" => self.home = Home::PerJob,
+            "home" => self.home = Home::Shared(path(key, value)?),
+            "seed" => {
+                self.seed = value
+                    .parse()
+                    .map_err(|_| SettingError::new(key, format!("{value:?} is no number"), None))?;
+            }
+            "stop-after" => self.until_ns = Some(time(key, value)?),
+            "memory" => self.cache = cache::Settings::for_memory(size(key, value)?),
+            "pause-late" => self.machine.pause_late_ns = time(key, value)?,
+            "hiccup" => self.machine.hiccup_ns = time(key, value)?,
+            "timer-late" => self.machine.timer_late_ns = time(key, value)?,
+            _ if key.starts_with("trace.") => self.trace(key, value)?,
+            _ if key.starts_with("fio.") => {
+                let option = (key["fio.".len()..].to_owned(), value.to_owned());
+                self.besides.retain(|(key, _)| *key != option.0);
+                self.besides.push(option);
+            }
+            _ => {
+                let hint = match nearest(key, SETTINGS.iter().map(|(name, ..)| *name)) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => {
+                        let names: Vec<&str> = SETTINGS.iter().map(|(name, ..)| *name).collect();
+                        format!("known: {}", names.join(", "))
+                    }
+                };
+                return Err(SettingError::new(key, "there is no such setting", hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the cgroups of a server's configuration, with the limits, depth and prices of one of its devices, and
+    /// the device itself if it is an emulated one.
+    ///
+    /// # Errors
+    /// There is no device of that name, or there are several and none is named.
+    pub fn set_config(
+        &mut self,
+        config: &Config,
+        device: Option<&str>,
+    ) -> Result<(), SettingError> {
+        let names = || config.devices.iter().map(|device| device.name.as_str());
+        let index = match device {
+            Some(name) => names().position(|known| known == name).ok_or_else(|| {
+                let hint = nearest(name, names()).map(|near| format!("did you mean {near:?}?"));
+                SettingError::new(
+                    "device",
+                    format!("the configuration has no device {name:?}"),
+                    hint,
+                )
+            })?,
+            None if config.devices.len() == 1 => 0,
+            None => {
+                let names: Vec<&str> = names().collect();
+                let reason = format!("the configuration has {} devices", names.len());
+                let hint = format!("name one of them: {}", names.join(", "));
+                return Err(SettingError::new("device", reason, hint));
+            }
+        };
+        let device = &config.devices[index];
+        self.engine = device.engine;
+        if let Backend::Emulated(spec) = &device.backend {
+            self.disk = *spec;
+        }
+        for cgroup in &config.cgroups {
+            let limits = cgroup.limits.iter().find(|limits| limits.device == index);
+            let at = self.cgroup(cgroup.path.clone());
+            at.weight = Some(cgroup.weight);
+            at.limiter = Some(cgroup.limiter);
+            at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
+        }
+        Ok(())
+    }
+
+    /// The scenario.
+    ///
+    /// # Errors
+    /// Settings that contradict each other; all errors of the job file.
+    pub fn scenario(&self) -> Result<Scenario, DraftError> {
+        let work = match &self.source {
+            Source::Jobs { name, text, env } => {
+                Work::Jobs(fio::parse_with(name, text, env, &self.besides)?)
+            }
+            Source::Trace(trace) => Work::Trace(trace.clone()),
+        };
+        let limiter = match (&self.kernel, self.limiter) {
+            (None, limiter) => limiter,
+            (Some(kernel), LimiterKind::Slice(_)) => {
+                read_limiter("kernel", &format!("slice:{kernel}"))?
+            }
+            (Some(_), _) => {
+                let hint = "write `--limiter slice --kernel VERSION`".to_owned();
+                let reason = "only the limiter `slice` is a kernel's";
+                return Err(SettingError::new("kernel", reason, hint).into());
+            }
+        };
+        let mut cgroups = Vec::with_capacity(self.cgroups.len());
+        for cgroup in self.cgroups.values() {
+            let limits = Limits { limiter: cgroup.limiter.unwrap_or(limiter), ..cgroup.limits };
+            limits.validate().map_err(|error| {
+                SettingError::new("max", format!("cgroup {}: {error}", cgroup.path), None)
+            })?;
+            let (path, weight) = (cgroup.path.clone(), cgroup.weight);
+            cgroups.push(CgroupSetting { path, weight, limits });
+        }
+        Ok(Scenario {
+            title: self.title.clone(),
+            disk: self.disk,
+            engine: self.engine,
+            cgroups,
+            home: self.home.clone(),
+            cache: self.cache,
+            machine: self.machine,
+            seed: self.seed,
+            until_ns: self.until_ns,
+            work,
+        })
+    }
+
+    fn trace(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let Source::Trace(trace) = &mut self.source else {
+            return Err(SettingError::new(key, "what is run is no trace", None));
+        };
+        let number = |least: u32| {
+            value.parse().ok().filter(|&number: &u32| number >= least).ok_or_else(|| {
+                SettingError::new(key, format!("{value:?} is no number from {least} on"), None)
+            })
+        };
+        match key {
+            "trace.format" => {
+                let format: weir_trace::Format =
+                    value.parse().map_err(|error| SettingError::new(key, error, None))?;
+                trace.format = Some(format);
+            }
+            "trace.timing" => {
+                let percent = value.strip_suffix('%').map(|number| number.trim().parse::<u32>());
+                trace.timing = match (value, percent) {
+                    ("original", _) => Timing::Original,
+                    ("asap", _) => Timing::Asap,
+                    (_, Some(Ok(percent @ 1..))) => Timing::Percent(percent),
+                    _ => {
+                        let hint = "write original, asap, or a speed such as 200%".to_owned();
+                        let reason = format!("there is no timing {value:?}");
+                        return Err(SettingError::new(key, reason, hint));
+                    }
+                };
+            }
+            "trace.depth" => trace.depth = number(1)?,
+            "trace.repeat" => trace.repeat = number(1)?,
+            _ => {
+                let hint =
+                    "known: trace.format, trace.timing, trace.depth, trace.repeat".to_owned();
+                return Err(SettingError::new(key, "there is no such setting", hint));
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let (path, words) = self.split(key, value)?;
+        let kind = match key {
+            "max" => LimitKey::Max,
+            "burst" => LimitKey::Burst,
+            _ => LimitKey::Peak,
+        };
+        let read = |old: PerDimension| {
+            parse_limits(kind, words, old)
+                .map_err(|error| SettingError::new(key, &error, error.hint()))
+        };
+        if words.is_empty() {
+            let hint = "for example `rbps=4M riops=100`".to_owned();
+            return Err(SettingError::new(key, "no limit is given", hint));
+        }
+        let known = self.cgroups.get(&path.to_string());
+        let mut limits = known.map_or_else(Limits::default, |cgroup| cgroup.limits);
+        let at = match kind {
+            LimitKey::Max => &mut limits.max,
+            LimitKey::Burst => &mut limits.burst,
+            LimitKey::Peak => &mut limits.peak,
+        };
+        *at = read(*at)?;
+        self.cgroup(path).limits = limits;
+        Ok(())
+    }
+
+    /// The cgroup that a value begins with, and the rest.
+    fn split<'a>(&self, key: &str, value: &'a str) -> Result<(Path, &'a str), SettingError> {
+        if !value.starts_with('/') {
+            return match &self.home {
+                Home::Shared(home) => Ok((home.clone(), value)),
+                Home::PerJob => {
+                    let hint = format!("write `/CGROUP {value}`");
+                    Err(SettingError::new(key, "every job has a cgroup of its own: which?", hint))
+                }
+            };
+        }
+        let (name, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
+        Ok((path(key, name)?, rest.trim_start()))
+    }
+
+    fn cgroup(&mut self, path: Path) -> &mut Cgroup {
+        self.cgroups.entry(path.to_string()).or_insert_with(|| Cgroup {
+            path,
+            weight: None,
+            limits: Limits::default(),
+            limiter: None,
+        })
+    }
+}
+
+fn path(key: &str, text: &str) -> Result<Path, SettingError> {
+    Path::parse(text).map_err(|error| {
+        SettingError::new(
+            key,
+            format!("cgroup {text:?}: {error}"),
+            "for example `/vm1/db`".to_owned(),
+        )
+    })
+}
+
+fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, SettingError> {
+    weir_config::parse_limiter(value).map_err(|errors| {
+        let first = errors.errors().first();
+        let reason = first.map(|error| error.message.clone()).unwrap_or_default();
+        SettingError::new(key, reason, first.and_then(|error| error.hint.clone()))
+    })
+}
+
+fn time(key: &str, value: &str) -> Result<u64, SettingError> {
+    let Nanos(time) = value.parse().map_err(|error: weir_engine::units::UnitError| {
+        SettingError::new(key, &error, error.hint())
+    })?;
+    Ok(time)
+}
+
+fn size(key: &str, value: &str) -> Result<u64, SettingError> {
+    let Bytes(size) = value.parse().map_err(|error: weir_engine::units::UnitError| {
+        SettingError::new(key, &error, error.hint())
+    })?;
+    Ok(size)
+}

@@ -1,0 +1,99 @@
+//! The published results that Weir's ideas come from, run again.
+//!
+//! Each [`Reproduction`] says what was published, and runs the same setting in virtual time: as it was before, as it was
+//! after, as today's kernels do it, and Weir's own way.
+
+mod blk_throttle;
+
+use serde::Serialize;
+
+use crate::draft::DraftError;
+use crate::scenario::ScenarioError;
+
+/// One published result.
+#[derive(Debug, Clone, Copy)]
+pub struct Reproduction {
+    /// What `weir lab reproduce` calls it.
+    pub name: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// What it is about, in a line.
+    pub about: &'static str,
+    run: fn() -> Result<Vec<Run>, ReproduceError>,
+    published: fn() -> Vec<Run>,
+}
+
+/// All of them.
+pub const ALL: &[Reproduction] = &[blk_throttle::REPRODUCTION];
+
+/// What came out, beside what was published. Serialises as the JSON of `weir lab reproduce`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// As [`Reproduction::name`].
+    pub name: &'static str,
+    /// As [`Reproduction::source`].
+    pub source: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// What was published.
+    pub published: Vec<Run>,
+    /// What came out.
+    pub runs: Vec<Run>,
+}
+
+/// One setting and its figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// Which.
+    pub setting: String,
+    /// Name, with its unit, and value; in the order in which they are shown.
+    #[serde(serialize_with = "as_map")]
+    pub figures: Vec<(&'static str, f64)>,
+}
+
+impl Run {
+    /// One of its figures.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    }
+}
+
+fn as_map<S: serde::Serializer>(
+    figures: &[(&'static str, f64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().copied())
+}
+
+/// Why a reproduction could not be run: a mistake of ours.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReproduceError {
+    /// In its settings.
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+    /// In its scenario.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
+impl From<crate::draft::SettingError> for ReproduceError {
+    fn from(error: crate::draft::SettingError) -> ReproduceError {
+        ReproduceError::Draft(error.into())
+    }
+}
+
+impl Reproduction {
+    /// Runs it: seconds of real time at most.
+    ///
+    /// # Errors
+    /// See [`ReproduceError`].
+    pub fn run(&self) -> Result<Outcome, ReproduceError> {
+        Ok(Outcome {
+            name: self.name,
+            source: self.source,
+            about: self.about,
+            published: (self.published)(),
+            runs: (self.run)()?,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! What is run: a disk, cgroups with limits, and work.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use weir_engine::{Limits, Path, Weight};
+
+use crate::cache;
+use crate::fio::{JobFile, ReplaySkip};
+
+/// A run, ready to begin. What is wrong with its jobs comes up in [`crate::sim::run`], before the first request.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What reports call it.
+    pub title: String,
+    /// The disk.
+    pub disk: weir_disk::Spec,
+    /// The engine: device window and prices. What it may hold is raised to what the jobs need.
+    pub engine: weir_engine::Config,
+    /// Cgroups with limits or a weight, a parent before its children. Others are made as jobs name them.
+    pub cgroups: Vec<CgroupSetting>,
+    /// Where jobs go that name no cgroup.
+    pub home: Home,
+    /// The page cache, for jobs that do not go around it.
+    pub cache: cache::Settings,
+    /// How late the machine is.
+    pub machine: Machine,
+    /// What all random choices come from.
+    pub seed: u64,
+    /// When to stop, whatever is still under way; nanoseconds of virtual time.
+    pub until_ns: Option<u64>,
+    /// Who asks for what.
+    pub work: Work,
+}
+
+/// How a machine differs from one whose sleeps and timers end when they should. The default is that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Machine {
+    /// A pause of a process (`thinktime`) is longer by this.
+    pub pause_late_ns: u64,
+    /// One pause in [`Machine::HICCUP_EVERY`], by chance, is longer by this as well.
+    pub hiccup_ns: u64,
+    /// A limiter's timer rings later by this.
+    pub timer_late_ns: u64,
+}
+
+impl Machine {
+    /// One pause in ten has a hiccup.
+    pub const HICCUP_EVERY: u64 = 10;
+}
+
+/// What a cgroup is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupSetting {
+    /// Which.
+    pub path: Path,
+    /// `io.weight`; None leaves it as it is.
+    pub weight: Option<Weight>,
+    /// `io.max` and its relatives; valid.
+    pub limits: Limits,
+}
+
+/// The cgroup of a job that does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// This one for all.
+    Shared(Path),
+    /// One for each name of a job, below the root.
+    PerJob,
+}
+
+/// Who asks for what.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// The jobs of a fio job file.
+    Jobs(JobFile),
+    /// A block trace: each of its streams (a volume, a disk, a process) is a client of its own.
+    Trace(Trace),
+}
+
+/// A block trace and how it is replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is; found out by its looks if not given.
+    pub format: Option<weir_trace::Format>,
+    /// When requests are due.
+    pub timing: Timing,
+    /// With [`Timing::Asap`], requests of a stream in flight at most.
+    pub depth: u32,
+    /// How often it is replayed, one after the other; at least once.
+    pub repeat: u32,
+    /// Offsets are divided by it (`replay_scale`).
+    pub offset_divisor: u32,
+    /// Offsets are rounded down to multiples of it (`replay_align`).
+    pub align: Option<u64>,
+    /// What is left out (`replay_skip`).
+    pub skip: ReplaySkip,
+}
+
+impl Trace {
+    /// A trace as it is: once, with its own times.
+    pub fn new(path: impl Into<PathBuf>) -> Trace {
+        Trace {
+            path: path.into(),
+            format: None,
+            timing: Timing::Original,
+            depth: 32,
+            repeat: 1,
+            offset_divisor: 1,
+            align: None,
+            skip: ReplaySkip::default(),
+        }
+    }
+}
+
+/// When the requests of a trace are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// When the trace has them; those that depend on the one before, their pause after that.
+    Original,
+    /// Likewise at so many percent of the trace's speed: 200 is twice as fast.
+    Percent(u32),
+    /// As soon as the stream's depth and what they depend on let them.
+    Asap,
+}
+
+/// Why a scenario cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ScenarioError {
+    /// Files that are larger than the disk.
+    #[error("the jobs' files take {files_bytes} bytes, and the disk has {disk_bytes}")]
+    FilesTooLarge {
+        /// All together.
+        files_bytes: u64,
+        /// The disk.
+        disk_bytes: u64,
+    },
+    /// A job that cannot make requests.
+    #[error("job `{job}` (line {line}): {reason}")]
+    Job {
+        /// Its name.
+        job: String,
+        /// Line of its section.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A cgroup that cannot be.
+    #[error("cgroup {path:?}: {reason}")]
+    Cgroup {
+        /// As written.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A trace that cannot be read.
+    #[error("{file}: {reason}")]
+    Trace {
+        /// Which.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Something takes no time, for ever.
+    #[error(
+        "virtual time stands still at {now_ns} ns: after {events} events nothing has taken any time"
+    )]
+    Standstill {
+        /// When.
+        now_ns: u64,
+        /// How many were tried.
+        events: u64,
+    },
+}
+
+impl ScenarioError {
+    /// What would be right.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ScenarioError::FilesTooLarge { .. } => Some(
+                "make the disk larger (`--disk hdd7200,size=2T`) or the jobs' `size` smaller"
+                    .into(),
+            ),
+            ScenarioError::Standstill { .. } => {
+                Some("give the disk a latency or the job a `thinktime` or a `rate`".into())
+            }
+            ScenarioError::Job { .. }
+            | ScenarioError::Cgroup { .. }
+            | ScenarioError::Trace { .. } => None,
+        }
+    }
+}

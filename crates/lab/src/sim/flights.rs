@@ -1,0 +1,43 @@
+//! Requests on their way.
+
+use weir_engine::{Op, Ticket};
+
+use crate::stream::Access;
+
+/// One request: of a process, or of the page cache for one.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) purpose: Purpose,
+    pub(super) op: Op,
+    /// Who made it, among the actors; for the page cache's, who is charged.
+    pub(super) actor: u32,
+    pub(super) len: u32,
+    /// On the disk.
+    pub(super) offset: u64,
+    /// When the process made it.
+    pub(super) issued_ns: u64,
+    /// When the engine took it in.
+    pub(super) submitted_ns: u64,
+    pub(super) dispatched_ns: u64,
+    /// While it is at the disk.
+    pub(super) ticket: Option<Ticket>,
+}
+
+/// What happens when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The process goes on.
+    Io(Access),
+    /// A write of a process, to be followed by a flush (`sync=1`).
+    SyncedWrite,
+    /// That flush.
+    FlushOfWrite,
+    /// fsync past the page cache: a flush.
+    Fsync,
+    /// An operation on the page cache; never at the disk itself.
+    Cached(Access),
+    /// fsync through the page cache; never at the disk itself.
+    CachedSync,
+    /// A request of the page cache, by its number there.
+    OfCache(u64),
+}

@@ -1,0 +1,111 @@
+//! Where the jobs' files are on the disk.
+
+use std::collections::BTreeMap;
+
+use crate::fio::{Amount, Files, IoEngine, Job, JobFile};
+use crate::scenario::ScenarioError;
+
+/// Files begin at multiples of it, as file systems place large files.
+const ALIGN: u64 = 1 << 20;
+
+/// A file: a contiguous range of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileAt {
+    /// First byte on the disk.
+    pub(super) start: u64,
+    /// Bytes.
+    pub(super) len: u64,
+    /// Its number among all files; what the page cache calls it.
+    pub(super) id: u32,
+}
+
+/// All files of all jobs.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// By job, its files in order.
+    pub(super) of_job: Vec<Vec<FileAt>>,
+    /// Sizes by [`FileAt::id`].
+    pub(super) sizes: Vec<u64>,
+    /// Jobs that said no size and got the whole disk.
+    pub(super) unsized_jobs: u32,
+}
+
+/// Lays files out one behind the other in the order in which they are first named. A device (`/dev/...`), an NBD export
+/// and a file without any size are the whole disk.
+pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64) -> Result<Layout, ScenarioError> {
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    // None is the whole disk.
+    let mut sizes: Vec<Option<u64>> = Vec::new();
+    let mut of_job = Vec::with_capacity(jobs.jobs.len());
+    let mut unsized_jobs = 0;
+    for job in &jobs.jobs {
+        let named = file_names(job);
+        let count = named.len() as u64;
+        let size = if is_device(job, &named) { None } else { file_bytes(job, count) };
+        unsized_jobs += u32::from(size.is_none() && !is_device(job, &named));
+        let mut files = Vec::with_capacity(named.len());
+        for name in named {
+            let key = if size.is_none() { String::new() } else { name };
+            let at = *names.entry(key).or_insert_with(|| {
+                sizes.push(Some(0));
+                sizes.len() - 1
+            });
+            sizes[at] = match (sizes[at], size) {
+                (Some(before), Some(now)) => Some(before.max(now)),
+                _ => None,
+            };
+            files.push(at);
+        }
+        of_job.push(files);
+    }
+    let mut at = 0u64;
+    let mut places = Vec::with_capacity(sizes.len());
+    for (id, size) in sizes.iter().enumerate() {
+        let id = id as u32;
+        places.push(match *size {
+            None => FileAt { start: 0, len: disk_bytes, id },
+            Some(len) => {
+                let start = at;
+                at = at.saturating_add(len.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX));
+                FileAt { start, len, id }
+            }
+        });
+    }
+    let files_bytes: u64 = sizes.iter().flatten().fold(0, |sum, &size| sum.saturating_add(size));
+    let overlaps = places.iter().any(|file| file.start.saturating_add(file.len) > disk_bytes);
+    if overlaps {
+        return Err(ScenarioError::FilesTooLarge { files_bytes: files_bytes.max(at), disk_bytes });
+    }
+    let of_job =
+        of_job.into_iter().map(|files| files.into_iter().map(|at| places[at]).collect()).collect();
+    Ok(Layout { of_job, sizes: places.iter().map(|file| file.len).collect(), unsized_jobs })
+}
+
+fn is_device(job: &Job, names: &[String]) -> bool {
+    job.options.engine == IoEngine::Nbd || names.iter().any(|name| name.starts_with("/dev/"))
+}
+
+fn file_names(job: &Job) -> Vec<String> {
+    let count = match job.files() {
+        Files::Named(names) => names.len() as u32,
+        Files::Made { count, .. } => count,
+    };
+    let directory = job.options.directory.as_deref();
+    (0..count)
+        .filter_map(|index| job.file_name(index))
+        .map(|name| match directory {
+            Some(directory) if !name.starts_with('/') => format!("{directory}/{name}"),
+            _ => name,
+        })
+        .collect()
+}
+
+/// Bytes of each of a job's files: `filesize`, or what `size` and `offset` need; None if nothing is said.
+fn file_bytes(job: &Job, count: u64) -> Option<u64> {
+    let options = &job.options;
+    if let Some((_, largest)) = options.file_size {
+        return Some(largest);
+    }
+    let Some(Amount::Bytes(size)) = options.size else { return None };
+    Some((size / count.max(1)).max(1).saturating_add(job.offset(0)))
+}

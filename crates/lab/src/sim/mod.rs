@@ -1,0 +1,60 @@
+//! The simulator: processes, page cache, engine and disk in virtual time.
+//!
+//! ```text
+//!  process ─► (page cache) ─► Engine::submit ─► weir_driver::turn ─► disk model
+//!     ▲                                                                  │
+//!     └────────────────────── Engine::complete ◄─────────────────────────┘
+//! ```
+//!
+//! A turn is the server's: what has happened goes into the engine, then [`weir_driver::turn`] lets go what may go. Only
+//! the clock differs: it jumps to the next thing that happens, at the disk, in the engine, in the page cache, or in the
+//! calendar of the processes. The same scenario and seed give equal results on every machine: integers, no hash order,
+//! no clock, no threads.
+//!
+//! What a process itself costs is left out: making a request takes no time, except for copies from and to the page
+//! cache.
+
+mod calendar;
+mod flights;
+mod layout;
+mod pacing;
+mod process;
+mod recorder;
+mod replay;
+mod setup;
+mod world;
+
+use std::ops::ControlFlow;
+
+use crate::results::Results;
+use crate::scenario::{Scenario, ScenarioError};
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// Requests that the engine has taken in.
+    pub requests: u64,
+    /// Processes that have ended, of all.
+    pub ended: u32,
+    /// All processes.
+    pub processes: u32,
+    /// When the last process with a `runtime` will end, as far as is known: for a share of the way.
+    pub ends_ns: Option<u64>,
+}
+
+/// Runs a scenario to its end. `watch` is called every 65,536 events, a few times a second at most speeds; when it says
+/// [`ControlFlow::Break`], the results so far are the results.
+///
+/// O(log processes) an event and no allocation per request once everything has grown. Memory in proportion to processes
+/// and cgroups.
+///
+/// # Errors
+/// What is wrong with the scenario; nothing has run then. A run in which nothing takes any time.
+pub fn run(
+    scenario: &Scenario,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Results, ScenarioError> {
+    setup::world(scenario)?.run(watch)
+}

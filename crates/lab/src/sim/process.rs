@@ -1,0 +1,367 @@
+//! A process of a job: what it does next, and when.
+
+use std::sync::Arc;
+
+use super::layout::FileAt;
+use super::pacing::{Rates, Thinking};
+use crate::fio::{IoEngine, Job, Options};
+use crate::random::Random;
+use crate::scenario::Machine;
+use crate::stream::{Step, Stream};
+
+/// What clones of a job share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Most requests in flight.
+    pub(super) depth: u32,
+    /// Where the queue is filled again after it was full: at most `depth - 1`.
+    low: u32,
+    /// Completions that are taken together.
+    batch: u32,
+    pub(super) path: IoPath,
+    /// `sync=`: each write is on the disk before it ends.
+    pub(super) syncs_writes: bool,
+    runtime_ns: Option<u64>,
+    ramp_ns: u64,
+    is_time_based: bool,
+    loops: u32,
+    pub(super) latency_max_ns: Option<u64>,
+    machine: Machine,
+    pub(super) options: Arc<Options>,
+}
+
+/// Which way requests take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IoPath {
+    /// To the engine and the disk.
+    Direct,
+    /// Through the page cache.
+    Cached,
+    /// They end at once (`ioengine=null`).
+    Nowhere,
+}
+
+impl Plan {
+    pub(super) fn new(job: &Job, machine: Machine) -> Plan {
+        let options = job.options.clone();
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let depth = options.depth().max(1);
+        let path = match options.engine {
+            IoEngine::Null => IoPath::Nowhere,
+            // SCSI commands and NBD requests know no page cache of the client.
+            IoEngine::Nbd | IoEngine::Sg => IoPath::Direct,
+            _ if options.direct => IoPath::Direct,
+            _ => IoPath::Cached,
+        };
+        Plan {
+            depth,
+            low: options.iodepth_low.clamp(1, depth).min(depth - 1),
+            batch: options.iodepth_batch_complete_min.clamp(1, depth),
+            path,
+            syncs_writes: options.sync != crate::fio::Sync::None,
+            runtime_ns: options.runtime.map(nanos),
+            ramp_ns: nanos(options.ramp_time),
+            is_time_based: options.time_based,
+            loops: options.loops,
+            latency_max_ns: options.max_latency.map(nanos),
+            machine,
+            options,
+        }
+    }
+}
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) plan: Arc<Plan>,
+    pub(super) files: Arc<[FileAt]>,
+    pub(super) row: u32,
+    /// None for one that replays a trace (`read_iolog`).
+    stream: Option<Stream>,
+    state: State,
+    /// Requests made and not yet taken back.
+    in_flight: u32,
+    /// Of these, ended ones that wait to be taken together with others.
+    ended: u32,
+    /// Cleared when the queue is full, set when it has drained far enough.
+    is_filling: bool,
+    /// Made, and held back by its rate.
+    held: Option<Step>,
+    rates: Option<Box<Rates>>,
+    thinking: Option<Thinking>,
+    loops_left: u32,
+    /// Its time is up: it makes no I/O any more, only the fsync at its end.
+    is_stopping: bool,
+    begun_ns: u64,
+    /// Where `ramp_time` is over and things count.
+    pub(super) counts_from_ns: u64,
+    ends_ns: u64,
+    random: Random,
+}
+
+/// What a process is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before its start.
+    Waiting,
+    /// Making requests.
+    Running,
+    /// Until a time that is in the calendar.
+    Sleeping {
+        until_ns: u64,
+        thinks: bool,
+    },
+    /// In a call that ends with a request: fsync.
+    Blocked,
+    /// Until all its requests have ended.
+    Draining(Then),
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Think,
+    Restart,
+    End,
+}
+
+/// What a process wants from the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// This step; then ask again.
+    Do(Step),
+    /// To be woken then.
+    Sleep(u64),
+    /// Its trace is to be replayed; then [`Process::replayed`].
+    Replay,
+    /// Nothing before one of its requests ends.
+    Wait,
+    /// It is over. Told once.
+    End,
+}
+
+impl Process {
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        files: Arc<[FileAt]>,
+        stream: Option<Stream>,
+        row: u32,
+        random: Random,
+    ) -> Process {
+        let loops_left = plan.loops;
+        Process {
+            plan,
+            files,
+            row,
+            stream,
+            state: State::Waiting,
+            in_flight: 0,
+            ended: 0,
+            is_filling: true,
+            held: None,
+            rates: None,
+            thinking: None,
+            loops_left,
+            is_stopping: false,
+            begun_ns: 0,
+            counts_from_ns: 0,
+            ends_ns: u64::MAX,
+            random,
+        }
+    }
+
+    /// It may start. Answers when it will: after its `startdelay`.
+    pub(super) fn start(&mut self, now_ns: u64) -> u64 {
+        let (least, most) = self.plan.options.start_delay;
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (least, most) = (nanos(least), nanos(most).max(nanos(least)));
+        let delay = match most - least {
+            0 => least,
+            width => least + self.random.below(width.saturating_add(1)),
+        };
+        self.begun_ns = now_ns.saturating_add(delay);
+        self.counts_from_ns = self.begun_ns.saturating_add(self.plan.ramp_ns);
+        self.ends_ns = match self.plan.runtime_ns {
+            Some(runtime) => self.counts_from_ns.saturating_add(runtime),
+            None => u64::MAX,
+        };
+        self.rates = Rates::new(&self.plan.options, self.begun_ns, self.random.clone());
+        self.thinking = Thinking::new(&self.plan.options, self.begun_ns);
+        self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
+        self.begun_ns
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state == State::Waiting
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// It makes no further request and ends when those in flight have ended. A process that has not started is over at
+    /// once: answers whether it is.
+    pub(super) fn stop(&mut self, now_ns: u64) -> bool {
+        match self.state {
+            State::Done => false,
+            State::Waiting => {
+                self.state = State::Done;
+                true
+            }
+            _ => {
+                self.ends_ns = self.ends_ns.min(now_ns);
+                false
+            }
+        }
+    }
+
+    /// What it does at `now_ns`. Asked again after each [`Act::Do`], whenever a request of its own has ended, and when
+    /// it wished to be woken.
+    pub(super) fn act(&mut self, now_ns: u64) -> Act {
+        loop {
+            match self.state {
+                State::Waiting | State::Done | State::Blocked => return Act::Wait,
+                State::Sleeping { until_ns, thinks } => {
+                    if now_ns < until_ns && now_ns < self.ends_ns {
+                        return Act::Wait;
+                    }
+                    if thinks && let Some(thinking) = &mut self.thinking {
+                        thinking.over(now_ns);
+                    }
+                    self.state = State::Running;
+                }
+                State::Draining(_) if self.in_flight > 0 => return Act::Wait,
+                State::Draining(Then::End) => {
+                    self.state = State::Done;
+                    return Act::End;
+                }
+                State::Draining(Then::Restart) => {
+                    if let Some(stream) = &mut self.stream {
+                        stream.restart();
+                    }
+                    self.is_filling = true;
+                    self.state = State::Running;
+                }
+                State::Draining(Then::Think) => {
+                    let pause_ns = self.thinking.map_or(0, |thinking| thinking.pause_ns());
+                    if let Some(rates) = &mut self.rates {
+                        rates.thought(pause_ns);
+                    }
+                    let pause_ns = pause_ns.saturating_add(self.lateness_ns());
+                    self.is_filling = true;
+                    return self.sleep(now_ns.saturating_add(pause_ns), true);
+                }
+                State::Running => {
+                    if let Some(act) = self.run(now_ns) {
+                        return act;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step of [`State::Running`]; None after a change of state.
+    fn run(&mut self, now_ns: u64) -> Option<Act> {
+        if now_ns >= self.ends_ns && !self.is_stopping {
+            self.is_stopping = true;
+            self.held = None;
+            if let Some(stream) = &mut self.stream {
+                stream.stop();
+            }
+        }
+        if !self.is_stopping
+            && let Some(thinking) = &mut self.thinking
+            && thinking.is_due(now_ns)
+        {
+            self.state = State::Draining(Then::Think);
+            return None;
+        }
+        if !self.is_filling || self.in_flight >= self.plan.depth {
+            return Some(Act::Wait);
+        }
+        let Some(stream) = &mut self.stream else {
+            if self.is_stopping {
+                self.state = State::Draining(Then::End);
+                return None;
+            }
+            self.state = State::Blocked;
+            return Some(Act::Replay);
+        };
+        let Some(step) = self.held.take().or_else(|| stream.next()) else {
+            self.loops_left -= u32::from(!self.plan.is_time_based);
+            let is_last = self.loops_left == 0 || self.is_stopping;
+            let then = if is_last { Then::End } else { Then::Restart };
+            self.state = State::Draining(then);
+            return None;
+        };
+        match step {
+            Step::Io { access, len, .. } => {
+                if let Some(rates) = &mut self.rates {
+                    let due_ns = rates.due_ns(access);
+                    if due_ns > now_ns {
+                        self.held = Some(step);
+                        return Some(self.sleep(due_ns, false));
+                    }
+                    rates.issued(access, u64::from(len));
+                }
+                if let Some(thinking) = &mut self.thinking {
+                    thinking.issued();
+                }
+                self.in_flight += 1;
+                self.is_filling = self.in_flight < self.plan.depth;
+            }
+            Step::Sync { .. } => {
+                self.in_flight += 1;
+                self.state = State::Blocked;
+            }
+        }
+        Some(Act::Do(step))
+    }
+
+    /// How much later than asked a pause ends.
+    fn lateness_ns(&mut self) -> u64 {
+        let machine = self.plan.machine;
+        let hiccup = machine.hiccup_ns > 0 && self.random.below(Machine::HICCUP_EVERY) == 0;
+        machine.pause_late_ns.saturating_add(if hiccup { machine.hiccup_ns } else { 0 })
+    }
+
+    fn sleep(&mut self, until_ns: u64, thinks: bool) -> Act {
+        self.state = State::Sleeping { until_ns, thinks };
+        Act::Sleep(until_ns.min(self.ends_ns))
+    }
+
+    /// A read, write or trim of its own has ended. Answers how many it takes now, this one included: 0 while it waits
+    /// for more to take together (`iodepth_batch_complete_min`).
+    pub(super) fn completed(&mut self) -> u32 {
+        self.ended += 1;
+        // When it is only waiting for the last ones, there may never be a full batch.
+        let is_draining = matches!(self.state, State::Draining(_));
+        let batch = if is_draining { self.in_flight } else { self.plan.batch };
+        if self.ended < batch.min(self.in_flight) {
+            return 0;
+        }
+        let taken = std::mem::take(&mut self.ended);
+        self.in_flight -= taken;
+        self.is_filling |= self.in_flight <= self.plan.low;
+        if let Some(thinking) = &mut self.thinking {
+            (0..taken).for_each(|_| thinking.completed());
+        }
+        taken
+    }
+
+    /// When it is to end, whatever is left to do.
+    pub(super) fn ends_ns(&self) -> u64 {
+        self.ends_ns
+    }
+
+    /// Its trace is over.
+    pub(super) fn replayed(&mut self) {
+        self.state = State::Draining(Then::End);
+    }
+
+    /// Its fsync has ended.
+    pub(super) fn synced(&mut self) {
+        self.in_flight -= 1;
+        self.state = State::Running;
+    }
+}

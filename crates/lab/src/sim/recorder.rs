@@ -1,0 +1,257 @@
+//! What is noted while a run goes on, and made into [`Results`] at its end.
+
+use weir_engine::{CgroupId, Counters, Dimension, Engine, Op};
+
+use super::flights::Flight;
+use super::process::Process;
+use crate::results::{
+    CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
+};
+use crate::stream::Access;
+
+/// Cgroups whose bytes over time are kept; for more nobody would look at the lines.
+const SERIES_MAX: usize = 64;
+
+/// Streams of a trace that have a row of their own.
+const ROWS_MAX: usize = 1000;
+
+pub(super) struct Recorder {
+    /// Title, disk, scheduler and all else that is known before.
+    results: Results,
+    cgroups: Vec<CgroupRecord>,
+    device: DeviceResults,
+    /// When the next sample is due, and when the last one was taken.
+    due_ns: u64,
+    sampled_ns: u64,
+    busy_ns: u64,
+    /// Of the present row, when its first process began to count.
+    first_ns: Vec<u64>,
+}
+
+/// One cgroup that processes are in.
+#[derive(Default)]
+struct CgroupRecord {
+    id: Option<CgroupId>,
+    latency: Latency,
+    /// Bytes read and written since the last sample.
+    fresh: [u64; 2],
+    series: [Series; 2],
+}
+
+impl Recorder {
+    pub(super) fn new(results: Results, cgroups: &[CgroupId]) -> Recorder {
+        let rows = results.rows.len();
+        Recorder {
+            results,
+            cgroups: cgroups
+                .iter()
+                .map(|&id| CgroupRecord { id: Some(id), ..CgroupRecord::default() })
+                .collect(),
+            device: DeviceResults::default(),
+            due_ns: Series::default().interval_ns(),
+            sampled_ns: 0,
+            busy_ns: 0,
+            first_ns: vec![u64::MAX; rows],
+        }
+    }
+
+    /// Whether a sample should be taken.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.due_ns
+    }
+
+    /// Puts what has moved since the last sample into the series. O(cgroups, at most [`SERIES_MAX`]); about a thousand
+    /// times for each doubling of the run's length.
+    pub(super) fn sample(&mut self, now_ns: u64, busy_ns: u64) {
+        let from_ns = self.sampled_ns;
+        for record in self.cgroups.iter_mut().take(SERIES_MAX) {
+            for (series, fresh) in record.series.iter_mut().zip(&mut record.fresh) {
+                let fresh = std::mem::take(fresh);
+                if fresh > 0 {
+                    series.spread(from_ns, now_ns, fresh);
+                }
+            }
+        }
+        let busy = &mut self.device.busy_series;
+        busy.spread(from_ns, now_ns, busy_ns - self.busy_ns);
+        self.busy_ns = busy_ns;
+        self.sampled_ns = now_ns;
+        let interval_ns = busy.interval_ns();
+        self.due_ns = (now_ns / interval_ns + 1).saturating_mul(interval_ns);
+    }
+
+    /// The disk has finished a request.
+    pub(super) fn at_disk(&mut self, now_ns: u64, cgroup: u32, flight: &Flight) {
+        let record = &mut self.cgroups[cgroup as usize];
+        record.latency.record(now_ns - flight.submitted_ns);
+        self.device.ios += 1;
+        self.device.latency.record(now_ns - flight.dispatched_ns);
+        let direction = match flight.op {
+            Op::Read => 0,
+            Op::Write => 1,
+            _ => return,
+        };
+        let bytes = u64::from(flight.len);
+        self.device.bytes += bytes;
+        record.fresh[direction] += bytes;
+    }
+
+    /// So many requests are at the disk.
+    pub(super) fn in_flight(&mut self, count: u32) {
+        self.device.in_flight_max = self.device.in_flight_max.max(count);
+    }
+
+    /// A process has finished a request.
+    pub(super) fn ended(&mut self, row: u32, access: Access, len: u32, took_ns: u64) {
+        let row = &mut self.results.rows[row as usize];
+        let transfers = match access {
+            Access::Read => &mut row.read,
+            Access::Write => &mut row.write,
+            Access::Trim => &mut row.trim,
+        };
+        transfers.ios += 1;
+        transfers.bytes += u64::from(len);
+        transfers.latency.record(took_ns);
+    }
+
+    /// A process has finished an fsync.
+    pub(super) fn synced(&mut self, row: u32, took_ns: u64) {
+        self.results.rows[row as usize].sync.record(took_ns);
+    }
+
+    /// A process has failed.
+    pub(super) fn failed(&mut self, row: u32, error: String) {
+        self.results.rows[row as usize].error.get_or_insert(error);
+    }
+
+    /// A cgroup that has come up in the run.
+    pub(super) fn cgroup(&mut self, number: u32, id: CgroupId) {
+        if self.cgroups.len() <= number as usize {
+            self.cgroups.resize_with(number as usize + 1, CgroupRecord::default);
+        }
+        self.cgroups[number as usize].id = Some(id);
+    }
+
+    /// The row of a stream that has come up: one of its own, or from [`ROWS_MAX`] on one with all others.
+    pub(super) fn stream_row(&mut self, name: &str, cgroup: String) -> u32 {
+        let rows = &mut self.results.rows;
+        if rows.len() < ROWS_MAX {
+            rows.push(Row { name: name.into(), cgroup, processes: 1, ..Row::default() });
+            self.first_ns.push(0);
+        } else if let Some(last) = rows.last_mut() {
+            last.name = "(all others)".into();
+            last.processes += 1;
+        }
+        rows.len() as u32 - 1
+    }
+
+    /// Adds what a reader should know.
+    pub(super) fn note(&mut self, notes: Vec<String>) {
+        self.results.notes.extend(notes);
+    }
+
+    /// A process is over.
+    pub(super) fn process_ended(&mut self, now_ns: u64, process: &Process) {
+        if process.is_waiting() || process.counts_from_ns > now_ns {
+            return;
+        }
+        let first_ns = &mut self.first_ns[process.row as usize];
+        *first_ns = (*first_ns).min(process.counts_from_ns);
+        let row = &mut self.results.rows[process.row as usize];
+        row.runtime_ns = row.runtime_ns.max(now_ns - *first_ns);
+    }
+
+    /// All of it.
+    pub(super) fn finish(mut self, now_ns: u64, engine: &Engine, requests: u64) -> Results {
+        let busy_ns = engine.device().busy_ns;
+        self.sample(now_ns, busy_ns);
+        let mut results = self.results;
+        results.elapsed_ns = now_ns;
+        results.requests = requests;
+        for row in &mut results.rows {
+            // Streams of a trace last as long as the run.
+            let runtime_ns =
+                if row.options.is_empty() && row.runtime_ns == 0 { now_ns } else { row.runtime_ns };
+            row.runtime_ns = runtime_ns;
+            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+                let Transfers { ios, runtime_ns: in_use_ns, .. } = transfers;
+                *in_use_ns = if *ios > 0 { runtime_ns } else { 0 };
+            }
+        }
+        results.cgroups = cgroups(engine, self.cgroups);
+        self.device.busy_ns = busy_ns;
+        results.device = self.device;
+        results
+    }
+}
+
+/// All cgroups of the engine with what was noted, each with all below it.
+fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
+    let census = engine.census();
+    let mut places: Vec<(CgroupId, usize)> =
+        census.iter().enumerate().map(|(at, entry)| (entry.cgroup, at)).collect();
+    places.sort_unstable();
+    let place = |id: CgroupId| -> Option<usize> {
+        let found = places.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(places[found].1)
+    };
+    let path =
+        |id: CgroupId| place(id).map_or_else(|| "(removed)".into(), |at| census[at].path.clone());
+    let mut all: Vec<CgroupResults> = census
+        .iter()
+        .map(|entry| CgroupResults {
+            path: entry.path.clone(),
+            limits: engine.limits(entry.cgroup).unwrap_or_default(),
+            weight: engine.weight(entry.cgroup).unwrap_or_default().get(),
+            limit_waits: limit_waits(&entry.counters, path),
+            counters: entry.counters.clone(),
+            latency: Latency::default(),
+            read_series: Series::default(),
+            write_series: Series::default(),
+        })
+        .collect();
+    for record in records {
+        let Some(at) = record.id.and_then(place) else { continue };
+        all[at].latency = record.latency;
+        [all[at].read_series, all[at].write_series] = record.series;
+    }
+    // From the leaves up: whatever is below has been added to a child before the child is added to its parent.
+    let parents: Vec<Option<usize>> = parents(&all);
+    for at in (0..all.len()).rev() {
+        let Some(parent) = parents[at] else { continue };
+        let (before, after) = all.split_at_mut(at);
+        let (parent, child) = (&mut before[parent], &after[0]);
+        parent.latency.absorb(&child.latency);
+        parent.read_series.absorb(&child.read_series);
+        parent.write_series.absorb(&child.write_series);
+    }
+    all
+}
+
+/// The place of each cgroup's parent; parents come before their children.
+fn parents(all: &[CgroupResults]) -> Vec<Option<usize>> {
+    let mut by_path = std::collections::BTreeMap::new();
+    let mut parents = Vec::with_capacity(all.len());
+    for (at, cgroup) in all.iter().enumerate() {
+        by_path.insert(cgroup.path.as_str(), at);
+        let parent = cgroup.path.rsplit_once('/').map(|(parent, _)| match parent {
+            "" => "/",
+            parent => parent,
+        });
+        let is_root = cgroup.path == "/";
+        parents.push(parent.filter(|_| !is_root).and_then(|parent| by_path.get(parent).copied()));
+    }
+    parents
+}
+
+fn limit_waits(counters: &Counters, path: impl Fn(CgroupId) -> String) -> Vec<LimitWaits> {
+    let waits = counters.blame.limits.iter();
+    let mut waits: Vec<LimitWaits> = waits
+        .map(|limit| LimitWaits {
+            path: path(limit.cgroup),
+            wait_ns: Dimension::ALL.map(|dimension| limit.wait_ns[dimension as usize]),
+        })
+        .collect();
+    waits.sort_by(|a, b| a.path.cmp(&b.path));
+    waits
+}

@@ -1,0 +1,276 @@
+//! Traces as they go through a run: read ahead a little, issued when they are due.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use weir_trace::{Reader, Record};
+
+use crate::scenario::{ScenarioError, Timing, Trace};
+
+/// Records that are read ahead, of all streams together: enough for one stream to run far ahead of the others, and
+/// constant, however long the trace is.
+const AHEAD_MAX: usize = 65_536;
+
+/// Disks have sectors; what is asked of a smaller disk than the trace's is wrapped around at them.
+const SECTOR: u64 = 512;
+
+/// A trace under way.
+pub(super) struct Replay {
+    trace: Trace,
+    reader: Reader<Box<dyn BufRead + Send>>,
+    /// How often it is still to be read after this time.
+    repeats_left: u32,
+    /// Added to each record's time: when the replay began, and the rounds before.
+    base_ns: u64,
+    /// The last record's time in this round.
+    last_ns: u64,
+    has_ended: bool,
+    is_over: bool,
+    ahead: usize,
+    pub(super) streams: Vec<Flow>,
+    in_flight: u64,
+    /// No record is issued from then on.
+    pub(super) stop_ns: u64,
+    wrapped: u64,
+    bytes: u64,
+    /// The process whose `read_iolog` it is.
+    pub(super) process: Option<u32>,
+}
+
+/// One stream of a trace.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Its place among the actors; None before its first record is known.
+    pub(super) actor: Option<u32>,
+    waiting: VecDeque<Record>,
+    in_flight: u32,
+    /// When its last record completed.
+    completed_ns: u64,
+    /// A wake-up for its next record is in the calendar.
+    is_planned: bool,
+}
+
+/// What a stream does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This, now.
+    Issue(Record),
+    /// Something at this time; it is to be woken then.
+    At(u64),
+    /// Nothing before one of its requests ends, or more of the trace is read.
+    Wait,
+}
+
+impl Replay {
+    /// Opens the trace for a disk of so many bytes.
+    pub(super) fn new(trace: &Trace, disk_bytes: u64) -> Result<Replay, ScenarioError> {
+        Ok(Replay {
+            reader: open(trace)?,
+            trace: trace.clone(),
+            repeats_left: trace.repeat.max(1) - 1,
+            base_ns: 0,
+            last_ns: 0,
+            has_ended: false,
+            is_over: false,
+            ahead: 0,
+            streams: Vec::new(),
+            in_flight: 0,
+            stop_ns: u64::MAX,
+            wrapped: 0,
+            bytes: (disk_bytes / SECTOR * SECTOR).max(SECTOR),
+            process: None,
+        })
+    }
+
+    pub(super) fn begin(&mut self, now_ns: u64, stop_ns: u64) {
+        self.base_ns = now_ns;
+        self.stop_ns = stop_ns;
+    }
+
+    /// The name of a stream.
+    pub(super) fn name(&self, stream: usize) -> &str {
+        self.reader.streams().get(stream).map_or("", String::as_str)
+    }
+
+    /// Whether nothing is left to be issued or to end; true once.
+    pub(super) fn ends(&mut self, now_ns: u64) -> bool {
+        let exhausted = self.has_ended && self.ahead == 0;
+        let ends = !self.is_over && self.in_flight == 0 && (exhausted || now_ns >= self.stop_ns);
+        self.is_over |= ends;
+        ends
+    }
+
+    /// Whether it is worth reading on.
+    pub(super) fn is_hungry(&self) -> bool {
+        !self.has_ended && self.ahead < AHEAD_MAX / 2
+    }
+
+    /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`.
+    pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
+        while self.ahead < AHEAD_MAX {
+            let record = match self.reader.next() {
+                Some(record) => record.map_err(|error| self.error(error.to_string()))?,
+                None if self.repeats_left > 0 && self.has_records() => {
+                    self.repeats_left -= 1;
+                    // As long again, and a microsecond so that the rounds do not touch.
+                    self.base_ns = self.base_ns.saturating_add(self.scaled(self.last_ns) + 1000);
+                    self.last_ns = 0;
+                    self.reader = open(&self.trace)?;
+                    continue;
+                }
+                None => {
+                    self.has_ended = true;
+                    return Ok(());
+                }
+            };
+            self.last_ns = record.at_ns;
+            let Some(record) = self.fitted(record) else { continue };
+            let stream = record.stream as usize;
+            if self.streams.len() <= stream {
+                self.streams.resize_with(stream + 1, Flow::default);
+            }
+            let flow = &mut self.streams[stream];
+            if flow.waiting.is_empty() && !flow.is_planned {
+                fresh.push(record.stream);
+            }
+            flow.waiting.push_back(record);
+            self.ahead += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether there was anything in it: an empty trace would be read for ever.
+    fn has_records(&self) -> bool {
+        self.reader.lines() > self.reader.bad_lines().count
+    }
+
+    /// The record with its time in the run, inside the disk; None if it is to be left out.
+    fn fitted(&mut self, mut record: Record) -> Option<Record> {
+        use weir_engine::Op;
+        let skip = self.trace.skip;
+        let is_skipped = match record.op {
+            Op::Read => skip.read,
+            Op::Write => skip.write,
+            Op::Discard => skip.trim,
+            _ => skip.sync,
+        };
+        if is_skipped {
+            return None;
+        }
+        record.at_ns = self.base_ns.saturating_add(self.scaled(record.at_ns));
+        record.delay_ns = self.scaled(record.delay_ns);
+        record.offset /= u64::from(self.trace.offset_divisor.max(1));
+        if let Some(align) = self.trace.align.filter(|&align| align > 0) {
+            record.offset -= record.offset % align;
+        }
+        if record.offset.saturating_add(u64::from(record.len)) > self.bytes {
+            self.wrapped += 1;
+            record.offset %= self.bytes;
+            let room = self.bytes - record.offset;
+            record.len = record.len.min(u32::try_from(room).unwrap_or(u32::MAX));
+        }
+        Some(record)
+    }
+
+    fn scaled(&self, time_ns: u64) -> u64 {
+        match self.trace.timing {
+            Timing::Original | Timing::Asap => time_ns,
+            Timing::Percent(percent) => {
+                let scaled = u128::from(time_ns) * 100 / u128::from(percent.max(1));
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// What a stream does at `now_ns`.
+    pub(super) fn next(&mut self, stream: u32, now_ns: u64) -> Next {
+        let depth = self.trace.depth;
+        let flow = &mut self.streams[stream as usize];
+        let Some(&record) = flow.waiting.front() else { return Next::Wait };
+        if now_ns >= self.stop_ns {
+            return Next::Wait;
+        }
+        let due_ns = match self.trace.timing {
+            // One that depends on the one before waits for that; its pause is time that is not asked for.
+            Timing::Asap if record.dependent && flow.in_flight > 0 => return Next::Wait,
+            Timing::Asap if flow.in_flight >= depth => return Next::Wait,
+            Timing::Asap => now_ns,
+            _ if record.dependent && flow.in_flight > 0 => return Next::Wait,
+            _ if record.dependent => flow.completed_ns.saturating_add(record.delay_ns),
+            _ => record.at_ns,
+        };
+        if due_ns > now_ns {
+            flow.is_planned = true;
+            return Next::At(due_ns);
+        }
+        flow.waiting.pop_front();
+        flow.in_flight += 1;
+        self.ahead -= 1;
+        self.in_flight += 1;
+        Next::Issue(record)
+    }
+
+    /// The wake-up of a stream has come.
+    pub(super) fn woken(&mut self, stream: u32) {
+        self.streams[stream as usize].is_planned = false;
+    }
+
+    /// Whether a wake-up of a stream is still to come.
+    pub(super) fn is_planned(&self, stream: u32) -> bool {
+        self.streams[stream as usize].is_planned
+    }
+
+    /// A request of a stream has ended.
+    pub(super) fn completed(&mut self, stream: u32, now_ns: u64) {
+        let flow = &mut self.streams[stream as usize];
+        flow.in_flight -= 1;
+        flow.completed_ns = now_ns;
+        self.in_flight -= 1;
+    }
+
+    /// What a reader of the report should know.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let bad = self.reader.bad_lines();
+        if bad.count > 0 {
+            notes.push(format!(
+                "{}: {} lines make no sense and were left out",
+                self.name_of(),
+                bad.count
+            ));
+            notes.extend(bad.first.iter().map(|(line, text, reason)| {
+                format!("{}, line {line}: {reason}: {text}", self.name_of())
+            }));
+        }
+        if self.wrapped > 0 {
+            notes.push(format!(
+                "{}: {} requests lie beyond the end of the disk and were wrapped around",
+                self.name_of(),
+                self.wrapped
+            ));
+        }
+        if self.reader.reordered() > 0 {
+            let count = self.reader.reordered();
+            notes.push(format!(
+                "{}: {count} lines go back in time and count as no later than the one before",
+                self.name_of()
+            ));
+        }
+        notes
+    }
+
+    fn name_of(&self) -> String {
+        self.trace.path.display().to_string()
+    }
+
+    fn error(&self, reason: String) -> ScenarioError {
+        ScenarioError::Trace { file: self.name_of(), reason }
+    }
+}
+
+fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
+    Reader::open(&trace.path, trace.format).map_err(|error| ScenarioError::Trace {
+        file: trace.path.display().to_string(),
+        reason: error.to_string(),
+    })
+}

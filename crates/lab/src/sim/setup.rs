@@ -1,0 +1,307 @@
+//! From a scenario to a world in which nothing has happened yet.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use slab::Slab;
+use weir_engine::{CgroupId, Change, Engine, Instant, Path, Weight};
+
+use super::calendar::Calendar;
+use super::layout::{self, FileAt};
+use super::process::{Plan, Process};
+use super::recorder::Recorder;
+use super::replay::Replay;
+use super::world::{Actor, Desk, World};
+use crate::cache::PageCache;
+use crate::fio::{Job, JobFile, Options};
+use crate::random::Random;
+use crate::results::{Results, Row};
+use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
+use crate::stream::Stream;
+
+/// Room in the engine for what the page cache has under way; more than it ever has.
+const CACHE_REQUESTS: u64 = 1 << 24;
+
+pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
+    let none = JobFile { jobs: Vec::new(), ignored: Vec::new() };
+    let jobs = match &scenario.work {
+        Work::Jobs(jobs) => jobs,
+        Work::Trace(_) => &none,
+    };
+    let disk = scenario.disk.build();
+    let layout = layout::lay_out(jobs, disk.capacity())?;
+    let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);
+    let mut cgroups = Cgroups::new(&mut engine, scenario)?;
+    let rows = rows(jobs);
+    let mut file_starts = vec![0; layout.sizes.len()];
+    let mut cache = PageCache::new(scenario.cache);
+    for file in layout.of_job.iter().flatten() {
+        file_starts[file.id as usize] = file.start;
+        cache.set_file_size(file.id, file.len);
+    }
+
+    let mut plans: BTreeMap<*const Options, Arc<Plan>> = BTreeMap::new();
+    let mut processes = Vec::with_capacity(jobs.jobs.len());
+    let mut actors = Vec::with_capacity(jobs.jobs.len());
+    let mut replays = Vec::new();
+    let mut row_cgroups = vec![None; rows.rows.len()];
+    for (index, (job, files)) in jobs.jobs.iter().zip(&layout.of_job).enumerate() {
+        let plan = plans
+            .entry(Arc::as_ptr(&job.options))
+            .or_insert_with(|| Arc::new(Plan::new(job, scenario.machine)));
+        let files: Arc<[FileAt]> = files.as_slice().into();
+        let sizes: Vec<u64> = files.iter().map(|file| file.len).collect();
+        let refuse = |reason: String| ScenarioError::Job {
+            job: job.name.to_string(),
+            line: job.line,
+            reason,
+        };
+        let stream = match &job.options.read_iolog {
+            Some(path) => {
+                let mut replay = Replay::new(&iolog(path, &job.options), disk.capacity())?;
+                replay.process = Some(index as u32);
+                replays.push(replay);
+                None
+            }
+            None => {
+                let stream = Stream::new(job, &sizes, scenario.seed);
+                Some(stream.map_err(|error| refuse(error.to_string()))?)
+            }
+        };
+        let cgroup = cgroups.of_job(&mut engine, job, &scenario.home)?;
+        let id = cgroups.ids[cgroup as usize];
+        let client = engine.open_client(id).expect("a cgroup that was just made");
+        let task = engine.open_task(client).expect("a client that was just opened");
+        let row = rows.of_job[index];
+        row_cgroups[row as usize].get_or_insert(id);
+        // Apart from the stream's numbers, and from those of every other process.
+        let random =
+            Random::new(scenario.seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        actors.push(Actor { task, row, cgroup, stream: None });
+        processes.push(Process::new(plan.clone(), files, stream, row, random));
+    }
+
+    let mut stages = vec![0; jobs.jobs.iter().map(|job| job.stage as usize + 1).max().unwrap_or(0)];
+    for job in &jobs.jobs {
+        stages[job.stage as usize] += 1;
+    }
+    let mut rows = rows.rows;
+    for (row, cgroup) in rows.iter_mut().zip(row_cgroups) {
+        row.cgroup = cgroup.and_then(|id| engine.cgroup_path(id)).unwrap_or_default();
+    }
+    let results = Results {
+        title: scenario.title.clone(),
+        disk: scenario.disk.to_string(),
+        scheduler: "none".into(),
+        depth: scenario.engine.depth.get(),
+        seed: scenario.seed,
+        rows,
+        notes: notes(jobs, layout.unsized_jobs),
+        ..Results::default()
+    };
+    let mut replays_left = 0;
+    if let Work::Trace(trace) = &scenario.work {
+        replays.push(Replay::new(trace, disk.capacity())?);
+        replays_left = 1;
+    }
+    Ok(World {
+        now_ns: 0,
+        actors,
+        replays,
+        replays_left,
+        home: scenario.home.clone(),
+        desk: Desk {
+            disk,
+            flights: Slab::new(),
+            recorder: Recorder::new(results, &cgroups.ids),
+            at_disk: 0,
+        },
+        cgroups,
+        engine,
+        cache,
+        calendar: Calendar::default(),
+        processes,
+        has_waits: jobs.jobs.iter().any(|job| !job.wait_for.is_empty()),
+        jobs: jobs.clone(),
+        file_starts,
+        stages,
+        stage: 0,
+        ended: 0,
+        requests: 0,
+        timer_late_ns: scenario.machine.timer_late_ns,
+        until_ns: scenario.until_ns.unwrap_or(u64::MAX),
+    })
+}
+
+/// The scenario's engine, with room for all that its jobs may have under way: queues are the jobs' own, none is refused.
+fn engine_config(scenario: &Scenario, jobs: &JobFile) -> weir_engine::Config {
+    let mut config = scenario.engine;
+    let depths: u64 = jobs.jobs.iter().map(|job| u64::from(job.options.depth()) + 1).sum();
+    let room = u32::try_from(depths.saturating_add(CACHE_REQUESTS)).unwrap_or(u32::MAX);
+    let room = config.requests_max.max(NonZeroU32::new(room).unwrap_or(NonZeroU32::MAX));
+    config.requests_max = room;
+    config.requests_per_task_max = room;
+    config
+}
+
+/// The trace of a job's `read_iolog`, with fio's `replay_` options.
+fn iolog(path: &str, options: &Options) -> Trace {
+    let timing = match (options.replay_no_stall, options.replay_time_scale) {
+        (true, _) => Timing::Asap,
+        (false, 100) => Timing::Original,
+        (false, percent) => Timing::Percent(percent),
+    };
+    Trace {
+        timing,
+        depth: options.depth().max(1),
+        offset_divisor: options.replay_scale,
+        align: options.replay_align,
+        skip: options.replay_skip,
+        ..Trace::new(path)
+    }
+}
+
+/// The cgroups that processes are in, numbered as the recorder knows them.
+pub(super) struct Cgroups {
+    ids: Vec<CgroupId>,
+    places: BTreeMap<String, u32>,
+}
+
+impl Cgroups {
+    /// Makes those of the scenario, with their limits.
+    fn new(engine: &mut Engine, scenario: &Scenario) -> Result<Cgroups, ScenarioError> {
+        let mut cgroups = Cgroups { ids: Vec::new(), places: BTreeMap::new() };
+        for setting in &scenario.cgroups {
+            let refuse =
+                |reason: String| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
+            let cgroup =
+                engine.ensure_cgroup(&setting.path).map_err(|error| refuse(error.to_string()))?;
+            let limits = Change::SetLimits { cgroup, limits: setting.limits };
+            let weight = setting.weight.map(|weight| Change::SetWeight { cgroup, weight });
+            for change in [Some(limits), weight].into_iter().flatten() {
+                let done = engine.reconfigure(Instant::ZERO, change);
+                done.map_err(|error| refuse(error.to_string()))?;
+            }
+        }
+        if let Home::Shared(path) = &scenario.home {
+            // First, so that its figures are kept whatever number of others there is.
+            cgroups.number(engine, path)?;
+        }
+        Ok(cgroups)
+    }
+
+    fn number(&mut self, engine: &mut Engine, path: &Path) -> Result<u32, ScenarioError> {
+        let name = path.to_string();
+        if let Some(&number) = self.places.get(&name) {
+            return Ok(number);
+        }
+        let id = engine.ensure_cgroup(path).map_err(|error| ScenarioError::Cgroup {
+            path: name.clone(),
+            reason: error.to_string(),
+        })?;
+        let number = self.ids.len() as u32;
+        self.ids.push(id);
+        self.places.insert(name, number);
+        Ok(number)
+    }
+
+    pub(super) fn id(&self, number: u32) -> CgroupId {
+        self.ids[number as usize]
+    }
+
+    /// The cgroup of a trace's stream: home, or one of its own.
+    pub(super) fn of_stream(
+        &mut self,
+        engine: &mut Engine,
+        name: &str,
+        home: &Home,
+    ) -> Result<u32, ScenarioError> {
+        match home {
+            Home::Shared(path) => self.number(engine, path),
+            Home::PerJob => self.named(engine, &name.replace('/', "_")),
+        }
+    }
+
+    fn named(&mut self, engine: &mut Engine, name: &str) -> Result<u32, ScenarioError> {
+        let text = format!("/{}", name.trim_start_matches('/'));
+        let path = Path::parse(&text)
+            .map_err(|error| ScenarioError::Cgroup { path: text, reason: error.to_string() })?;
+        self.number(engine, &path)
+    }
+
+    /// The cgroup of a job: its `cgroup`, with its `cgroup_weight`, or home.
+    fn of_job(
+        &mut self,
+        engine: &mut Engine,
+        job: &Job,
+        home: &Home,
+    ) -> Result<u32, ScenarioError> {
+        let named = match (&job.options.cgroup, home) {
+            (Some(name), _) => name,
+            (None, Home::PerJob) => &job.name,
+            (None, Home::Shared(path)) => return self.number(engine, path),
+        };
+        let number = self.named(engine, named)?;
+        if let Some(weight) = job.options.cgroup_weight {
+            let weight = Weight::new(u64::from(weight)).map_err(|error| ScenarioError::Job {
+                job: job.name.to_string(),
+                line: job.line,
+                reason: format!("cgroup_weight: {error}"),
+            })?;
+            let change = Change::SetWeight { cgroup: self.ids[number as usize], weight };
+            engine.reconfigure(Instant::ZERO, change).expect("a weight of a cgroup that is there");
+        }
+        Ok(number)
+    }
+}
+
+/// Rows of the report, and which of them each job is in.
+struct Rows {
+    rows: Vec<Row>,
+    of_job: Vec<u32>,
+}
+
+/// A row for each job; one for all jobs of a group where the first of them asks for it.
+fn rows(jobs: &JobFile) -> Rows {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut of_job = Vec::with_capacity(jobs.jobs.len());
+    let mut of_group: BTreeMap<u32, u32> = BTreeMap::new();
+    for job in &jobs.jobs {
+        let options = &job.options;
+        let shared = options.group_reporting.then(|| of_group.get(&job.group).copied()).flatten();
+        let at = shared.unwrap_or_else(|| {
+            rows.push(Row {
+                name: job.name.to_string(),
+                group: job.group,
+                clone: job.clone,
+                options: job.said.to_vec(),
+                ..Row::default()
+            });
+            rows.len() as u32 - 1
+        });
+        if options.group_reporting {
+            of_group.insert(job.group, at);
+        }
+        let row = &mut rows[at as usize];
+        row.processes += 1;
+        row.depth = row.depth.max(options.depth());
+        of_job.push(at);
+    }
+    Rows { rows, of_job }
+}
+
+fn notes(jobs: &JobFile, unsized_jobs: u32) -> Vec<String> {
+    let mut notes: Vec<String> = jobs
+        .ignored
+        .iter()
+        .map(|ignored| {
+            let line = ignored.place.line;
+            format!("line {line}: `{}` has no effect here: {}", ignored.option, ignored.reason)
+        })
+        .collect();
+    if unsized_jobs > 0 {
+        notes.push(format!("{unsized_jobs} jobs without `size` use the whole disk"));
+    }
+    notes
+}

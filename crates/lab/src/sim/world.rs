@@ -1,0 +1,606 @@
+//! Everything in a run, and the loop.
+
+use std::ops::ControlFlow;
+
+use slab::Slab;
+use weir_disk::{DiskModel, DiskOp};
+use weir_driver::Device;
+use weir_engine::{Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId};
+
+use super::Progress;
+use super::calendar::{Calendar, Planned};
+use super::flights::{Flight, Purpose};
+use super::process::{Act, IoPath, Process};
+use super::recorder::Recorder;
+use super::replay::{Next, Replay};
+use super::setup::Cgroups;
+use crate::cache::{CacheOp, PageCache, Token};
+use crate::fio::JobFile;
+use crate::results::Results;
+use crate::scenario::{Home, ScenarioError};
+use crate::stream::{Access, Step};
+
+/// Events between two looks of who watches.
+const WATCH_EVENTS: u64 = 1 << 16;
+
+/// Events without any progress of time, for each process, that are taken for a standstill.
+const STANDSTILL_EVENTS: u64 = 1_000_000;
+
+/// What a system call to the page cache takes, and its copy of memory: about what `read` takes on a present-day core.
+const CALL_NS: u64 = 500;
+const COPY_BYTES_PER_NS: u64 = 8;
+
+/// Who makes requests: a process, or a stream of a trace.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Actor {
+    /// The flow of its requests.
+    pub(super) task: TaskId,
+    /// Its place among the recorder's rows and cgroups.
+    pub(super) row: u32,
+    pub(super) cgroup: u32,
+    /// Which stream of which replay it is; None for processes.
+    pub(super) stream: Option<(u32, u32)>,
+}
+
+pub(super) struct World {
+    pub(super) now_ns: u64,
+    pub(super) engine: Engine,
+    pub(super) desk: Desk,
+    pub(super) cache: PageCache,
+    pub(super) calendar: Calendar,
+    /// The processes, by their numbers, and after them the streams of traces as they appear.
+    pub(super) actors: Vec<Actor>,
+    pub(super) processes: Vec<Process>,
+    pub(super) replays: Vec<Replay>,
+    /// Replays that belong to no process and are not over.
+    pub(super) replays_left: u32,
+    pub(super) cgroups: Cgroups,
+    pub(super) home: Home,
+    pub(super) jobs: JobFile,
+    /// Whether some job waits for others (`wait_for`).
+    pub(super) has_waits: bool,
+    /// Where each file begins on the disk.
+    pub(super) file_starts: Vec<u64>,
+    /// Processes of each stage that have not ended.
+    pub(super) stages: Vec<u32>,
+    pub(super) stage: usize,
+    pub(super) ended: u32,
+    pub(super) requests: u64,
+    /// The engine's deadlines are noticed so much later.
+    pub(super) timer_late_ns: u64,
+    pub(super) until_ns: u64,
+}
+
+/// What [`weir_driver::turn`] hands requests to.
+pub(super) struct Desk {
+    pub(super) disk: Box<dyn DiskModel>,
+    pub(super) flights: Slab<Flight>,
+    pub(super) recorder: Recorder,
+    /// Requests at the disk.
+    pub(super) at_disk: u32,
+}
+
+impl Device for Desk {
+    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+        let id = dispatch.request.tag;
+        let flight = &mut self.flights[id as usize];
+        flight.dispatched_ns = now.as_nanos();
+        flight.ticket = Some(dispatch.ticket);
+        self.at_disk += 1;
+        self.recorder.in_flight(self.at_disk);
+        let op = match flight.op {
+            Op::Read | Op::Cache | Op::Status => DiskOp::Read,
+            Op::Write => DiskOp::Write,
+            Op::Flush => DiskOp::Flush,
+            Op::Discard => DiskOp::Discard,
+            Op::WriteZeroes => DiskOp::WriteZeroes,
+        };
+        self.disk.submit(now.as_nanos(), id, op, flight.offset, flight.len);
+    }
+
+    fn record(&mut self, _now: Instant, _event: Event) {}
+}
+
+impl World {
+    pub(super) fn run(
+        mut self,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Results, ScenarioError> {
+        for replay in 0..self.replays.len() {
+            if self.replays[replay].process.is_none() {
+                self.begin_replay(replay as u32, u64::MAX)?;
+            }
+        }
+        self.start_stage();
+        let mut events = 0u64;
+        let mut since_progress = 0u64;
+        let patience = STANDSTILL_EVENTS.saturating_mul(self.processes.len().max(1) as u64);
+        let mut timeout = self.turn();
+        while (self.ended as usize) < self.processes.len() || self.replays_left > 0 {
+            let Some(next_ns) = self.next_ns(timeout) else {
+                unreachable!("a process waits for nothing: {:?}", self.engine.check());
+            };
+            if next_ns > self.until_ns {
+                self.now_ns = self.until_ns;
+                break;
+            }
+            if next_ns > self.now_ns {
+                self.now_ns = next_ns;
+                since_progress = 0;
+            }
+            let before = events;
+            events += self.happen()?;
+            timeout = self.turn();
+            if self.desk.recorder.is_due(next_ns) {
+                self.desk.recorder.sample(next_ns, self.engine.device().busy_ns);
+            }
+            since_progress += events - before + 1;
+            if since_progress > patience {
+                let (now_ns, events) = (self.now_ns, since_progress);
+                return Err(ScenarioError::Standstill { now_ns, events });
+            }
+            if before / WATCH_EVENTS != events / WATCH_EVENTS && watch(self.progress()).is_break() {
+                break;
+            }
+        }
+        Ok(self.finish())
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            now_ns: self.now_ns,
+            requests: self.requests,
+            ended: self.ended,
+            processes: self.processes.len() as u32,
+            ends_ns: (self.until_ns != u64::MAX).then_some(self.until_ns),
+        }
+    }
+
+    /// When something happens next.
+    fn next_ns(&self, timeout: Option<Instant>) -> Option<u64> {
+        let timeout_ns =
+            timeout.map_or(u64::MAX, |at| at.as_nanos().saturating_add(self.timer_late_ns));
+        let disk_ns = self.desk.disk.next_event().unwrap_or(u64::MAX);
+        let calendar_ns = self.calendar.next_ns().unwrap_or(u64::MAX);
+        let cache_ns = self.cache.poll_timeout().unwrap_or(u64::MAX);
+        let next_ns = timeout_ns.min(disk_ns).min(calendar_ns).min(cache_ns);
+        // Late in a turn something may have become due already.
+        (next_ns != u64::MAX).then_some(next_ns.max(self.now_ns))
+    }
+
+    /// What is due now, in a fixed order: the disk, the page cache, the calendar. Answers how much it was.
+    fn happen(&mut self) -> Result<u64, ScenarioError> {
+        let mut events = 0;
+        while let Some(id) = self.desk.disk.poll_complete(self.now_ns) {
+            events += 1;
+            self.landed(id as usize)?;
+        }
+        if self.cache.poll_timeout().is_some_and(|at_ns| at_ns <= self.now_ns) {
+            events += 1;
+            self.cache.handle_timeout(self.now_ns);
+            self.pump_cache();
+        }
+        while let Some(planned) = self.calendar.pop_due(self.now_ns) {
+            events += 1;
+            match planned {
+                Planned::Wake(process) => self.go_on(process)?,
+                Planned::Deliver(flight) => self.ended(flight as usize)?,
+                Planned::Stream(actor) => {
+                    if let Some((replay, stream)) = self.actors[actor as usize].stream {
+                        self.replays[replay as usize].woken(stream);
+                        self.stream_goes_on(replay, stream)?;
+                    }
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    fn turn(&mut self) -> Option<Instant> {
+        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
+    }
+
+    /// Lets a process do what it can.
+    fn go_on(&mut self, process: u32) -> Result<(), ScenarioError> {
+        loop {
+            match self.processes[process as usize].act(self.now_ns) {
+                Act::Do(step) => self.make(process, step),
+                Act::Sleep(until_ns) => {
+                    self.calendar.plan(until_ns, Planned::Wake(process));
+                    return Ok(());
+                }
+                Act::Wait => return Ok(()),
+                Act::Replay => {
+                    let ends_ns = self.processes[process as usize].ends_ns();
+                    let own = |replay: &Replay| replay.process == Some(process);
+                    let replay = self.replays.iter().position(own).expect("one for each such job");
+                    return self.begin_replay(replay as u32, ends_ns);
+                }
+                Act::End => return self.process_ended(process),
+            }
+        }
+    }
+
+    /// A step of a process becomes a request.
+    fn make(&mut self, process: u32, step: Step) {
+        let at = &self.processes[process as usize];
+        let (path, syncs_writes) = (at.plan.path, at.plan.syncs_writes);
+        let mut flight = Flight {
+            purpose: Purpose::Fsync,
+            op: Op::Flush,
+            actor: process,
+            len: 0,
+            offset: 0,
+            issued_ns: self.now_ns,
+            submitted_ns: self.now_ns,
+            dispatched_ns: 0,
+            ticket: None,
+        };
+        match step {
+            Step::Io { access, file, offset, len } => {
+                let file = at.files[file as usize];
+                (flight.len, flight.offset) = (len, file.start + offset);
+                flight.op = match access {
+                    Access::Read => Op::Read,
+                    Access::Write => Op::Write,
+                    Access::Trim => Op::Discard,
+                };
+                match (path, access) {
+                    (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access), 0),
+                    (IoPath::Cached, Access::Read | Access::Write) => {
+                        let flight = Flight { purpose: Purpose::Cached(access), ..flight };
+                        let token = Token(self.desk.flights.insert(flight) as u64);
+                        let now_ns = self.now_ns;
+                        if access == Access::Read {
+                            self.cache.read(now_ns, token, process, file.id, offset, len);
+                        } else {
+                            let cache = &mut self.cache;
+                            cache.write(now_ns, token, process, file.id, offset, len, syncs_writes);
+                        }
+                        self.pump_cache();
+                    }
+                    (IoPath::Direct | IoPath::Cached, _) => {
+                        if path == IoPath::Cached {
+                            self.cache.trim(file.id, offset, len);
+                        }
+                        flight.purpose = match access {
+                            Access::Write if syncs_writes => Purpose::SyncedWrite,
+                            access => Purpose::Io(access),
+                        };
+                        self.submit(flight);
+                    }
+                }
+            }
+            Step::Sync { file, .. } => {
+                let file = at.files[file as usize];
+                match path {
+                    IoPath::Nowhere => self.deliver(flight, Purpose::CachedSync, 0),
+                    IoPath::Direct => self.submit(flight),
+                    IoPath::Cached => {
+                        let flight = Flight { purpose: Purpose::CachedSync, ..flight };
+                        let token = Token(self.desk.flights.insert(flight) as u64);
+                        self.cache.sync(self.now_ns, token, process, file.id);
+                        self.pump_cache();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Plans the end of something that is not at the disk.
+    fn deliver(&mut self, mut flight: Flight, purpose: Purpose, after_ns: u64) {
+        flight.purpose = purpose;
+        let key = self.desk.flights.insert(flight) as u32;
+        self.calendar.plan(self.now_ns + after_ns, Planned::Deliver(key));
+    }
+
+    fn submit(&mut self, flight: Flight) {
+        let key = self.desk.flights.insert(flight);
+        self.submit_flight(key);
+    }
+
+    fn submit_flight(&mut self, key: usize) {
+        let flight = &mut self.desk.flights[key];
+        flight.submitted_ns = self.now_ns;
+        let extent = Extent::new(flight.offset, flight.len);
+        let task = self.actors[flight.actor as usize].task;
+        let request = Request::new(task, flight.op, extent, key as u64);
+        self.requests += 1;
+        let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
+        taken.expect("the engine has room for every queue of every process");
+    }
+
+    /// The disk has finished a request.
+    fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let now = Instant::from_nanos(self.now_ns);
+        let flight = &mut self.desk.flights[key];
+        let ticket = flight.ticket.take().expect("only what is at the disk ends there");
+        self.engine.complete(now, ticket, Outcome::Done);
+        self.desk.at_disk -= 1;
+        let cgroup = self.actors[flight.actor as usize].cgroup;
+        self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
+        match flight.purpose {
+            Purpose::OfCache(io) => {
+                self.desk.flights.remove(key);
+                self.cache.completed(self.now_ns, io);
+                self.pump_cache();
+            }
+            Purpose::SyncedWrite => {
+                flight.purpose = Purpose::FlushOfWrite;
+                flight.op = Op::Flush;
+                self.submit_flight(key);
+            }
+            _ => return self.ended(key),
+        }
+        Ok(())
+    }
+
+    /// What a process or a stream asked for is done.
+    fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let flight = self.desk.flights.remove(key);
+        let actor = self.actors[flight.actor as usize];
+        let took_ns = self.now_ns - flight.issued_ns;
+        let access = match flight.purpose {
+            Purpose::Io(access) | Purpose::Cached(access) => Some(access),
+            Purpose::FlushOfWrite => Some(Access::Write),
+            Purpose::Fsync | Purpose::CachedSync => None,
+            Purpose::SyncedWrite | Purpose::OfCache(_) => unreachable!("they end at the disk"),
+        };
+        let counts_from_ns = match actor.stream {
+            None => self.processes[flight.actor as usize].counts_from_ns,
+            Some(_) => 0,
+        };
+        if self.now_ns >= counts_from_ns {
+            let recorder = &mut self.desk.recorder;
+            match access {
+                Some(access) => recorder.ended(actor.row, access, flight.len, took_ns),
+                None => recorder.synced(actor.row, took_ns),
+            }
+        }
+        if let Some((replay, stream)) = actor.stream {
+            self.replays[replay as usize].completed(stream, self.now_ns);
+            return self.stream_goes_on(replay, stream);
+        }
+        let process = &mut self.processes[flight.actor as usize];
+        match access {
+            Some(_) => {
+                let taken = process.completed();
+                if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
+                    let error = format!("a request took {took_ns} ns, more than its max_latency");
+                    self.desk.recorder.failed(actor.row, error);
+                    process.stop(self.now_ns);
+                }
+                if taken == 0 {
+                    return Ok(());
+                }
+            }
+            None => process.synced(),
+        }
+        self.go_on(flight.actor)
+    }
+
+    // Traces.
+
+    fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {
+        self.replays[replay as usize].begin(self.now_ns, ends_ns);
+        self.feed(replay)?;
+        self.end_replay_if_over(replay)
+    }
+
+    /// Reads on in a trace, and lets the streams that have something again go on.
+    fn feed(&mut self, replay: u32) -> Result<(), ScenarioError> {
+        let mut fresh = Vec::new();
+        while self.replays[replay as usize].is_hungry() {
+            self.replays[replay as usize].read_ahead(&mut fresh)?;
+            for stream in fresh.drain(..) {
+                self.issue_due(replay, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stream_goes_on(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
+        self.issue_due(replay, stream)?;
+        self.feed(replay)?;
+        self.end_replay_if_over(replay)
+    }
+
+    /// Issues what a stream has to issue now.
+    fn issue_due(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
+        let actor = self.actor_of(replay, stream)?;
+        loop {
+            let at = &mut self.replays[replay as usize];
+            if at.is_planned(stream) {
+                return Ok(());
+            }
+            let record = match at.next(stream, self.now_ns) {
+                Next::Issue(record) => record,
+                Next::At(at_ns) => {
+                    self.calendar.plan(at_ns.min(at.stop_ns), Planned::Stream(actor));
+                    return Ok(());
+                }
+                Next::Wait => return Ok(()),
+            };
+            let purpose = match record.op {
+                Op::Read => Purpose::Io(Access::Read),
+                Op::Write => Purpose::Io(Access::Write),
+                Op::Discard => Purpose::Io(Access::Trim),
+                _ => Purpose::Fsync,
+            };
+            self.submit(Flight {
+                purpose,
+                op: record.op,
+                actor,
+                len: record.len,
+                offset: record.offset,
+                issued_ns: self.now_ns,
+                submitted_ns: self.now_ns,
+                dispatched_ns: 0,
+                ticket: None,
+            });
+        }
+    }
+
+    /// The actor of a stream, made when it appears: a client of its own, in a cgroup of its own where jobs have theirs.
+    fn actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
+        let at = &mut self.replays[replay as usize];
+        if let Some(actor) = at.streams[stream as usize].actor {
+            return Ok(actor);
+        }
+        let (row, cgroup) = match at.process {
+            // All files of an iolog are one job's.
+            Some(process) => {
+                let actor = self.actors[process as usize];
+                (actor.row, actor.cgroup)
+            }
+            None => {
+                let name = at.name(stream as usize);
+                let cgroup = self.cgroups.of_stream(&mut self.engine, name, &self.home)?;
+                let id = self.cgroups.id(cgroup);
+                let path = self.engine.cgroup_path(id).unwrap_or_default();
+                let recorder = &mut self.desk.recorder;
+                recorder.cgroup(cgroup, id);
+                (recorder.stream_row(name, path), cgroup)
+            }
+        };
+        let id = self.cgroups.id(cgroup);
+        let client = self.engine.open_client(id).expect("a cgroup that is there");
+        let task = self.engine.open_task(client).expect("a client that was just opened");
+        let actor = self.actors.len() as u32;
+        self.actors.push(Actor { task, row, cgroup, stream: Some((replay, stream)) });
+        self.replays[replay as usize].streams[stream as usize].actor = Some(actor);
+        Ok(actor)
+    }
+
+    fn end_replay_if_over(&mut self, replay: u32) -> Result<(), ScenarioError> {
+        let at = &mut self.replays[replay as usize];
+        if !at.ends(self.now_ns) {
+            return Ok(());
+        }
+        match at.process {
+            None => self.replays_left -= 1,
+            Some(process) => {
+                self.processes[process as usize].replayed();
+                self.go_on(process)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the page cache wishes, until it wishes nothing.
+    fn pump_cache(&mut self) {
+        loop {
+            let mut idle = true;
+            while let Some(io) = self.cache.poll_io() {
+                idle = false;
+                let start = self.file_starts[io.file as usize];
+                let op = match io.op {
+                    CacheOp::Read => Op::Read,
+                    CacheOp::Write => Op::Write,
+                    CacheOp::Flush => Op::Flush,
+                };
+                self.submit(Flight {
+                    purpose: Purpose::OfCache(io.id),
+                    op,
+                    actor: io.owner,
+                    len: io.len,
+                    offset: start + io.offset,
+                    issued_ns: self.now_ns,
+                    submitted_ns: self.now_ns,
+                    dispatched_ns: 0,
+                    ticket: None,
+                });
+            }
+            while let Some(Token(key)) = self.cache.poll_done() {
+                idle = false;
+                let flight = &self.desk.flights[key as usize];
+                let copy_ns = CALL_NS + u64::from(flight.len) / COPY_BYTES_PER_NS;
+                self.calendar.plan(self.now_ns + copy_ns, Planned::Deliver(key as u32));
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    // Stages: who starts when, and what an end means to others.
+
+    fn start_stage(&mut self) {
+        while self.stage < self.stages.len() && self.stages[self.stage] == 0 {
+            self.stage += 1;
+        }
+        for index in 0..self.processes.len() {
+            self.start_if_due(index);
+        }
+    }
+
+    fn start_if_due(&mut self, index: usize) {
+        let job = &self.jobs.jobs[index];
+        let is_due = job.stage as usize <= self.stage
+            && self.processes[index].is_waiting()
+            && job.wait_for.clone().all(|other| self.processes[other].is_done());
+        if is_due {
+            let at_ns = self.processes[index].start(self.now_ns);
+            if job.options.invalidate {
+                for file in self.processes[index].files.iter() {
+                    self.cache.invalidate(self.now_ns, file.id);
+                }
+            }
+            self.calendar.plan(at_ns, Planned::Wake(index as u32));
+        }
+    }
+
+    fn process_ended(&mut self, process: u32) -> Result<(), ScenarioError> {
+        let index = process as usize;
+        let at = &self.processes[index];
+        self.desk.recorder.process_ended(self.now_ns, at);
+        self.count_end(index);
+        let job = &self.jobs.jobs[index];
+        if job.options.exitall {
+            let (group, stage, what) = (job.group, job.stage, job.options.exit_what);
+            for other in 0..self.processes.len() {
+                let job = &self.jobs.jobs[other];
+                let with = match what {
+                    crate::fio::ExitWhat::Group => job.group == group,
+                    crate::fio::ExitWhat::Stonewall => job.stage == stage,
+                    crate::fio::ExitWhat::All => true,
+                };
+                if with && other != index {
+                    if self.processes[other].stop(self.now_ns) {
+                        self.count_end(other);
+                    } else if !self.processes[other].is_done() {
+                        self.calendar.plan(self.now_ns, Planned::Wake(other as u32));
+                    }
+                }
+            }
+        }
+        if self.stages[self.stage] == 0 {
+            self.start_stage();
+        } else if self.has_waits {
+            for other in 0..self.processes.len() {
+                if self.jobs.jobs[other].wait_for.contains(&index) {
+                    self.start_if_due(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count_end(&mut self, index: usize) {
+        self.ended += 1;
+        self.stages[self.jobs.jobs[index].stage as usize] -= 1;
+    }
+
+    fn finish(mut self) -> Results {
+        let now = Instant::from_nanos(self.now_ns);
+        self.engine.handle_timeout(now);
+        debug_assert_eq!(self.engine.check(), Ok(()));
+        for process in self.processes.iter().filter(|process| !process.is_done()) {
+            self.desk.recorder.process_ended(self.now_ns, process);
+        }
+        for replay in &self.replays {
+            self.desk.recorder.note(replay.notes());
+        }
+        self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)
+    }
+}
