@@ -72,28 +72,37 @@ impl<'a> DoubleEndedIterator for Words<'a> {
 
 /// Decimal digits, with spaces around them at most; `None` for anything else and beyond 64 bits.
 pub(crate) fn digits(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii();
-    // Nineteen digits cannot overflow; the loop for longer ones checks.
-    if text.is_empty() {
+    // Nearly all numbers have no spaces and no more digits than cannot overflow.
+    plain_digits(text).or_else(|| any_digits(text.trim_ascii()))
+}
+
+/// One to nineteen digits.
+#[inline]
+fn plain_digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 {
         return None;
     }
     let mut value = 0_u64;
-    let (head, tail) = text.split_at(text.len().min(19));
-    for &byte in head {
+    for &byte in text {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
         value = value * 10 + u64::from(digit);
     }
-    for &byte in tail {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
     Some(value)
+}
+
+#[cold]
+fn any_digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |value, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        (digit <= 9).then_some(value)
+    })
 }
 
 /// [`digits`], or the error that `column` has none.
@@ -103,7 +112,8 @@ pub(crate) fn number(text: &[u8], column: &'static str) -> Result<u64, Reason> {
 
 /// Decimal seconds, such as `12`, `.015820` and `0.000000001`, in nanoseconds; what is finer is cut off.
 pub(crate) fn seconds(text: &[u8], column: &'static str) -> Result<u64, Reason> {
-    seconds_if(text.trim_ascii()).ok_or(Reason::Time { column })
+    let whole = plain_digits(text).and_then(|whole| whole.checked_mul(1_000_000_000));
+    whole.or_else(|| seconds_if(text.trim_ascii())).ok_or(Reason::Time { column })
 }
 
 fn seconds_if(text: &[u8]) -> Option<u64> {
