@@ -30,6 +30,7 @@ mod qemu_img_map;
 mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
+mod replay;
 mod several_devices;
 mod slow_readers;
 mod slow_writers;

@@ -13,6 +13,7 @@ mod limiter;
 mod move_cgroup;
 mod output;
 mod remove;
+mod replay;
 mod runtime_dir;
 mod serve;
 mod set;
@@ -52,6 +53,7 @@ enum Command {
     /// Work with configuration files
     #[command(subcommand)]
     Config(ConfigCommand),
+    Replay(replay::Args),
     Demo(demo::Args),
     /// Work with emulated disks
     #[command(subcommand)]
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Disk(command) => disk::run(command),
         Command::Lab(args) => lab::run(&args),

@@ -1,0 +1,142 @@
+//! The trace's records, pass after pass.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use weir_engine::Op;
+use weir_trace::{BadLines, Format, OpenError, Reader, Record};
+
+use crate::failure::Failure;
+
+/// What becomes of requests that change data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Writes {
+    CarryOut,
+    LeaveOut,
+    /// Nobody has said; the first of them ends the replay.
+    Refuse,
+}
+
+/// A trace that is read as often as it is to be replayed.
+pub(super) struct Source {
+    path: PathBuf,
+    reader: Reader<Box<dyn BufRead + Send>>,
+    writes: Writes,
+    passes_left: u64,
+    /// Where this pass begins in the time of all, and the latest record's time there.
+    base_ns: u64,
+    latest_ns: u64,
+    left_out: u64,
+    passes: u64,
+}
+
+impl Source {
+    pub(super) fn open(
+        path: &Path,
+        format: Option<Format>,
+        passes: u64,
+        writes: Writes,
+    ) -> Result<Source, Failure> {
+        let reader = Reader::open(path, format).map_err(|error| refused(&error))?;
+        Ok(Source {
+            path: path.to_owned(),
+            reader,
+            writes,
+            passes_left: passes - 1,
+            base_ns: 0,
+            latest_ns: 0,
+            left_out: 0,
+            passes: 1,
+        })
+    }
+
+    /// The next record to be issued, with time going on from pass to pass; `None` after the last.
+    ///
+    /// A pass begins where the one before has its last record.
+    pub(super) fn next(&mut self) -> Result<Option<Record>, Failure> {
+        loop {
+            match self.reader.next() {
+                Some(Ok(record)) => {
+                    self.latest_ns = self.base_ns.saturating_add(record.at_ns);
+                    if !matches!(record.op, Op::Write | Op::Discard)
+                        || self.writes == Writes::CarryOut
+                    {
+                        return Ok(Some(Record { at_ns: self.latest_ns, ..record }));
+                    }
+                    if self.writes == Writes::Refuse {
+                        let what = if record.op == Op::Write { "write" } else { "discard" };
+                        let (path, line) = (self.path.display(), self.reader.lines());
+                        return Err(Failure::wrong(format!(
+                            "{path}:{line}: this is a {what}, and --write is not given"
+                        ))
+                        .hint(
+                            "--read-only leaves such requests out; --write carries them out"
+                                .to_owned(),
+                        ));
+                    }
+                    self.left_out += 1;
+                }
+                Some(Err(error)) => {
+                    return Err(Failure::failed(format!("{}: {error}", self.path.display())));
+                }
+                // A pass without a request would be followed by another for ever.
+                None if self.passes_left == 0 || self.reader.streams().is_empty() => {
+                    return Ok(None);
+                }
+                None => {
+                    self.passes_left -= 1;
+                    self.passes += 1;
+                    self.base_ns = self.latest_ns;
+                    let format = Some(self.reader.format());
+                    // Streams get the same numbers again: they are given in order of appearance.
+                    self.reader =
+                        Reader::open(&self.path, format).map_err(|error| refused(&error))?;
+                }
+            }
+        }
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.reader.format()
+    }
+
+    /// Lines of the last pass: read, skipped, and bad ones.
+    pub(super) fn lines(&self) -> (u64, u64, &BadLines) {
+        (self.reader.lines(), self.reader.skipped(), self.reader.bad_lines())
+    }
+
+    /// Records of the last pass whose time ran back.
+    pub(super) fn reordered(&self) -> u64 {
+        self.reader.reordered()
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        self.reader.streams().len()
+    }
+
+    /// Passes that were begun.
+    pub(super) fn passes(&self) -> u64 {
+        self.passes
+    }
+
+    /// Writes and discards that were left out, over all passes.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The time of the last record that was read, over all passes.
+    pub(super) fn latest_ns(&self) -> u64 {
+        self.latest_ns
+    }
+}
+
+fn refused(error: &OpenError) -> Failure {
+    let failure = Failure::wrong(error);
+    match error {
+        OpenError::UnknownFormat { .. } => {
+            let formats = Format::ALL.map(Format::name).join(", ");
+            failure.hint(format!("--trace-format says it: {formats}"))
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,186 @@
+//! `weir replay`: what a trace asks for is what the server is asked for, and nothing is written by mistake.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use weir_tests::{Place, Server, wait};
+
+/// How a replay ended: exit status, report, and what it said besides.
+struct Replayed {
+    status: i32,
+    report: Value,
+    said: String,
+}
+
+impl Replayed {
+    #[track_caller]
+    fn number(&self, name: &str) -> u64 {
+        let value = self.report.pointer(&format!("/{name}")).and_then(Value::as_u64);
+        value.unwrap_or_else(|| panic!("no number {name} in {:#}\n{}", self.report, self.said))
+    }
+}
+
+/// The command that serves, to be run as the one that replays.
+fn weir(server: &Server) -> PathBuf {
+    fs::read_link(format!("/proc/{}/exe", server.pid())).expect("the server runs")
+}
+
+/// `weir replay TRACE --to TARGET --format json FLAGS`.
+#[track_caller]
+fn replay(weir: &Path, place: &Place, trace: &Path, to: &str, flags: &[&str]) -> Replayed {
+    let (out, err) = (place.file("replay.json"), place.file("replay.log"));
+    let mut child = Command::new(weir)
+        .arg("replay")
+        .arg(trace)
+        .args(["--to", to, "--format", "json"])
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&out).expect("a file can be made"))
+        .stderr(fs::File::create(&err).expect("a file can be made"))
+        .spawn()
+        .expect("it can be started");
+    let status = wait(&mut child).expect("it ends");
+    let report = fs::read_to_string(out).expect("it is there");
+    let said = fs::read_to_string(err).expect("it is there");
+    let report = serde_json::from_str(&report).unwrap_or(Value::Null);
+    Replayed { status: status.code().expect("no signal ends it"), report, said }
+}
+
+/// Two volumes, 40 requests each, a millisecond between them; the last of a volume is a write.
+fn alibaba(place: &Place, writes: bool) -> PathBuf {
+    let mut text = String::new();
+    for index in 0..40_u64 {
+        for volume in [7, 9] {
+            let op = if writes && index == 39 { 'W' } else { 'R' };
+            let offset = index * 4096 + volume * (1 << 30);
+            text +=
+                &format!("{volume},{op},{offset},4096,{}\n", 1_577_808_144_360_767 + index * 1000);
+        }
+        if index % 10 == 0 {
+            text += "7,R,0,none,1\n";
+        }
+    }
+    place.filled("alibaba.csv", text.as_bytes())
+}
+
+#[test]
+fn of_reads_is_what_the_server_serves() {
+    let place = Place::new();
+    let server = Server::image(&place, "emulated:null,latency=100us,size=16M", &[]);
+    let trace = alibaba(&place, false);
+    for time in ["original", "asap", "scaled:0.5"] {
+        let before = server.status().cgroup("/main");
+        let flags = ["--read-only", "--time", time];
+        let replayed = replay(&weir(&server), &place, &trace, server.uri(), &flags);
+        assert_eq!(replayed.status, 0, "{}", replayed.said);
+        assert_eq!(replayed.number("reads/requests"), 80);
+        assert_eq!(replayed.number("reads/bytes"), 80 * 4096);
+        assert_eq!(replayed.number("trace/bad_lines"), 4);
+        assert_eq!(replayed.number("trace/streams"), 2);
+        assert_eq!(replayed.number("trace/first_bad_lines/1/line"), 24);
+        assert_eq!(replayed.number("target/size_bytes"), 16 << 20);
+        // The volumes lie at 7 and 9 GiB.
+        assert_eq!(replayed.number("wrapped"), 80);
+        assert!(replayed.number("reads/latency_ns_p50") >= 100_000, "{:#}", replayed.report);
+        assert!(replayed.number("reads/latency_ns_max") >= replayed.number("reads/latency_ns_p99"));
+        assert_eq!(replayed.report["late"].is_null(), time == "asap");
+        if time == "original" {
+            assert!(replayed.number("elapsed_ns") >= 39_000_000);
+        }
+        let after = server.status().cgroup("/main");
+        assert_eq!(after.number("read_ios") - before.number("read_ios"), 80);
+        assert_eq!(after.number("read_bytes") - before.number("read_bytes"), 80 * 4096);
+        assert_eq!(after.number("write_ios"), 0);
+    }
+    server.stop();
+}
+
+/// What waits for the one before it in its stream is never beside it at the server.
+#[test]
+fn of_a_start_up_goes_one_by_one() {
+    let place = Place::new();
+    let server = Server::image(&place, "emulated:null,latency=2ms,size=16M", &[]);
+    let line = |index: u64| {
+        format!("app-1 .000010 8 {} Rand -1 0 R {}.{:06} C\n", index * 64, 1, index * 10)
+    };
+    let trace = place.filled("app.trace", (0..25).map(line).collect::<String>().as_bytes());
+    let flags = ["--read-only", "--time", "asap", "--loop", "2"];
+    let replayed = replay(&weir(&server), &place, &trace, server.uri(), &flags);
+    assert_eq!((replayed.status, replayed.number("reads/requests")), (0, 50), "{}", replayed.said);
+    assert_eq!(replayed.number("trace/passes"), 2);
+    // Only the first of the second pass waits for nobody.
+    assert!(replayed.number("elapsed_ns") >= 49 * 2_000_000, "{:#}", replayed.report);
+    assert_eq!(server.status().cgroup("/main").number("read_ios"), 50);
+    server.stop();
+}
+
+#[test]
+fn writes_only_when_told_and_only_where_nothing_is() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:16M", &[]);
+    let (weir, uri) = (weir(&server), server.uri().to_owned());
+    let trace = alibaba(&place, true);
+    let counts = || {
+        let main = server.status().cgroup("/main");
+        (main.number("write_ios"), main.number("write_bytes"))
+    };
+
+    let refused = replay(&weir, &place, &trace, &uri, &[]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.said.contains("alibaba.csv:83: this is a write"), "{}", refused.said);
+
+    let left_out = replay(&weir, &place, &trace, &uri, &["--read-only", "--time", "asap"]);
+    assert_eq!((left_out.status, left_out.number("left_out")), (0, 2), "{}", left_out.said);
+    assert_eq!(left_out.number("reads/requests"), 78);
+    assert_eq!(counts(), (0, 0));
+
+    let written = replay(&weir, &place, &trace, &uri, &["--write", "--time", "asap"]);
+    assert_eq!((written.status, written.number("writes/requests")), (0, 2), "{}", written.said);
+    assert_eq!(counts(), (2, 2 * 4096));
+
+    // Now there is something, within the first mebibyte.
+    let refused = replay(&weir, &place, &trace, &uri, &["--write", "--time", "asap"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.said.contains("does not look empty"), "{}", refused.said);
+    assert_eq!(counts(), (2, 2 * 4096));
+
+    let forced = replay(&weir, &place, &trace, &uri, &["--write", "--force", "--time", "asap"]);
+    assert_eq!(forced.status, 0, "{}", forced.said);
+    assert_eq!(counts(), (4, 4 * 4096));
+    server.stop();
+}
+
+/// Every operation, longer requests than are sent whole, and places that do not fit, on a file.
+#[test]
+fn to_a_file_does_what_the_trace_says() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:1M", &[]);
+    let file = place.hole("target.img", 4 << 20);
+    let iolog = "fio version 3 iolog\n0 /f add\n0 /f open\n\
+                 1 /f write 0 8192\n2 /f write 2097152 1048577\n3 /f sync 0 0\n4 /f read 4194304 512\n\
+                 5 /f trim 4096 4096\n6 /f write 0 8388608\n6 /f close\n";
+    let trace = place.filled("all.iolog", iolog.as_bytes());
+    let to = file.to_str().expect("a path of ours");
+    // One after the other, so that the last write is the last.
+    let replayed = replay(&weir(&server), &place, &trace, to, &["--write", "--depth", "1"]);
+    assert_eq!(replayed.status, 0, "{}", replayed.said);
+    assert_eq!(replayed.number("writes/requests"), 3);
+    assert_eq!(replayed.number("writes/bytes"), 8192 + 1_048_577 + (4 << 20));
+    let others =
+        ["reads", "discards", "flushes"].map(|kind| replayed.number(&format!("{kind}/requests")));
+    assert_eq!(others, [1, 1, 1]);
+    assert_eq!((replayed.number("wrapped"), replayed.number("clipped")), (1, 1));
+    let bytes = fs::read(&file).expect("it is there");
+    assert_eq!(bytes.len(), 4 << 20);
+    let zeroes = bytes.chunks(4096).filter(|block| block.iter().all(|&byte| byte == 0)).count();
+    assert_eq!(zeroes, 0, "all of it was written, after the trim");
+
+    let refused = replay(&weir(&server), &place, &trace, to, &["--write"]);
+    assert_eq!(refused.status, 2, "{}", refused.said);
+    let nowhere = replay(&weir(&server), &place, &trace, "nowhere.img", &["--read-only"]);
+    assert_eq!(nowhere.status, 1, "{}", nowhere.said);
+    assert!(nowhere.said.contains("nowhere.img"), "{}", nowhere.said);
+    server.stop();
+}
