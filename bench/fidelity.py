@@ -24,7 +24,7 @@ DEPTH = 32
 AIMS = {"bytes_per_second": 5, "latency_us_p50": 5, "latency_us_p99": 10}
 
 # The kernel's throttle of limits, which are not met as `pace` meets them: the lab takes its profile of that kernel.
-KERNEL_LIMITER = "slice:6.12"
+KERNEL = "6.12"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +78,12 @@ def main():
         f"\nTo reach against `weir serve`: within {AIMS['bytes_per_second']} % for throughput and p50,"
         f" {AIMS['latency_us_p99']} % for p99.",
         examples=[
-            "bench/fidelity.py                                     all jobs and disks, 30 s each",
+            "bench/fidelity.py                                     all jobs and disks, 60 s each",
             "bench/fidelity.py --jobs randread-1,randread-32       some",
             "bench/fidelity.py --disks hdd7200 --only lab,weir     without the kernel",
             "bench/fidelity.py --quick                             does it work?",
         ],
-        seconds=30,
+        seconds=60,
         quick_seconds=4,
         rounds=1,
         more=_more,
@@ -98,14 +98,13 @@ def main():
     disks, absent = _disks(options)
     cases = {f"{disk} {name}": Case(disk, *JOBS[name]) for disk in disks for name in jobs}
     systems = {
-        "lab": lambda place, case: _lab(place, case, options, "pace"),
-        "lab-slice": lambda place, case: _lab(place, case, options, KERNEL_LIMITER) if case.limits else None,
+        "lab": lambda place, case: _lab(place, case, options, ["pace"]),
+        "lab-slice": lambda place, case: _lab(place, case, options, ["slice", "--kernel", KERNEL]) if case.limits else None,
         "weir-serve": lambda place, case: _serve(place, case, options),
         "kernel-none": lambda place, case: _kernel(place, case, options, "none"),
         "kernel-mq-deadline": lambda place, case: _kernel(place, case, options, "mq-deadline"),
     }
-    note = "lab-slice is the lab with the kernel's own throttle (" + KERNEL_LIMITER + "), for the kernel's rows of jobs"
-    note += " with limits."
+    note = f"lab-slice is the lab with the throttle of Linux {KERNEL}, for the kernel's rows of jobs with limits."
     note += "".join(f"\nskipped: {disk}: weir disk list does not know it" for disk in absent)
     comparison = Comparison("fidelity", options, METRICS, None, note, conclude=lambda medians: _conclude(medians, cases))
     return comparison.run(systems, cases, lambda place, case, system: system(place, case))
@@ -142,7 +141,7 @@ def _lab(place, case, options, limiter):
     path.write_text("[fidelity]\n" + "".join(f"{key}={value}\n" for key, value in job.items()), encoding="utf-8")
     command = [options.weir or servers.weir_program(), "lab", "run", path, "--disk", case.disk]
     if case.limits:
-        command += ["--max", case.max(), "--limiter", limiter]
+        command += ["--max", case.max(), "--limiter", *limiter]
     command += ["--depth", DEPTH, "--scheduler", "none", "--seed", options.seed, "--format", "fio-json"]
     process = place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -169,7 +168,7 @@ def _lab(place, case, options, limiter):
 def _serve(place, case, options):
     with servers.weir_emulated(place, case.disk, options, case.max(), DEPTH) as server:
         disturbance = Disturbance()
-        [job] = fio.run(place, {"fidelity": _job(case, options)}, ioengine="nbd", uri=server.uri())
+        job = _run(place, case, options, ioengine="nbd", uri=server.uri())
         return _figures(job, disturbance.percent(server.cpu_seconds()))
 
 
@@ -179,10 +178,15 @@ def _kernel(place, case, options, scheduler):
         how = {"ioengine": "libaio", "filename": disk.path}
         if case.limits:
             with Limited(disk.path, case.limits) as cgroup:
-                [job] = fio.run(place, {"fidelity": _job(case, options)}, before=cgroup.join, **how)
+                job = _run(place, case, options, before=cgroup.join, **how)
         else:
-            [job] = fio.run(place, {"fidelity": _job(case, options)}, **how)
+            job = _run(place, case, options, **how)
         return _figures(job, disturbance.percent(disk.cpu_seconds()))
+
+
+def _run(place, case, options, **how):
+    [job] = fio.run(place, {"fidelity": _job(case, options)}, until_seconds=options.seconds, **how)
+    return job
 
 
 def _figures(job, other_cpu_percent):

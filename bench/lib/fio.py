@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 import subprocess
 
@@ -35,21 +36,23 @@ class Job:
         return percentile(self.latencies_us, percent)
 
 
-def run(place, jobs, before=None, **options):
+def run(place, jobs, before=None, until_seconds=None, **options):
     """Runs fio with one section for each of `jobs` (name -> options) and returns a list of `Job`s.
 
     `options` hold for all of them; a value of True gives an option without value, and `latencies=False` keeps no
-    log of every I/O, for jobs with millions of them. `before` runs in the new process before fio does.
+    log of every I/O, for jobs with millions of them. `before` runs in the new process before fio does. Latencies that
+    are noted later than `until_seconds` after a job's start are left out: when its time is over fio waits for all that
+    is under way, and notes the time of the last one for each.
     """
     logs = place.fresh("fio")
     logs.mkdir()
     try:
-        return _run(place, logs, jobs, before, options)
+        return _run(place, logs, jobs, before, until_seconds, options)
     finally:
         shutil.rmtree(logs, ignore_errors=True)
 
 
-def _run(place, logs, jobs, before, options):
+def _run(place, logs, jobs, before, until_seconds, options):
     command = ["fio", "--output-format=json", "--eta=never"]
     for name, own in jobs.items():
         command += [f"--name={name}"]
@@ -67,15 +70,16 @@ def _run(place, logs, jobs, before, options):
         raise RuntimeError(f"fio failed with status {process.returncode}: {(errors or out).strip()[-600:]}")
     # fio writes notes ahead of its JSON.
     report = json.loads(out[out.index("{"):])
-    return [_job(entry, logs) for entry in report["jobs"]]
+    until_ms = math.inf if until_seconds is None else 1000 * until_seconds
+    return [_job(entry, logs, until_ms) for entry in report["jobs"]]
 
 
-def _job(entry, logs):
+def _job(entry, logs, until_ms):
     failed = entry["error"]
     if failed:
         raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {failed}")
     read = entry["read"]
-    latencies = _latencies(logs, entry["jobname"])
+    latencies = _latencies(logs, entry["jobname"], until_ms)
     return Job(
         name=entry["jobname"],
         ios=read["total_ios"],
@@ -89,12 +93,13 @@ def _job(entry, logs):
     )
 
 
-def _latencies(logs, name):
+def _latencies(logs, name, until_ms):
     # Lines of "time_ms, latency_ns, direction, size, ...", one for each I/O; a job's clones have logs 2, 3, ...
     values = []
     for log in sorted(logs.glob(f"{name}_clat.*.log")):
         with open(log, encoding="ascii") as lines:
             for line in lines:
-                _time, latency, direction = line.split(",", 3)[:3]
-                values.append((int(direction), int(latency) / 1000))
+                time_ms, latency, direction = line.split(",", 3)[:3]
+                if int(time_ms) <= until_ms:
+                    values.append((int(direction), int(latency) / 1000))
     return values
