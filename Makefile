@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint fmt doc fuzz \
-	bench bench-tail bench-cost bench-engine bench-fairness bench-accuracy bench-fidelity bench-packages
+	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-packages
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench-accuracy: bench-packages ## achieved rate over limit
 
 bench-fidelity: bench-packages ## the lab against weir serve and the kernel (root, for the kernel)
 	$(PYTHON) bench/fidelity.py $(BENCH_ARGS)
+
+bench-lab: ## simulated requests a second, and how that goes down with cgroups (WEIR_TRACE=FILE for a trace)
+	cargo bench --locked -p weir-lab
 
 bench-engine: ## the engine alone: time per request, bytes per idle cgroup
 	cargo bench --locked -p weir-engine

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use weir_engine::{Dimension, Limits, Path, PerDimension};
 use weir_lab::fio;
-use weir_lab::scenario::{CgroupSetting, Home, Scenario, Work};
+use weir_lab::scenario::{CgroupSetting, Home, Scenario, Timing, Trace, Work};
 use weir_lab::sim;
 
 fn main() {
@@ -22,13 +22,22 @@ fn main() {
     ] {
         measure(name, &tenants_of(tenants, 1, limit, depth, 2_000_000));
     }
-    for cgroups in [100, 1000, 10_000] {
+    match std::env::var_os("WEIR_TRACE") {
+        Some(path) => {
+            let path = std::path::PathBuf::from(path);
+            measure("trace x 30, as fast as it can, no limits", &trace(&path, 0));
+            measure("trace x 30, limits that do not bind", &trace(&path, 1_000_000_000));
+            measure("trace x 30, limits that bind", &trace(&path, 10_000));
+        }
+        None => println!("(a trace: WEIR_TRACE=FILE.csv.gz make bench-lab)"),
+    }
+    for cgroups in [10, 100, 1000, 10_000, 25_000] {
         let name = format!("{cgroups} cgroups x 4 processes, limits that bind");
         measure(&name, &tenants_of(cgroups, 4, 100, 1, 2_000_000));
     }
 }
 
-/// `tenants` cgroups of `processes` each, on a disk of 10 us and any rate.
+/// Requests of 4 KiB by `tenants` cgroups of `processes` each, on a disk of 10 us and any rate.
 fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) -> Scenario {
     let each = ios / u64::from(tenants) / u64::from(processes);
     let mut jobs = format!(
@@ -61,7 +70,26 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
     }
 }
 
+/// A block trace, 30 times over, as fast as 32 requests at a time can be.
+fn trace(path: &std::path::Path, limit: u64) -> Scenario {
+    let trace = Trace { timing: Timing::Asap, repeat: 30, ..Trace::new(path) };
+    let max = PerDimension::NONE.with(Dimension::Riops, limit).with(Dimension::Wiops, limit);
+    let home = Path::parse("/main").unwrap();
+    let limits = Limits { max, ..Limits::default() };
+    Scenario {
+        cgroups: vec![CgroupSetting { path: home, weight: None, limits }],
+        disk: "null,latency=10us,size=1T".parse().unwrap(),
+        work: Work::Trace(trace),
+        ..tenants_of(1, 1, 0, 32, 1)
+    }
+}
+
 fn measure(name: &str, scenario: &Scenario) {
+    // `cargo bench -p weir-lab -- 10000` runs those with that in their name.
+    let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    if wanted.is_some_and(|wanted| !name.contains(&wanted)) {
+        return;
+    }
     let before = cpu_seconds();
     let results = sim::run(scenario, &mut |_| ControlFlow::Continue(())).unwrap();
     let took = cpu_seconds() - before;

@@ -11,7 +11,9 @@ const PAGES: usize = 64 - PARTS_LOG as usize + 1;
 ///
 /// A page of 1 KiB for each power of two in which something was recorded, so that 100,000 of them fit where 100,000
 /// processes do. Recording is O(1); a bucket holds 2^32 - 1 times and stays there.
+// One cache line: with a thousand tenants each time recorded is a miss in every line it touches.
 #[derive(Clone, PartialEq, Default)]
+#[repr(align(64))]
 pub struct Latency {
     pages: Vec<Option<Box<[u32; PARTS]>>>,
     count: u64,
