@@ -106,7 +106,9 @@ fn whole(line: &[u8]) -> Line<'_> {
     if line.len() > LINE_MAX { Line::TooLong(line) } else { Line::Whole(line) }
 }
 
-/// Where the first `\n` is: eight bytes at a time, which on lines of 25 bytes is three times as fast as one by one.
+/// Where the first `\n` is: eight bytes at a time. One by one, lines of 25 bytes take a fifth longer to read altogether.
+///
+/// Columns are looked for one by one: they are too short for this to pay.
 fn newline(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
