@@ -171,7 +171,7 @@ pub(super) struct Cgroups {
 impl Cgroups {
     /// Makes those of the scenario, with their limits.
     fn new(engine: &mut Engine, scenario: &Scenario) -> Result<Cgroups, ScenarioError> {
-        let mut cgroups = Cgroups { ids: Vec::new(), places: BTreeMap::new() };
+        let cgroups = Cgroups { ids: Vec::new(), places: BTreeMap::new() };
         for setting in &scenario.cgroups {
             let refuse =
                 |reason: String| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
@@ -183,10 +183,6 @@ impl Cgroups {
                 let done = engine.reconfigure(Instant::ZERO, change);
                 done.map_err(|error| refuse(error.to_string()))?;
             }
-        }
-        if let Home::Shared(path) = &scenario.home {
-            // First, so that its figures are kept whatever number of others there is.
-            cgroups.number(engine, path)?;
         }
         Ok(cgroups)
     }
