@@ -11,6 +11,7 @@ from lib.blkthrottle import Limited
 from lib.comparison import Comparison, Metric, arguments, table
 from lib.disk import KernelDisk
 from lib.numbers import percentile
+from lib.quiet import QuietCpus
 from lib.servers import Absent
 from lib.usage import Disturbance
 from lib.workplace import end
@@ -63,6 +64,9 @@ JOBS = {
 # A flash disk that was never written answers reads without looking at its flash.
 DISKS = ("hdd7200", "ssd-sata,state=full")
 
+# A disk that takes no time: what is left is the way to it, of which the lab has nothing.
+WAY = "null,latency=0ns,size=1G"
+
 METRICS = [
     Metric("bytes_per_second", "MiB/s", "{:.3f}", MIB),
     Metric("ios_per_second", "IOPS", "{:.1f}"),
@@ -70,17 +74,19 @@ METRICS = [
     Metric("latency_us_p99", "p99 ms", "{:.3f}", 1000),
 ]
 
+
 def main():
     options = arguments(
-        description=__doc__ + "\n\nEach job runs in the lab (virtual time), through fio's NBD engine on `weir serve` with"
-        "\nthe emulated disk in real time, and on a loop device over `weir disk mount`, with the same disk, below the"
-        "\nkernel's schedulers and its blk-throttle. Latencies are of reads where there are reads, else of writes."
+        description=__doc__ + "\n\nEach job runs in the lab (virtual time), through fio's NBD engine on `weir serve`"
+        "\nwith the emulated disk in real time, and on a loop device over `weir disk mount`, with the same disk, below"
+        "\nthe kernel's schedulers and its blk-throttle. Latencies are of reads where there are reads, else of writes."
         f"\nTo reach against `weir serve`: within {AIMS['bytes_per_second']} % for throughput and p50,"
         f" {AIMS['latency_us_p99']} % for p99.",
         examples=[
             "bench/fidelity.py                                     all jobs and disks, 60 s each",
             "bench/fidelity.py --jobs randread-1,randread-32       some",
             "bench/fidelity.py --disks hdd7200 --only lab,weir     without the kernel",
+            "bench/fidelity.py --quiet-cpus                        where other work disturbs",
             "bench/fidelity.py --quick                             does it work?",
         ],
         seconds=60,
@@ -97,22 +103,40 @@ def main():
         return 2
     disks, absent = _disks(options)
     cases = {f"{disk} {name}": Case(disk, *JOBS[name]) for disk in disks for name in jobs}
+    cases["the way alone"] = Case(WAY, *JOBS["randread-1"])
     systems = {
         "lab": lambda place, case: _lab(place, case, options, ["pace"]),
-        "lab-slice": lambda place, case: _lab(place, case, options, ["slice", "--kernel", KERNEL]) if case.limits else None,
+        "lab-slice": lambda place, case: _lab_as_kernel(place, case, options),
         "weir-serve": lambda place, case: _serve(place, case, options),
         "kernel-none": lambda place, case: _kernel(place, case, options, "none"),
         "kernel-mq-deadline": lambda place, case: _kernel(place, case, options, "mq-deadline"),
     }
-    note = f"lab-slice is the lab with the throttle of Linux {KERNEL}, for the kernel's rows of jobs with limits."
+    note = "the way alone: randread-1 on a disk that takes no time.\n"
+    note += f"lab-slice is the lab with the throttle of Linux {KERNEL}, for the kernel's rows of jobs with limits."
     note += "".join(f"\nskipped: {disk}: weir disk list does not know it" for disk in absent)
-    comparison = Comparison("fidelity", options, METRICS, None, note, conclude=lambda medians: _conclude(medians, cases))
-    return comparison.run(systems, cases, lambda place, case, system: system(place, case))
+    if options.quiet_cpus:
+        note += "\nCPUs: kept awake; servers and clients run before everything else, where that is permitted."
+
+    def measure(place, case, system):
+        with QuietCpus(place, options.quiet_cpus) as quiet:
+            disturbance, awake = Disturbance(), quiet.cpu_seconds()
+            done = system(place, case)
+            if done is None or isinstance(done, dict):
+                return done
+            job, server_cpu = done
+            return _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
+
+    def conclude(medians):
+        return _conclude(medians, cases)
+
+    return Comparison("fidelity", options, METRICS, None, note, conclude=conclude).run(systems, cases, measure)
 
 
 def _more(parser):
     parser.add_argument("--jobs", metavar="LIST", help=f"by commas, of {','.join(JOBS)}")
     parser.add_argument("--disks", metavar="LIST", help=f"by blanks, as --disk takes them (default {' '.join(DISKS)})")
+    parser.add_argument("--quiet-cpus", action="store_true",
+                        help="keep the processors awake and let servers and clients run before everything else")
     parser.add_argument("--seed", type=int, default=1, help="of the lab's random choices and fio's (default 1)")
 
 
@@ -134,8 +158,15 @@ def _job(case, options):
     return everything | case.job
 
 
+def _lab_as_kernel(place, case, options):
+    """The lab with the kernel's throttle, where there is something to throttle."""
+    return _lab(place, case, options, ["slice", "--kernel", KERNEL]) if case.limits else None
+
+
 def _lab(place, case, options, limiter):
     """The job in the lab, from a job file."""
+    if case.disk == WAY:
+        return None
     job = _job(case, options) | {"ioengine": "libaio", "filename": "/dev/disk"}
     path = place.fresh("job", ".fio")
     path.write_text("[fidelity]\n" + "".join(f"{key}={value}\n" for key, value in job.items()), encoding="utf-8")
@@ -167,21 +198,18 @@ def _lab(place, case, options, limiter):
 
 def _serve(place, case, options):
     with servers.weir_emulated(place, case.disk, options, case.max(), DEPTH) as server:
-        disturbance = Disturbance()
-        job = _run(place, case, options, ioengine="nbd", uri=server.uri())
-        return _figures(job, disturbance.percent(server.cpu_seconds()))
+        return _run(place, case, options, ioengine="nbd", uri=server.uri()), server.cpu_seconds()
 
 
 def _kernel(place, case, options, scheduler):
     with KernelDisk(place, case.disk, scheduler, options.weir) as disk:
-        disturbance = Disturbance()
         how = {"ioengine": "libaio", "filename": disk.path}
         if case.limits:
             with Limited(disk.path, case.limits) as cgroup:
                 job = _run(place, case, options, before=cgroup.join, **how)
         else:
             job = _run(place, case, options, **how)
-        return _figures(job, disturbance.percent(disk.cpu_seconds()))
+        return job, disk.cpu_seconds()
 
 
 def _run(place, case, options, **how):
@@ -212,7 +240,8 @@ def _conclude(medians, cases):
             if real and lab:
                 off = {key: 100 * (lab[key] / real[key] - 1) for key in AIMS}
                 is_reached = all(abs(off[key]) <= AIMS[key] for key in AIMS)
-                errors.append({"case": name, "system": system, "lab": twin, "error_percent": off, "reached": is_reached})
+                errors.append({"case": name, "system": system, "lab": twin,
+                               "error_percent": off, "reached": is_reached})
     if not errors:
         return "", errors
     rows = [["lab against", "throughput %", "p50 %", "p99 %", "within 5, 5, 10 %"]]
