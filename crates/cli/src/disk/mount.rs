@@ -25,7 +25,7 @@ Examples:
 
 The file is all zeros at first, its bytes are in memory, and they are gone after the unmount. It is
 read and written past the page cache; each request takes the time that the disk's model says, and
-about 0.1 ms in the kernel.
+tens of microseconds in the kernel.
 
 Standard output gets the file's path when it is there, and nothing else. The command returns then,
 unless --foreground is given. SIGTERM or SIGINT unmounts and ends with status 0, once nobody has the
