@@ -65,6 +65,7 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
         cache: Default::default(),
         machine: Default::default(),
         seed: 1,
+        forks: Vec::new(),
         until_ns: None,
         work: Work::Jobs(jobs),
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use weir_config::{Backend, Config};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
-use weir_engine::{LimiterKind, Limits, Path, PerDimension, Weight};
+use weir_engine::{LimiterKind, Limits, Path, PerDimension, SliceProfile, Weight};
 
 use crate::cache;
 use crate::fio::{self, FioErrors};
@@ -34,6 +34,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "the cgroup of jobs that name none; per-job: each name has its own",
     ),
     ("seed", "N", "what all random choices come from"),
+    (
+        "forks",
+        "JOB",
+        "a job of which each loop, or pass of time_based, is made by a new child process; may be given for several",
+    ),
     ("stop-after", "TIME", "end then, in virtual time, whatever is under way (60s)"),
     ("memory", "SIZE", "the page cache; dirty limits follow it as they do in Linux"),
     ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
@@ -68,6 +73,7 @@ pub struct Draft {
     home: Home,
     cgroups: BTreeMap<String, Cgroup>,
     seed: u64,
+    forks: Vec<String>,
     until_ns: Option<u64>,
     cache: cache::Settings,
     machine: Machine,
@@ -145,6 +151,7 @@ impl Draft {
             home: Home::Shared(Path::parse(Draft::HOME).expect("a path")),
             cgroups: BTreeMap::new(),
             seed: 1,
+            forks: Vec::new(),
             until_ns: None,
             cache: cache::Settings::default(),
             machine: Machine::default(),
@@ -204,6 +211,13 @@ impl Draft {
                 self.seed = value
                     .parse()
                     .map_err(|_| SettingError::new(key, format!("{value:?} is no number"), None))?;
+            }
+            "forks" if matches!(self.source, Source::Trace(_)) => {
+                return Err(SettingError::new(key, "a trace has no jobs", None));
+            }
+            "forks" => {
+                self.forks.retain(|name| name != value);
+                self.forks.push(value.into());
             }
             "stop-after" => self.until_ns = Some(time(key, value)?),
             "memory" => self.cache = cache::Settings::for_memory(size(key, value)?),
@@ -284,10 +298,28 @@ impl Draft {
             }
             Source::Trace(trace) => Work::Trace(trace.clone()),
         };
+        if let Work::Jobs(file) = &work {
+            let names = || file.jobs.iter().map(|job| &*job.name);
+            if let Some(name) = self.forks.iter().find(|name| !names().any(|known| known == **name))
+            {
+                let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
+                return Err(
+                    SettingError::new("forks", format!("there is no job {name:?}"), hint).into()
+                );
+            }
+        }
         let limiter = match (&self.kernel, self.limiter) {
             (None, limiter) => limiter,
-            (Some(kernel), LimiterKind::Slice(_)) => {
-                read_limiter("kernel", &format!("slice:{kernel}"))?
+            (Some(kernel), LimiterKind::Slice(given)) => {
+                match read_limiter("kernel", &format!("slice:{kernel}"))? {
+                    // Ticks and slices stay as the limiter has them, unless the kernel brings its own.
+                    LimiterKind::Slice(SliceProfile { kernel: profile, .. })
+                        if !kernel.contains(',') =>
+                    {
+                        LimiterKind::Slice(SliceProfile { kernel: profile, ..given })
+                    }
+                    whole => whole,
+                }
             }
             (Some(_), _) => {
                 let hint = "write `--limiter slice --kernel VERSION`".to_owned();
@@ -313,6 +345,7 @@ impl Draft {
             cache: self.cache,
             machine: self.machine,
             seed: self.seed,
+            forks: self.forks.clone(),
             until_ns: self.until_ns,
             work,
         })

@@ -27,6 +27,9 @@ pub struct Scenario {
     pub machine: Machine,
     /// What all random choices come from.
     pub seed: u64,
+    /// Jobs whose processes let a new child make each of their loops, one after the other: programs that are started
+    /// again and again. Names of sections.
+    pub forks: Vec<String>,
     /// When to stop, whatever is still under way; nanoseconds of virtual time.
     pub until_ns: Option<u64>,
     /// Who asks for what.

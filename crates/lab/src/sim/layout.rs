@@ -42,7 +42,8 @@ pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64) -> Result<Layout, Scenari
         let named = file_names(job);
         let count = named.len() as u64;
         let size = if is_device(job, &named) { None } else { file_bytes(job, count) };
-        unsized_jobs += u32::from(size.is_none() && !is_device(job, &named));
+        let asks_for_none = is_device(job, &named) || job.options.read_iolog.is_some();
+        unsized_jobs += u32::from(size.is_none() && !asks_for_none);
         let mut files = Vec::with_capacity(named.len());
         for name in named {
             let key = if size.is_none() { String::new() } else { name };

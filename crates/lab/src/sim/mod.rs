@@ -16,6 +16,7 @@
 
 mod calendar;
 mod flights;
+mod flow;
 mod layout;
 mod pacing;
 mod process;

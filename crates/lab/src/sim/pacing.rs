@@ -20,6 +20,8 @@ pub(super) struct Rates {
 struct Lane {
     per_second: u64,
     counts_ios: bool,
+    /// What one request takes of the schedule, the smallest there is.
+    interval_ns: u64,
     begun_ns: u64,
     /// Bytes or requests issued since.
     issued: u64,
@@ -28,17 +30,24 @@ struct Lane {
 }
 
 impl Rates {
-    /// None if there are no rates.
-    pub(super) fn new(options: &Options, begun_ns: u64, random: Random) -> Option<Box<Rates>> {
-        let lane = |bytes: Option<u64>, ios: Option<u64>| {
+    /// Whether a job has rates.
+    pub(super) fn are_any(options: &Options) -> bool {
+        options.rate.iter().chain(options.rate_iops.iter()).any(Option::is_some)
+    }
+
+    pub(super) fn new(options: &Options, begun_ns: u64, random: Random) -> Rates {
+        let lane = |bytes: Option<u64>, ios: Option<u64>, block: u64| {
             let (per_second, counts_ios) = match (bytes, ios) {
                 (Some(bytes), _) => (bytes, false),
                 (None, Some(ios)) => (ios, true),
                 (None, None) => return None,
             };
+            let amount = if counts_ios { 1 } else { block };
+            let interval = u128::from(amount) * SECOND_NS / u128::from(per_second.max(1));
             let lane = Lane {
                 per_second: per_second.max(1),
                 counts_ios,
+                interval_ns: u64::try_from(interval).unwrap_or(u64::MAX),
                 begun_ns,
                 issued: 0,
                 drawn_ns: begun_ns,
@@ -47,11 +56,15 @@ impl Rates {
         };
         let PerDirection { read, write, trim } = options.rate;
         let ios = options.rate_iops;
-        let lanes = [lane(read, ios.read), lane(write, ios.write), lane(trim, ios.trim)];
+        let blocks = options.block_size();
+        let lanes = [
+            lane(read, ios.read, blocks.read.min()),
+            lane(write, ios.write, blocks.write.min()),
+            lane(trim, ios.trim, blocks.trim.min()),
+        ];
         let poisson = (options.rate_process == RateProcess::Poisson).then_some(random);
         let ignores_thinking = options.rate_ignore_thinktime;
-        let rates = Rates { lanes, poisson, ignores_thinking };
-        lanes.iter().any(Option::is_some).then(|| Box::new(rates))
+        Rates { lanes, poisson, ignores_thinking }
     }
 
     /// When the next request of a direction may be made.
@@ -78,11 +91,13 @@ impl Rates {
         }
     }
 
-    /// The process thought for so long.
+    /// The process thought for so long. Where schedules move on by that, the next request is due right afterwards, as
+    /// in fio: a pause of an interval or more counts for one interval less.
     pub(super) fn thought(&mut self, pause_ns: u64) {
         if self.ignores_thinking {
             for lane in self.lanes.iter_mut().flatten() {
-                lane.begun_ns = lane.begun_ns.saturating_add(pause_ns);
+                let lost_ns = pause_ns.checked_sub(lane.interval_ns).unwrap_or(pause_ns);
+                lane.begun_ns = lane.begun_ns.saturating_add(lost_ns);
                 lane.drawn_ns = lane.drawn_ns.saturating_add(pause_ns);
             }
         }
@@ -93,28 +108,33 @@ impl Rates {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thinking {
     pause_ns: u64,
-    blocks: u32,
+    blocks: Option<u32>,
     counts_issues: bool,
     io_time_ns: u64,
     seen: u32,
+    /// Whether a request was made since the last pause; there is one between two, as in fio.
+    is_issued: bool,
     since_ns: u64,
 }
 
 impl Thinking {
-    pub(super) fn new(options: &Options, now_ns: u64) -> Option<Thinking> {
+    /// None if there are no pauses. `blocks`: requests between pauses, None where only time counts.
+    pub(super) fn new(options: &Options, blocks: Option<u32>, now_ns: u64) -> Option<Thinking> {
         let think = options.thinktime;
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         (!think.pause.is_zero()).then(|| Thinking {
             pause_ns: nanos(think.pause),
-            blocks: think.blocks.max(1),
+            blocks,
             counts_issues: think.blocks_type == crate::fio::ThinkBlocks::Issue,
             io_time_ns: nanos(think.io_time),
             seen: 0,
+            is_issued: false,
             since_ns: now_ns,
         })
     }
 
     pub(super) fn issued(&mut self) {
+        self.is_issued = true;
         self.seen = self.seen.saturating_add(u32::from(self.counts_issues));
     }
 
@@ -125,11 +145,13 @@ impl Thinking {
     /// Whether it is time to think; asked once, for the answer begins the next count.
     pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
         let worked = now_ns.saturating_sub(self.since_ns);
-        let due = self.seen >= self.blocks || (self.io_time_ns > 0 && worked >= self.io_time_ns);
-        if due {
-            self.seen = 0;
+        let is_over = self.blocks.is_some_and(|blocks| self.seen >= blocks)
+            || (self.io_time_ns > 0 && worked >= self.io_time_ns);
+        let is_due = self.is_issued && is_over;
+        if is_due {
+            (self.seen, self.is_issued) = (0, false);
         }
-        due
+        is_due
     }
 
     pub(super) fn pause_ns(&self) -> u64 {

@@ -26,6 +26,14 @@ pub(super) struct Plan {
     is_time_based: bool,
     loops: u32,
     pub(super) latency_max_ns: Option<u64>,
+    /// Whether all syncs are those at the end, for which all requests are awaited first.
+    syncs_at_end: bool,
+    /// A pause after so many requests, or None where only time counts.
+    thinks_every: Option<u32>,
+    /// A new child process for each loop.
+    forks: bool,
+    /// All directions are reported together (`unified_rw_reporting`).
+    pub(super) is_unified: bool,
     machine: Machine,
     pub(super) options: Arc<Options>,
 }
@@ -42,7 +50,7 @@ pub(super) enum IoPath {
 }
 
 impl Plan {
-    pub(super) fn new(job: &Job, machine: Machine) -> Plan {
+    pub(super) fn new(job: &Job, machine: Machine, forks: bool) -> Plan {
         let options = job.options.clone();
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let depth = options.depth().max(1);
@@ -64,10 +72,21 @@ impl Plan {
             is_time_based: options.time_based,
             loops: options.loops,
             latency_max_ns: options.max_latency.map(nanos),
+            syncs_at_end: options.fsync == 0 && options.fdatasync == 0,
+            thinks_every: thinks_every(job),
+            forks,
+            is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
             machine,
             options,
         }
     }
+}
+
+/// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any time.
+fn thinks_every(job: &Job) -> Option<u32> {
+    let think = job.options.thinktime;
+    let is_named = think.blocks > 1 || job.said.iter().any(|(key, _)| key == "thinktime_blocks");
+    (think.io_time.is_zero() || is_named).then_some(think.blocks.max(1))
 }
 
 /// One process.
@@ -85,8 +104,12 @@ pub(super) struct Process {
     ended: u32,
     /// Cleared when the queue is full, set when it has drained far enough.
     is_filling: bool,
-    /// Made, and held back by its rate.
+    /// Made, and held back by its rate or flow.
     held: Option<Step>,
+    /// While it waits for its flow: until when that is in the calendar.
+    pub(super) is_planned_until: u64,
+    /// Its flow lets it make one request.
+    may_go: bool,
     rates: Option<Box<Rates>>,
     thinking: Option<Thinking>,
     loops_left: u32,
@@ -121,6 +144,7 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Think,
+    Sync,
     Restart,
     End,
 }
@@ -132,6 +156,10 @@ pub(super) enum Act {
     Do(Step),
     /// To be woken then.
     Sleep(u64),
+    /// To know whether its flow lets it make a request: [`Process::may_go`] or [`Process::must_wait`].
+    Ask,
+    /// A new child process is to go on in its place; then ask again.
+    Fork,
     /// Its trace is to be replayed; then [`Process::replayed`].
     Replay,
     /// Nothing before one of its requests ends.
@@ -159,6 +187,8 @@ impl Process {
             ended: 0,
             is_filling: true,
             held: None,
+            is_planned_until: u64::MAX,
+            may_go: false,
             rates: None,
             thinking: None,
             loops_left,
@@ -185,8 +215,13 @@ impl Process {
             Some(runtime) => self.counts_from_ns.saturating_add(runtime),
             None => u64::MAX,
         };
-        self.rates = Rates::new(&self.plan.options, self.begun_ns, self.random.clone());
-        self.thinking = Thinking::new(&self.plan.options, self.begun_ns);
+        let options = &self.plan.options;
+        if Rates::are_any(options) {
+            // Numbers of its own, apart from those of the delays.
+            let random = Random::new(self.random.clone().word());
+            self.rates = Some(Box::new(Rates::new(options, self.begun_ns, random)));
+        }
+        self.thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
     }
@@ -235,12 +270,19 @@ impl Process {
                     self.state = State::Done;
                     return Act::End;
                 }
+                State::Draining(Then::Sync) => {
+                    self.is_filling = true;
+                    self.state = State::Running;
+                }
                 State::Draining(Then::Restart) => {
                     if let Some(stream) = &mut self.stream {
                         stream.restart();
                     }
                     self.is_filling = true;
                     self.state = State::Running;
+                    if self.plan.forks {
+                        return Act::Fork;
+                    }
                 }
                 State::Draining(Then::Think) => {
                     let pause_ns = self.thinking.map_or(0, |thinking| thinking.pause_ns());
@@ -264,7 +306,8 @@ impl Process {
     fn run(&mut self, now_ns: u64) -> Option<Act> {
         if now_ns >= self.ends_ns && !self.is_stopping {
             self.is_stopping = true;
-            self.held = None;
+            // A sync that waits for the last requests is still to come.
+            self.held = self.held.take().filter(|step| matches!(step, Step::Sync { .. }));
             if let Some(stream) = &mut self.stream {
                 stream.stop();
             }
@@ -302,6 +345,12 @@ impl Process {
                         self.held = Some(step);
                         return Some(self.sleep(due_ns, false));
                     }
+                }
+                if self.plan.options.flow.is_some() && !std::mem::take(&mut self.may_go) {
+                    self.held = Some(step);
+                    return Some(Act::Ask);
+                }
+                if let Some(rates) = &mut self.rates {
                     rates.issued(access, u64::from(len));
                 }
                 if let Some(thinking) = &mut self.thinking {
@@ -311,11 +360,34 @@ impl Process {
                 self.is_filling = self.in_flight < self.plan.depth;
             }
             Step::Sync { .. } => {
+                if self.plan.syncs_at_end && self.in_flight > 0 {
+                    self.held = Some(step);
+                    self.state = State::Draining(Then::Sync);
+                    return None;
+                }
                 self.in_flight += 1;
                 self.state = State::Blocked;
             }
         }
         Some(Act::Do(step))
+    }
+
+    /// Its flow lets it go on; ask again.
+    pub(super) fn may_go(&mut self) {
+        self.may_go = true;
+    }
+
+    /// It is ahead of the others in its flow. It is to be woken when it is no more, and then.
+    pub(super) fn must_wait(&mut self, now_ns: u64) -> u64 {
+        let pause = self.plan.options.flow_sleep;
+        match u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX) {
+            0 => self.ends_ns,
+            pause_ns => {
+                let until_ns = now_ns.saturating_add(pause_ns);
+                self.state = State::Sleeping { until_ns, thinks: false };
+                until_ns.min(self.ends_ns)
+            }
+        }
     }
 
     /// How much later than asked a pause ends.
@@ -334,6 +406,10 @@ impl Process {
     /// for more to take together (`iodepth_batch_complete_min`).
     pub(super) fn completed(&mut self) -> u32 {
         self.ended += 1;
+        self.take_ended()
+    }
+
+    fn take_ended(&mut self) -> u32 {
         // When it is only waiting for the last ones, there may never be a full batch.
         let is_draining = matches!(self.state, State::Draining(_));
         let batch = if is_draining { self.in_flight } else { self.plan.batch };
@@ -363,5 +439,12 @@ impl Process {
     pub(super) fn synced(&mut self) {
         self.in_flight -= 1;
         self.state = State::Running;
+        // What has ended meanwhile could not be taken.
+        self.take_ended();
+    }
+
+    /// Whether it waits for its trace to be replayed.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.stream.is_none() && self.state == State::Blocked
     }
 }

@@ -20,10 +20,12 @@ pub(super) struct Recorder {
     results: Results,
     cgroups: Vec<CgroupRecord>,
     device: DeviceResults,
-    /// When the next sample is due, and when the last one was taken.
+    /// Where the present interval of the series ends, and how long it is.
     due_ns: u64,
-    sampled_ns: u64,
+    interval_ns: u64,
+    /// How long the disk was busy, up to when that was noted.
     busy_ns: u64,
+    busy_until_ns: u64,
     /// Of the present row, when its first process began to count.
     first_ns: Vec<u64>,
 }
@@ -33,7 +35,7 @@ pub(super) struct Recorder {
 struct CgroupRecord {
     id: Option<CgroupId>,
     latency: Latency,
-    /// Bytes read and written since the last sample.
+    /// Bytes read and written in the present interval.
     fresh: [u64; 2],
     series: [Series; 2],
 }
@@ -49,35 +51,39 @@ impl Recorder {
                 .collect(),
             device: DeviceResults::default(),
             due_ns: Series::default().interval_ns(),
-            sampled_ns: 0,
+            interval_ns: Series::default().interval_ns(),
             busy_ns: 0,
+            busy_until_ns: 0,
             first_ns: vec![u64::MAX; rows],
         }
     }
 
-    /// Whether a sample should be taken.
+    /// Whether an interval of the series is over.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.due_ns
     }
 
-    /// Puts what has moved since the last sample into the series. O(cgroups, at most [`SERIES_MAX`]); about a thousand
-    /// times for each doubling of the run's length.
-    pub(super) fn sample(&mut self, now_ns: u64, busy_ns: u64) {
-        let from_ns = self.sampled_ns;
+    /// Puts what has moved in the interval that is over into the series; before anything of `next_ns` happens. `busy_ns`
+    /// is how long the disk had been busy at `now_ns`, when something happened last. O(cgroups, at most
+    /// [`SERIES_MAX`]); about a thousand times for each doubling of the run's length.
+    pub(super) fn sample(&mut self, now_ns: u64, next_ns: u64, busy_ns: u64, at_disk: u32) {
         for record in self.cgroups.iter_mut().take(SERIES_MAX) {
             for (series, fresh) in record.series.iter_mut().zip(&mut record.fresh) {
                 let fresh = std::mem::take(fresh);
                 if fresh > 0 {
-                    series.spread(from_ns, now_ns, fresh);
+                    series.add(self.due_ns - 1, fresh);
                 }
             }
         }
         let busy = &mut self.device.busy_series;
-        busy.spread(from_ns, now_ns, busy_ns - self.busy_ns);
+        busy.spread(self.busy_until_ns, now_ns, busy_ns - self.busy_ns);
         self.busy_ns = busy_ns;
-        self.sampled_ns = now_ns;
-        let interval_ns = busy.interval_ns();
-        self.due_ns = (now_ns / interval_ns + 1).saturating_mul(interval_ns);
+        // An idle disk stays so until something happens.
+        self.busy_until_ns = if at_disk == 0 { next_ns } else { now_ns };
+        // The last point is the present one, so that intervals grow before there is too much of them.
+        busy.add(next_ns, 0);
+        self.interval_ns = busy.interval_ns();
+        self.due_ns = (next_ns / self.interval_ns + 1).saturating_mul(self.interval_ns);
     }
 
     /// The disk has finished a request.
@@ -93,7 +99,12 @@ impl Recorder {
         };
         let bytes = u64::from(flight.len);
         self.device.bytes += bytes;
-        record.fresh[direction] += bytes;
+        // What is at the disk for long moves all the while.
+        if now_ns - flight.dispatched_ns < self.interval_ns {
+            record.fresh[direction] += bytes;
+        } else if (cgroup as usize) < SERIES_MAX {
+            record.series[direction].spread(flight.dispatched_ns, now_ns, bytes);
+        }
     }
 
     /// So many requests are at the disk.
@@ -164,7 +175,7 @@ impl Recorder {
     /// All of it.
     pub(super) fn finish(mut self, now_ns: u64, engine: &Engine, requests: u64) -> Results {
         let busy_ns = engine.device().busy_ns;
-        self.sample(now_ns, busy_ns);
+        self.sample(now_ns, now_ns, busy_ns, 0);
         let mut results = self.results;
         results.elapsed_ns = now_ns;
         results.requests = requests;

@@ -40,9 +40,12 @@ pub(super) struct Replay {
 /// One stream of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
+    name: String,
     /// Its place among the actors; None before its first record is known.
     pub(super) actor: Option<u32>,
     waiting: VecDeque<Record>,
+    /// Pauses before records that were left out, since the last one that was not.
+    skipped_ns: u64,
     in_flight: u32,
     /// When its last record completed.
     completed_ns: u64,
@@ -89,7 +92,7 @@ impl Replay {
 
     /// The name of a stream.
     pub(super) fn name(&self, stream: usize) -> &str {
-        self.reader.streams().get(stream).map_or("", String::as_str)
+        &self.streams[stream].name
     }
 
     /// Whether nothing is left to be issued or to end; true once.
@@ -108,7 +111,7 @@ impl Replay {
     /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`.
     pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
         while self.ahead < AHEAD_MAX {
-            let record = match self.reader.next() {
+            let mut record = match self.reader.next() {
                 Some(record) => record.map_err(|error| self.error(error.to_string()))?,
                 None if self.repeats_left > 0 && self.has_records() => {
                     self.repeats_left -= 1;
@@ -124,11 +127,17 @@ impl Replay {
                 }
             };
             self.last_ns = record.at_ns;
-            let Some(record) = self.fitted(record) else { continue };
-            let stream = record.stream as usize;
-            if self.streams.len() <= stream {
-                self.streams.resize_with(stream + 1, Flow::default);
+            if self.process.is_some() {
+                // One process replays all files of its log, in its order.
+                record.stream = 0;
             }
+            let stream = record.stream as usize;
+            while self.streams.len() <= stream {
+                // Kept here, for a reader that begins again has yet to come across it.
+                let name = self.reader.streams().get(self.streams.len()).cloned();
+                self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
+            }
+            let Some(record) = self.fitted(record) else { continue };
             let flow = &mut self.streams[stream];
             if flow.waiting.is_empty() && !flow.is_planned {
                 fresh.push(record.stream);
@@ -141,7 +150,7 @@ impl Replay {
 
     /// Whether there was anything in it: an empty trace would be read for ever.
     fn has_records(&self) -> bool {
-        self.reader.lines() > self.reader.bad_lines().count
+        self.reader.lines() > self.reader.bad_lines().count + self.reader.skipped()
     }
 
     /// The record with its time in the run, inside the disk; None if it is to be left out.
@@ -154,9 +163,13 @@ impl Replay {
             Op::Discard => skip.trim,
             _ => skip.sync,
         };
+        let flow = &mut self.streams[record.stream as usize];
         if is_skipped {
+            flow.skipped_ns = flow.skipped_ns.saturating_add(record.delay_ns);
             return None;
         }
+        // The pause before what is left out is still one.
+        record.delay_ns = record.delay_ns.saturating_add(std::mem::take(&mut flow.skipped_ns));
         record.at_ns = self.base_ns.saturating_add(self.scaled(record.at_ns));
         record.delay_ns = self.scaled(record.delay_ns);
         record.offset /= u64::from(self.trace.offset_divisor.max(1));
@@ -195,6 +208,8 @@ impl Replay {
             Timing::Asap if record.dependent && flow.in_flight > 0 => return Next::Wait,
             Timing::Asap if flow.in_flight >= depth => return Next::Wait,
             Timing::Asap => now_ns,
+            // A process has its depth, whatever the times in its log.
+            _ if self.process.is_some() && flow.in_flight >= depth => return Next::Wait,
             _ if record.dependent && flow.in_flight > 0 => return Next::Wait,
             _ if record.dependent => flow.completed_ns.saturating_add(record.delay_ns),
             _ => record.at_ns,

@@ -1,6 +1,6 @@
 //! From a scenario to a world in which nothing has happened yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::recorder::Recorder;
 use super::replay::Replay;
 use super::world::{Actor, Desk, World};
 use crate::cache::PageCache;
-use crate::fio::{Job, JobFile, Options};
+use crate::fio::{Job, JobFile, Options, UnifiedReporting};
 use crate::random::Random;
 use crate::results::{Results, Row};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
@@ -44,12 +44,14 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let mut plans: BTreeMap<*const Options, Arc<Plan>> = BTreeMap::new();
     let mut processes = Vec::with_capacity(jobs.jobs.len());
     let mut actors = Vec::with_capacity(jobs.jobs.len());
+    let mut children = BTreeMap::new();
     let mut replays = Vec::new();
     let mut row_cgroups = vec![None; rows.rows.len()];
     for (index, (job, files)) in jobs.jobs.iter().zip(&layout.of_job).enumerate() {
+        let forks = scenario.forks.iter().any(|name| **name == *job.name);
         let plan = plans
             .entry(Arc::as_ptr(&job.options))
-            .or_insert_with(|| Arc::new(Plan::new(job, scenario.machine)));
+            .or_insert_with(|| Arc::new(Plan::new(job, scenario.machine, forks)));
         let files: Arc<[FileAt]> = files.as_slice().into();
         let sizes: Vec<u64> = files.iter().map(|file| file.len).collect();
         let refuse = |reason: String| ScenarioError::Job {
@@ -65,7 +67,12 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
                 None
             }
             None => {
-                let stream = Stream::new(job, &sizes, scenario.seed);
+                let mut job = job.clone();
+                if forks && job.options.time_based {
+                    // Its passes are to have an end; the process begins another until its time is up.
+                    Arc::make_mut(&mut job.options).time_based = false;
+                }
+                let stream = Stream::new(&job, &sizes, scenario.seed);
                 Some(stream.map_err(|error| refuse(error.to_string()))?)
             }
         };
@@ -73,6 +80,9 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         let id = cgroups.ids[cgroup as usize];
         let client = engine.open_client(id).expect("a cgroup that was just made");
         let task = engine.open_task(client).expect("a client that was just opened");
+        if forks {
+            children.insert(index as u32, (client, 1));
+        }
         let row = rows.of_job[index];
         row_cgroups[row as usize].get_or_insert(id);
         // Apart from the stream's numbers, and from those of every other process.
@@ -109,6 +119,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         now_ns: 0,
         actors,
         replays,
+        flows: Default::default(),
+        children,
         replays_left,
         home: scenario.home.clone(),
         desk: Desk {
@@ -287,6 +299,26 @@ fn rows(jobs: &JobFile) -> Rows {
     Rows { rows, of_job }
 }
 
+/// Options that shape I/O in fio and have no effect, or less of one, on processes here.
+fn without_effect(options: &Options) -> Vec<(&'static str, &'static str)> {
+    let has_minimum =
+        options.rate_min.iter().chain(options.rate_iops_min.iter()).any(Option::is_some);
+    let priority = "the scheduler `none` knows no priorities";
+    let all = [
+        (has_minimum, "rate_min", "a job that falls behind goes on"),
+        (options.serialize_overlap, "serialize_overlap", "requests for the same bytes do not wait"),
+        (options.pre_read, "pre_read", "files are not in the page cache at the start"),
+        (options.prio.is_some(), "prio", priority),
+        (options.prioclass.is_some(), "prioclass", priority),
+        (
+            options.unified_rw_reporting == UnifiedReporting::Both,
+            "unified_rw_reporting=both",
+            "directions are reported apart; write `mixed` for their sum",
+        ),
+    ];
+    all.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, name, reason)| (name, reason)).collect()
+}
+
 fn notes(jobs: &JobFile, unsized_jobs: u32) -> Vec<String> {
     let mut notes: Vec<String> = jobs
         .ignored
@@ -296,6 +328,22 @@ fn notes(jobs: &JobFile, unsized_jobs: u32) -> Vec<String> {
             format!("line {line}: `{}` has no effect here: {}", ignored.option, ignored.reason)
         })
         .collect();
+    for job in &jobs.jobs {
+        for (option, reason) in without_effect(&job.options) {
+            let note = format!("`{option}` has no effect here: {reason}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    let mut unified: BTreeSet<&str> = BTreeSet::new();
+    for job in &jobs.jobs {
+        let is_mixed = job.options.unified_rw_reporting == UnifiedReporting::Mixed;
+        if is_mixed && unified.insert(&job.name) {
+            let name = &job.name;
+            notes.push(format!("`{name}`: its figures for reads are of all directions together"));
+        }
+    }
     if unsized_jobs > 0 {
         notes.push(format!("{unsized_jobs} jobs without `size` use the whole disk"));
     }

@@ -1,15 +1,19 @@
 //! Everything in a run, and the loop.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use slab::Slab;
 use weir_disk::{DiskModel, DiskOp};
 use weir_driver::Device;
-use weir_engine::{Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId};
+use weir_engine::{
+    ClientId, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId,
+};
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
 use super::flights::{Flight, Purpose};
+use super::flow::Flows;
 use super::process::{Act, IoPath, Process};
 use super::recorder::Recorder;
 use super::replay::{Next, Replay};
@@ -52,6 +56,10 @@ pub(super) struct World {
     pub(super) actors: Vec<Actor>,
     pub(super) processes: Vec<Process>,
     pub(super) replays: Vec<Replay>,
+    /// Jobs that keep their requests in proportion (`flow`).
+    pub(super) flows: Flows,
+    /// By process that lets children make its loops: the client of the present one, and how many there were.
+    pub(super) children: BTreeMap<u32, (ClientId, u64)>,
     /// Replays that belong to no process and are not over.
     pub(super) replays_left: u32,
     pub(super) cgroups: Cgroups,
@@ -124,6 +132,10 @@ impl World {
                 self.now_ns = self.until_ns;
                 break;
             }
+            if self.desk.recorder.is_due(next_ns) {
+                let (now_ns, busy_ns) = (self.now_ns, self.engine.device().busy_ns);
+                self.desk.recorder.sample(now_ns, next_ns, busy_ns, self.desk.at_disk);
+            }
             if next_ns > self.now_ns {
                 self.now_ns = next_ns;
                 since_progress = 0;
@@ -131,9 +143,6 @@ impl World {
             let before = events;
             events += self.happen()?;
             timeout = self.turn();
-            if self.desk.recorder.is_due(next_ns) {
-                self.desk.recorder.sample(next_ns, self.engine.device().busy_ns);
-            }
             since_progress += events - before + 1;
             if since_progress > patience {
                 let (now_ns, events) = (self.now_ns, since_progress);
@@ -209,16 +218,64 @@ impl World {
                     self.calendar.plan(until_ns, Planned::Wake(process));
                     return Ok(());
                 }
+                Act::Ask => {
+                    if !self.ask_flow(process) {
+                        return Ok(());
+                    }
+                }
+                Act::Fork => self.fork(process),
+                Act::Wait if self.processes[process as usize].is_replaying() => {
+                    let replay = self.replay_of(process).expect("one for each such job");
+                    return self.end_replay_if_over(replay);
+                }
                 Act::Wait => return Ok(()),
                 Act::Replay => {
                     let ends_ns = self.processes[process as usize].ends_ns();
-                    let own = |replay: &Replay| replay.process == Some(process);
-                    let replay = self.replays.iter().position(own).expect("one for each such job");
-                    return self.begin_replay(replay as u32, ends_ns);
+                    let replay = self.replay_of(process).expect("one for each such job");
+                    return self.begin_replay(replay, ends_ns);
                 }
                 Act::End => return self.process_ended(process),
             }
         }
+    }
+
+    /// Whether a process's flow lets it make a request.
+    fn ask_flow(&mut self, process: u32) -> bool {
+        let at = &mut self.processes[process as usize];
+        let options = &at.plan.options;
+        let mut freed = Vec::new();
+        let weight = options.flow.unwrap_or(1);
+        let goes = self.flows.ask(process, options.flow_id, weight, &mut freed);
+        if goes {
+            at.may_go();
+        } else {
+            let until_ns = at.must_wait(self.now_ns);
+            if until_ns != u64::MAX && at.is_planned_until != until_ns {
+                at.is_planned_until = until_ns;
+                self.calendar.plan(until_ns, Planned::Wake(process));
+            }
+        }
+        self.wake(freed);
+        goes
+    }
+
+    fn wake(&mut self, processes: Vec<u32>) {
+        for process in processes {
+            self.calendar.plan(self.now_ns, Planned::Wake(process));
+        }
+    }
+
+    /// A child of a process goes on in its place: a client of its own in the same cgroup. What the page cache still has
+    /// under way for the one before ends as that one's.
+    fn fork(&mut self, process: u32) {
+        let actor = &mut self.actors[process as usize];
+        let (client, count) = self.children.get_mut(&process).expect("a process that forks");
+        self.engine.close_task(actor.task);
+        self.engine.close_client(*client);
+        let id = self.cgroups.id(actor.cgroup);
+        *client = self.engine.open_client(id).expect("a cgroup that is there");
+        actor.task = self.engine.open_task(*client).expect("a client that was just opened");
+        *count += 1;
     }
 
     /// A step of a process becomes a request.
@@ -346,16 +403,30 @@ impl World {
             Purpose::Fsync | Purpose::CachedSync => None,
             Purpose::SyncedWrite | Purpose::OfCache(_) => unreachable!("they end at the disk"),
         };
-        let counts_from_ns = match actor.stream {
-            None => self.processes[flight.actor as usize].counts_from_ns,
-            Some(_) => 0,
+        // The process that it counts for, if any: that of the `read_iolog`, for a stream.
+        let process = match actor.stream {
+            None => Some(flight.actor),
+            Some((replay, _)) => self.replays[replay as usize].process,
         };
+        let is_late = |most: u64| access.is_some() && took_ns > most;
+        let (counts_from_ns, is_late, is_unified) = process.map_or((0, false, false), |process| {
+            let process = &self.processes[process as usize];
+            let is_late = process.plan.latency_max_ns.is_some_and(is_late);
+            (process.counts_from_ns, is_late, process.plan.is_unified)
+        });
+        // fio, too, has them under its figures for reads then.
+        let told = if is_unified { access.map(|_| Access::Read) } else { access };
         if self.now_ns >= counts_from_ns {
             let recorder = &mut self.desk.recorder;
-            match access {
+            match told {
                 Some(access) => recorder.ended(actor.row, access, flight.len, took_ns),
                 None => recorder.synced(actor.row, took_ns),
             }
+        }
+        if is_late && let Some(process) = process {
+            let error = format!("a request took {took_ns} ns, more than its max_latency");
+            self.desk.recorder.failed(actor.row, error);
+            self.stop(process);
         }
         if let Some((replay, stream)) = actor.stream {
             self.replays[replay as usize].completed(stream, self.now_ns);
@@ -364,13 +435,7 @@ impl World {
         let process = &mut self.processes[flight.actor as usize];
         match access {
             Some(_) => {
-                let taken = process.completed();
-                if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
-                    let error = format!("a request took {took_ns} ns, more than its max_latency");
-                    self.desk.recorder.failed(actor.row, error);
-                    process.stop(self.now_ns);
-                }
-                if taken == 0 {
+                if process.completed() == 0 {
                     return Ok(());
                 }
             }
@@ -379,7 +444,22 @@ impl World {
         self.go_on(flight.actor)
     }
 
+    /// A process makes no further request. Answers whether it is over at once, for it had not started.
+    fn stop(&mut self, process: u32) -> bool {
+        if let Some(replay) = self.replay_of(process) {
+            let replay = &mut self.replays[replay as usize];
+            replay.stop_ns = replay.stop_ns.min(self.now_ns);
+        }
+        self.processes[process as usize].stop(self.now_ns)
+    }
+
     // Traces.
+
+    /// The replay of a process's `read_iolog`.
+    fn replay_of(&self, process: u32) -> Option<u32> {
+        let own = |replay: &Replay| replay.process == Some(process);
+        self.replays.iter().position(own).map(|replay| replay as u32)
+    }
 
     fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {
         self.replays[replay as usize].begin(self.now_ns, ends_ns);
@@ -554,6 +634,9 @@ impl World {
         let index = process as usize;
         let at = &self.processes[index];
         self.desk.recorder.process_ended(self.now_ns, at);
+        let mut freed = Vec::new();
+        self.flows.leave(process, &mut freed);
+        self.wake(freed);
         self.count_end(index);
         let job = &self.jobs.jobs[index];
         if job.options.exitall {
@@ -566,7 +649,7 @@ impl World {
                     crate::fio::ExitWhat::All => true,
                 };
                 if with && other != index {
-                    if self.processes[other].stop(self.now_ns) {
+                    if self.stop(other as u32) {
                         self.count_end(other);
                     } else if !self.processes[other].is_done() {
                         self.calendar.plan(self.now_ns, Planned::Wake(other as u32));
@@ -598,6 +681,14 @@ impl World {
         for process in self.processes.iter().filter(|process| !process.is_done()) {
             self.desk.recorder.process_ended(self.now_ns, process);
         }
+        let mut children: BTreeMap<&str, u64> = BTreeMap::new();
+        for (&process, (_, count)) in &self.children {
+            *children.entry(&self.jobs.jobs[process as usize].name).or_default() += count;
+        }
+        let notes = children.into_iter();
+        let notes = notes
+            .map(|(name, count)| format!("{count} child processes made the loops of `{name}`"));
+        self.desk.recorder.note(notes.collect());
         for replay in &self.replays {
             self.desk.recorder.note(replay.notes());
         }

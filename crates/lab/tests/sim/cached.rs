@@ -1,0 +1,130 @@
+//! Through the page cache: what reaches the disk, when, and whom it is charged to.
+
+use super::support::*;
+
+/// What a call costs for 4 KiB: the call and the copy.
+const CALL_NS: u64 = 500 + 512;
+
+/// Bytes a second that a cgroup wrote to the disk between two times.
+fn rate_between(results: &weir_lab::results::Results, path: &str, from_ns: u64, to_ns: u64) -> f64 {
+    let series = &cgroup(results, path).write_series;
+    let interval_ns = series.interval_ns();
+    let points = (from_ns / interval_ns) as usize..(to_ns / interval_ns) as usize;
+    let seconds = (points.len() as u64 * interval_ns) as f64 / 1e9;
+    let points = series.points().iter().take(points.end).skip(points.start);
+    points.sum::<u64>() as f64 / seconds
+}
+
+#[test]
+fn writers_are_charged_for_what_is_written_back_for_them() {
+    let global = "[global]\nrw=write\nbs=64k\nsize=256m\nend_fsync=1\n";
+    let jobs = format!("{global}[one]\ncgroup=one\n[two]\ncgroup=two\n");
+    let settings = [("memory", "4G"), ("max", "/one wbps=4M"), ("max", "/two wbps=2M")];
+    let results = run("disk2009", &settings, &jobs);
+    for (path, limit) in [("/one", 4 << 20), ("/two", 2 << 20)] {
+        // Both still have pages to be written then.
+        let rate = rate_between(&results, path, 4 * SECOND, 60 * SECOND) / f64::from(limit);
+        assert!((rate - 1.0).abs() < 0.01, "{path}: {rate} of its limit");
+        assert_eq!(cgroup(&results, path).counters.write.bytes, 256 << 20);
+    }
+    // The first has written its file in half the time, and waited for no more.
+    let sync = |name| row(&results, name).sync.max_ns();
+    assert!(sync("one").abs_diff(64 * SECOND) < 500 * MS, "{}", sync("one"));
+    assert!(sync("two").abs_diff(128 * SECOND) < 500 * MS, "{}", sync("two"));
+}
+
+/// With more to write than memory may hold, writers wait for their limits, whose sum is what comes to the disk.
+#[test]
+fn the_dirty_limit_holds_writers_back() {
+    let global = "[global]\nrw=write\nbs=64k\nsize=512m\ntime_based\nruntime=30\n";
+    let jobs = format!("{global}[one]\ncgroup=p/one\n[two]\ncgroup=p/two\n");
+    let settings = [("memory", "64M"), ("max", "/p wbps=4M")];
+    let results = run("disk2009", &settings, &jobs);
+    let rate = |path| rate_between(&results, path, 10 * SECOND, 30 * SECOND) / f64::from(4 << 20);
+    assert!((rate("/p") - 1.0).abs() < 0.01, "{}", rate("/p"));
+    assert!((rate("/p/one") - 0.5).abs() < 0.05, "{}", rate("/p/one"));
+    // What they wrote is what was written back, and what may be dirty: a fifth of the memory.
+    let written: u64 = results.rows.iter().map(|row| row.write.bytes).sum();
+    let dirty = written - cgroup(&results, "/p").counters.write.bytes;
+    assert!(dirty <= (64 << 20) / 5 + (128 << 10), "{dirty}");
+}
+
+#[test]
+fn fsync_waits_for_the_disk_and_the_limit() {
+    let jobs = "[j]\nrw=write\nbs=4k\nsize=32k\nend_fsync=1\n";
+    // Eight copies, then one request and a flush.
+    let results = run(ONE_MS, &[], jobs);
+    assert_eq!(results.rows[0].write.latency.max_ns(), CALL_NS);
+    assert_eq!(results.elapsed_ns, 8 * CALL_NS + 2 * MS + 500);
+    assert_eq!((results.device.ios, results.device.bytes), (2, 32 << 10));
+    // A fsync after every second write.
+    let results = run(ONE_MS, &[], "[j]\nrw=write\nbs=4k\nsize=32k\nfsync=2\n");
+    assert_eq!(results.rows[0].sync.count(), 3);
+    assert_eq!(results.rows[0].sync.min_ns(), 2 * MS + 500);
+    // O_SYNC: each write and a flush.
+    let results = run(ONE_MS, &[], "[j]\nrw=write\nbs=4k\nsize=32k\nsync=1\n");
+    assert_eq!(results.rows[0].write.latency.min_ns(), 2 * MS + CALL_NS);
+    assert_eq!(results.device.ios, 16);
+    // 8 MiB at 1 MiB/s, less the burst at the beginning.
+    let jobs = "[j]\nrw=write\nbs=64k\nsize=8m\nend_fsync=1\n";
+    let settings = [("max", "wbps=1M"), ("burst", "wbps=64k")];
+    let results = run("ssd-sata", &settings, jobs);
+    assert!((7 * SECOND..8200 * MS).contains(&results.rows[0].sync.max_ns()), "{results:?}");
+    assert!(results.rows[0].write.latency.max_ns() < MS);
+}
+
+#[test]
+fn without_fsync_a_write_ends_in_memory() {
+    let results = run(ONE_MS, &[], "[j]\nrw=write\nbs=4k\nsize=32k\n");
+    assert_eq!((results.elapsed_ns, results.device.ios), (8 * CALL_NS, 0));
+    // Half a minute later the flusher comes.
+    let jobs =
+        "[j]\nrw=write\nbs=4k\nsize=32k\n[later]\nrw=read\ndirect=1\nsize=4k\nstartdelay=40\n";
+    let results = run(ONE_MS, &[], jobs);
+    assert_eq!(cgroup(&results, "/main").counters.write.bytes, 32 << 10);
+}
+
+#[test]
+fn read_ahead_makes_small_reads_in_order_fast() {
+    let took = |disk, direct| {
+        let jobs = format!("[j]\nrw=read\nbs=4k\nsize=16m\ndirect={direct}\n");
+        let results = run(disk, &[], &jobs);
+        assert_eq!(results.device.bytes, 16 << 20);
+        (results.elapsed_ns, results.device.ios)
+    };
+    // A disk that does not read ahead by itself turns once for each direct read.
+    for (disk, times) in [("ssd-sata", 4), ("hdd7200,readahead=0", 10)] {
+        let (buffered, direct) = (took(disk, 0), took(disk, 1));
+        assert!(times * buffered.0 < direct.0, "{disk}: {buffered:?} {direct:?}");
+        // 128 KiB at a time, but for the first few.
+        assert_eq!(direct.1, 4096);
+        assert!(buffered.1.abs_diff(128) < 8, "{buffered:?}");
+    }
+    // One that does is as fast either way: the platters set the pace.
+    let (buffered, direct) = (took("hdd7200", 0), took("hdd7200", 1));
+    assert!(buffered.0.abs_diff(direct.0) < direct.0 / 50, "{buffered:?} {direct:?}");
+}
+
+#[test]
+fn a_file_that_is_cached_takes_no_disk() {
+    let again = |invalidate| {
+        let jobs = format!(
+            "[global]\nrw=read\nbs=4k\nsize=16m\nfilename=f\n[first]\n[second]\nwait_for=first\ninvalidate={invalidate}\n"
+        );
+        let results = run("hdd7200", &[], &jobs);
+        let second = row(&results, "second").read.latency.max_ns();
+        (results.device.bytes >> 20, second)
+    };
+    assert_eq!(again(0), (16, CALL_NS));
+    // fio drops a job's file from the cache first, unless told not to.
+    let (mib, latency) = again(1);
+    assert_eq!(mib, 32);
+    assert!(latency > MS);
+}
+
+#[test]
+fn a_small_memory_forgets() {
+    let jobs = "[j]\nrw=read\nbs=4k\nsize=16m\nloops=2\n";
+    assert_eq!(run("ssd-sata", &[("memory", "64M")], jobs).device.bytes >> 20, 16);
+    assert_eq!(run("ssd-sata", &[("memory", "8M")], jobs).device.bytes >> 20, 32);
+}

@@ -1,0 +1,93 @@
+//! Who starts after whom, and whose end is whose.
+
+use weir_lab::scenario::ScenarioError;
+
+use super::support::*;
+
+const GLOBAL: &str = "[global]\nrw=read\nbs=4k\ndirect=1\nsize=1m\n";
+
+fn ios(jobs: &str) -> (Vec<u64>, u64) {
+    let results = run(ONE_MS, &[], &format!("{GLOBAL}{jobs}"));
+    (results.rows.iter().map(|row| row.read.ios).collect(), results.elapsed_ns / US)
+}
+
+#[test]
+fn stages_follow_each_other_and_delays_are_kept() {
+    let jobs = "[global]\ndirect=1\nsize=4k\nrw=read\n[a]\nstartdelay=1\n[b]\n[c]\nstonewall\nstartdelay=500ms\n";
+    let results = run(ONE_MS, &[], jobs);
+    // a ends at 1.001 s, c begins half a second later.
+    assert_eq!(results.elapsed_ns, 1_502 * MS);
+    let ios: Vec<u64> = results.rows.iter().map(|row| row.read.ios).collect();
+    assert_eq!(ios, [1, 1, 1]);
+}
+
+#[test]
+fn ends_of_others() {
+    for (jobs, expected) in [
+        // b starts when all of a have ended.
+        ("[a]\nnumber_ios=3\nnumjobs=2\n[b]\nwait_for=a\nnumber_ios=2\n", (vec![3, 3, 2], 5_000)),
+        // The first to end takes the others of its group with it.
+        ("[a]\nnumber_ios=3\nexitall\n[b]\ntime_based\nruntime=10\n", (vec![3, 3], 3_000)),
+        (
+            "[a]\nnumber_ios=3\nexitall\n[b]\nstartdelay=1\n[c]\nstonewall\nnumber_ios=4\n",
+            (vec![3, 0, 4], 7_000),
+        ),
+        // All of them: those of later stages do not even start.
+        (
+            "[a]\nnumber_ios=3\nexitall\nexit_what=all\n[b]\ntime_based\nruntime=10\n[c]\nstonewall\nnumber_ios=4\n",
+            (vec![3, 3, 0], 3_000),
+        ),
+        (
+            "[a]\nnumber_ios=3\nexitall\nexit_what=stonewall\n[b]\nnew_group\ntime_based\nruntime=10\n[c]\nstonewall\nnumber_ios=4\n",
+            (vec![3, 3, 4], 7_000),
+        ),
+        // b's group is its own.
+        (
+            "[a]\nnumber_ios=3\nexitall\nexit_what=group\n[b]\nnew_group\nnumber_ios=6\n",
+            (vec![3, 6], 6_000),
+        ),
+        // One that waits for the stopped can start, and one that was stopped in its pause ends at once.
+        (
+            "[a]\nnumber_ios=3\nexitall\n[b]\nthinktime=1s\ntime_based\nruntime=10\n[c]\nstonewall\nnumber_ios=1\n",
+            (vec![3, 1, 1], 4_000),
+        ),
+    ] {
+        assert_eq!(ios(jobs), expected, "{jobs}");
+    }
+}
+
+#[test]
+fn a_request_that_takes_too_long_ends_its_job() {
+    let jobs = "[slow]\nmax_latency=500us\n[fine]\nmax_latency=1ms\nnumber_ios=5\n";
+    let results = run(ONE_MS, &[], &format!("{GLOBAL}{jobs}"));
+    let [slow, fine] = &results.rows[..] else { panic!() };
+    let error = "a request took 1000000 ns, more than its max_latency";
+    assert_eq!((slow.error.as_deref(), slow.read.ios), (Some(error), 1));
+    assert_eq!((&fine.error, fine.read.ios), (&None, 5));
+    assert_eq!(results.elapsed_ns, 5 * MS);
+}
+
+#[test]
+fn a_run_can_be_stopped_at_a_time() {
+    let jobs = format!("{GLOBAL}[j]\nrate_iops=100\ntime_based\nruntime=100\n");
+    let results = run(ONE_MS, &[("stop-after", "995ms")], &jobs);
+    assert_eq!((results.elapsed_ns, results.rows[0].read.ios), (995 * MS, 100));
+    assert_eq!(results.rows[0].runtime_ns, 995 * MS);
+}
+
+#[test]
+fn what_takes_no_time_is_told() {
+    let jobs = format!("{GLOBAL}[j]\nruntime=10\ntime_based\n");
+    let error = finish(&draft(AT_ONCE, &[], &jobs)).unwrap_err();
+    assert!(matches!(error, ScenarioError::Standstill { now_ns: 0, .. }), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn files_must_fit_the_disk() {
+    let jobs = "[j]\nrw=read\nbs=4k\ndirect=1\nsize=10g\n";
+    let error = finish(&draft("null,size=1G", &[], jobs)).unwrap_err();
+    let expected = "the jobs' files take 10737418240 bytes, and the disk has 1073741824";
+    assert_eq!(error.to_string(), expected);
+    assert!(error.hint().is_some());
+}

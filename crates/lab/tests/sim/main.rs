@@ -1,0 +1,15 @@
+//! Runs of whole scenarios, against what arithmetic says.
+
+mod cached;
+mod determinism;
+mod ends;
+mod flows;
+mod forks;
+mod limits;
+mod pacing;
+mod queues;
+mod random_scenarios;
+mod requests;
+mod shapes;
+mod support;
+mod traces;

@@ -1,0 +1,55 @@
+//! Who is reported how, in which cgroup, on which files.
+
+use super::support::*;
+
+#[test]
+fn clones_have_rows_of_their_own_unless_they_are_reported_together() {
+    let jobs = "[j]\nrw=read\nbs=4k\ndirect=1\nsize=40k\nnumjobs=3\n";
+    let apart = run(ONE_MS, &[], jobs);
+    let rows: Vec<_> = apart.rows.iter().map(|row| (row.clone, row.read.ios)).collect();
+    assert_eq!(rows, [(0, 10), (1, 10), (2, 10)]);
+    let together = run(ONE_MS, &[], &format!("{jobs}group_reporting\n"));
+    assert_eq!(together.rows.len(), 1);
+    let row = &together.rows[0];
+    assert_eq!((row.processes, row.read.ios, row.runtime_ns), (3, 30, 10 * MS));
+    // Rates are over the time from the first start to the last end, as in fio.
+    assert_eq!(row.read.iops(), 3000.0);
+}
+
+#[test]
+fn jobs_are_in_the_cgroups_they_name() {
+    let jobs = "[global]\nrw=read\nbs=4k\ndirect=1\n[a]\nsize=40k\ncgroup=x/y\ncgroup_weight=300\n[b]\nsize=80k\n";
+    let results = run(ONE_MS, &[], jobs);
+    let bytes = |path| cgroup(&results, path).counters.read.bytes >> 10;
+    assert_eq!((bytes("/x/y"), bytes("/x"), bytes("/main"), bytes("/")), (40, 40, 80, 120));
+    assert_eq!((cgroup(&results, "/x/y").weight, cgroup(&results, "/main").weight), (300, 100));
+    assert_eq!(
+        (row(&results, "a").cgroup.as_str(), row(&results, "b").cgroup.as_str()),
+        ("/x/y", "/main")
+    );
+    let results = run(ONE_MS, &[("home", "per-job")], jobs);
+    assert_eq!(cgroup(&results, "/b").counters.read.bytes, 80 << 10);
+}
+
+#[test]
+fn files_are_where_they_were_laid_out() {
+    let sequential = "[j]\nrw=read\nbs=64k\ndirect=1\nsize=64m\n";
+    let spread = format!("{sequential}nrfiles=16\nfile_service_type=random\n");
+    let scattered = "[j]\nrw=read\nbs=64k\ndirect=1\nsize=4m\nnumjobs=16\noffset_increment=60g\nfilename=/dev/sdx\n";
+    let times = [sequential, &spread, scattered].map(|jobs| {
+        let results = run("hdd7200", &[], jobs);
+        assert_eq!(results.device.bytes, 64 << 20);
+        results.elapsed_ns
+    });
+    // The further the head has to go, the longer it takes.
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times[2] > 5 * times[0], "{times:?}");
+}
+
+#[test]
+fn clones_without_an_increment_read_the_same() {
+    let jobs = "[j]\nrw=read\nbs=4k\nsize=400k\nnumjobs=2\nfilename=shared\nstartdelay=0\n";
+    // The second finds in the page cache what the first has read, and the other way round.
+    let results = run(ONE_MS, &[], jobs);
+    assert_eq!(results.device.bytes, 400 << 10);
+}

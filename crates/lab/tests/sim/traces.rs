@@ -1,0 +1,253 @@
+//! Traces, and fio's logs of requests as jobs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::support::*;
+
+/// A file that goes when the test does.
+struct File(PathBuf);
+
+impl File {
+    fn new(ending: &str, text: &str) -> File {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-lab-{}-{number}.{ending}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text).unwrap();
+        File(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Reads of 4 KiB, `every_us` apart, by disk in turn, as a server of Cambridge wrote them down.
+fn msr(count: u64, every_us: u64, disks: u64) -> String {
+    let line = |at| {
+        let ticks = 128_166_372_000_000_000 + at * every_us * 10;
+        format!("{ticks},srv,{},Read,{},4096,100\n", at % disks, at * 4096)
+    };
+    (0..count).map(line).collect()
+}
+
+fn replay(disk: &str, settings: Settings, file: &File) -> weir_lab::results::Results {
+    finish(&trace_draft(disk, settings, &file.0)).unwrap()
+}
+
+#[test]
+fn times_are_the_traces_or_scaled_or_none() {
+    let file = File::new("csv", &msr(100, 10_000, 1));
+    // The last is due after 990 ms, and takes 1.
+    for (timing, elapsed_us) in [
+        ("original", 991_000),
+        ("100%", 991_000),
+        ("200%", 496_000),
+        ("50%", 1_981_000),
+        ("1000%", 100_000),
+    ] {
+        let results = replay(ONE_MS, &[("trace.timing", timing)], &file);
+        assert_eq!(results.elapsed_ns / US, elapsed_us, "{timing}");
+        assert_eq!(results.rows[0].read.ios, 100);
+        assert_eq!(results.rows[0].read.latency.max_ns(), MS);
+    }
+    // As fast as it goes, so many at a time.
+    for (depth, elapsed_ms) in [("1", 100), ("4", 25), ("32", 4), ("100", 1)] {
+        let settings = [("trace.timing", "asap"), ("trace.depth", depth), ("depth", "128")];
+        assert_eq!(replay(ONE_MS, &settings, &file).elapsed_ns, elapsed_ms * MS, "{depth}");
+    }
+    // Original times do not wait for a disk that is too slow.
+    let results = replay("null,rate=204800,latency=0ns", &[], &file);
+    assert_eq!(results.elapsed_ns, 2 * SECOND);
+    assert_eq!(results.rows[0].read.latency.max_ns(), 1010 * MS);
+}
+
+#[test]
+fn each_disk_of_a_trace_is_a_client() {
+    let file = File::new("csv", &msr(90, 1_000, 3));
+    let results = replay(ONE_MS, &[], &file);
+    let rows: Vec<_> = results
+        .rows
+        .iter()
+        .map(|row| (row.name.as_str(), row.read.ios, row.cgroup.as_str()))
+        .collect();
+    assert_eq!(rows, [("srv_0", 30, "/main"), ("srv_1", 30, "/main"), ("srv_2", 30, "/main")]);
+    // Limits without a path are of all; with a cgroup each, of each.
+    let results = replay(ONE_MS, &[("max", "riops=10"), ("burst", "riops=1")], &file);
+    assert_eq!(results.elapsed_ns, 8901 * MS);
+    let settings = [("home", "per-job"), ("max", "/srv_1 riops=10"), ("burst", "/srv_1 riops=1")];
+    let results = replay(ONE_MS, &settings, &file);
+    assert_eq!(row(&results, "srv_1").cgroup, "/srv_1");
+    assert_eq!(row(&results, "srv_0").read.latency.max_ns(), MS);
+    // The first comes after 1 ms, and 29 intervals pass.
+    assert_eq!(results.elapsed_ns, 2902 * MS);
+}
+
+#[test]
+fn a_trace_can_be_repeated() {
+    let file = File::new("csv", &msr(100, 10_000, 2));
+    let settings = [("trace.repeat", "3"), ("home", "per-job")];
+    let results = replay(ONE_MS, &settings, &file);
+    // Three times 990 ms, and a microsecond between two.
+    assert_eq!(results.elapsed_ns, 3 * 990 * MS + 2 * US + MS);
+    let ios: Vec<_> = results.rows.iter().map(|row| (row.name.as_str(), row.read.ios)).collect();
+    assert_eq!(ios, [("srv_0", 150), ("srv_1", 150)]);
+}
+
+#[test]
+fn a_long_trace_of_many_streams_keeps_their_names_when_it_begins_again() {
+    // More than what is read ahead, with a stream that comes last of all.
+    let mut text = msr(70_000, 100, 1);
+    text += "128166372100000000,late,7,Read,0,4096,100\n";
+    let file = File::new("csv", &text);
+    let results = replay(ONE_MS, &[("trace.repeat", "2"), ("home", "per-job")], &file);
+    let ios: Vec<_> = results.rows.iter().map(|row| (row.name.as_str(), row.read.ios)).collect();
+    assert_eq!(ios, [("srv_0", 140_000), ("late_7", 2)]);
+}
+
+#[test]
+fn what_is_odd_about_a_trace_is_told() {
+    let mut text = msr(3, 1_000, 1);
+    text += "nonsense\n";
+    // A petabyte into the disk, and a time that runs back.
+    text += "128166372000000000,srv,0,Write,1125899906842624,4096,100\n";
+    let file = File::new("csv", &text);
+    let results = replay("null,latency=1ms,size=1G", &[], &file);
+    assert_eq!((results.rows[0].read.ios, results.rows[0].write.ios), (3, 1));
+    let notes = results.notes.join("\n");
+    for part in [
+        "1 lines make no sense and were left out",
+        "line 4:",
+        "1 requests lie beyond the end of the disk and were wrapped around",
+        "1 lines go back in time",
+    ] {
+        assert!(notes.contains(part), "{part}:\n{notes}");
+    }
+    // An offset on the last sector of the disk leaves room for that much.
+    let file = File::new("csv", "128166372000000000,srv,0,Read,1073741312,4096,100\n");
+    let results = replay("null,latency=1ms,size=1G", &[], &file);
+    assert_eq!(results.device.bytes, 512);
+}
+
+#[test]
+fn an_empty_trace_is_over_at_once() {
+    for text in
+        ["Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n", "nonsense\nnonsense\n"]
+    {
+        let file = File::new("csv", text);
+        let settings = [("trace.format", "msr"), ("trace.repeat", "1000000")];
+        let results = replay(ONE_MS, &settings, &file);
+        assert_eq!((results.elapsed_ns, results.requests), (0, 0));
+    }
+    let gone = trace_draft(ONE_MS, &[], std::path::Path::new("/nowhere/trace.csv"));
+    let error = finish(&gone).unwrap_err().to_string();
+    assert!(error.starts_with("/nowhere/trace.csv: "), "{error}");
+}
+
+/// A start of a program: each read when the one before it has come, after the pause that the program needed.
+#[test]
+fn a_start_is_shorter_on_a_faster_disk() {
+    let line = |at: u64| {
+        let (pause, since) = if at == 0 { ("0", 0) } else { (".004000", at * 12) };
+        let time = format!("{}.{:06}", since / 1000, since % 1000 * 1000);
+        format!(
+            "app-1 {pause} 8 {} Rand 0 0 R {time} {}\n",
+            at * 1000,
+            if at == 0 { "START" } else { "C" }
+        )
+    };
+    let file = File::new("trace", &(0..50).map(line).collect::<String>());
+    let took = |disk, timing| {
+        let settings = [("trace.format", "startup"), ("trace.timing", timing)];
+        let results = replay(disk, &settings, &file);
+        assert_eq!(results.rows[0].read.ios, 50);
+        assert_eq!(results.device.in_flight_max, 1);
+        results.elapsed_ns
+    };
+    let slow = took("null,latency=8ms", "original");
+    let fast = took("null,latency=4ms", "original");
+    // 50 reads of half the time; the pauses, which are the program's, stay.
+    assert_eq!(slow - fast, 50 * 4 * MS);
+    assert_eq!(took("null,latency=8ms", "asap"), 50 * 8 * MS);
+    // Pauses are the machine's, and a faster machine's are shorter.
+    let pauses = slow - 400 * MS;
+    assert_eq!(took("null,latency=8ms", "200%"), 400 * MS + pauses / 2);
+}
+
+const VERSION_TWO: &str = "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x read 1048576 4096\n/dev/x wait 5000\n/dev/x write 5000 4096\n/dev/x wait 5000\n/dev/x trim 8192 4096\n/dev/x sync 0 0\n/dev/x close\n";
+const VERSION_THREE: &str = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n0 /dev/x read 1048576 4096\n5000 /dev/x write 5000 4096\n10000 /dev/x trim 8192 4096\n20000 /dev/x sync 0 0\n20000 /dev/x close\n";
+
+#[test]
+fn jobs_replay_logs_of_fio() {
+    let (two, three) = (File::new("log", VERSION_TWO), File::new("log", VERSION_THREE));
+    for (file, options, expected_us, kinds) in [
+        // One after the other, with the pauses: 1 + 5 + 1 + 5 + 1 + 1.
+        (&two, "", 14_000, [1, 1, 1, 1]),
+        (&two, "replay_no_stall=1\n", 4_000, [1, 1, 1, 1]),
+        (&two, "replay_skip=sync,write\n", 12_000, [1, 0, 1, 0]),
+        // At their times.
+        (&three, "", 21_000, [1, 1, 1, 1]),
+        (&three, "replay_time_scale=200\n", 11_000, [1, 1, 1, 1]),
+        (&three, "replay_time_scale=50\n", 41_000, [1, 1, 1, 1]),
+        (&three, "replay_no_stall=1\n", 4_000, [1, 1, 1, 1]),
+        (&three, "replay_no_stall=1\nioengine=libaio\niodepth=8\n", 1_000, [1, 1, 1, 1]),
+        (&three, "replay_skip=read,trim\n", 21_000, [0, 1, 0, 1]),
+        // Not after its time.
+        (&three, "runtime=7ms\n", 7_000, [1, 1, 0, 0]),
+        // Nor what comes before it counts.
+        (&three, "ramp_time=4ms\n", 21_000, [0, 1, 1, 1]),
+        (&three, "startdelay=1\n", 1_021_000, [1, 1, 1, 1]),
+        (&three, "max_latency=10us\n", 1_000, [1, 0, 0, 0]),
+    ] {
+        let jobs = format!("[j]\nread_iolog={}\ndirect=1\n{options}", file.0.display());
+        let results = run(ONE_MS, &[], &jobs);
+        let row = &results.rows[0];
+        let found = [row.read.ios, row.write.ios, row.trim.ios, row.sync.count()];
+        assert_eq!((found, results.elapsed_ns / US), (kinds, expected_us), "{options}");
+    }
+}
+
+#[test]
+fn logs_are_moved_to_where_the_disk_has_room() {
+    let file = File::new(
+        "log",
+        "fio version 3 iolog\n0 /dev/x read 1048576 4096\n1000 /dev/x read 5000 4096\n",
+    );
+    let notes = |options: &str| {
+        let jobs = format!("[j]\nread_iolog={}\ndirect=1\n{options}", file.0.display());
+        let results = run("null,latency=1ms,size=512k", &[], &jobs);
+        (results.notes.len(), results.device.bytes)
+    };
+    // The first lies beyond the end.
+    assert_eq!(notes(""), (1, 8192));
+    assert_eq!(notes("replay_scale=4\n"), (0, 8192));
+    assert_eq!(notes("replay_scale=4\nreplay_align=4096\n"), (0, 8192));
+}
+
+#[test]
+fn a_log_ends_with_the_others() {
+    let text: String =
+        (0..1000).map(|at| format!("{} /dev/x read {} 4096\n", at * 1000, at * 4096)).collect();
+    let file = File::new("log", &format!("fio version 3 iolog\n{text}"));
+    let jobs = format!(
+        "[j]\nread_iolog={}\ndirect=1\n[short]\nrw=read\ndirect=1\nsize=4k\nstartdelay=100ms\nexitall\n",
+        file.0.display()
+    );
+    let results = run(ONE_MS, &[], &jobs);
+    assert!(row(&results, "j").read.ios.abs_diff(101) <= 1, "{}", row(&results, "j").read.ios);
+    assert!(results.elapsed_ns <= 102 * MS);
+}
+
+#[test]
+fn clones_of_a_log_share_a_row_when_asked() {
+    let file = File::new("log", VERSION_THREE);
+    let jobs =
+        format!("[j]\nread_iolog={}\ndirect=1\nnumjobs=3\ngroup_reporting\n", file.0.display());
+    let results = run(ONE_MS, &[], &jobs);
+    assert_eq!((results.rows.len(), results.rows[0].read.ios), (1, 3));
+    assert_eq!(results.rows[0].runtime_ns, 21 * MS);
+}
