@@ -35,6 +35,9 @@ fn main() {
         let name = format!("{cgroups} cgroups x 4 processes, limits that bind");
         measure(&name, &tenants_of(cgroups, 4, 100, 1, 2_000_000));
     }
+    let many = tenants_of(25_000, 4, 100, 1, 2_000_000);
+    let setting_up = Scenario { until_ns: Some(0), ..many };
+    measure("25000 cgroups x 4 processes, setting up alone", &setting_up);
 }
 
 /// Requests of 4 KiB by `tenants` cgroups of `processes` each, on a disk of 10 us and any rate.
