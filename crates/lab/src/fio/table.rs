@@ -318,6 +318,8 @@ const TYPED: &[&str] = &[
 
 /// Second names of options.
 const ALIASES: &[(&str, &str)] = &[
+    // Not in its manual, but in its own example jobs.
+    ("threads", "thread"),
     ("readwrite", "rw"),
     ("blocksize", "bs"),
     ("blockalign", "ba"),

@@ -11,7 +11,8 @@
 //! calendar of the processes. The same scenario and seed give equal results on every machine: integers, no hash order,
 //! no clock, no threads.
 //!
-//! What a process itself costs is left out: making a request takes no time, except for copies from and to the page
+//! What a process itself costs is left out: making a request takes no time, except for calls of the null engine and for
+//! calls and copies of the page
 //! cache.
 
 mod calendar;

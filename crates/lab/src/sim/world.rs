@@ -303,7 +303,7 @@ impl World {
                     Access::Trim => Op::Discard,
                 };
                 match (path, access) {
-                    (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access), 0),
+                    (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access), CALL_NS),
                     (IoPath::Cached, Access::Read | Access::Write) => {
                         let flight = Flight { purpose: Purpose::Cached(access), ..flight };
                         let token = Token(self.desk.flights.insert(flight) as u64);
@@ -331,7 +331,7 @@ impl World {
             Step::Sync { file, .. } => {
                 let file = at.files[file as usize];
                 match path {
-                    IoPath::Nowhere => self.deliver(flight, Purpose::CachedSync, 0),
+                    IoPath::Nowhere => self.deliver(flight, Purpose::CachedSync, CALL_NS),
                     IoPath::Direct => self.submit(flight),
                     IoPath::Cached => {
                         let flight = Flight { purpose: Purpose::CachedSync, ..flight };
