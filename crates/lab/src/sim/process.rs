@@ -108,6 +108,8 @@ pub(super) struct Process {
     held: Option<Step>,
     /// While it waits for its flow: until when that is in the calendar.
     pub(super) is_planned_until: u64,
+    /// When it will have copied what is in its hands from and to the page cache.
+    pub(super) free_ns: u64,
     /// Its flow lets it make one request.
     may_go: bool,
     rates: Option<Box<Rates>>,
@@ -188,6 +190,7 @@ impl Process {
             is_filling: true,
             held: None,
             is_planned_until: u64::MAX,
+            free_ns: 0,
             may_go: false,
             rates: None,
             thinking: None,

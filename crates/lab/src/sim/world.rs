@@ -595,7 +595,10 @@ impl World {
                 idle = false;
                 let flight = &self.desk.flights[key as usize];
                 let copy_ns = CALL_NS + u64::from(flight.len) / COPY_BYTES_PER_NS;
-                self.calendar.plan(self.now_ns + copy_ns, Planned::Deliver(key as u32));
+                // One at a time, however many it asked for: a process is on one processor.
+                let free_ns = &mut self.processes[flight.actor as usize].free_ns;
+                *free_ns = (*free_ns).max(self.now_ns) + copy_ns;
+                self.calendar.plan(*free_ns, Planned::Deliver(key as u32));
             }
             if idle {
                 return;

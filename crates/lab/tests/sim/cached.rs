@@ -122,6 +122,19 @@ fn a_file_that_is_cached_takes_no_disk() {
     assert!(latency > MS);
 }
 
+/// A process copies one block after the other, whatever its depth.
+#[test]
+fn depth_makes_no_copy_faster() {
+    let ended = ["ioengine=psync", "ioengine=libaio\niodepth=32"].map(|engine| {
+        let jobs = format!(
+            "[global]\nbs=4k\nsize=1m\nfilename=f\n[warm]\nrw=read\n[j]\nstonewall\nrw=randread\ninvalidate=0\nloops=4\n{engine}\n"
+        );
+        let results = run(ONE_MS, &[], &jobs);
+        row(&results, "j").runtime_ns
+    });
+    assert_eq!(ended, [1024 * CALL_NS; 2]);
+}
+
 #[test]
 fn a_small_memory_forgets() {
     let jobs = "[j]\nrw=read\nbs=4k\nsize=16m\nloops=2\n";
