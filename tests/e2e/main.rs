@@ -9,6 +9,7 @@ mod ending;
 mod fio_verify;
 mod flushes;
 mod kill_and_restart;
+mod lab;
 mod libnbd_block_status;
 mod libnbd_coherence;
 mod libnbd_commands;
