@@ -24,10 +24,12 @@ pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {
                 .map_err(|what| format!("cgroup {cgroup}, {direction:?}: {what}"))?;
         }
     }
-    check_clients(core)
+    check_clients(core)?;
+    core.scheduler.check(&core.tree, &core.requests)
 }
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+/// `what` does not hold, unless it does.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 

@@ -4,6 +4,7 @@ use core::num::NonZeroU32;
 
 use crate::limits::Limits;
 use crate::price::Prices;
+use crate::scheduler::SchedulerKind;
 use crate::tree::CgroupId;
 use crate::weight::Weight;
 
@@ -13,6 +14,11 @@ pub struct Config {
     /// Requests that may be at the device at once: the device window. 32 by default, what a SATA disk's own
     /// queue holds.
     pub depth: NonZeroU32,
+    /// Who chooses the next request for the device. None by default.
+    pub scheduler: SchedulerKind,
+    /// Whether the device has to move somewhere to reach data, so that the order of requests is worth time. True by
+    /// default: on a device of another kind that costs a scheduler little.
+    pub rotational: bool,
     /// Requests that may be inside the engine at once, the device's included. 65,536 by default.
     pub requests_max: NonZeroU32,
     /// Of these, as many as one task may have. 1,024 by default.
@@ -25,6 +31,8 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             depth: const { NonZeroU32::new(32).unwrap() },
+            scheduler: SchedulerKind::None,
+            rotational: true,
             requests_max: const { NonZeroU32::new(65_536).unwrap() },
             requests_per_task_max: const { NonZeroU32::new(1_024).unwrap() },
             prices: Prices::default(),

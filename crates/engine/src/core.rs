@@ -8,7 +8,7 @@ use crate::deadlines::{Deadlines, Due, Timer};
 use crate::event::Event;
 use crate::request::Direction;
 use crate::requests::Requests;
-use crate::scheduler::TakeTurns;
+use crate::scheduler::Scheduler;
 use crate::stats::Audit;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -19,7 +19,7 @@ pub(crate) struct Core {
     pub(crate) tree: Tree,
     pub(crate) requests: Requests,
     pub(crate) deadlines: Deadlines,
-    pub(crate) scheduler: TakeTurns,
+    pub(crate) scheduler: Scheduler,
     pub(crate) audit: Audit,
     pub(crate) events: VecDeque<Event>,
     /// Requests waiting for a limit.
@@ -36,11 +36,11 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(config: Config) -> Core {
         Core {
+            scheduler: Scheduler::new(config.scheduler, config.rotational),
             config,
             tree: Tree::new(),
             requests: Requests::new(),
             deadlines: Deadlines::new(),
-            scheduler: TakeTurns::new(),
             audit: Audit::default(),
             events: VecDeque::new(),
             throttled: 0,

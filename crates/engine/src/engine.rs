@@ -200,6 +200,7 @@ impl Engine {
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
+        core.scheduler.complete(now, &core.tree, record.task);
         let cgroup = core.tree.tasks[record.task].cgroup;
         let account = core.tree.cgroups[cgroup].account_mut();
         account.blame.device_ns += now.nanos_since(record.since);
@@ -309,7 +310,7 @@ impl Engine {
         if core.in_flight >= core.config.depth.get() {
             return None;
         }
-        let index = core.scheduler.next(&mut core.tree, &mut core.requests)?;
+        let index = core.scheduler.next(now, &mut core.tree, &mut core.requests)?;
         let record = &mut core.requests[index];
         record.stage = Stage::Dispatched;
         let waited = now.nanos_since(record.since);
@@ -373,6 +374,7 @@ impl Engine {
         DeviceStats {
             in_flight: core.in_flight,
             depth: core.config.depth.get(),
+            scheduler: core.config.scheduler,
             ready: core.scheduler.len(),
             throttled: core.throttled,
             busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
@@ -423,7 +425,8 @@ impl Engine {
         let client = &self.core.tree.clients[index];
         if client.closing && client.tasks == 0 {
             let cgroup = client.cgroup;
-            self.core.scheduler.forget(&self.core.tree, index);
+            let core = &mut self.core;
+            core.scheduler.forget(&core.tree, &core.requests, index);
             self.core.tree.clients.remove(index);
             self.core.tree.cgroups[cgroup].clients -= 1;
             self.core.release_if_done(cgroup);

@@ -49,6 +49,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bfq;
 mod blame;
 mod census;
 mod check;
@@ -83,6 +84,7 @@ pub use price::{BytePrice, Price, Prices};
 pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
+pub use scheduler::SchedulerKind;
 pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved};
 pub use throttle::{
     LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle,

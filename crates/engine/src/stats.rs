@@ -5,6 +5,7 @@ use alloc::string::String;
 use crate::blame::Blame;
 use crate::limits::Dimension;
 use crate::request::{Direction, Op, Request};
+use crate::scheduler::SchedulerKind;
 use crate::throttle::Cost;
 use crate::tree::CgroupId;
 
@@ -152,6 +153,8 @@ pub struct DeviceStats {
     pub in_flight: u32,
     /// Most requests that may be there at once.
     pub depth: u32,
+    /// Who chooses among those that wait.
+    pub scheduler: SchedulerKind,
     /// Requests past the limits, waiting for room at the device.
     pub ready: u32,
     /// Requests waiting for a limit.

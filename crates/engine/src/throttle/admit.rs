@@ -162,7 +162,7 @@ impl Core {
         let account = self.tree.cgroups[cgroup].account_mut();
         account.blame.lifted_ns += unblamed;
         account.count_passed(&self.requests[index].request);
-        self.scheduler.insert(&mut self.tree, &mut self.requests, task, index);
+        self.scheduler.insert(now, &mut self.tree, &mut self.requests, task, index);
     }
 
     /// What the head at `cgroup` waits for, as a dimension.

@@ -73,6 +73,7 @@ impl Core {
         self.tree.adopt(parent, cgroup);
         self.tree.cgroups[cgroup].parent = parent;
         self.relimit(cgroup);
+        self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
         for direction in Direction::BOTH {
             if let Some(queue) = &mut self.tree.cgroups[cgroup].side_mut(direction).queue {
                 // What it received among its old siblings says nothing about its new ones.
@@ -142,6 +143,7 @@ impl Core {
                 return;
             }
             let id = self.tree.id(at);
+            self.scheduler.forget_cgroup(at);
             let node = self.tree.cgroups.remove(at);
             let parent = &mut self.tree.cgroups[node.parent];
             if let Some(family) = &mut parent.family {

@@ -19,7 +19,7 @@ mod path;
 pub(crate) use arena::Arena;
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
-pub(crate) use list::{Link, Links, NO_INDEX};
+pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
 

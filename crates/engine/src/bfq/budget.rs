@@ -1,0 +1,114 @@
+//! How much a flow may have in a slot, and what the slot costs it (specification 3).
+
+use super::tunables::Tunables;
+
+/// Why a slot ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expiry {
+    /// The flow has no request left.
+    NoMoreRequests,
+    /// It has had the device long enough.
+    BudgetTimeout,
+    /// Its next request is more than what is left of the budget.
+    BudgetExhausted,
+    /// Another reason, which says nothing about the flow.
+    Preempted,
+}
+
+impl Expiry {
+    /// A flow's next budget, from its last and the service of the slot (specification 3.2, synchronous, not raised):
+    /// more for whoever used it up, so that a sequential flow seeks less between slots, and less for whoever did not,
+    /// so that it is served sooner.
+    pub(crate) fn next_budget(self, last: u64, service: u64, tunables: &Tunables) -> u64 {
+        let max = tunables.max_budget;
+        match self {
+            Expiry::NoMoreRequests => service.max(tunables.min_budget()),
+            Expiry::BudgetTimeout => (2 * last).min(max),
+            Expiry::BudgetExhausted => (4 * last).min(max),
+            Expiry::Preempted => last,
+        }
+    }
+}
+
+/// A slot that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) length_ns: u64,
+    pub(crate) service: u64,
+    pub(crate) budget: u64,
+    pub(crate) is_seeky: bool,
+}
+
+const MS: u64 = 1_000_000;
+
+/// Slots below this say nothing about how fast a flow is; above the next, everything (specification 3.7).
+const SHORT_NS: u64 = MS;
+const LONG_NS: u64 = 20 * MS;
+
+/// What a slot is charged beyond its service, because it took the device longer than the bytes say.
+///
+/// A seeky flow billed by bytes would hold the device for almost nothing. It pays the share of the maximum budget that
+/// its slot was of the longest slot; the configured one, and the configured seek (D-23).
+pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
+    let (mut length_ns, max) = (slot.length_ns, tunables.max_budget);
+    let is_slow = if length_ns < SHORT_NS {
+        length_ns =
+            if tunables.rotational { tunables.slice_idle_ns } else { tunables.seek_flash_ns };
+        slot.is_seeky
+    } else if length_ns <= LONG_NS {
+        slot.is_seeky
+    } else {
+        slot.service < max / 2
+    };
+    let left = slot.budget.saturating_sub(slot.service);
+    let timed_out = expiry == Expiry::BudgetTimeout && left >= slot.budget / 3;
+    if !is_slow && !timed_out {
+        return 0;
+    }
+    // In whole milliseconds, as the kernel counts; max × ms stays below 2^64 for a slot of 70 years.
+    let (length_ms, longest_ms) = (length_ns / MS, (tunables.timeout_ns / MS).max(1));
+    let charge = max.saturating_mul(length_ms.min(longest_ms)) / longest_ms;
+    charge.saturating_sub(slot.service)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECTOR: u64 = 512;
+
+    #[test]
+    fn budgets_follow_use() {
+        // EX-9, as far as it is without idling.
+        let tunables = Tunables::new(true);
+        let next = |last: u64, expiry: Expiry, service: u64| {
+            expiry.next_budget(last * SECTOR, service * SECTOR, &tunables) / SECTOR
+        };
+        assert_eq!(tunables.first_budget(), 10922 * SECTOR);
+        assert_eq!(next(10922, Expiry::BudgetExhausted, 10922), 16384);
+        assert_eq!(next(512, Expiry::BudgetTimeout, 100), 1024);
+        assert_eq!(next(4096, Expiry::NoMoreRequests, 100), 512);
+        assert_eq!(next(4096, Expiry::NoMoreRequests, 3000), 3000);
+        assert_eq!(next(4096, Expiry::Preempted, 3000), 4096);
+    }
+
+    #[test]
+    fn slow_slots_pay_for_time() {
+        // EX-12; the extra charge, in whole sectors.
+        let extra = |tunables: Tunables, length_ns, service: u64, budget: u64, is_seeky, expiry| {
+            let (service, budget) = (service * SECTOR, budget * SECTOR);
+            let slot = Slot { length_ns, service, budget, is_seeky };
+            time_charge(slot, expiry, &tunables) / SECTOR
+        };
+        let hdd = Tunables::new(true);
+        let done = Expiry::NoMoreRequests;
+        assert_eq!(extra(hdd, 40 * MS, 160, 10922, true, done), 5082);
+        assert_eq!(extra(Tunables::new(false), 400_000, 64, 10922, true, done), 198);
+        let fast = Tunables { max_budget: 17801 * SECTOR, ..hdd };
+        let timeout = Expiry::BudgetTimeout;
+        assert_eq!(extra(fast, 125 * MS, 9000, 10922, false, timeout), 0);
+        assert_eq!(extra(fast, 125 * MS, 8000, 10922, false, timeout), 9801);
+        // Neither slow nor far from its budget.
+        assert_eq!(extra(hdd, 10 * MS, 160, 10922, false, done), 0);
+    }
+}

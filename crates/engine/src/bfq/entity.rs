@@ -1,0 +1,153 @@
+//! What is scheduled: flows and cgroups, as their parent's service tree sees them.
+
+use alloc::vec::Vec;
+
+use super::vtime::Vtime;
+use crate::tree::NO_CGROUP;
+
+/// Names a flow, by its client's index, or a cgroup, by its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EntityId(u32);
+
+const GROUP_BIT: u32 = 1 << 31;
+
+impl EntityId {
+    pub(crate) fn flow(client: u32) -> EntityId {
+        assert!(client < GROUP_BIT, "fewer than 2^31 clients");
+        EntityId(client)
+    }
+
+    pub(crate) fn group(cgroup: u32) -> EntityId {
+        assert!(cgroup < GROUP_BIT, "fewer than 2^31 cgroups");
+        EntityId(cgroup | GROUP_BIT)
+    }
+
+    /// The index of a flow's client.
+    pub(crate) fn client(self) -> u32 {
+        debug_assert_eq!(self.as_group(), None);
+        self.0
+    }
+
+    /// The cgroup's index, if it is one.
+    pub(crate) fn as_group(self) -> Option<u32> {
+        (self.0 & GROUP_BIT != 0).then_some(self.0 & !GROUP_BIT)
+    }
+
+    fn index(self) -> usize {
+        (self.0 & !GROUP_BIT) as usize
+    }
+}
+
+/// Where an entity stands with its parent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum State {
+    /// Forgotten: it has no backlog, and V has passed its finish.
+    #[default]
+    Off,
+    /// Backlogged, and V has not reached its start, or had not when it was last looked at.
+    Waiting,
+    /// Backlogged, and V has reached its start.
+    Eligible,
+    /// It holds the device, or a flow below it does. In none of its parent's heaps then.
+    InService,
+    /// No backlog, but V has not passed its finish: it may not start afresh at V.
+    Idle,
+}
+
+impl State {
+    /// Whether it waits for its turn.
+    pub(crate) fn is_active(self) -> bool {
+        matches!(self, State::Waiting | State::Eligible)
+    }
+}
+
+/// A flow or a cgroup in its parent's service tree (specification 1.5). 56 bytes: there may be a million.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entity {
+    pub(crate) start: Vtime,
+    pub(crate) finish: Vtime,
+    /// Bytes charged in this slot.
+    pub(crate) service: u64,
+    /// Bytes it may have in a slot; a cgroup's is that of its next child.
+    pub(crate) budget: u64,
+    /// The weight it is placed with; a new one counts from the next placing.
+    pub(crate) weight: u32,
+    /// Index in the heap that `state` says.
+    pub(crate) place: u32,
+    pub(crate) parent: u32,
+    pub(crate) state: State,
+}
+
+impl Entity {
+    const NEW: Entity = Entity {
+        start: Vtime::ZERO,
+        finish: Vtime::ZERO,
+        service: 0,
+        budget: 0,
+        weight: 0,
+        place: 0,
+        parent: NO_CGROUP,
+        state: State::Off,
+    };
+}
+
+/// Every entity, by id.
+#[derive(Default)]
+pub(crate) struct Entities {
+    flows: Vec<Entity>,
+    groups: Vec<Entity>,
+}
+
+impl Entities {
+    /// Makes room for `id`.
+    pub(crate) fn ensure(&mut self, id: EntityId) {
+        let entities = match id.as_group() {
+            Some(_) => &mut self.groups,
+            None => &mut self.flows,
+        };
+        if entities.len() <= id.index() {
+            entities.resize(id.index() + 1, Entity::NEW);
+        }
+    }
+
+    /// Forgets all about `id`, which must be in no heap.
+    pub(crate) fn reset(&mut self, id: EntityId) {
+        debug_assert_eq!(self[id].state, State::Off);
+        self[id] = Entity::NEW;
+    }
+
+    /// The entity, if there has been room made for it.
+    pub(crate) fn get(&self, id: EntityId) -> Option<&Entity> {
+        match id.as_group() {
+            Some(_) => self.groups.get(id.index()),
+            None => self.flows.get(id.index()),
+        }
+    }
+
+    /// Everyone there has been room made for.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = EntityId> {
+        // Indices fit: `ensure` took them from ids.
+        let groups = (0..self.groups.len()).map(|index| EntityId::group(index as u32));
+        (0..self.flows.len()).map(|index| EntityId::flow(index as u32)).chain(groups)
+    }
+}
+
+impl core::ops::Index<EntityId> for Entities {
+    type Output = Entity;
+
+    fn index(&self, id: EntityId) -> &Entity {
+        match id.as_group() {
+            Some(_) => &self.groups[id.index()],
+            None => &self.flows[id.index()],
+        }
+    }
+}
+
+impl core::ops::IndexMut<EntityId> for Entities {
+    fn index_mut(&mut self, id: EntityId) -> &mut Entity {
+        match id.as_group() {
+            Some(_) => &mut self.groups[id.index()],
+            None => &mut self.flows[id.index()],
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A flow: what one client has waiting for the device, and what is known of its ways.
+
+use super::position::{ByPosition, Places, goes_before};
+use super::tunables::Tunables;
+use crate::request::{Class, Extent, Op};
+use crate::requests::Requests;
+use crate::time::Instant;
+use crate::tree::{List, NO_INDEX};
+
+/// One client's requests past every limit, those of all its tasks together.
+///
+/// The next one is the nearest by position; now and then it is the oldest, once that has waited too long.
+pub(crate) struct Flow {
+    by_position: ByPosition,
+    /// Oldest first.
+    by_age: List,
+    /// The nearest by position; [`NO_INDEX`] while there is none.
+    next: u32,
+    pub(crate) queued: u32,
+    pub(crate) in_flight: u32,
+    /// How many still go by position before age counts again.
+    batch_left: u32,
+    /// What it gets as a budget when it becomes active.
+    pub(crate) max_budget: u64,
+    /// What was left of its budget when it ran out of requests; 0 where it may not go on with that.
+    pub(crate) budget_left: u64,
+    /// Its last completion; before the first, its first request.
+    pub(crate) last_end: Instant,
+    /// Where its last request ended.
+    position: Option<u64>,
+    /// One bit a request, the last one lowest: whether it was far from the one before.
+    seeks: u32,
+}
+
+/// Distance from which a request counts as far (specification 0.2): 400 KiB.
+const SEEK_BYTES: u64 = 400 << 10;
+/// On flash only requests below this can be far.
+const SMALL_ON_FLASH: u32 = 32 << 10;
+/// Far requests of the last 32 above which a flow is seeky.
+const SEEKY_ABOVE: u32 = 19;
+
+impl Flow {
+    pub(crate) fn new(now: Instant, tunables: &Tunables) -> Flow {
+        Flow {
+            by_position: ByPosition::EMPTY,
+            by_age: List::EMPTY,
+            next: NO_INDEX,
+            queued: 0,
+            in_flight: 0,
+            batch_left: 0,
+            max_budget: tunables.first_budget(),
+            budget_left: 0,
+            last_end: now,
+            position: None,
+            seeks: 1,
+        }
+    }
+
+    /// Whether it never had a request.
+    pub(crate) fn is_new(&self) -> bool {
+        self.position.is_none() && self.queued == 0 && self.in_flight == 0
+    }
+
+    /// Whether its requests are far from each other, more often than not.
+    pub(crate) fn is_seeky(&self) -> bool {
+        self.seeks.count_ones() > SEEKY_ABOVE
+    }
+
+    /// The nearest by position. None while it is empty.
+    pub(crate) fn next(&self) -> Option<u32> {
+        (self.next != NO_INDEX).then_some(self.next)
+    }
+
+    /// Takes in the request in slot `index`, with the device at `from`.
+    pub(crate) fn insert(
+        &mut self,
+        places: &mut Places,
+        requests: &Requests,
+        index: u32,
+        from: u64,
+        tunables: &Tunables,
+    ) {
+        let request = &requests[index].request;
+        // A flush goes nowhere, so it is nearest wherever the device is.
+        let at = if request.op == Op::Flush { from } else { request.extent.offset };
+        if request.op != Op::Flush {
+            self.note_distance(request.extent, tunables);
+        }
+        self.by_position.insert(places, index, at, request.class == Class::Metadata);
+        self.by_age.push_back(places, index);
+        self.queued += 1;
+        let is_next = match self.next {
+            NO_INDEX => true,
+            old => goes_before(&places[index], &places[old], from, tunables),
+        };
+        if is_next {
+            self.next = index;
+        }
+    }
+
+    /// Takes out a request, to the device or away.
+    pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
+        self.by_position.remove(places, index);
+        self.by_age.remove(places, index);
+        self.queued -= 1;
+        if index != self.next {
+            return;
+        }
+        let from = places[index].at;
+        let after =
+            self.by_position.after(places, index).or_else(|| self.by_position.first(places));
+        let before = self.by_position.before(places, index);
+        self.next = match (after, before) {
+            (Some(after), Some(before)) => {
+                match goes_before(&places[before], &places[after], from, tunables) {
+                    true => before,
+                    false => after,
+                }
+            }
+            (after, before) => after.or(before).unwrap_or(NO_INDEX),
+        };
+    }
+
+    /// The request that goes now: the nearest, or the oldest if that is too old and none was preferred for its age
+    /// within the last batch. So a request leaves, once it is too old, after at most 17 of its flow for itself and
+    /// for each older one (D-16: in the kernel, one a slot).
+    pub(crate) fn pick(
+        &self,
+        now: Instant,
+        requests: &Requests,
+        tunables: &Tunables,
+    ) -> Option<u32> {
+        let oldest = self.by_age.head;
+        if self.batch_left == 0
+            && oldest != NO_INDEX
+            && now.nanos_since(requests[oldest].since) >= tunables.fifo_expire_ns
+        {
+            return Some(oldest);
+        }
+        self.next()
+    }
+
+    /// Takes out what [`Flow::pick`] has picked, to the device.
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        places: &mut Places,
+        requests: &Requests,
+        index: u32,
+        tunables: &Tunables,
+    ) {
+        let is_old = now.nanos_since(requests[index].since) >= tunables.fifo_expire_ns;
+        if self.batch_left > 0 {
+            self.batch_left -= 1;
+        } else if is_old {
+            self.batch_left = tunables.fifo_batch;
+            // The sweep goes on from there.
+            self.next = index;
+        }
+        self.remove(places, index, tunables);
+        self.in_flight += 1;
+    }
+
+    /// The requests, oldest first.
+    pub(crate) fn by_age(&self) -> List {
+        self.by_age
+    }
+
+    pub(crate) fn by_position(&self) -> ByPosition {
+        self.by_position
+    }
+
+    fn note_distance(&mut self, extent: Extent, tunables: &Tunables) {
+        // Without a request before it there is no distance (D-11).
+        let is_far = self.position.is_some_and(|position| {
+            extent.offset.abs_diff(position) > SEEK_BYTES
+                && (tunables.rotational || extent.len < SMALL_ON_FLASH)
+        });
+        self.seeks = self.seeks << 1 | u32::from(is_far);
+        self.position = Some(extent.offset.saturating_add(u64::from(extent.len)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seekiness_takes_twenty_requests() {
+        // EX-15. The history begins with one bit set, which is the 19 random ones' twentieth, and is shifted out after
+        // 32.
+        let tunables = Tunables::new(true);
+        let mut flow = Flow::new(Instant::ZERO, &tunables);
+        let far = |number: u64| Extent::new((number % 2) << 30, 4096);
+        let request = |flow: &mut Flow, number| {
+            flow.note_distance(far(number), &tunables);
+            flow.is_seeky()
+        };
+        let seeky = (1..40).find(|&number| request(&mut flow, number));
+        assert_eq!(seeky, Some(20));
+        (21..34).for_each(|number| {
+            request(&mut flow, number);
+        });
+        assert_eq!(flow.seeks, u32::MAX, "all seeks after the 33rd");
+        let near = (1..40).find(|_| {
+            let next = Extent::new(flow.position.unwrap_or(0), 4096);
+            flow.note_distance(next, &tunables);
+            !flow.is_seeky()
+        });
+        assert_eq!(near, Some(13));
+    }
+
+    #[test]
+    fn large_requests_are_not_far_on_flash() {
+        let flash = Tunables::new(false);
+        let seeks = |len| {
+            let mut flow = Flow::new(Instant::ZERO, &flash);
+            (0..40).for_each(|number| {
+                flow.note_distance(Extent::new((number % 2) << 30, len), &flash);
+            });
+            flow.is_seeky()
+        };
+        assert_eq!([4096, 32 << 10].map(seeks), [true, false]);
+    }
+}

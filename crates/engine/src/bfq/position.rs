@@ -1,0 +1,268 @@
+//! The requests of a flow by position, and which of two is nearer (specification 4.2).
+
+use alloc::vec::Vec;
+
+use super::tunables::Tunables;
+use crate::tree::{Link, Links, NO_INDEX};
+
+/// What BFQ keeps of each request, at the request's index.
+#[derive(Default)]
+pub(crate) struct Places(Vec<Place>);
+
+/// One request among its flow's: a node of a tree by position, and of a list by age.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// First byte.
+    pub(crate) at: u64,
+    left: u32,
+    right: u32,
+    by_age: Link,
+    pub(crate) is_metadata: bool,
+}
+
+const NOWHERE: Place =
+    Place { at: 0, left: NO_INDEX, right: NO_INDEX, by_age: Link::NONE, is_metadata: false };
+
+/// A flow's requests by position, and by index where that is equal: a treap.
+///
+/// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
+/// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
+/// Every step takes O(log requests) expected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByPosition {
+    root: u32,
+}
+
+impl ByPosition {
+    pub(crate) const EMPTY: ByPosition = ByPosition { root: NO_INDEX };
+
+    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, at: u64, is_metadata: bool) {
+        if places.0.len() <= index as usize {
+            places.0.resize(index as usize + 1, NOWHERE);
+        }
+        places.0[index as usize] = Place { at, is_metadata, ..NOWHERE };
+        self.root = places.insert(self.root, index);
+    }
+
+    pub(crate) fn remove(&mut self, places: &mut Places, index: u32) {
+        self.root = places.remove(self.root, index);
+    }
+
+    /// The last one before `index`, which need not be in here.
+    pub(crate) fn before(&self, places: &Places, index: u32) -> Option<u32> {
+        let (mut at, mut found) = (self.root, None);
+        while at != NO_INDEX {
+            let node = &places[at];
+            if places.key(at) < places.key(index) {
+                found = Some(at);
+                at = node.right;
+            } else {
+                at = node.left;
+            }
+        }
+        found
+    }
+
+    /// The first one after `index`, which need not be in here.
+    pub(crate) fn after(&self, places: &Places, index: u32) -> Option<u32> {
+        let (mut at, mut found) = (self.root, None);
+        while at != NO_INDEX {
+            let node = &places[at];
+            if places.key(at) > places.key(index) {
+                found = Some(at);
+                at = node.left;
+            } else {
+                at = node.right;
+            }
+        }
+        found
+    }
+
+    pub(crate) fn first(&self, places: &Places) -> Option<u32> {
+        let (mut at, mut found) = (self.root, None);
+        while at != NO_INDEX {
+            found = Some(at);
+            at = places[at].left;
+        }
+        found
+    }
+}
+
+impl Places {
+    fn key(&self, index: u32) -> (u64, u32) {
+        (self[index].at, index)
+    }
+
+    /// The root of `root` and `index` together.
+    fn insert(&mut self, root: u32, index: u32) -> u32 {
+        if root == NO_INDEX {
+            return index;
+        }
+        if rank(index) > rank(root) {
+            let (left, right) = self.split(root, index);
+            let node = &mut self[index];
+            (node.left, node.right) = (left, right);
+            return index;
+        }
+        if self.key(index) < self.key(root) {
+            self[root].left = self.insert(self[root].left, index);
+        } else {
+            self[root].right = self.insert(self[root].right, index);
+        }
+        root
+    }
+
+    /// What is before `index` below `root`, and what is after.
+    fn split(&mut self, root: u32, index: u32) -> (u32, u32) {
+        if root == NO_INDEX {
+            return (NO_INDEX, NO_INDEX);
+        }
+        if self.key(root) < self.key(index) {
+            let (left, right) = self.split(self[root].right, index);
+            self[root].right = left;
+            (root, right)
+        } else {
+            let (left, right) = self.split(self[root].left, index);
+            self[root].left = right;
+            (left, root)
+        }
+    }
+
+    /// The root of what is left without `index`.
+    fn remove(&mut self, root: u32, index: u32) -> u32 {
+        debug_assert_ne!(root, NO_INDEX, "request {index} is not in its flow");
+        if root == index {
+            return self.join(self[root].left, self[root].right);
+        }
+        if self.key(index) < self.key(root) {
+            self[root].left = self.remove(self[root].left, index);
+        } else {
+            self[root].right = self.remove(self[root].right, index);
+        }
+        root
+    }
+
+    /// The root of both, all of `left` being before all of `right`.
+    fn join(&mut self, left: u32, right: u32) -> u32 {
+        if left == NO_INDEX || right == NO_INDEX {
+            return if left == NO_INDEX { right } else { left };
+        }
+        if rank(left) > rank(right) {
+            self[left].right = self.join(self[left].right, right);
+            left
+        } else {
+            self[right].left = self.join(left, self[right].left);
+            right
+        }
+    }
+}
+
+impl core::ops::Index<u32> for Places {
+    type Output = Place;
+
+    fn index(&self, index: u32) -> &Place {
+        &self.0[index as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Places {
+    fn index_mut(&mut self, index: u32) -> &mut Place {
+        &mut self.0[index as usize]
+    }
+}
+
+impl Links for Places {
+    fn link(&mut self, index: u32) -> &mut Link {
+        &mut self[index].by_age
+    }
+}
+
+/// A number that says nothing about `index`, and belongs to it alone (the finaliser of MurmurHash3, a bijection).
+fn rank(index: u32) -> u32 {
+    let mixed = (index ^ (index >> 16)).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xc2b2_ae35);
+    mixed ^ (mixed >> 16)
+}
+
+/// How far a position is from where the device is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// Within one sweep, in bytes, backwards counting more.
+    Near(u64),
+    /// So far back that a new sweep begins, best from its lowest position.
+    Wrapped(u64),
+}
+
+/// Whether `new` goes before `old`, from `from` on: metadata first, then the shorter way, forward where they are equal.
+pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunables) -> bool {
+    if new.is_metadata != old.is_metadata {
+        return new.is_metadata;
+    }
+    let way = |place: &Place| {
+        let back = from.saturating_sub(place.at);
+        match back {
+            0 => Way::Near(place.at - from),
+            _ if back <= tunables.back_seek_max => Way::Near(back * tunables.back_seek_penalty),
+            _ => Way::Wrapped(place.at),
+        }
+    };
+    let (ways, ahead) = ((way(new), way(old)), new.at > old.at);
+    ways.0 < ways.1 || (ways.0 == ways.1 && ahead)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_nearer_of_two() {
+        // EX-13, in sectors.
+        let tunables = Tunables::new(true);
+        let place = |sector: u64| Place { at: sector * 512, ..NOWHERE };
+        for (from, nearer, other) in [
+            (10_000, 9_960, 10_100),
+            (10_000, 10_100, 9_950),
+            (10_000, 10_100, 9_940),
+            (100_000, 50_000, 60_000),
+            (100_000, 900_000, 50_000),
+            (100_000, 67_232, 67_231),
+        ] {
+            let (nearer, other) = (place(nearer), place(other));
+            assert!(goes_before(&nearer, &other, from * 512, &tunables), "{nearer:?} from {from}");
+            assert!(!goes_before(&other, &nearer, from * 512, &tunables), "{other:?} from {from}");
+        }
+        let metadata = Place { is_metadata: true, ..place(0) };
+        assert!(goes_before(&metadata, &place(100_000), 100_000 * 512, &tunables));
+    }
+
+    proptest! {
+        /// Neighbours are those that a sorted list has.
+        #[test]
+        fn neighbours(steps in prop::collection::vec((0..20_u64, 0..60_u32), 1..120)) {
+            let (mut places, mut tree) = (Places::default(), ByPosition::EMPTY);
+            let mut model = alloc::collections::BTreeSet::new();
+            let mut inside = alloc::collections::BTreeMap::new();
+            for (at, index) in steps {
+                match inside.remove(&index) {
+                    Some(old) => {
+                        tree.remove(&mut places, index);
+                        model.remove(&(old, index));
+                    }
+                    None => {
+                        tree.insert(&mut places, index, at, false);
+                        inside.insert(index, at);
+                        model.insert((at, index));
+                    }
+                }
+                let here = (places[index].at, index);
+                let before = model.range(..here).next_back().map(|&(_, index)| index);
+                prop_assert_eq!(tree.before(&places, index), before);
+                let after = model.range(here..).find(|&&key| key != here).map(|&(_, index)| index);
+                prop_assert_eq!(tree.after(&places, index), after);
+                prop_assert_eq!(tree.first(&places), model.first().map(|&(_, index)| index));
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! B-WF2Q+ among the children of one cgroup (specification 2.1 to 2.8).
+
+use alloc::format;
+use alloc::string::String;
+
+use super::entity::{Entities, EntityId, State};
+use super::heap::{Entry, Heap};
+use super::vtime::Vtime;
+use crate::check::ensure;
+
+/// The children of one cgroup that are active, in service, or idle and not yet forgotten, and their virtual time.
+///
+/// Whoever has the smallest finish among those whose start V has reached is next. V never runs back (specification
+/// D-8), so a child crosses from `waiting` to `eligible` once a placing: two heaps do what an augmented tree does in
+/// the kernel, in half the time. Every step is O(log children).
+pub(crate) struct ServiceTree {
+    vtime: Vtime,
+    /// Sum of the weights of all that is counted.
+    weights: u64,
+    /// Active ones that V had not reached, by start.
+    waiting: Heap,
+    /// Active ones that V has reached, by finish.
+    eligible: Heap,
+    /// Idle ones, by finish.
+    idle: Heap,
+    in_service: Option<EntityId>,
+    /// Placings so far, around a circle: equal tags are served in their order.
+    order: u32,
+}
+
+/// How long a child that becomes active has been away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Return {
+    /// So long that it starts at V.
+    Afresh,
+    /// So shortly that it goes on where its last slot ended, although V has passed that (specification 2.10).
+    InTime,
+}
+
+impl ServiceTree {
+    pub(crate) const fn new() -> ServiceTree {
+        ServiceTree {
+            vtime: Vtime::ZERO,
+            weights: 0,
+            waiting: Heap::new(),
+            eligible: Heap::new(),
+            idle: Heap::new(),
+            in_service: None,
+            order: 0,
+        }
+    }
+
+    /// The child that holds the device, or through which it is held.
+    pub(crate) fn in_service(&self) -> Option<EntityId> {
+        self.in_service
+    }
+
+    /// Places a child with its first backlog, for `budget` bytes at `weight`.
+    pub(crate) fn activate(
+        &mut self,
+        entities: &mut Entities,
+        id: EntityId,
+        weight: u32,
+        budget: u64,
+        how: Return,
+    ) {
+        let old = entities[id].finish;
+        let goes_back = how == Return::InTime && self.vtime.is_after(old);
+        let floor = if goes_back { old } else { self.vtime };
+        let start = match entities[id].state {
+            State::Idle => {
+                self.idle.remove(entities, entities[id].place);
+                floor.latest(old)
+            }
+            State::Off => {
+                self.weights += u64::from(weight);
+                entities[id].weight = weight;
+                floor
+            }
+            state => unreachable!("activated while {state:?}"),
+        };
+        entities[id].start = start;
+        self.place(entities, id, weight, budget);
+        let finish = entities[id].finish;
+        if goes_back && self.vtime.is_after(finish) {
+            // It missed more than a budget: that much it may catch up at most.
+            let entity = &mut entities[id];
+            entity.start = start.shifted(finish, self.vtime);
+            entity.finish = self.vtime;
+        }
+        self.insert(entities, id);
+    }
+
+    /// Places an active child anew, for another budget.
+    pub(crate) fn reposition(
+        &mut self,
+        entities: &mut Entities,
+        id: EntityId,
+        weight: u32,
+        budget: u64,
+    ) {
+        self.take(entities, id);
+        self.place(entities, id, weight, budget);
+        self.insert(entities, id);
+    }
+
+    /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
+    pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
+        self.take(entities, id);
+        // It was not served since it was placed.
+        entities[id].finish = entities[id].start;
+        self.rest(entities, id);
+    }
+
+    /// Ends the slot of the child in service. With a backlog it is placed for `budget` bytes, without it rests.
+    pub(crate) fn settle(
+        &mut self,
+        entities: &mut Entities,
+        id: EntityId,
+        weight: u32,
+        budget: Option<u64>,
+    ) {
+        assert_eq!(self.in_service.take(), Some(id));
+        let entity = &mut entities[id];
+        entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
+        entity.service = 0;
+        match budget {
+            Some(budget) => {
+                entity.start = entity.finish;
+                self.place(entities, id, weight, budget);
+                self.insert(entities, id);
+            }
+            None => self.rest(entities, id),
+        }
+    }
+
+    /// The active child that is next. V jumps to the least start, if it has reached none: somebody is to be served.
+    pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        if self.promote(entities) {
+            self.vtime = self.waiting.first()?.key;
+            self.promote(entities);
+        }
+        self.eligible.first().map(|entry| entry.id)
+    }
+
+    /// Hands the device to the child that is next.
+    pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        debug_assert_eq!(self.in_service, None);
+        let id = self.next(entities)?;
+        self.take(entities, id);
+        entities[id].state = State::InService;
+        self.in_service = Some(id);
+        Some(id)
+    }
+
+    /// Charges the child in service.
+    pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
+        let id = self.in_service.expect("someone to charge");
+        entities[id].service += bytes;
+        self.vtime = self.vtime.after(bytes, self.weights);
+        // One only, so that a charge stays O(log children).
+        if let Some(first) = self.idle.first()
+            && !first.key.is_after(self.vtime)
+        {
+            self.forget(entities, first.id);
+        }
+    }
+
+    /// Forgets a child that is idle.
+    pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
+        self.idle.remove(entities, entities[id].place);
+        self.leave(entities, id);
+    }
+
+    /// Gives a child tags from its start, and the weight it has from now on.
+    fn place(&mut self, entities: &mut Entities, id: EntityId, weight: u32, budget: u64) {
+        let entity = &mut entities[id];
+        self.weights = self.weights - u64::from(entity.weight) + u64::from(weight);
+        entity.weight = weight;
+        entity.budget = budget;
+        entity.finish = entity.start.after(budget, u64::from(weight));
+    }
+
+    fn insert(&mut self, entities: &mut Entities, id: EntityId) {
+        self.order = self.order.wrapping_add(1);
+        let (entity, order) = (&mut entities[id], self.order);
+        if entity.start.is_after(self.vtime) {
+            entity.state = State::Waiting;
+            let entry = Entry { key: entity.start, order, id };
+            self.waiting.push(entities, entry);
+        } else {
+            entity.state = State::Eligible;
+            let entry = Entry { key: entity.finish, order, id };
+            self.eligible.push(entities, entry);
+        }
+    }
+
+    /// Takes an active child out of its heap.
+    fn take(&mut self, entities: &mut Entities, id: EntityId) {
+        let place = entities[id].place;
+        match entities[id].state {
+            State::Waiting => self.waiting.remove(entities, place),
+            State::Eligible => self.eligible.remove(entities, place),
+            state => unreachable!("taken while {state:?}"),
+        };
+    }
+
+    /// A child without backlog counts until V has passed its finish.
+    fn rest(&mut self, entities: &mut Entities, id: EntityId) {
+        let finish = entities[id].finish;
+        if !finish.is_after(self.vtime) {
+            self.leave(entities, id);
+            return;
+        }
+        self.order = self.order.wrapping_add(1);
+        entities[id].state = State::Idle;
+        self.idle.push(entities, Entry { key: finish, order: self.order, id });
+    }
+
+    fn leave(&mut self, entities: &mut Entities, id: EntityId) {
+        self.weights -= u64::from(entities[id].weight);
+        entities[id].state = State::Off;
+    }
+
+    /// Moves whoever V has reached; whether nobody is eligible after that.
+    fn promote(&mut self, entities: &mut Entities) -> bool {
+        while let Some(&Entry { key, order, id }) = self.waiting.first() {
+            if key.is_after(self.vtime) {
+                break;
+            }
+            self.waiting.remove(entities, 0);
+            let entity = &mut entities[id];
+            entity.state = State::Eligible;
+            let entry = Entry { key: entity.finish, order, id };
+            self.eligible.push(entities, entry);
+        }
+        self.eligible.is_empty()
+    }
+}
+
+/// For tests, the lab and fuzzers.
+impl ServiceTree {
+    /// Whether heaps, tags and the sum of weights fit together. O(children).
+    ///
+    /// # Errors
+    /// A text that says what does not.
+    pub(crate) fn check(&self, entities: &Entities) -> Result<(), String> {
+        let heaps = [&self.waiting, &self.eligible, &self.idle];
+        let states = [State::Waiting, State::Eligible, State::Idle];
+        let mut weights = 0;
+        for (heap, state) in heaps.into_iter().zip(states) {
+            ensure(heap.is_sound(entities), || format!("the {state:?} are not in order"))?;
+            for entry in heap.entries() {
+                let entity = &entities[entry.id];
+                ensure(entity.state == state, || format!("{entity:?} is among the {state:?}"))?;
+                ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
+                let key = if state == State::Waiting { entity.start } else { entity.finish };
+                ensure(key == entry.key, || format!("{entity:?} is at {:?}", entry.key))?;
+                ensure(state != State::Eligible || !entity.start.is_after(self.vtime), || {
+                    format!("{entity:?} is eligible at {:?}", self.vtime)
+                })?;
+                weights += u64::from(entity.weight);
+            }
+        }
+        weights += self.in_service.map_or(0, |id| u64::from(entities[id].weight));
+        ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
+    }
+
+    /// How many children are active.
+    pub(crate) fn active(&self) -> usize {
+        self.waiting.entries().len() + self.eligible.entries().len()
+    }
+
+    /// How many children are idle.
+    pub(crate) fn resting(&self) -> usize {
+        self.idle.entries().len()
+    }
+}
+
+#[cfg(test)]
+#[path = "service_tree_tests.rs"]
+mod tests;

@@ -1,0 +1,55 @@
+//! The numbers that BFQ decides by.
+
+/// Defaults of specification 0.2, which has their origins; in bytes and nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tunables {
+    /// Age from which a request need not wait for its position.
+    pub(crate) fifo_expire_ns: u64,
+    /// Requests by position after each that went because of its age; what mq-deadline calls a batch. With fewer, a flow
+    /// that is always behind would seek for each request, and be behind for that.
+    pub(crate) fifo_batch: u32,
+    /// Longest way back that is not a new sweep.
+    pub(crate) back_seek_max: u64,
+    /// How much longer a way back counts than the same way forward.
+    pub(crate) back_seek_penalty: u64,
+    /// Longest slot.
+    pub(crate) timeout_ns: u64,
+    /// Most service of a slot.
+    pub(crate) max_budget: u64,
+    /// How long a flow may stay away and go on where it was: three times this. Nobody idles for it yet.
+    pub(crate) slice_idle_ns: u64,
+    /// What a seek takes, where the device is flash.
+    pub(crate) seek_flash_ns: u64,
+    /// Whether the device's time goes into seeks.
+    pub(crate) rotational: bool,
+}
+
+const MS: u64 = 1_000_000;
+const SECTOR: u64 = 512;
+
+impl Tunables {
+    pub(crate) const fn new(rotational: bool) -> Tunables {
+        Tunables {
+            fifo_expire_ns: 125 * MS,
+            fifo_batch: 16,
+            back_seek_max: 16 << 20,
+            back_seek_penalty: 2,
+            timeout_ns: 125 * MS,
+            max_budget: 16_384 * SECTOR,
+            slice_idle_ns: 8 * MS,
+            seek_flash_ns: 2 * MS,
+            rotational,
+        }
+    }
+
+    /// The least that a flow's budget falls to.
+    pub(crate) const fn min_budget(&self) -> u64 {
+        self.max_budget / 32
+    }
+
+    /// What a flow begins with.
+    pub(crate) const fn first_budget(&self) -> u64 {
+        // In whole sectors, as the kernel counts.
+        2 * (self.max_budget / SECTOR) / 3 * SECTOR
+    }
+}

@@ -1,0 +1,60 @@
+//! Virtual time: service divided by weight, exact to 2^-29 of a byte at weight 1.
+
+/// Bits after the point. Sixteen more than the kernel has (specification 2.1 counts sectors, with 22), because there
+/// the 512 bytes of a small request among 100,000 cgroups of weight 1,000 are 0.02 units, and V would stand still.
+const FRACTION_BITS: u32 = 29;
+
+/// An instant of a service tree's virtual time, on a circle of 2^64.
+///
+/// Two instants can be compared while they are less than half the circle apart, 16 GiB of service at weight 1. All that
+/// a service tree compares at one moment is within two budgets of V, and a budget is at most 4 GiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Vtime(u64);
+
+impl Vtime {
+    pub(crate) const ZERO: Vtime = Vtime(0);
+
+    pub(crate) fn is_after(self, other: Vtime) -> bool {
+        // The upper half of the circle is the past.
+        self != other && self.0.wrapping_sub(other.0) < 1 << 63
+    }
+
+    pub(crate) fn latest(self, other: Vtime) -> Vtime {
+        if other.is_after(self) { other } else { self }
+    }
+
+    /// This instant after `bytes` of service at `weight`, at least 1. Rounds down: V falls behind by less than one
+    /// unit a request, which at 4 KiB a request and a sum of weights of 10,000,000 is one in 200,000.
+    pub(crate) fn after(self, bytes: u64, weight: u64) -> Vtime {
+        debug_assert!(bytes < 1 << (64 - FRACTION_BITS), "{bytes} bytes in one slot");
+        Vtime(self.0.wrapping_add((bytes << FRACTION_BITS) / weight))
+    }
+
+    /// This instant, as far later as `to` is after `from`.
+    pub(crate) fn shifted(self, from: Vtime, to: Vtime) -> Vtime {
+        Vtime(self.0.wrapping_add(to.0.wrapping_sub(from.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_counts_by_weight() {
+        // EX-4: 1,200 sectors at weight 40 are 30 sectors at weight 1.
+        let zero = Vtime::ZERO;
+        assert_eq!(zero.after(1200 * 512, 40), zero.after(30 * 512, 1));
+        assert_eq!(zero.after(30 * 512, 1), Vtime((30 << 22) << 16));
+    }
+
+    #[test]
+    fn time_goes_on_past_the_end_of_the_circle() {
+        let late = Vtime(u64::MAX - 5);
+        let later = late.after(1, 1);
+        assert!(later.is_after(late) && !late.is_after(later) && !late.is_after(late));
+        assert_eq!(late.latest(later), later);
+        assert_eq!(later.latest(late), later);
+        assert_eq!(Vtime(7).shifted(late, later), Vtime(7 + (1 << FRACTION_BITS)));
+    }
+}
