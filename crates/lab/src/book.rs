@@ -81,8 +81,9 @@ pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Bo
     if text.len() > FILE_BYTES_MAX {
         return Err(syntax(format!("longer than {FILE_BYTES_MAX} bytes")));
     }
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| syntax(error.to_string()))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| syntax(error.to_string().trim_end().into()))?;
     let key_error =
         |key: &str, problem| BookError::Key { file: file.into(), key: key.into(), problem };
     let words = |key: &str| match table.get(key) {

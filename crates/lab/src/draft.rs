@@ -43,6 +43,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("memory", "SIZE", "the page cache; dirty limits follow it as they do in Linux"),
     ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
     ("hiccup", "TIME", "one pause in ten, by chance, is longer by this"),
+    ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
     ("fio.OPTION", "VALUE", "an option of every job, whatever the file says (fio.iodepth=8)"),
     (
         "trace.format",
@@ -56,7 +57,6 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ),
     ("trace.depth", "N", "with trace.timing=asap: requests of a stream in flight at most"),
     ("trace.repeat", "N", "replay a trace so often, one after the other"),
-    ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
 ];
 
 /// What was asked for so far. Every value in it is valid by itself.
@@ -178,9 +178,8 @@ impl Draft {
             }
             "depth" => {
                 let depth = value.parse().ok().filter(|depth: &NonZeroU32| depth.get() <= 4096);
-                self.engine.depth = depth.ok_or_else(|| {
-                    SettingError::new(key, format!("{value:?} is no number from 1 to 4096"), None)
-                })?;
+                self.engine.depth = depth
+                    .ok_or_else(|| SettingError::new(key, not_from(value, "1 to 4096"), None))?;
             }
             "scheduler" if value == "none" => {}
             "scheduler" => {
@@ -201,16 +200,24 @@ impl Draft {
                 let (path, weight) = self.split(key, value)?;
                 let refuse = |reason: String| SettingError::new(key, reason, None);
                 let weight: u64 =
-                    weight.parse().map_err(|_| refuse(format!("{weight:?} is no number")))?;
+                    weight.parse().map_err(|_| refuse(not_from(weight, "1 to 1000")))?;
                 let weight = Weight::new(weight).map_err(|error| refuse(error.to_string()))?;
                 self.cgroup(path).weight = Some(weight);
             }
             "home" if value == "per-job" => self.home = Home::PerJob,
             "home" => self.home = Home::Shared(path(key, value)?),
             "seed" => {
-                self.seed = value
-                    .parse()
-                    .map_err(|_| SettingError::new(key, format!("{value:?} is no number"), None))?;
+                self.seed = value.parse().map_err(|_| {
+                    SettingError::new(key, not_from(value, &format!("0 to {}", u64::MAX)), None)
+                })?;
+            }
+            "stop-after" => {
+                let until_ns = time(key, value)?;
+                if until_ns == 0 {
+                    let hint = "for example 60s".to_owned();
+                    return Err(SettingError::new(key, "nothing happens in no time", hint));
+                }
+                self.until_ns = Some(until_ns);
             }
             "forks" if matches!(self.source, Source::Trace(_)) => {
                 return Err(SettingError::new(key, "a trace has no jobs", None));
@@ -219,14 +226,13 @@ impl Draft {
                 self.forks.retain(|name| name != value);
                 self.forks.push(value.into());
             }
-            "stop-after" => self.until_ns = Some(time(key, value)?),
             "memory" => self.cache = cache::Settings::for_memory(size(key, value)?),
             "pause-late" => self.machine.pause_late_ns = time(key, value)?,
             "hiccup" => self.machine.hiccup_ns = time(key, value)?,
             "timer-late" => self.machine.timer_late_ns = time(key, value)?,
             _ if key.starts_with("trace.") => self.trace(key, value)?,
             _ if key.starts_with("fio.") => {
-                let option = (key["fio.".len()..].to_owned(), value.to_owned());
+                let option = (key["fio.".len()..].trim().to_owned(), value.to_owned());
                 self.besides.retain(|(key, _)| *key != option.0);
                 self.besides.push(option);
             }
@@ -294,7 +300,8 @@ impl Draft {
     pub fn scenario(&self) -> Result<Scenario, DraftError> {
         let work = match &self.source {
             Source::Jobs { name, text, env } => {
-                Work::Jobs(fio::parse_with(name, text, env, &self.besides)?)
+                let jobs = fio::parse_with(name, text, env, &self.besides);
+                Work::Jobs(jobs.map_err(|errors| self.besides_to_blame(errors))?)
             }
             Source::Trace(trace) => Work::Trace(trace.clone()),
         };
@@ -331,7 +338,16 @@ impl Draft {
         for cgroup in self.cgroups.values() {
             let limits = Limits { limiter: cgroup.limiter.unwrap_or(limiter), ..cgroup.limits };
             limits.validate().map_err(|error| {
-                SettingError::new("max", format!("cgroup {}: {error}", cgroup.path), None)
+                use weir_engine::LimitsError::{BurstUnknown, PeakUnknown};
+                let hint = match error {
+                    BurstUnknown { dimension, .. } => Some(("burst", dimension)),
+                    PeakUnknown { dimension, .. } => Some(("peak", dimension)),
+                    _ => None,
+                };
+                let hint = hint.map(|(key, dimension)| {
+                    format!("`{key}={} {}=max` takes it back", cgroup.path, dimension.key())
+                });
+                SettingError::new("limits", format!("of cgroup {}: {error}", cgroup.path), hint)
             })?;
             let (path, weight) = (cgroup.path.clone(), cgroup.weight);
             cgroups.push(CgroupSetting { path, weight, limits });
@@ -351,9 +367,30 @@ impl Draft {
         })
     }
 
+    /// Errors of the job file, or of the first `fio.` setting that its jobs cannot have: nobody finds that in the file,
+    /// and one says it all where there are many jobs.
+    fn besides_to_blame(&self, errors: FioErrors) -> DraftError {
+        let Source::Jobs { name, text, env } = &self.source else { return errors.into() };
+        if fio::parse(name, text, env).is_err() {
+            return errors.into();
+        }
+        let first = self.besides.iter().find_map(|besides| {
+            let errors = fio::parse_with(name, text, env, std::slice::from_ref(besides)).err()?;
+            let problem = &errors.errors.first()?.problem;
+            let reason = match problem {
+                fio::Problem::Value { error, .. } => error.to_string(),
+                problem => problem.to_string(),
+            };
+            Some(SettingError::new(&format!("fio.{}", besides.0), reason, problem.hint()))
+        });
+        first.map_or_else(|| errors.into(), DraftError::Setting)
+    }
+
     fn trace(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let Source::Trace(trace) = &mut self.source else {
-            return Err(SettingError::new(key, "what is run is no trace", None));
+            let hint =
+                "a trace's name ends in .csv, .trace, .iolog, .blkparse, .gz or .zst".to_owned();
+            return Err(SettingError::new(key, "what is run is no trace", hint));
         };
         let number = |least: u32| {
             value.parse().ok().filter(|&number: &u32| number >= least).ok_or_else(|| {
@@ -398,8 +435,16 @@ impl Draft {
             _ => LimitKey::Peak,
         };
         let read = |old: PerDimension| {
-            parse_limits(kind, words, old)
-                .map_err(|error| SettingError::new(key, &error, error.hint()))
+            parse_limits(kind, words, old).map_err(|error| {
+                // Who forgot the slash of a path reads about KEY=VALUE otherwise.
+                let hint = match words.split_once(char::is_whitespace) {
+                    Some((first, rest)) if !first.contains('=') => {
+                        Some(format!("a cgroup begins with a slash: \"/{first} {}\"", rest.trim()))
+                    }
+                    _ => error.hint(),
+                };
+                SettingError::new(key, &error, hint)
+            })
         };
         if words.is_empty() {
             let hint = "for example `rbps=4M riops=100`".to_owned();
@@ -442,6 +487,10 @@ impl Draft {
     }
 }
 
+fn not_from(value: &str, range: &str) -> String {
+    format!("{value:?} is no number from {range}")
+}
+
 fn path(key: &str, text: &str) -> Result<Path, SettingError> {
     Path::parse(text).map_err(|error| {
         SettingError::new(
@@ -472,4 +521,47 @@ fn size(key: &str, value: &str) -> Result<u64, SettingError> {
         SettingError::new(key, &error, error.hint())
     })?;
     Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft() -> Draft {
+        let text = b"[a]\nsize=1m\n[b]\nsize=1m\n".to_vec();
+        Draft::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
+    }
+
+    #[test]
+    fn what_is_wrong_says_what_would_be_right() {
+        for (key, value, message, hint) in [
+            ("weight", "heavy", "weight: \"heavy\" is no number from 1 to 1000", ""),
+            ("stop-after", "0s", "stop-after: nothing happens in no time", "for example 60s"),
+            ("kernal", "6.12", "kernal: there is no such setting", "did you mean `kernel`?"),
+            (
+                "max",
+                "vm1 riops=100",
+                "max: \"vm1\" is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops",
+                "a cgroup begins with a slash: \"/vm1 riops=100\"",
+            ),
+        ] {
+            let error = draft().set(key, value).unwrap_err();
+            assert_eq!(
+                (error.to_string().as_str(), error.hint.as_deref()),
+                (message, Some(hint).filter(|hint| !hint.is_empty()))
+            );
+        }
+    }
+
+    #[test]
+    fn an_option_for_all_jobs_is_not_sought_in_their_file() {
+        let mut draft = draft();
+        draft.set("fio.rw", "read").unwrap();
+        draft.set("fio.iodepht", "8").unwrap();
+        let DraftError::Setting(error) = draft.scenario().unwrap_err() else {
+            panic!("an error of the file");
+        };
+        assert_eq!(error.to_string(), "fio.iodepht: unknown option \"iodepht\"");
+        assert_eq!(error.hint.as_deref(), Some("did you mean \"iodepth\"?"));
+    }
 }

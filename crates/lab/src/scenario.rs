@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use weir_engine::units::Bytes;
 use weir_engine::{Limits, Path, Weight};
 
 use crate::cache;
@@ -133,7 +134,11 @@ pub enum Timing {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ScenarioError {
     /// Files that are larger than the disk.
-    #[error("the jobs' files take {files_bytes} bytes, and the disk has {disk_bytes}")]
+    #[error(
+        "the jobs' files take {} ({files_bytes} bytes), and the disk has {} ({disk_bytes} bytes)",
+        Bytes(*files_bytes).rounded(),
+        Bytes(*disk_bytes).rounded()
+    )]
     FilesTooLarge {
         /// All together.
         files_bytes: u64,
@@ -182,10 +187,12 @@ impl ScenarioError {
     /// What would be right.
     pub fn hint(&self) -> Option<String> {
         match self {
-            ScenarioError::FilesTooLarge { .. } => Some(
-                "make the disk larger (`--disk hdd7200,size=2T`) or the jobs' `size` smaller"
-                    .into(),
-            ),
+            ScenarioError::FilesTooLarge { files_bytes, .. } => {
+                let gib = files_bytes.div_ceil(1 << 30);
+                Some(format!(
+                    "make the disk larger (`--disk MODEL,size={gib}G`) or the jobs' `size` smaller"
+                ))
+            }
             ScenarioError::Standstill { .. } => {
                 Some("give the disk a latency or the job a `thinktime` or a `rate`".into())
             }

@@ -52,9 +52,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let mut sides = Vec::new();
-    for (what, own) in [(&args.first, &args.set_first), (&args.second, &args.set_second)] {
+    let sides_given =
+        [("--a", &args.first, &args.set_first), ("--b", &args.second, &args.set_second)];
+    for (flag, what, own) in sides_given {
         let mut draft = flags::open(what)?;
-        let pairs = args.set.iter().chain(own).map(|text| flags::pair(text));
+        let common = args.set.iter().map(|text| flags::pair("--set", text));
+        let pairs = common.chain(own.iter().map(|text| flags::pair(flag, text)));
         args.settings.apply(&mut draft, &pairs.collect::<Result<Vec<_>, _>>()?)?;
         let name = match own.is_empty() {
             true => draft.title().to_owned(),
@@ -72,13 +75,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         results.push((name.as_str(), simulate(scenario, &stop)?));
     }
     let [first, second] = [&results[0], &results[1]].map(|(name, results)| (*name, results));
-    if let Some(path) = &args.html {
-        write_page(path, &[first, second])?;
-    }
     let comparison = report::compare(first, second);
     match args.format {
         output::Format::Table => output::print(&comparison.table(width()))?,
         output::Format::Json => output::print_json(&comparison.json(), false)?,
+    }
+    if let Some(path) = &args.html {
+        write_page(path, &[first, second])?;
     }
     ended_early(&stop)
 }

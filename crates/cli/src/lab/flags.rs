@@ -42,7 +42,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "N", help_heading = "Settings")]
     depth: Option<String>,
     /// What all random choices come from
-    #[arg(long, value_name = "N", help_heading = "Settings")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Settings")]
     seed: Option<String>,
     /// End after so much virtual time
     #[arg(long, value_name = "TIME", help_heading = "Settings")]
@@ -112,12 +112,12 @@ impl Settings {
     }
 }
 
-/// `KEY=VALUE`.
-pub(super) fn pair(text: &str) -> Result<(String, String), Failure> {
+/// `KEY=VALUE`, as given to a flag.
+pub(super) fn pair(flag: &str, text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err(Failure::wrong(format!("--set {text:?} is no KEY=VALUE"))
-            .hint("for example --set depth=8".to_owned())),
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.into())),
+        _ => Err(Failure::wrong(format!("{flag} {text:?} is no KEY=VALUE"))
+            .hint(format!("for example {flag} depth=8"))),
     }
 }
 

@@ -63,16 +63,18 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let mut draft = flags::open(&args.what)?;
-    let more = args.set.iter().map(|text| flags::pair(text)).collect::<Result<Vec<_>, _>>()?;
+    let more =
+        args.set.iter().map(|text| flags::pair("--set", text)).collect::<Result<Vec<_>, _>>()?;
     args.settings.apply(&mut draft, &more)?;
     let results = simulate(&flags::scenario(&draft)?, &stop)?;
-    if let Some(path) = &args.html {
-        write_page(path, &[(results.title.as_str(), &results)])?;
-    }
     match args.format {
         Format::Table => output::print(&report::table(&results, width()))?,
         Format::Json => output::print_json(&report::json(&results), false)?,
         Format::FioJson => output::print_json(&report::fio_json(&results), false)?,
+    }
+    // Last, so that a long run is not lost with a page that cannot be written.
+    if let Some(path) = &args.html {
+        write_page(path, &[(results.title.as_str(), &results)])?;
     }
     ended_early(&stop)
 }

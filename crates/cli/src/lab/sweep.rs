@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// A setting's name and its values.
 fn axis(text: &str) -> Result<(String, Vec<String>), Failure> {
-    let (key, list) = flags::pair(text)?;
+    let (key, list) = flags::pair("--set", text)?;
     let mut values = vec![String::new()];
     let mut depth = 0u32;
     for letter in list.chars() {

@@ -28,7 +28,7 @@ mod world;
 
 use std::ops::ControlFlow;
 
-use crate::results::Results;
+use crate::results::{CgroupResults, Results};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// How far a run has come.
@@ -58,5 +58,34 @@ pub fn run(
     scenario: &Scenario,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Results, ScenarioError> {
-    setup::world(scenario)?.run(watch)
+    let mut results = setup::world(scenario)?.run(watch)?;
+    results.notes.extend(idle(&results));
+    Ok(results)
+}
+
+/// Cgroups that a note names; more are counted.
+const NAMED_MAX: usize = 8;
+
+/// A note on cgroups that have limits and got no request: often a limit was meant for a job, which is in another.
+fn idle(results: &Results) -> Option<String> {
+    let is_idle = |cgroup: &&CgroupResults| {
+        let counters = &cgroup.counters;
+        let ios = counters.read.ios + counters.write.ios + counters.discard.ios;
+        let held: u64 = counters.throttled.iter().sum();
+        !cgroup.limits.max.is_none() && ios + counters.other_ios + held == 0
+    };
+    let idle: Vec<&str> =
+        results.cgroups.iter().filter(is_idle).map(|cgroup| cgroup.path.as_str()).collect();
+    let row = results.rows.first()?;
+    let more = match idle.len() {
+        0 => return None,
+        count if count <= NAMED_MAX => "had".to_owned(),
+        count => format!("and {} more had", count - NAMED_MAX),
+    };
+    let names = idle[..idle.len().min(NAMED_MAX)].join(", ");
+    Some(format!(
+        "limits of {names} {more} nothing to do: no request came from there. `{}` is in {}; a job's `cgroup` names \
+         another, and `--set home=per-job` gives each job its own",
+        row.name, row.cgroup
+    ))
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use weir_trace::{Reader, Record};
+use weir_trace::{OpenError, Reader, Record};
 
 use crate::scenario::{ScenarioError, Timing, Trace};
 
@@ -286,6 +286,18 @@ impl Replay {
 fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
     Reader::open(&trace.path, trace.format).map_err(|error| ScenarioError::Trace {
         file: trace.path.display().to_string(),
-        reason: error.to_string(),
+        // The file is named already.
+        reason: match error {
+            OpenError::Io { source, .. } => format!("cannot be read: {source}"),
+            OpenError::Foreign { what, .. } => format!("this is {what}"),
+            OpenError::UnknownFormat { first_line, .. } if first_line.is_empty() => {
+                "begins with an empty line, or is empty: its format cannot be told".into()
+            }
+            OpenError::UnknownFormat { first_line, .. } => {
+                format!(
+                    "its first lines are of no known format of traces; the first is {first_line:?}"
+                )
+            }
+        },
     })
 }

@@ -87,7 +87,7 @@ fn what_takes_no_time_is_told() {
 fn files_must_fit_the_disk() {
     let jobs = "[j]\nrw=read\nbs=4k\ndirect=1\nsize=10g\n";
     let error = finish(&draft("null,size=1G", &[], jobs)).unwrap_err();
-    let expected = "the jobs' files take 10737418240 bytes, and the disk has 1073741824";
+    let expected = "the jobs' files take 10.0 GiB (10737418240 bytes), and the disk has 1.00 GiB (1073741824 bytes)";
     assert_eq!(error.to_string(), expected);
     assert!(error.hint().is_some());
 }

@@ -259,3 +259,12 @@ fn waits_are_blamed_on_the_limit_that_made_them() {
     assert_eq!(of("/p") + of("/p/c"), 900 * MS);
     assert!(of("/p") > 0 && of("/p/c") > 0);
 }
+
+#[test]
+fn limits_that_no_job_meets_are_noted() {
+    let jobs = "[web]\nrw=randread\ndirect=1\nsize=1g\nnumber_ios=10\n";
+    let note = "limits of /web had nothing to do: no request came from there. `web` is in /main; a job's `cgroup` names \
+                another, and `--set home=per-job` gives each job its own";
+    assert_eq!(run(ONE_MS, &[("max", "/web riops=100")], jobs).notes, [note]);
+    assert_eq!(run(ONE_MS, &[("max", "riops=100")], jobs).notes, [""; 0]);
+}
