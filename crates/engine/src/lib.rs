@@ -61,6 +61,7 @@ mod error;
 mod event;
 pub mod io_max;
 mod limits;
+pub mod merge;
 mod price;
 mod request;
 mod requests;

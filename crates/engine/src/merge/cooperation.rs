@@ -1,0 +1,351 @@
+//! May two queues that read or write close to each other become one?
+//!
+//! Only shortly after both began: close to each other for a moment are many who have nothing in common, and a light
+//! queue that merges with a heavy one by mistake takes a share that is not its own. Specification 7.3 and 7.4.
+
+use super::settings::{MergeWindow, Rules, Settings};
+use super::{Position, PriorityClass, QueueId, Traits};
+use crate::time::Instant;
+
+/// When a queue was first served since it last (re)started: the clock of the merge window.
+///
+/// A queue (re)starts when it becomes busy; emptying while the device idles for it is no restart. The clock runs from
+/// its first *dispatch* after that, not from the arrival: who waits 300 ms for the device is not late meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Start {
+    first_served: Option<Instant>,
+}
+
+impl Start {
+    /// A queue that was not served yet.
+    pub const NEW: Start = Start { first_served: None };
+
+    /// The queue became busy: its window opens again.
+    pub fn restart(&mut self) {
+        self.first_served = None;
+    }
+
+    /// The queue was charged for service, injected service and time charges included. Only the first one counts.
+    pub fn serve(&mut self, now: Instant) {
+        self.first_served.get_or_insert(now);
+    }
+
+    /// Whether `window` is over at `now`; at its very end it is not. Never for a queue that was not served yet.
+    ///
+    /// While this is true, the queue need not be kept in [`super::Positions`]: nobody may merge with it.
+    pub fn is_late(&self, now: Instant, window: MergeWindow) -> bool {
+        match (window, self.first_served) {
+            (MergeWindow::Closed, _) => true,
+            (MergeWindow::Unlimited, _) | (_, None) => false,
+            (MergeWindow::For(window), Some(first)) => now > first + window,
+        }
+    }
+}
+
+/// What cooperation needs to know of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Side {
+    /// Which queue. Of a merged set, its representative.
+    pub queue: QueueId,
+    /// What it is.
+    pub traits: Traits,
+    /// Whether its requests jump about: there is no stream to join.
+    pub seeky: bool,
+    /// Whether it has requests or is in service.
+    pub busy: bool,
+    /// When it began.
+    pub start: Start,
+}
+
+/// The queue that holds the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InService {
+    /// The queue.
+    pub side: Side,
+    /// Where its last dispatched request ended. `None` until it has dispatched something in this slot.
+    pub last_end: Option<Position>,
+}
+
+/// What cooperation needs to know of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Device {
+    /// Flash that queues commands: order hardly matters to it, and queues merge at creation or not at all.
+    pub queueing_flash: bool,
+    /// Queues that are busy.
+    pub busy_queues: u32,
+    /// Who is served.
+    pub in_service: Option<InService>,
+}
+
+/// Why a check did not lead to a merge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Refusal {
+    /// Cooperation merging is turned off.
+    Closed,
+    /// The device queues commands and does not seek.
+    QueueingFlash,
+    /// The queue that asks is asynchronous.
+    Asynchronous,
+    /// The queue that asks began too long ago.
+    TooLate,
+    /// Nobody else has requests.
+    Alone,
+    /// Nobody is close enough.
+    NobodyClose,
+    /// Who is close is of another cgroup.
+    OtherGroup,
+    /// Who is close began too long ago.
+    TargetTooLate,
+    /// One of both is of the idle class.
+    IdleClass,
+    /// Both have a class, not the same.
+    OtherClass,
+    /// One of both jumps about.
+    Seeky,
+    /// Who is close is asynchronous.
+    TargetAsynchronous,
+    /// Nobody uses the queue that is close any more: it only drains.
+    NoProcess,
+    /// Who is close is merged with the queue that asks already.
+    SameSet,
+}
+
+impl Refusal {
+    /// All of them, in the order of [`Refusal::index`].
+    pub const ALL: [Refusal; 14] = [
+        Refusal::Closed,
+        Refusal::QueueingFlash,
+        Refusal::Asynchronous,
+        Refusal::TooLate,
+        Refusal::Alone,
+        Refusal::NobodyClose,
+        Refusal::OtherGroup,
+        Refusal::TargetTooLate,
+        Refusal::IdleClass,
+        Refusal::OtherClass,
+        Refusal::Seeky,
+        Refusal::TargetAsynchronous,
+        Refusal::NoProcess,
+        Refusal::SameSet,
+    ];
+
+    /// The index into per-refusal arrays.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in statistics.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Refusal::Closed => "closed",
+            Refusal::QueueingFlash => "queueing_flash",
+            Refusal::Asynchronous => "asynchronous",
+            Refusal::TooLate => "too_late",
+            Refusal::Alone => "alone",
+            Refusal::NobodyClose => "nobody_close",
+            Refusal::OtherGroup => "other_group",
+            Refusal::TargetTooLate => "target_too_late",
+            Refusal::IdleClass => "idle_class",
+            Refusal::OtherClass => "other_class",
+            Refusal::Seeky => "seeky",
+            Refusal::TargetAsynchronous => "target_asynchronous",
+            Refusal::NoProcess => "no_process",
+            Refusal::SameSet => "same_set",
+        }
+    }
+}
+
+/// Whom `asker`, about to read or write at `at`, should merge with: the queue in service, else the one that `nearest`
+/// finds, a queue of its cgroup whose next request is within [`Settings::close_bytes`] (see [`super::Positions`]).
+///
+/// `nearest` is asked once at most, and not at all where its answer could not matter. What it costs is what this costs.
+///
+/// # Errors
+/// The reason why nobody, one for each check. Of two candidates that are refused, the first one's.
+pub fn find(
+    settings: &Settings,
+    now: Instant,
+    asker: &Side,
+    at: Position,
+    device: &Device,
+    nearest: impl FnOnce() -> Option<Side>,
+) -> Result<QueueId, Refusal> {
+    admit(settings, now, asker, device)?;
+    let mut refusal = Refusal::NobodyClose;
+    if let Some(InService { side, last_end: Some(end) }) = &device.in_service
+        && side.queue != asker.queue
+        && at.distance(*end) <= settings.close_bytes
+    {
+        match compatible(settings, now, asker, side) {
+            Ok(()) => return Ok(side.queue),
+            Err(reason) => refusal = reason,
+        }
+    }
+    match nearest().filter(|side| side.queue != asker.queue) {
+        None => Err(refusal),
+        Some(side) => match compatible(settings, now, asker, &side) {
+            Ok(()) => Ok(side.queue),
+            Err(_) if refusal != Refusal::NobodyClose => Err(refusal),
+            Err(reason) => Err(reason),
+        },
+    }
+}
+
+/// What can be said without looking for anybody.
+fn admit(settings: &Settings, now: Instant, asker: &Side, device: &Device) -> Result<(), Refusal> {
+    if settings.merge_window == MergeWindow::Closed {
+        return Err(Refusal::Closed);
+    }
+    if device.queueing_flash {
+        return Err(Refusal::QueueingFlash);
+    }
+    if !asker.traits.sync {
+        return Err(Refusal::Asynchronous);
+    }
+    if asker.traits.class == PriorityClass::Idle {
+        return Err(Refusal::IdleClass);
+    }
+    if asker.start.is_late(now, settings.merge_window) {
+        return Err(Refusal::TooLate);
+    }
+    if asker.seeky {
+        return Err(Refusal::Seeky);
+    }
+    let alone = match settings.rules {
+        // The kernel only counts, so the second of two cooperating readers cannot join with its first request.
+        Rules::Kernel => device.busy_queues == 1,
+        Rules::Weir => device.busy_queues == u32::from(asker.busy),
+    };
+    if alone { Err(Refusal::Alone) } else { Ok(()) }
+}
+
+/// Whether `asker`, which was admitted, and `other`, which is close, may share a queue.
+fn compatible(
+    settings: &Settings,
+    now: Instant,
+    asker: &Side,
+    other: &Side,
+) -> Result<(), Refusal> {
+    if other.traits.group != asker.traits.group {
+        return Err(Refusal::OtherGroup);
+    }
+    if other.start.is_late(now, settings.merge_window) {
+        return Err(Refusal::TargetTooLate);
+    }
+    if other.traits.class == PriorityClass::Idle {
+        return Err(Refusal::IdleClass);
+    }
+    if other.traits.class != asker.traits.class {
+        return Err(Refusal::OtherClass);
+    }
+    if other.seeky {
+        return Err(Refusal::Seeky);
+    }
+    if !other.traits.sync {
+        return Err(Refusal::TargetAsynchronous);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MB: u64 = 1_000_000;
+
+    fn side(index: u32) -> Side {
+        Side {
+            queue: QueueId { index, generation: 0 },
+            traits: Traits { sync: true, level: 4, ..Traits::default() },
+            seeky: false,
+            busy: true,
+            start: Start::NEW,
+        }
+    }
+
+    fn device(in_service: Side, end: Option<u64>) -> Device {
+        let in_service = Some(InService { side: in_service, last_end: end.map(Position) });
+        Device { queueing_flash: false, busy_queues: 2, in_service }
+    }
+
+    fn ask(asker: &Side, device: &Device, nearest: Option<Side>) -> Result<u32, Refusal> {
+        let now = Instant::from_millis(1000);
+        find(&Settings::WEIR, now, asker, Position(10 * MB), device, || nearest)
+            .map(|queue| queue.index)
+    }
+
+    #[test]
+    fn the_window_runs_from_the_first_dispatch_and_includes_its_end() {
+        let window = MergeWindow::For(Duration::from_millis(100));
+        let mut start = Start::NEW;
+        assert!(!start.is_late(Instant::FAR_FUTURE, window), "never served");
+        start.serve(Instant::from_millis(8));
+        start.serve(Instant::from_millis(70));
+        let end = Instant::from_millis(108);
+        assert!(!start.is_late(end, window));
+        assert!(start.is_late(end.plus_nanos(1), window));
+        assert!(!start.is_late(Instant::FAR_FUTURE, MergeWindow::Unlimited));
+        start.restart();
+        assert!(!start.is_late(Instant::FAR_FUTURE, window));
+        assert!(start.is_late(Instant::ZERO, MergeWindow::Closed));
+    }
+
+    #[test]
+    fn each_reason_has_its_case() {
+        let me = side(0);
+        let close = Some(10 * MB);
+        let with = |change: fn(&mut Side)| {
+            let mut other = side(1);
+            change(&mut other);
+            other
+        };
+        let late = with(|other| other.start.serve(Instant::from_millis(899)));
+        assert_eq!(ask(&me, &device(side(1), close), None), Ok(1));
+        for (other, reason) in [
+            (late, Refusal::TargetTooLate),
+            (with(|other| other.traits.group = 7), Refusal::OtherGroup),
+            (with(|other| other.traits.class = PriorityClass::RealTime), Refusal::OtherClass),
+            (with(|other| other.traits.class = PriorityClass::Idle), Refusal::IdleClass),
+            (with(|other| other.seeky = true), Refusal::Seeky),
+            (with(|other| other.traits.sync = false), Refusal::TargetAsynchronous),
+        ] {
+            assert_eq!(ask(&me, &device(other, close), None), Err(reason));
+            assert_eq!(ask(&me, &device(other, None), Some(other)), Err(reason));
+            assert_eq!(ask(&me, &device(other, close), Some(side(2))), Ok(2), "second chance");
+        }
+        let late = Side { queue: me.queue, ..late };
+        let idle = Traits { class: PriorityClass::Idle, ..me.traits };
+        for (asker, reason) in [
+            (late, Refusal::TooLate),
+            (Side { traits: idle, ..me }, Refusal::IdleClass),
+            (Side { seeky: true, ..me }, Refusal::Seeky),
+            (Side { traits: Traits { sync: false, ..me.traits }, ..me }, Refusal::Asynchronous),
+        ] {
+            assert_eq!(ask(&asker, &device(side(1), close), None), Err(reason));
+        }
+    }
+
+    #[test]
+    fn close_is_four_mebibytes_inclusive_and_an_unknown_place_is_far() {
+        let me = side(0);
+        let edge = 8192 * 512;
+        assert_eq!(ask(&me, &device(side(1), Some(10 * MB + edge)), None), Ok(1));
+        let beyond = device(side(1), Some(10 * MB + edge + 1));
+        assert_eq!(ask(&me, &beyond, None), Err(Refusal::NobodyClose));
+        let fresh = device(side(1), None);
+        let near_zero = find(&Settings::WEIR, Instant::ZERO, &me, Position(512), &fresh, || None);
+        assert_eq!(near_zero, Err(Refusal::NobodyClose), "D-11");
+    }
+
+    #[test]
+    fn keys_and_indices_agree() {
+        let mut keys: std::vec::Vec<_> = Refusal::ALL.iter().map(|reason| reason.key()).collect();
+        for (index, reason) in Refusal::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), Refusal::ALL.len());
+    }
+}

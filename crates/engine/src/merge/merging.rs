@@ -1,0 +1,367 @@
+//! All of merging for one device: what a scheduler calls.
+
+use super::QueueId;
+use super::cooperation::{self, Device, Refusal, Side};
+use super::counters::Counters;
+use super::sets::{Departure, Sets};
+use super::settings::{Rules, Settings};
+use super::stable::{Creation, Evidence, Judgement, Stable};
+use super::{Position, Traits};
+use crate::time::Instant;
+
+/// Which queues of a device are one, and which become one.
+///
+/// A queue is the home of one process. Where that process's requests go is [`Merging::representative`]. The scheduler
+/// calls [`Merging::open`] and [`Merging::close`] as queues come and go, [`Merging::check`] when a request arrives,
+/// and [`Merging::part`] when a shared queue that expires is seeky. `S` is what a queue gets back when it is alone
+/// again, for example [`super::split::Saved`].
+///
+/// ```
+/// use weir_engine::Instant;
+/// use weir_engine::merge::cooperation::{Device, InService, Side, Start};
+/// use weir_engine::merge::stable::Evidence;
+/// use weir_engine::merge::{Ask, Check, Merging, Position, QueueId, Settings, Traits};
+///
+/// let mut merging: Merging<&str> = Merging::new(Settings::default());
+/// let traits = Traits { sync: true, ..Traits::default() };
+/// let [first, second] = [0, 1].map(|index| QueueId { index, generation: 0 });
+/// merging.open(Instant::ZERO, first, traits, false);
+/// merging.open(Instant::from_millis(1), second, traits, false);
+///
+/// // The first queue read until 1 MiB. The second is about to read from there on.
+/// let now = Instant::from_millis(2);
+/// let side = |queue, busy| Side { queue, traits, seeky: false, busy, start: Start::NEW };
+/// let served = InService { side: side(first, true), last_end: Some(Position(1 << 20)) };
+/// let device = Device { queueing_flash: false, busy_queues: 1, in_service: Some(served) };
+/// let evidence = Evidence { just_created: true, insertions: 0, boosts_throughput: true };
+/// let ask = Ask { queue: second, side: side(second, false), at: Position(1 << 20), evidence };
+/// let Check::Merge(merge) = merging.check(now, &ask, &device, || None) else { panic!() };
+/// assert_eq!(merging.merge(merge, |_| "as it was"), first);
+/// assert_eq!(merging.representative(second), Some(first));
+///
+/// // It turns out that they jump about: both go home.
+/// merging.part(now, first, |_, state| assert_eq!(state, "as it was"));
+/// assert_eq!(merging.representative(second), Some(second));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Merging<S> {
+    settings: Settings,
+    sets: Sets<S>,
+    stable: Stable,
+    counters: Counters,
+}
+
+/// A process is about to read or write, and asks where its request goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// The process's own queue.
+    pub queue: QueueId,
+    /// The queue that it uses, [`Merging::representative`] of its own.
+    pub side: Side,
+    /// Where it reads or writes.
+    pub at: Position,
+    /// What is known about the queue that it uses.
+    pub evidence: Evidence,
+}
+
+/// Why two queues merge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// They are close to each other.
+    Cooperation,
+    /// They were created shortly after each other, just now.
+    StableAtCreation,
+    /// They were created shortly after each other, some time ago.
+    StableLate,
+}
+
+/// A merge that was decided, to be carried out with [`Merging::merge`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a merge is counted when it is decided, and happens in Merging::merge"]
+pub struct Merge {
+    /// Whose process asked.
+    pub asker: QueueId,
+    /// The queue that gives way, with its whole set.
+    pub from: QueueId,
+    /// The queue that takes over, the representative of its set.
+    pub to: QueueId,
+    /// Why.
+    pub kind: Kind,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// The request goes where the process's requests went before.
+    Stay(Option<Refusal>),
+    /// The set of the process merged since it last asked, and the request goes to this queue. Only with
+    /// [`Rules::Kernel`]. The process has moved.
+    Follow(QueueId),
+    /// To be merged first.
+    Merge(Merge),
+}
+
+/// What a new queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Its relation to those before it.
+    pub creation: Creation,
+    /// A merge to carry out before the queue is used.
+    pub merge: Option<Merge>,
+}
+
+impl<S> Merging<S> {
+    /// A device without queues.
+    pub const fn new(settings: Settings) -> Merging<S> {
+        Merging {
+            settings,
+            sets: Sets::new(settings.rules),
+            stable: Stable::new(),
+            counters: Counters::new(),
+        }
+    }
+
+    /// The settings.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes every setting but [`Settings::rules`], which stay as they are. Counts from the next decision on; sets and
+    /// wishes stay.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.settings = Settings { rules: self.settings.rules, ..settings };
+    }
+
+    /// What happened so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Which queues are one.
+    pub const fn sets(&self) -> &Sets<S> {
+        &self.sets
+    }
+
+    /// Anchors and candidates.
+    pub const fn stable(&self) -> &Stable {
+        &self.stable
+    }
+
+    /// Where the requests of `queue`'s process go; `None` for a closed queue. O(1).
+    pub fn representative(&self, queue: QueueId) -> Option<QueueId> {
+        self.sets.representative(queue)
+    }
+
+    /// Whether the weight of `queue` may start to be raised: it is alone, or shared by flows of one task (7.1).
+    pub fn may_be_raised(&self, queue: QueueId) -> bool {
+        self.sets.members(queue) == 1 || self.sets.is_stable(queue)
+    }
+
+    /// A queue was created. With [`Device::queueing_flash`] it may have to merge before its first request.
+    ///
+    /// # Panics
+    /// If a queue of that index is open.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        queue: QueueId,
+        traits: Traits,
+        queueing_flash: bool,
+    ) -> Opened {
+        self.sets.open(queue);
+        let creation = self.stable.created(&self.settings, now, queue, traits, queueing_flash);
+        let merge = match creation {
+            Creation::MergeNow(anchor) => self.sets.representative(anchor).map(|to| {
+                self.counters.stable_at_creation += 1;
+                Merge { asker: queue, from: queue, to, kind: Kind::StableAtCreation }
+            }),
+            Creation::DeadZone => {
+                self.counters.stable_dead_zone += 1;
+                None
+            }
+            Creation::Anchor | Creation::Later(_) | Creation::Never => None,
+        };
+        Opened { creation, merge }
+    }
+
+    /// Where a request goes, and whether queues merge before (specification 7.3).
+    ///
+    /// `nearest` finds the queue of the same cgroup with the nearest next position, see [`super::Positions::nearest`]; it
+    /// is called once at most, and not for a queue that is too late. O(1) beside it; a merge that follows is
+    /// O(members).
+    pub fn check(
+        &mut self,
+        now: Instant,
+        ask: &Ask,
+        device: &Device,
+        nearest: impl FnOnce() -> Option<Side>,
+    ) -> Check {
+        self.counters.checks += 1;
+        if let Some((_, to)) = self.sets.follow(ask.queue) {
+            self.counters.already_merged += 1;
+            self.counters.redirections += 1;
+            return Check::Follow(to);
+        }
+        if !device.queueing_flash
+            && let Some(end) = self.check_stable(now, ask)
+        {
+            return end;
+        }
+        let found = cooperation::find(&self.settings, now, &ask.side, ask.at, device, nearest);
+        match found.and_then(|target| self.admit_target(ask, target)) {
+            Ok(to) => {
+                self.counters.cooperations += 1;
+                let from = ask.side.queue;
+                Check::Merge(Merge { asker: ask.queue, from, to, kind: Kind::Cooperation })
+            }
+            Err(reason) => {
+                self.counters.refuse(reason);
+                Check::Stay(Some(reason))
+            }
+        }
+    }
+
+    /// The delayed stable merge; `None` if the check goes on to cooperation.
+    fn check_stable(&mut self, now: Instant, ask: &Ask) -> Option<Check> {
+        match self.stable.judge(&self.settings, now, ask.queue, ask.evidence) {
+            Judgement::NoCandidate | Judgement::NotYet => None,
+            Judgement::Postponed => {
+                self.counters.stable_postponed += 1;
+                None
+            }
+            Judgement::Merge(partner)
+                if self.sets.is_open(partner)
+                    && !self.sets.is_together(ask.queue, partner)
+                    && self.stable.traits(partner).map(|traits| traits.group)
+                        == Some(ask.side.traits.group) =>
+            {
+                self.counters.stable_late += 1;
+                let (asker, from) = (ask.queue, ask.side.queue);
+                Some(Check::Merge(Merge { asker, from, to: partner, kind: Kind::StableLate }))
+            }
+            Judgement::Merge(_) | Judgement::Cancelled => {
+                self.counters.stable_cancelled += 1;
+                Some(Check::Stay(None))
+            }
+        }
+    }
+
+    /// The representative behind a target that cooperation found.
+    fn admit_target(&self, ask: &Ask, target: QueueId) -> Result<QueueId, Refusal> {
+        if self.sets.users(target) == 0 {
+            return Err(Refusal::NoProcess);
+        }
+        if self.sets.is_together(ask.queue, target) {
+            return Err(Refusal::SameSet);
+        }
+        self.sets.representative(target).ok_or(Refusal::NoProcess)
+    }
+
+    /// Carries a decided merge out, and returns where the asker's requests go now.
+    ///
+    /// `save` is asked for the state of each queue that was alone until now, before anything changes. Requests that are
+    /// queued stay where they are, and are served from there. O(members of the set that gives way).
+    ///
+    /// # Panics
+    /// If queues of the merge were closed, or merged otherwise, since it was decided.
+    pub fn merge(&mut self, merge: Merge, save: impl FnMut(QueueId) -> S) -> QueueId {
+        let moved = self.sets.members(merge.from);
+        let joined = self.sets.join(merge.from, merge.to, save);
+        let to = joined.unwrap_or_else(|error| panic!("{merge:?} is out of date: {error:?}"));
+        self.counters.redirections += match self.settings.rules {
+            Rules::Kernel => self.sets.follow(merge.asker).map_or(0, |_| 1),
+            Rules::Weir => moved.into(),
+        };
+        self.stable.merged(merge.from, to);
+        if merge.asker != merge.from {
+            self.stable.merged(merge.asker, to);
+        }
+        if merge.kind != Kind::Cooperation {
+            self.sets.mark_stable(merge.asker, merge.to);
+        }
+        to
+    }
+
+    /// A queue that is shared, and seeky, expires: see [`Sets::part`]. `restore` gives each queue back what it was.
+    pub fn part(
+        &mut self,
+        now: Instant,
+        queue: QueueId,
+        mut restore: impl FnMut(QueueId, S),
+    ) -> Departure {
+        let before = self.sets.representative(queue);
+        let stable = &mut self.stable;
+        let departure = self.sets.part(queue, |id, saved| {
+            stable.split(now, id);
+            restore(id, saved);
+        });
+        self.count_split(before, departure);
+        departure
+    }
+
+    /// A process asks: with the kernel's rules it leaves a set that was seeky, see [`Sets::part_if_due`].
+    pub fn part_if_due(
+        &mut self,
+        now: Instant,
+        queue: QueueId,
+        mut restore: impl FnMut(QueueId, S),
+    ) -> Option<Departure> {
+        let before = self.sets.representative(queue);
+        let stable = &mut self.stable;
+        let departure = self.sets.part_if_due(queue, |id, saved| {
+            stable.split(now, id);
+            restore(id, saved);
+        })?;
+        self.count_split(before, departure);
+        Some(departure)
+    }
+
+    fn count_split(&mut self, before: Option<QueueId>, departure: Departure) {
+        if departure.restored > 0 {
+            self.counters.splits += 1;
+            self.counters.restored += u64::from(departure.restored);
+            if let Some(before) = before {
+                self.stable.detached(before);
+            }
+        }
+    }
+
+    /// `queue` has other traits. In another cgroup it is alone, and has nothing to do with those it was with.
+    pub fn change(
+        &mut self,
+        queue: QueueId,
+        traits: Traits,
+        restore: impl FnMut(QueueId, S),
+    ) -> Departure {
+        let moves = self.stable.traits(queue).is_some_and(|old| old.group != traits.group);
+        let mut departure = Departure::default();
+        if moves {
+            if let Some(before) = self.sets.representative(queue) {
+                self.stable.detached(before);
+            }
+            departure = self.sets.leave(queue, restore);
+            self.counters.restored += u64::from(departure.restored);
+        }
+        self.stable.changed(queue, traits);
+        departure
+    }
+
+    /// The process of `queue` ended, and nothing will be asked for it again.
+    ///
+    /// If it was the representative of others, [`Departure::successor`] takes its place; its requests are still served
+    /// from where they are. Without effect for a closed queue.
+    pub fn close(&mut self, queue: QueueId, restore: impl FnMut(QueueId, S)) -> Departure {
+        if let Some(before) = self.sets.representative(queue) {
+            self.stable.detached(before);
+        }
+        let departure = self.sets.close(queue, restore);
+        self.counters.restored += u64::from(departure.restored);
+        self.stable.closed(queue);
+        departure
+    }
+
+    /// The cgroup was removed, and its queues are elsewhere or closed.
+    pub fn remove_group(&mut self, group: u32) {
+        self.stable.group_removed(group);
+    }
+}

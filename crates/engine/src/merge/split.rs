@@ -1,0 +1,226 @@
+//! What a queue gets back when it leaves the set it joined, and what the set gets from those who join.
+//!
+//! A shared queue behaves like all its members together, which says nothing about any of them. So a queue's own
+//! behaviour is put aside when it first shares ([`Saved`]) and given back, every field of it, when it is alone again
+//! (specification 7.6 and 7.7). Budgets, timestamps, seek history and waker are not put aside: they are of the shared
+//! queue's past, and a queue that is alone again finds its own out anew.
+
+use super::waker::InjectLimit;
+use crate::time::Instant;
+
+/// How a queue behaved before it shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Saved {
+    /// Its weight, without raising: 1 to 1000.
+    pub weight: u16,
+    /// How long its process thinks.
+    pub think_time: ThinkTime,
+    /// Whether the process mostly waits for the device.
+    pub io_bound: IoBound,
+    /// Whether it was created in a large burst, whose members are not raised.
+    pub in_large_burst: bool,
+    /// Whether it was listed in a burst that had not become large.
+    pub in_burst_list: bool,
+    /// How much may be injected into its gaps.
+    pub injection: InjectLimit,
+    /// How its weight was raised.
+    pub raising: Raising,
+}
+
+/// Time from the completion of a process's last request to its next, as a moving average (specification 5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ThinkTime {
+    /// Samples, in 256ths, fading.
+    pub samples: u32,
+    /// Their sum in nanoseconds, fading alike.
+    pub total_ns: u64,
+    /// Nanoseconds.
+    pub mean_ns: u64,
+    /// Whether it is short.
+    pub is_short: bool,
+}
+
+/// How much of its time a process leaves the device alone (specification 5.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IoBound {
+    /// The verdict.
+    pub is_bound: bool,
+    /// Since when it is observed.
+    pub since: Instant,
+    /// How long it left the device alone since then, in nanoseconds.
+    pub idle_ns: u64,
+}
+
+/// By how much, since when and for how long the weight of a queue is raised (specification 6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Raising {
+    /// What the weight is multiplied with: 1 not raised, [`Raising::INTERACTIVE`] or [`Raising::SOFT_REAL_TIME`].
+    pub factor: u16,
+    /// When the present period began.
+    pub since: Instant,
+    /// How long it lasts, in nanoseconds.
+    pub duration_ns: u64,
+    /// If it is soft real-time: when the interactive period it was in before began.
+    pub interactive_since: Option<Instant>,
+    /// Bytes served while raised.
+    pub served_bytes: u64,
+}
+
+/// What decides about raising at the moment when a queue is alone again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resume {
+    /// Whether weights are raised at all.
+    pub low_latency: bool,
+    /// Whether the burst the queue was listed in has become large meanwhile.
+    pub burst_became_large: bool,
+    /// How long interactive raising lasts on this device now, in nanoseconds.
+    pub interactive_ns: u64,
+}
+
+impl Raising {
+    /// The factor of interactive queues.
+    pub const INTERACTIVE: u16 = 30;
+    /// The factor of soft real-time queues.
+    pub const SOFT_REAL_TIME: u16 = 3000;
+
+    /// Not raised, since `now`.
+    pub const fn none(now: Instant) -> Raising {
+        Raising { factor: 1, since: now, duration_ns: 0, interactive_since: None, served_bytes: 0 }
+    }
+
+    /// What a queue that merges before its first request would have got: interactive raising from `now` on.
+    ///
+    /// Nothing was served yet; the kernel leaves that field as it happens to be (D-10).
+    pub const fn newborn(now: Instant, interactive_ns: u64) -> Raising {
+        Raising { factor: Raising::INTERACTIVE, duration_ns: interactive_ns, ..Raising::none(now) }
+    }
+
+    /// Whether the weight is raised.
+    pub const fn is_raised(&self) -> bool {
+        self.factor > 1
+    }
+
+    /// `from` merges into the queue of `self`: raising moves along, unless `self` is raised itself.
+    ///
+    /// `from` is not raised afterwards in any case. Bytes served are those of `self`'s own period.
+    pub fn inherit(&mut self, from: &mut Raising) {
+        if from.is_raised() && !self.is_raised() {
+            *self = Raising { served_bytes: self.served_bytes, ..*from };
+        }
+        from.factor = 1;
+    }
+
+    /// What is left of raising at `now` for a queue that is alone again.
+    ///
+    /// A period that is over ends; a soft real-time one falls back to the interactive one it was in, if that still
+    /// runs. In a large burst all raising ends.
+    #[must_use]
+    pub fn resume(self, now: Instant, in_large_burst: bool, resume: &Resume) -> Raising {
+        let is_past = |since: Instant, nanos| now > since.plus_nanos(nanos);
+        if !self.is_raised() {
+            return self;
+        }
+        if !resume.low_latency {
+            return Raising { factor: 1, ..self };
+        }
+        if !in_large_burst && !is_past(self.since, self.duration_ns) {
+            return self;
+        }
+        match self.interactive_since {
+            Some(since)
+                if self.factor == Raising::SOFT_REAL_TIME
+                    && !in_large_burst
+                    && !is_past(since, resume.interactive_ns) =>
+            {
+                Raising {
+                    factor: Raising::INTERACTIVE,
+                    since,
+                    duration_ns: resume.interactive_ns,
+                    interactive_since: None,
+                    ..self
+                }
+            }
+            _ => Raising { factor: 1, ..self },
+        }
+    }
+}
+
+impl Saved {
+    /// Every field as it was, but for what time and bursts have ended: what a queue that is alone again goes on with.
+    #[must_use]
+    pub fn resume(self, now: Instant, resume: &Resume) -> Saved {
+        let became_large = self.in_burst_list && resume.burst_became_large;
+        let in_large_burst = self.in_large_burst || became_large;
+        Saved {
+            in_large_burst,
+            in_burst_list: self.in_burst_list && !became_large,
+            raising: self.raising.resume(now, in_large_burst, resume),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const RESUME: Resume =
+        Resume { low_latency: true, burst_became_large: false, interactive_ns: 10 * SECOND };
+
+    fn raised(factor: u16, since: u64, seconds: u64, interactive: Option<u64>) -> Raising {
+        Raising {
+            factor,
+            since: Instant::from_millis(since * 1000),
+            duration_ns: seconds * SECOND,
+            interactive_since: interactive.map(|since| Instant::from_millis(since * 1000)),
+            served_bytes: 4096,
+        }
+    }
+
+    #[test]
+    fn raising_goes_on_where_time_and_bursts_let_it() {
+        let (interactive, soft) = (Raising::INTERACTIVE, Raising::SOFT_REAL_TIME);
+        for (seconds, raising, burst, factor, since) in [
+            (5, raised(1, 1, 0, None), false, 1, 1),
+            (11, raised(interactive, 1, 10, None), false, interactive, 1),
+            (12, raised(interactive, 1, 10, None), false, 1, 1),
+            (5, raised(interactive, 1, 10, None), true, 1, 1),
+            (4, raised(soft, 4, 1, Some(1)), false, soft, 4),
+            (6, raised(soft, 4, 1, Some(1)), false, interactive, 1),
+            (6, raised(soft, 4, 1, Some(1)), true, 1, 4),
+            (12, raised(soft, 4, 1, Some(1)), false, 1, 4),
+            (6, raised(soft, 4, 1, None), false, 1, 4),
+        ] {
+            let now = Instant::from_millis(seconds * 1000);
+            let left = raising.resume(now, burst, &RESUME);
+            let since = Instant::from_millis(since * 1000);
+            assert_eq!((left.factor, left.since), (factor, since), "{seconds} s, {raising:?}");
+            assert_eq!(left.served_bytes, 4096);
+            let off = Resume { low_latency: false, ..RESUME };
+            assert_eq!(raising.resume(now, burst, &off).factor, 1);
+        }
+    }
+
+    #[test]
+    fn raising_moves_to_a_target_that_has_none() {
+        let mine = raised(Raising::INTERACTIVE, 1, 10, None);
+        let mut target = Raising::none(Instant::ZERO);
+        let mut from = mine;
+        target.inherit(&mut from);
+        assert_eq!(target, Raising { served_bytes: 0, ..mine });
+        assert!(!from.is_raised());
+
+        let own = raised(Raising::SOFT_REAL_TIME, 2, 1, Some(1));
+        let (mut target, mut from) = (own, mine);
+        target.inherit(&mut from);
+        assert_eq!((target, from.is_raised()), (own, false));
+    }
+
+    #[test]
+    fn a_newborn_has_been_served_nothing() {
+        let raising = Raising::newborn(Instant::from_millis(3), 7 * SECOND);
+        assert_eq!((raising.factor, raising.served_bytes), (30, 0), "D-10");
+        assert_eq!(raising.resume(Instant::from_millis(7003), false, &RESUME), raising);
+    }
+}

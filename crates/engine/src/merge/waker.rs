@@ -1,0 +1,413 @@
+//! Who may use the gaps of whom.
+//!
+//! A queue in service that is briefly empty keeps the device, and the gap is lost unless somebody else's request is
+//! *injected*. The best candidate is a queue whose completed request lets the waiting one go on, its *waker*; after it
+//! any other, as many as the waiting queue's latency bears. Specification 7.8 and 7.9. All times are nanoseconds, in
+//! the kernel one comparison mixes them with ticks and its branch is practically dead (D-6).
+
+use super::QueueId;
+use crate::time::Instant;
+
+/// When wakers are found and how much is injected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InjectSettings {
+    /// A request that comes later than this after a completion was not caused by it: 4 ms.
+    pub waker_gap_ns: u64,
+    /// Within this time [`InjectSettings::WAKER_TRIES`] of them make a waker: 128 idling times, 1024 ms.
+    pub waker_span_ns: u64,
+    /// How long the device idles for a queue: 8 ms.
+    pub slice_idle_ns: u64,
+    /// Requests of wakers and of queues woken that are injected into one gap; without end in the kernel (D-29).
+    pub gap_injections_max: u32,
+    /// A limit that was not lowered for this long starts from anew: 1 s.
+    pub limit_life_ns: u64,
+    /// Time from lowering the limit to the next sample: 10 ms.
+    pub sample_pause_ns: u64,
+}
+
+impl InjectSettings {
+    /// Requests in a row, each soon after a completion of the same queue, that make it a waker.
+    pub const WAKER_TRIES: u8 = 3;
+}
+
+impl Default for InjectSettings {
+    fn default() -> InjectSettings {
+        InjectSettings {
+            waker_gap_ns: 4_000_000,
+            waker_span_ns: 128 * 8_000_000,
+            slice_idle_ns: 8_000_000,
+            gap_injections_max: 16,
+            limit_life_ns: 1_000_000_000,
+            sample_pause_ns: 10_000_000,
+        }
+    }
+}
+
+/// Who wakes a queue, and who is suspected of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waker {
+    known: Option<QueueId>,
+    suspect: Option<Suspect>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Suspect {
+    queue: QueueId,
+    count: u8,
+    since: Instant,
+}
+
+impl Waker {
+    /// Nobody.
+    pub const NONE: Waker = Waker { known: None, suspect: None };
+
+    /// The waker, if there is one.
+    pub fn get(&self) -> Option<QueueId> {
+        self.known
+    }
+
+    /// The only request of `queue`'s process arrived, and `completed` is the queue that had a request completed last
+    /// (never a shared one, which stands for nobody), and when.
+    ///
+    /// Returns a waker that was just found; `queue` then counts as woken by it. A queue that thinks only briefly needs
+    /// none: idling for it is cheap.
+    pub fn observe(
+        &mut self,
+        settings: &InjectSettings,
+        now: Instant,
+        queue: QueueId,
+        thinks_briefly: bool,
+        completed: Option<(QueueId, Instant)>,
+    ) -> Option<QueueId> {
+        let (cause, at) = completed?;
+        if cause == queue || thinks_briefly || now.nanos_since(at) >= settings.waker_gap_ns {
+            return None;
+        }
+        let suspect = self.suspect.filter(|suspect| {
+            suspect.queue == cause && now <= suspect.since.plus_nanos(settings.waker_span_ns)
+        });
+        let mut suspect = suspect.unwrap_or(Suspect { queue: cause, count: 0, since: now });
+        suspect.count += 1;
+        if suspect.count < InjectSettings::WAKER_TRIES {
+            self.suspect = Some(suspect);
+            return None;
+        }
+        self.suspect = None;
+        self.known = Some(cause);
+        Some(cause)
+    }
+
+    /// The queue of `from` merges into `target`, whose waker is `self`: it takes over a waker that is not itself.
+    pub fn inherit(&mut self, target: QueueId, from: &Waker) {
+        if self.known.is_none() {
+            self.known = from.known.filter(|waker| *waker != target);
+        }
+    }
+
+    /// `gone` was closed: nobody is woken by it any more.
+    pub fn forget(&mut self, gone: QueueId) {
+        self.known = self.known.filter(|waker| *waker != gone);
+        self.suspect = self.suspect.filter(|suspect| suspect.queue != gone);
+    }
+}
+
+/// How many requests may be in the device while one of another queue is injected, found by trying.
+///
+/// The latency of a request with nothing injected is the baseline; while it grows by less than half with injection, the
+/// limit rises one by one, and falls when it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InjectLimit {
+    /// Requests in the device from which on nothing is injected; 0 injects nothing.
+    pub limit: u32,
+    /// Nanoseconds from arrival to completion without injection. `None` until known.
+    pub baseline_ns: Option<u64>,
+    /// When the limit was last lowered or reset.
+    pub lowered: Instant,
+}
+
+/// A measurement of [`InjectLimit`] on its way, of the queue in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sample {
+    started: Option<Instant>,
+    /// Whether something was injected since then. The caller sets it when it injects.
+    pub injected: bool,
+}
+
+impl Sample {
+    /// Whether the next dispatch of the queue is the one to measure.
+    pub fn is_waiting(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// The queue expired: what was on its way measures nothing any more.
+    pub fn reset(&mut self) {
+        *self = Sample::default();
+    }
+}
+
+impl InjectLimit {
+    /// For a queue created or reset at `now`: one request for a process that thinks long, none otherwise.
+    pub const fn new(now: Instant, thinks_briefly: bool) -> InjectLimit {
+        InjectLimit { limit: !thinks_briefly as u32, baseline_ns: None, lowered: now }
+    }
+
+    /// A request arrived for the queue in service, and is the only one of its process; `in_device` are there already.
+    pub fn arrived(
+        &mut self,
+        settings: &InjectSettings,
+        now: Instant,
+        thinks_briefly: bool,
+        in_device: u32,
+        sample: &mut Sample,
+    ) {
+        if now.nanos_since(self.lowered) >= settings.limit_life_ns {
+            *self = InjectLimit::new(now, thinks_briefly);
+            sample.started = None;
+        }
+        let compares = self.baseline_ns.is_some() && sample.injected;
+        let rested = now.nanos_since(self.lowered) >= settings.sample_pause_ns;
+        if rested && (in_device == 0 || compares) {
+            sample.started = Some(now);
+            if in_device == 0 {
+                sample.injected = false;
+            }
+        }
+    }
+
+    /// The measured request completed; `in_device` still counts it, `in_device_max` is the most there were lately.
+    pub fn completed(
+        &mut self,
+        now: Instant,
+        in_device: u32,
+        in_device_max: u32,
+        sample: &mut Sample,
+    ) {
+        let Some(started) = sample.started.take() else { return };
+        let took = now.nanos_since(started);
+        let injected = sample.injected;
+        if let Some(baseline) = self.baseline_ns
+            && injected
+        {
+            // took >= 1.5 x baseline, without a fraction and without overflow.
+            let is_slow = took.saturating_sub(baseline) >= baseline.div_ceil(2);
+            if is_slow && self.limit > 0 {
+                self.limit -= 1;
+                self.lowered = now;
+            } else if !is_slow && self.limit <= in_device_max {
+                self.limit += 1;
+            }
+        }
+        let alone = in_device == 1;
+        match self.baseline_ns {
+            None if alone => {
+                self.limit = self.limit.max(1);
+                self.baseline_ns = Some(took);
+            }
+            Some(baseline) if took < baseline || (!injected && alone) => {
+                self.baseline_ns = Some(took);
+            }
+            _ => {}
+        }
+        sample.injected = false;
+    }
+
+    /// Whether one more request of any queue may be injected while `in_device` are there.
+    ///
+    /// A queue that was never measured gets one tried once it has been idled for longer than usual, or its baseline
+    /// would never be compared with anything.
+    pub fn admits(
+        &self,
+        settings: &InjectSettings,
+        now: Instant,
+        idling_since: Option<Instant>,
+        in_device: u32,
+    ) -> bool {
+        let long = |since: Instant| now.nanos_since(since) > settings.slice_idle_ns;
+        let unknown = self.limit == 0 && self.baseline_ns.is_none();
+        let limit = if unknown && idling_since.is_some_and(long) { 1 } else { self.limit };
+        in_device < limit
+    }
+}
+
+/// A gap in the service of the queue in service, and who could fill it. Each candidate has a request that fits the
+/// budget; finding them is the caller's part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The asynchronous queue of the same process.
+    pub own_async: Option<QueueId>,
+    /// The waker, if it has requests.
+    pub waker: Option<QueueId>,
+    /// The first queue with requests that the queue in service wakes.
+    pub woken: Option<QueueId>,
+    /// Requests that were injected into this gap.
+    pub injected: u32,
+    /// Whether idling for the queue makes the device faster; then nothing foreign is injected.
+    pub boosts_throughput: bool,
+    /// Whether the queue is raised, others are not, and it thinks briefly: its latency is worth more than the gap.
+    pub is_precious: bool,
+}
+
+/// Whose request fills a gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// This queue's.
+    With(QueueId),
+    /// That of any active queue, newest first, as far as [`InjectLimit::admits`].
+    Any,
+    /// Nobody's.
+    Nothing,
+}
+
+impl Gap {
+    /// Whose request goes next: the process's own, its waker's, one it wakes, anybody's, or none.
+    ///
+    /// The first three need no limit of latency, since the process waits for them or made them, but
+    /// [`InjectSettings::gap_injections_max`] bounds how many of them one gap takes (D-29).
+    pub fn fill(&self, settings: &InjectSettings) -> Fill {
+        let related = self.own_async.or(self.waker).or(self.woken);
+        match related {
+            Some(queue) if self.injected < settings.gap_injections_max => Fill::With(queue),
+            Some(_) => Fill::Nothing,
+            None if !self.boosts_throughput && !self.is_precious => Fill::Any,
+            None => Fill::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn settings() -> InjectSettings {
+        InjectSettings::default()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    fn queue(index: u32) -> QueueId {
+        QueueId { index, generation: 0 }
+    }
+
+    #[test]
+    fn three_in_a_row_make_a_waker() {
+        let me = queue(0);
+        // Each line: when the request came, after which completion, and who is the waker then.
+        for (story, arrivals, waker) in [
+            ("three", &[(10, 1, 9), (20, 1, 19), (30, 1, 29)][..], Some(1)),
+            ("two", &[(10, 1, 9), (20, 1, 19)], None),
+            ("4 ms later", &[(10, 1, 9), (20, 1, 19), (30, 1, 26)], None),
+            ("another between", &[(10, 1, 9), (20, 2, 19), (30, 1, 29), (40, 1, 39)], None),
+            ("itself", &[(10, 0, 9), (20, 0, 19), (30, 0, 29)], None),
+            ("in 1024 ms", &[(10, 1, 9), (20, 1, 19), (1034, 1, 1033)], Some(1)),
+            ("in 1025 ms", &[(10, 1, 9), (20, 1, 19), (1035, 1, 1034)], None),
+        ] {
+            let mut state = Waker::NONE;
+            for &(now, cause, completed) in arrivals {
+                let completed = Some((queue(cause), at(completed)));
+                state.observe(&settings(), at(now), me, false, completed);
+            }
+            assert_eq!(state.get(), waker.map(queue), "{story}");
+            state.forget(queue(1));
+            assert_eq!(state.get(), None);
+        }
+        let mut brief = Waker::NONE;
+        for now in [10, 20, 30] {
+            let completed = Some((queue(1), at(now)));
+            assert_eq!(brief.observe(&settings(), at(now), me, true, completed), None);
+        }
+    }
+
+    #[test]
+    fn a_waker_is_inherited_but_not_by_itself() {
+        let found = Waker { known: Some(queue(1)), suspect: None };
+        for (target, own, after) in [(2, None, Some(1)), (1, None, None), (2, Some(5), Some(5))] {
+            let mut state = Waker { known: own.map(queue), suspect: None };
+            state.inherit(queue(target), &found);
+            assert_eq!(state.get(), after.map(queue));
+        }
+    }
+
+    #[test]
+    fn ex_19_the_limit_follows_the_latency() {
+        let mut limit = InjectLimit { limit: 1, baseline_ns: Some(4 * MS), lowered: at(0) };
+        let mut now = 100;
+        for (took, expected, baseline) in [(5, 2, 4), (6, 1, 4), (3, 2, 3)] {
+            let mut sample = Sample { started: None, injected: true };
+            limit.arrived(&settings(), at(now), true, 2, &mut sample);
+            assert!(sample.is_waiting());
+            limit.completed(at(now + took), 3, 8, &mut sample);
+            assert_eq!((limit.limit, limit.baseline_ns), (expected, Some(baseline * MS)));
+            now += 100;
+        }
+        assert_eq!(limit.lowered, at(206));
+        for _ in 0..20 {
+            let mut sample = Sample { started: Some(at(now)), injected: true };
+            limit.completed(at(now + 3), 3, 8, &mut sample);
+        }
+        assert_eq!(limit.limit, 9, "one more than were in the device");
+    }
+
+    #[test]
+    fn a_baseline_is_measured_alone() {
+        let mut limit = InjectLimit::new(at(0), true);
+        assert_eq!(limit.limit, 0);
+        let mut sample = Sample::default();
+        limit.arrived(&settings(), at(9), true, 0, &mut sample);
+        assert!(!sample.is_waiting(), "10 ms have not passed");
+        limit.arrived(&settings(), at(10), true, 1, &mut sample);
+        assert!(!sample.is_waiting(), "somebody is in the device");
+        limit.arrived(&settings(), at(10), true, 0, &mut sample);
+        limit.completed(at(17), 1, 8, &mut sample);
+        assert_eq!(limit, InjectLimit { limit: 1, baseline_ns: Some(7 * MS), lowered: at(0) });
+        limit.arrived(&settings(), at(1000), false, 0, &mut sample);
+        assert_eq!(limit, InjectLimit::new(at(1000), false), "after a second it starts anew");
+    }
+
+    #[test]
+    fn who_idles_longer_than_usual_gets_one_injected() {
+        let fresh = InjectLimit::new(at(0), true);
+        let known = InjectLimit { baseline_ns: Some(MS), ..fresh };
+        for (limit, idled_ns, in_device, admitted) in [
+            (fresh, 8 * MS, 0, false),
+            (fresh, 8 * MS + 1, 0, true),
+            (fresh, 8 * MS + 1, 1, false),
+            (known, 20 * MS, 0, false),
+        ] {
+            let now = at(100).plus_nanos(idled_ns);
+            assert_eq!(limit.admits(&settings(), now, Some(at(100)), in_device), admitted, "D-6");
+            assert!(!limit.admits(&settings(), now, None, 0));
+        }
+    }
+
+    #[test]
+    fn a_gap_is_filled_by_relatives_first_and_not_without_end() {
+        let gap = Gap {
+            own_async: Some(queue(1)),
+            waker: Some(queue(2)),
+            woken: Some(queue(3)),
+            injected: 0,
+            boosts_throughput: true,
+            is_precious: true,
+        };
+        let no_async = Gap { own_async: None, ..gap };
+        let no_waker = Gap { waker: None, ..no_async };
+        let strangers = Gap { woken: None, ..no_waker };
+        for (gap, fill) in [
+            (gap, Fill::With(queue(1))),
+            (no_async, Fill::With(queue(2))),
+            (no_waker, Fill::With(queue(3))),
+            (Gap { injected: 15, ..gap }, Fill::With(queue(1))),
+            (Gap { injected: 16, ..gap }, Fill::Nothing),
+            (strangers, Fill::Nothing),
+            (Gap { boosts_throughput: false, ..strangers }, Fill::Nothing),
+            (Gap { is_precious: false, ..strangers }, Fill::Nothing),
+            (Gap { boosts_throughput: false, is_precious: false, ..strangers }, Fill::Any),
+        ] {
+            assert_eq!(gap.fill(&settings()), fill, "D-29");
+        }
+    }
+}
