@@ -1,0 +1,5 @@
+//! Merging, without the rest of the scheduler: the specification's timelines, and what holds for all of them.
+
+mod properties;
+mod timelines;
+mod world;
