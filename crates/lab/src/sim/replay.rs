@@ -301,3 +301,40 @@ fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError>
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// However long a trace is, and however long its requests wait, so much of it is in memory and no more.
+    #[test]
+    fn no_more_is_read_ahead_than_its_room() {
+        let mut text = String::new();
+        for at in 0..3 * AHEAD_MAX as u64 {
+            let ticks = 128_166_372_000_000_000 + at * 10;
+            writeln!(text, "{ticks},srv,{},Read,{},512,1", at % 3, at * 512).unwrap();
+        }
+        let path = std::env::temp_dir().join(format!("weir-lab-ahead-{}.csv", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let trace = Trace { timing: Timing::Asap, depth: 1, repeat: 2, ..Trace::new(&path) };
+        let mut replay = Replay::new(&trace, 1 << 40).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        replay.begin(0, u64::MAX);
+        let held = |replay: &Replay| replay.streams.iter().map(|flow| flow.waiting.len()).sum();
+        let (mut fresh, mut made, mut most) = (Vec::new(), 0u64, 0usize);
+        // The first stream goes at once, the others never: they fill the room, and no more is read.
+        while replay.is_hungry() {
+            replay.read_ahead(&mut fresh).unwrap();
+            most = most.max(held(&replay));
+            assert!(!replay.has_ended);
+            while let Next::Issue(_) = replay.next(0, 0) {
+                replay.completed(0, 0);
+                made += 1;
+            }
+        }
+        assert_eq!(most, AHEAD_MAX);
+        assert!(made < AHEAD_MAX as u64 && !replay.ends(0), "{made}");
+    }
+}
