@@ -38,6 +38,8 @@ pub(super) enum Purpose {
     Cached(Access),
     /// fsync through the page cache; never at the disk itself.
     CachedSync,
+    /// A read into the page cache before the process starts (`pre_read`); never at the disk itself.
+    PreRead,
     /// A request of the page cache, by its number there.
     OfCache(u64),
 }

@@ -20,6 +20,7 @@ mod flights;
 mod flow;
 mod layout;
 mod pacing;
+mod pre_read;
 mod process;
 mod recorder;
 mod replay;

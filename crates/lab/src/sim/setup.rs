@@ -120,6 +120,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         actors,
         replays,
         flows: Default::default(),
+        pre_reads: BTreeMap::new(),
         children,
         replays_left,
         home: scenario.home.clone(),
@@ -307,7 +308,6 @@ fn without_effect(options: &Options) -> Vec<(&'static str, &'static str)> {
     let all = [
         (has_minimum, "rate_min", "a job that falls behind goes on"),
         (options.serialize_overlap, "serialize_overlap", "requests for the same bytes do not wait"),
-        (options.pre_read, "pre_read", "files are not in the page cache at the start"),
         (options.prio.is_some(), "prio", priority),
         (options.prioclass.is_some(), "prioclass", priority),
         (

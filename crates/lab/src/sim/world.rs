@@ -14,6 +14,7 @@ use super::Progress;
 use super::calendar::{Calendar, Planned};
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
+use super::pre_read::PreRead;
 use super::process::{Act, IoPath, Process};
 use super::recorder::Recorder;
 use super::replay::{Next, Replay};
@@ -58,6 +59,8 @@ pub(super) struct World {
     pub(super) replays: Vec<Replay>,
     /// Jobs that keep their requests in proportion (`flow`).
     pub(super) flows: Flows,
+    /// By process that has its files read before it starts: how far that is.
+    pub(super) pre_reads: BTreeMap<u32, PreRead>,
     /// By process that lets children make its loops: the client of the present one, and how many there were.
     pub(super) children: BTreeMap<u32, (ClientId, u64)>,
     /// Replays that belong to no process and are not over.
@@ -398,6 +401,10 @@ impl World {
         let actor = self.actors[flight.actor as usize];
         let took_ns = self.now_ns - flight.issued_ns;
         let access = match flight.purpose {
+            Purpose::PreRead => {
+                self.pre_read_on(flight.actor);
+                return Ok(());
+            }
             Purpose::Io(access) | Purpose::Cached(access) => Some(access),
             Purpose::FlushOfWrite => Some(Access::Write),
             Purpose::Fsync | Purpose::CachedSync => None,
@@ -568,7 +575,7 @@ impl World {
     }
 
     /// Does what the page cache wishes, until it wishes nothing.
-    fn pump_cache(&mut self) {
+    pub(super) fn pump_cache(&mut self) {
         loop {
             let mut idle = true;
             while let Some(io) = self.cache.poll_io() {
@@ -622,15 +629,21 @@ impl World {
         let is_due = job.stage as usize <= self.stage
             && self.processes[index].is_waiting()
             && job.wait_for.clone().all(|other| self.processes[other].is_done());
-        if is_due {
-            let at_ns = self.processes[index].start(self.now_ns);
-            if job.options.invalidate {
-                for file in self.processes[index].files.iter() {
-                    self.cache.invalidate(self.now_ns, file.id);
-                }
-            }
-            self.calendar.plan(at_ns, Planned::Wake(index as u32));
+        if is_due && !self.pre_reads(index as u32) {
+            self.start(index as u32);
         }
+    }
+
+    pub(super) fn start(&mut self, process: u32) {
+        let at = &mut self.processes[process as usize];
+        let at_ns = at.start(self.now_ns);
+        // Not what was read for it, as in fio.
+        if at.plan.options.invalidate && !self.pre_reads.contains_key(&process) {
+            for file in at.files.iter() {
+                self.cache.invalidate(self.now_ns, file.id);
+            }
+        }
+        self.calendar.plan(at_ns, Planned::Wake(process));
     }
 
     fn process_ended(&mut self, process: u32) -> Result<(), ScenarioError> {

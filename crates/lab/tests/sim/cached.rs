@@ -135,6 +135,24 @@ fn depth_makes_no_copy_faster() {
     assert_eq!(ended, [1024 * CALL_NS; 2]);
 }
 
+/// The time goes from when the files are in memory.
+#[test]
+fn files_can_be_read_before_the_start() {
+    let jobs = "[j]\nrw=randread\nbs=4k\nsize=16m\nnrfiles=3\npre_read=1\nruntime=1\ntime_based\n[next]\nwait_for=j\nrw=read\ndirect=1\nsize=4k\n";
+    let results = run("ssd-sata", &[], jobs);
+    let row = row(&results, "j");
+    assert_eq!(row.read.latency.max_ns(), CALL_NS);
+    assert!((SECOND..SECOND + CALL_NS).contains(&row.runtime_ns));
+    // All of the three files, and the other's block.
+    assert!(results.device.bytes.abs_diff(16 << 20) < 32 << 10, "{}", results.device.bytes);
+    assert!(results.elapsed_ns > SECOND + 20 * MS && results.notes.is_empty());
+    // Stopped while it reads, it never starts; past the page cache there is nothing to read.
+    let jobs = "[j]\nrw=read\nbs=4k\nsize=64m\npre_read=1\n[a]\nrw=read\ndirect=1\nsize=4k\nexitall\n[d]\nstonewall\nrw=read\ndirect=1\nsize=40k\npre_read=1\n";
+    let results = run("ssd-sata", &[], jobs);
+    let ios: Vec<u64> = results.rows.iter().map(|row| row.read.ios).collect();
+    assert_eq!(ios, [0, 1, 10]);
+}
+
 #[test]
 fn a_small_memory_forgets() {
     let jobs = "[j]\nrw=read\nbs=4k\nsize=16m\nloops=2\n";

@@ -71,6 +71,7 @@ fn job() -> impl Strategy<Value = String> {
         option("iodepth_batch_complete_min", &["2", "32"]),
         option("max_latency", &["20ms"]),
         option("verify", &["crc32c"]),
+        option("pre_read", &["1"]),
     );
     let ends = (
         option("numjobs", &["2", "3"]),
@@ -106,8 +107,8 @@ fn job() -> impl Strategy<Value = String> {
             for part in [a, b, c, d, e, f, g, h, i] {
                 text += &part;
             }
-            let (a, b, c, d, e, f, g, h) = syncs;
-            for part in [a, b, c, d, e, f, g, h] {
+            let (a, b, c, d, e, f, g, h, i) = syncs;
+            for part in [a, b, c, d, e, f, g, h, i] {
                 text += &part;
             }
             let (a, b, c, d, e, f, g, h, i, j) = ends;

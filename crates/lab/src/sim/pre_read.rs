@@ -1,0 +1,67 @@
+//! `pre_read`: files that are in the page cache before their job starts.
+
+use std::collections::btree_map::Entry;
+
+use weir_engine::Op;
+
+use super::flights::{Flight, Purpose};
+use super::process::IoPath;
+use super::world::World;
+use crate::cache::Token;
+
+/// Bytes that are asked for at a time: enough that the disk alone sets the pace.
+const PIECE: u64 = 1 << 20;
+
+/// Where a process is in its files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PreRead {
+    file: usize,
+    offset: u64,
+}
+
+impl World {
+    /// Whether a process that may start has files to be read first. It starts when they are; asked again meanwhile, the
+    /// answer is the same.
+    pub(super) fn pre_reads(&mut self, process: u32) -> bool {
+        let at = &self.processes[process as usize];
+        if !at.plan.options.pre_read || at.plan.path != IoPath::Cached {
+            return false;
+        }
+        if let Entry::Vacant(place) = self.pre_reads.entry(process) {
+            place.insert(PreRead::default());
+            self.pre_read_on(process);
+        }
+        true
+    }
+
+    /// Asks for the next piece of a process's files; after the last, the process starts.
+    pub(super) fn pre_read_on(&mut self, process: u32) {
+        let at = &self.processes[process as usize];
+        let place = self.pre_reads.get_mut(&process).expect("one that reads its files first");
+        while at.files.get(place.file).is_some_and(|file| place.offset >= file.len) {
+            *place = PreRead { file: place.file + 1, offset: 0 };
+        }
+        // It may have been stopped since.
+        if !at.is_waiting() {
+            return;
+        }
+        let Some(file) = at.files.get(place.file) else {
+            return self.start(process);
+        };
+        let (offset, len) = (place.offset, PIECE.min(file.len - place.offset) as u32);
+        place.offset += u64::from(len);
+        let token = self.desk.flights.insert(Flight {
+            purpose: Purpose::PreRead,
+            op: Op::Read,
+            actor: process,
+            len,
+            offset: file.start + offset,
+            issued_ns: self.now_ns,
+            submitted_ns: self.now_ns,
+            dispatched_ns: 0,
+            ticket: None,
+        });
+        self.cache.read(self.now_ns, Token(token as u64), process, file.id, offset, len);
+        self.pump_cache();
+    }
+}
