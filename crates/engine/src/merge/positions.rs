@@ -29,6 +29,9 @@ struct Node {
     children: [Option<u32>; 2],
 }
 
+// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+const _: () = assert!(size_of::<Node>() <= 48);
+
 /// A link: the root's, or one of a node's two.
 #[derive(Clone, Copy)]
 enum Link {

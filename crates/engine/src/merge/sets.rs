@@ -17,12 +17,16 @@ const NONE: u32 = u32::MAX;
 /// [`Sets::representative`] is O(1), everything else O(members of the sets concerned).
 #[derive(Clone, Debug)]
 pub struct Sets<S> {
-    nodes: Vec<Node<S>>,
+    nodes: Vec<Node>,
+    /// What members of sets have put aside; few queues share, so that the others need no room for it.
+    shelf: Vec<Option<S>>,
+    /// Free places of the shelf.
+    free: Vec<u32>,
     rules: Rules,
 }
 
 #[derive(Clone, Debug)]
-struct Node<S> {
+struct Node {
     open: bool,
     generation: u32,
     /// Who gets this queue's requests; itself if it is alone.
@@ -43,8 +47,12 @@ struct Node<S> {
     using: u32,
     /// How many processes last went to this queue.
     users: u32,
-    saved: Option<S>,
+    /// The place on the shelf where its state is; [`NONE`] while it is alone.
+    saved: u32,
 }
+
+// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+const _: () = assert!(size_of::<Node>() <= 44);
 
 /// Why two queues do not become one set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +75,7 @@ pub struct Departure {
 impl<S> Sets<S> {
     /// No queue yet.
     pub const fn new(rules: Rules) -> Sets<S> {
-        Sets { nodes: Vec::new(), rules }
+        Sets { nodes: Vec::new(), shelf: Vec::new(), free: Vec::new(), rules }
     }
 
     /// A queue was created, alone in its set.
@@ -125,7 +133,8 @@ impl<S> Sets<S> {
 
     /// What `queue` will get back, while it shares a set.
     pub fn saved(&self, queue: QueueId) -> Option<&S> {
-        self.index(queue).and_then(|index| self.nodes[index].saved.as_ref())
+        let index = self.index(queue)?;
+        self.shelf.get(self.nodes[index].saved as usize)?.as_ref()
     }
 
     /// Joins the set of `from` to that of `to`, whose representative is that of both afterwards, and returns it.
@@ -149,10 +158,9 @@ impl<S> Sets<S> {
             return Err(JoinError::SameSet);
         }
         for head in [old, new] {
-            let id = self.id(head);
-            let node = &mut self.nodes[head as usize];
-            if node.members == 1 {
-                node.saved = Some(save(id));
+            if self.nodes[head as usize].members == 1 {
+                let state = save(self.id(head));
+                self.nodes[head as usize].saved = self.put_aside(state);
             }
         }
         let mut at = old;
@@ -344,10 +352,21 @@ impl<S> Sets<S> {
 
     fn restore(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
         let id = self.id(index);
-        let saved = self.nodes[index as usize].saved.take();
-        let saved = saved.expect("a queue that joined a set saved its state");
-        restore(id, saved);
+        let place = core::mem::replace(&mut self.nodes[index as usize].saved, NONE);
+        let state = self.shelf[place as usize].take();
+        self.free.push(place);
+        restore(id, state.expect("a queue that joined a set saved its state"));
         1
+    }
+
+    /// Puts a state on the shelf, which grows only if more queues share than ever before.
+    fn put_aside(&mut self, state: S) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.shelf[place as usize] = Some(state);
+            return place;
+        }
+        self.shelf.push(Some(state));
+        self.shelf.len() as u32 - 1
     }
 
     /// Makes `new` the representative instead of `old`, which has just been taken out of the ring.
@@ -411,11 +430,11 @@ impl<S> Sets<S> {
         self.nodes[index].stable && paired
     }
 
-    fn head(&self, index: usize) -> &Node<S> {
+    fn head(&self, index: usize) -> &Node {
         &self.nodes[self.nodes[index].representative as usize]
     }
 
-    fn head_mut(&mut self, index: usize) -> &mut Node<S> {
+    fn head_mut(&mut self, index: usize) -> &mut Node {
         let head = self.nodes[index].representative as usize;
         &mut self.nodes[head]
     }
@@ -444,7 +463,8 @@ impl<S> Sets<S> {
             assert_eq!(next.representative, node.representative, "the ring of {index}");
             assert_eq!(next.previous as usize, index, "the ring after {index}");
             assert!(self.nodes[node.using as usize].open, "{index} uses a closed queue");
-            assert_eq!(node.saved.is_some(), head.members > 1, "what {index} has saved");
+            let saved = self.shelf.get(node.saved as usize).is_some_and(Option::is_some);
+            assert_eq!(saved, head.members > 1, "what {index} has saved");
             let using = self.nodes[node.using as usize].representative;
             assert_eq!(using, node.representative, "{index} is used across sets");
             assert_eq!(self.iter(self.id(index as u32)).count(), head.members as usize);
@@ -452,6 +472,8 @@ impl<S> Sets<S> {
             members[node.representative as usize].0 += 1;
             members[node.representative as usize].1 += u32::from(node.stable);
         }
+        let sharing = self.nodes.iter().filter(|node| node.open && node.saved != NONE).count();
+        assert_eq!(self.shelf.len() - self.free.len(), sharing, "states on the shelf");
         for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
             assert_eq!(node.users, users[index], "users of {index}");
             if node.representative as usize == index {
@@ -461,8 +483,8 @@ impl<S> Sets<S> {
     }
 }
 
-impl<S> Node<S> {
-    fn closed() -> Node<S> {
+impl Node {
+    fn closed() -> Node {
         Node {
             open: false,
             generation: 0,
@@ -475,7 +497,7 @@ impl<S> Node<S> {
             parting: false,
             using: NONE,
             users: 0,
-            saved: None,
+            saved: NONE,
         }
     }
 }

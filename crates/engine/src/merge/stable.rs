@@ -35,6 +35,9 @@ struct Candidate {
     tries: u32,
 }
 
+// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+const _: () = assert!(size_of::<Record>() <= 64);
+
 /// What a new queue is to the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Creation {

@@ -287,6 +287,7 @@ impl World {
             .map(|served| served.side);
         let meant = [served, near].into_iter().flatten().any(|side| {
             fits(&side)
+                && self.merging.sets().users(side.queue) > 0
                 && side.traits.group == ask.side.traits.group
                 && self.merging.representative(side.queue) == Some(to)
         });

@@ -108,6 +108,30 @@ fn d9_a_queue_in_service_that_merges_away_has_nobody_to_idle_for() {
     }
 }
 
+/// Requests of a queue that merged stay in it. What is close to them is close to nobody in particular.
+#[test]
+fn a_queue_that_only_drains_is_no_target() {
+    for (rules, reason) in [(Rules::Kernel, "same_set"), (Rules::Weir, "no_process")] {
+        let mut world = World::new(Settings { rules, ..Settings::WEIR });
+        for process in 0..3 {
+            world.open(at(0.0), TRAITS);
+            world.insert(at(0.0), id(process), START + 100_000 * u64::from(process));
+        }
+        world.dispatch(at(0.0), id(0), START, 64);
+        assert_eq!(world.insert(at(0.1), id(2), START + 64), "Q3 -> Q1 close");
+        let fourth = world.open(at(0.2), TRAITS);
+        world.insert(at(0.2), fourth, START + 400_000);
+        // What Q3 had before it merged, far from everything else.
+        let left = START + 200_000;
+        let near_left = world.insert(at(0.3), fourth, left + 64);
+        assert_eq!(near_left, "Q4 no_process", "{rules:?}");
+
+        // Q1 merges into Q2 while P3 is still to move, if anybody is. P2 then comes close to Q1's head.
+        assert_eq!(world.insert(at(0.4), id(0), START + 100_064), "Q1 -> Q2 close");
+        assert_eq!(world.insert(at(0.5), id(1), START + 128), format!("Q2 {reason}"));
+    }
+}
+
 /// Two streams with requests all the time, far from each other. The second then asks near the head of the first.
 struct Streams {
     settings: Settings,
