@@ -11,7 +11,7 @@ use core::str::FromStr;
 
 use thiserror::Error;
 use weir_engine::io_max::nearest;
-use weir_engine::units::{BytesPerSec, Nanos};
+use weir_engine::units::{Bytes, BytesPerSec, Nanos};
 
 use crate::hdd::{self, Hdd, HddSpec};
 use crate::linear::{self, DRIVES, Linear, LinearSpec};
@@ -205,6 +205,11 @@ impl Spec {
     }
 }
 
+/// A value without the blank before its unit, so that a line is one word for a shell.
+fn compact(value: impl fmt::Display) -> String {
+    value.to_string().replace(' ', "")
+}
+
 impl FromStr for Spec {
     type Err = SpecError;
 
@@ -238,9 +243,10 @@ impl fmt::Display for Spec {
             Spec::Null(spec) => {
                 f.write_str("null")?;
                 if let Some(rate) = spec.rate {
-                    write!(f, ",rate={rate}")?;
+                    write!(f, ",rate={}", compact(Bytes(rate.get())))?;
                 }
-                write!(f, ",latency={}ns,size={}", spec.latency_ns, spec.size)
+                let (latency, size) = (compact(Nanos(spec.latency_ns)), compact(Bytes(spec.size)));
+                write!(f, ",latency={latency},size={size}")
             }
             Spec::Hdd { model, spec } => print(model, &own(HDDS, model), spec, hdd::TABLE, f),
             Spec::Ssd { model, spec } => print(model, &own(SSDS, model), spec, ssd::TABLE, f),

@@ -33,7 +33,7 @@ macro_rules! drive {
         (
             Preset {
                 name: $name,
-                about: concat!($model, ", linear model, median of ", $reports, " report(s)"),
+                about: concat!($model, ", linear model; reports it is the median of: ", $reports),
                 source: "public submissions to iocost-benchmarks, Apache-2.0",
             },
             spec($size, in_bytes($reads), in_bytes($writes)),
