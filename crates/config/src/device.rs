@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use weir_engine::units::Bytes;
-use weir_engine::{BytePrice, Price, Prices};
+use weir_engine::{BytePrice, Price, Prices, SchedulerKind};
 
 use crate::backend::{self, Files};
-use crate::model::{Backend, DeviceConfig, Direct, Scheduler};
+use crate::model::{Backend, DeviceConfig, Direct};
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 use crate::table::{Entry, Section};
@@ -104,22 +104,35 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
         let index = value::word(&text, &["auto", "on", "off"], report)?;
         Some((text, [Direct::Auto, Direct::On, Direct::Off][index]))
     });
-    if let Some(text) = section.text("scheduler", report) {
-        value::word(&text, &["none"], report);
-    }
-    let engine = engine(&section, report);
+    let mut engine = engine(&section, report);
     let read_only = section.switch("read_only", report).unwrap_or(false);
     let path = section.need("path", "\"/srv/disk0.img\"", report);
     let Some(path) = path.and_then(|path| path.text(report)) else { return };
     let Some(backend) = backend::read(&path, direct, files, report) else { return };
-    let device = DeviceConfig { name, backend, scheduler: Scheduler::None, read_only, engine };
+    engine.rotational = is_rotational(&backend);
+    let device = DeviceConfig { name, backend, read_only, engine };
     devices.add(device, &path, report);
+}
+
+/// Whether seeks take time there, as far as that is known: a file may be anywhere.
+pub(crate) fn is_rotational(backend: &Backend) -> bool {
+    match backend {
+        Backend::File { .. } => true,
+        Backend::Memory { .. } => false,
+        Backend::Emulated(spec) => spec.is_rotational(),
+    }
 }
 
 /// What the engine is told; its defaults where nothing is said.
 fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
     let mut engine = weir_engine::Config::default();
     let nonzero = |number: Option<u32>| number.and_then(NonZeroU32::new);
+    if let Some(text) = section.text("scheduler", report) {
+        let names = SchedulerKind::ALL.map(SchedulerKind::name);
+        if let Some(index) = value::word(&text, &names, report) {
+            engine.scheduler = SchedulerKind::ALL[index];
+        }
+    }
     if let Some(depth) = nonzero(section.number("depth", 1, DEPTH_MAX, report)) {
         engine.depth = depth;
     }

@@ -49,6 +49,6 @@ pub use error::{ConfigError, ConfigErrors};
 pub use limiter::parse_limiter;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
-    Scheduler, ServerConfig,
+    ServerConfig,
 };
 pub use single::SingleExport;

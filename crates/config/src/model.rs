@@ -42,11 +42,9 @@ pub struct DeviceConfig {
     pub name: String,
     /// `path`, and what else says where the bytes are.
     pub backend: Backend,
-    /// `scheduler`.
-    pub scheduler: Scheduler,
     /// `read_only`: refuse writes from every export.
     pub read_only: bool,
-    /// What the device's engine is made with: `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
+    /// What the device's engine is made with: `scheduler`, `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
     /// least `depth`, at most 16777216, 65536 by default), `[device.NAME.price]` and `iops_size` (512 B to 32 MiB).
     pub engine: weir_engine::Config,
 }
@@ -80,14 +78,6 @@ pub enum Direct {
     On,
     /// Never: through the page cache.
     Off,
-}
-
-/// Who chooses the next request for the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scheduler {
-    /// First in, first out for each flow, flows in turn.
-    #[default]
-    None,
 }
 
 /// One cgroup.

@@ -7,12 +7,11 @@ use weir_engine::units::{Bytes, Ios};
 use weir_engine::{Dimension, Path, PerDimension, Resource};
 
 use crate::backend::{self, Files};
-use crate::device::Devices;
+use crate::device::{Devices, is_rotational};
 use crate::error::ConfigErrors;
 use crate::limits::LimitLines;
 use crate::model::{
-    CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig, Scheduler,
-    ServerConfig,
+    CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig, ServerConfig,
 };
 use crate::report::Report;
 use crate::source::{Source, Span, Text};
@@ -119,9 +118,10 @@ fn build(
         flags.limiter.as_ref().and_then(|text| limiter::read(text, report)).unwrap_or_default();
     let mut devices = Devices::default();
     if let Some(backend) = backend {
-        let engine = weir_engine::Config::default();
-        let (name, scheduler) = (SingleExport::DEVICE.to_owned(), Scheduler::None);
-        let device = DeviceConfig { name, backend, scheduler, read_only: single.read_only, engine };
+        let rotational = is_rotational(&backend);
+        let engine = weir_engine::Config { rotational, ..Default::default() };
+        let name = SingleExport::DEVICE.to_owned();
+        let device = DeviceConfig { name, backend, read_only: single.read_only, engine };
         devices.add(device, image, report);
     }
     let mut lines = LimitLines::new(1);

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use weir_config::{Backend, Config, DeviceRange, Direct, Scheduler, ServerConfig};
+use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
 use weir_engine::{
-    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SliceProfile, Weight,
+    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SchedulerKind, SliceProfile,
+    Weight,
 };
 
 fn example() -> Config {
@@ -82,7 +83,7 @@ fn defaults_are_what_the_example_calls_them() {
     let mut server = minimal.server;
     server.fill_in(Path::new(ServerConfig::RUNTIME_DIR));
     assert_eq!(server, ServerConfig { listen: Vec::new(), ..example().server });
-    assert_eq!(minimal.devices[0].scheduler, Scheduler::None);
+    assert_eq!(minimal.devices[0].engine.scheduler, SchedulerKind::None);
     assert_eq!(minimal.cgroups[0].weight, Weight::DEFAULT);
     assert_eq!(minimal.cgroups[0].limiter, LimiterKind::default());
     assert_eq!(minimal.exports[0].range, DeviceRange::default());
@@ -116,6 +117,26 @@ fn loopback_needs_no_permission_and_the_rest_does() {
         assert_eq!(Config::from_str("weir.toml", &text).is_ok(), allowed, "{listen}");
         let text = format!("[server]\nallow_remote = true\nlisten = {listen}\n{MINIMAL}");
         assert!(Config::from_str("weir.toml", &text).is_ok(), "{listen}");
+    }
+}
+
+#[test]
+fn bfq_is_told_whether_seeks_take_time() {
+    for (path, rotational) in [
+        ("/srv/disk0.img", true),
+        ("memory:1G", false),
+        ("emulated:hdd7200", true),
+        ("emulated:ssd-sata", false),
+        ("emulated:null", false),
+    ] {
+        let device = format!("path = {path:?}\nscheduler = \"bfq\"");
+        let text = MINIMAL.replace("path = \"/srv/disk0.img\"", &device);
+        let engine = Config::from_str("weir.toml", &text).unwrap().devices[0].engine;
+        assert_eq!(
+            (engine.scheduler, engine.rotational),
+            (SchedulerKind::Bfq, rotational),
+            "{path}"
+        );
     }
 }
 

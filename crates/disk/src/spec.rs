@@ -194,6 +194,16 @@ impl Spec {
         }
     }
 
+    /// Whether seeks take time on the disk: platters, and linear drives that do as much random reading in a second as
+    /// sequential reading in a tenth, or less.
+    pub fn is_rotational(&self) -> bool {
+        match self {
+            Spec::Null(_) | Spec::Ssd { .. } => false,
+            Spec::Hdd { .. } => true,
+            Spec::Linear { spec, .. } => spec.read_rand_iops <= spec.read_seq_iops / 10,
+        }
+    }
+
     /// Bytes on the disk.
     pub fn size(&self) -> u64 {
         match self {

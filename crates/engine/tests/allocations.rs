@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use counting::{Counting, usage};
 use weir_engine::{
     CgroupId, Change, Config, Dimension, Engine, Extent, Instant, KernelProfile, LimiterKind,
-    Limits, Op, Outcome, PerDimension, Request, SliceProfile, TaskId,
+    Limits, Op, Outcome, PerDimension, Request, SchedulerKind, SliceProfile, TaskId,
 };
 
 #[global_allocator]
@@ -24,9 +24,10 @@ const LIMITERS: [LimiterKind; 5] = [
 
 #[test]
 fn a_request_allocates_nothing() {
-    for limiter in LIMITERS {
+    let none = LIMITERS.map(|limiter| (SchedulerKind::None, limiter));
+    for (scheduler, limiter) in none.into_iter().chain([(SchedulerKind::Bfq, LIMITERS[0])]) {
         for iops in [None, Some(1_000_000_000), Some(100)] {
-            let mut scene = Scene::new(limiter, iops);
+            let mut scene = Scene::new(scheduler, limiter, iops);
             scene.turns(1_000);
             let before = usage();
             let served = scene.turns(4_000);
@@ -89,9 +90,10 @@ struct Scene {
 
 impl Scene {
     /// Every cgroup is limited to `iops`, and its parent to less than all its children together.
-    fn new(limiter: LimiterKind, iops: Option<u64>) -> Scene {
+    fn new(scheduler: SchedulerKind, limiter: LimiterKind, iops: Option<u64>) -> Scene {
         let depth = const { NonZeroU32::new(4).unwrap() };
-        let mut engine = Engine::new(Config { depth, ..Config::default() }, Instant::ZERO);
+        let config = Config { depth, scheduler, ..Config::default() };
+        let mut engine = Engine::new(config, Instant::ZERO);
         let root = engine.root();
         let mut tasks = Vec::new();
         for outer in ["a", "b"] {

@@ -7,7 +7,7 @@ use thiserror::Error;
 use weir_config::{Backend, Config};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
-use weir_engine::{LimiterKind, Limits, Path, PerDimension, SliceProfile, Weight};
+use weir_engine::{LimiterKind, Limits, Path, PerDimension, SchedulerKind, SliceProfile, Weight};
 
 use crate::cache;
 use crate::fio::{self, FioErrors};
@@ -17,7 +17,7 @@ use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Timing, Trace, Wor
 pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("disk", "SPEC", "the disk: a model and what differs from it (hdd7200; null,latency=10us)"),
     ("depth", "N", "requests that may be at the disk at once, 1 to 4096"),
-    ("scheduler", "none", "who chooses the next request for the disk"),
+    ("scheduler", "none|bfq", "who chooses the next request for the disk"),
     ("limiter", "pace|slice|token|leaky", "how limits are enforced (pace; slice:6.12,hz=1000)"),
     ("kernel", "VERSION", "with limiter slice: as this Linux kernel does it (6.12)"),
     (
@@ -181,14 +181,11 @@ impl Draft {
                 self.engine.depth = depth
                     .ok_or_else(|| SettingError::new(key, not_from(value, "1 to 4096"), None))?;
             }
-            "scheduler" if value == "none" => {}
             "scheduler" => {
-                let hint = "available: none".to_owned();
-                return Err(SettingError::new(
-                    key,
-                    format!("there is no scheduler {value:?}"),
-                    hint,
-                ));
+                self.engine.scheduler = SchedulerKind::from_name(value).ok_or_else(|| {
+                    let hint = "available: none, bfq".to_owned();
+                    SettingError::new(key, format!("there is no scheduler {value:?}"), hint)
+                })?;
             }
             "limiter" => self.limiter = read_limiter(key, value)?,
             "kernel" => {

@@ -26,6 +26,8 @@ pub struct DeviceStatus {
     pub size_bytes: u64,
     /// Most requests at the device at once.
     pub depth: u32,
+    /// Who chooses the next request for it: `none` or `bfq`.
+    pub scheduler: String,
     /// Requests at the device.
     pub in_flight: u32,
     /// Requests past the limits, waiting for room at the device.

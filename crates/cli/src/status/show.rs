@@ -29,10 +29,11 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         false => ("", "", "", ""),
     };
     let mut text = format!(
-        "{bold}{}{plain}  {}  {}\n",
+        "{bold}{}{plain}  {}  {}  scheduler {}\n",
         after.device,
         after.path,
-        Bytes(after.size_bytes).rounded()
+        Bytes(after.size_bytes).rounded(),
+        after.scheduler
     );
     // Writing into a string cannot fail, here and below.
     let _ = writeln!(
@@ -186,6 +187,7 @@ mod tests {
             at_ns: 1_000_000_000 * seconds,
             size_bytes: 10 << 30,
             depth: 32,
+            scheduler: "none".into(),
             in_flight: 1,
             throttled: 31,
             busy_ns: 120_000_000 * seconds,
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn who_waited_for_what() {
         let expected = "\
-disk0  /srv/disk0.img  10.0 GiB
+disk0  /srv/disk0.img  10.0 GiB  scheduler none
   utilisation 12 %   at the device 1 of 32   waiting: 31 for a limit, 0 for the device   1 connected
 
   CGROUP       READ  WRITE  READS  WRITES  SHARE   HELD  MEAN TIME

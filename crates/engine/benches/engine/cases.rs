@@ -1,12 +1,13 @@
 //! What is measured: how many flows in which tree, under which limits.
 
-use weir_engine::{KernelProfile, LimiterKind, SliceProfile};
+use weir_engine::{KernelProfile, LimiterKind, SchedulerKind, SliceProfile};
 
 /// One line of the table.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) tree: Tree,
     pub(crate) load: Load,
+    pub(crate) scheduler: SchedulerKind,
     /// The design's figure (section 9), in nanoseconds.
     pub(crate) time_ns_goal: Option<u32>,
 }
@@ -80,7 +81,7 @@ const SLICE: LimiterKind =
     LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 });
 
 /// Every case, in the order of the table.
-pub(crate) const CASES: [Case; 18] = [
+pub(crate) const CASES: [Case; 23] = [
     case("1-none", ONE, Load::Unlimited, Some(150)),
     case("1-below", ONE, Load::Below(PACE), Some(150)),
     case("1-reached", ONE, Load::Reached(PACE), Some(150)),
@@ -99,8 +100,18 @@ pub(crate) const CASES: [Case; 18] = [
     case("deep-none", DEEP, Load::Unlimited, Some(1000)),
     case("deep-below", DEEP, Load::Below(PACE), Some(1000)),
     case("deep-reached", DEEP, Load::Reached(PACE), Some(1000)),
+    bfq("1-bfq", ONE, Load::Unlimited, Some(150)),
+    bfq("1000-bfq", THOUSAND, Load::Unlimited, Some(300)),
+    bfq("1000-below-bfq", THOUSAND, Load::Below(PACE), None),
+    bfq("1000000-bfq", MILLION, Load::Unlimited, Some(1000)),
+    bfq("deep-bfq", DEEP, Load::Unlimited, Some(1000)),
 ];
 
 const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
-    Case { name, tree, load, time_ns_goal }
+    Case { name, tree, load, scheduler: SchedulerKind::None, time_ns_goal }
+}
+
+/// Each flow has one request in a turn, so every request is a slot of its own: the most that BFQ has to do for one.
+const fn bfq(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
+    Case { scheduler: SchedulerKind::Bfq, ..case(name, tree, load, time_ns_goal) }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use weir_engine::{
     CgroupId, Change, ClientId, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
-    PerDimension, Request, TaskId,
+    PerDimension, Request, SchedulerKind, TaskId,
 };
 
 use crate::counting::usage;
@@ -35,6 +35,8 @@ pub(crate) fn footprints() -> Vec<Footprint> {
     found.push(measure("idle flow: a client, its task", || flows.open()));
     found.push(measure("another task of a client", || flows.open_more()));
     found.push(measure("request that waits", || flows.submit()));
+    let mut served = Served::new();
+    found.push(measure("what bfq keeps of an idle flow", || served.serve()));
     found
 }
 
@@ -110,6 +112,48 @@ impl Cgroups {
             while engine.withdraw_next(now, task).is_some() {}
             engine.close_task(task);
             engine.close_client(client);
+        }
+    }
+}
+
+/// Clients that BFQ is to serve, ten in a cgroup.
+struct Served {
+    engine: Engine,
+    tasks: Vec<TaskId>,
+}
+
+impl Served {
+    fn new() -> Served {
+        let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
+        let mut engine = Engine::new(config, Instant::ZERO);
+        let mut tasks = Vec::with_capacity(COUNT as usize);
+        let mut cgroup = engine.root();
+        for number in 0..COUNT {
+            if number % 10 == 0 {
+                let name = format!("group{number:05}");
+                cgroup = engine.create_cgroup(engine.root(), &name).expect("a name of its own");
+            }
+            let client = engine.open_client(cgroup).expect("a live cgroup");
+            tasks.push(engine.open_task(client).expect("a live client"));
+        }
+        // What all share is there before.
+        let mut served = Served { engine, tasks };
+        served.serve_one(served.tasks[0]);
+        served
+    }
+
+    /// Each asks for something, one after the other.
+    fn serve(&mut self) {
+        for index in 0..self.tasks.len() {
+            self.serve_one(self.tasks[index]);
+        }
+    }
+
+    fn serve_one(&mut self, task: TaskId) {
+        let now = Instant::ZERO;
+        self.engine.submit(now, request(task, Op::Read)).expect("an empty engine");
+        while let Some(dispatch) = self.engine.poll_dispatch(now) {
+            self.engine.complete(now, dispatch.ticket, Outcome::Done);
         }
     }
 }

@@ -110,6 +110,7 @@ impl Speed {
             "flows": self.case.tree.flows(),
             "cgroups": self.case.tree.cgroups(),
             "cgroup_levels": self.case.tree.fan_out.len(),
+            "scheduler": self.case.scheduler.name(),
             "limits": self.case.load.limits(),
             "limiter": self.case.load.limiter(),
             "instructions_per_request": self.instructions,

@@ -34,7 +34,8 @@ impl World {
     pub(crate) fn new(case: &Case, requests: u64) -> World {
         let depth = const { NonZeroU32::new(DEPTH).unwrap() };
         let requests_max = NonZeroU32::MAX;
-        let config = Config { depth, requests_max, ..Config::default() };
+        let scheduler = case.scheduler;
+        let config = Config { depth, requests_max, scheduler, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
         let mut flows = Vec::new();
         let root = engine.root();

@@ -39,6 +39,11 @@ impl Heap {
         self.0.first()
     }
 
+    /// Allocates now what `members` need.
+    pub(crate) fn make_room(&mut self, members: u32) {
+        self.0.reserve((members as usize).saturating_sub(self.0.len()));
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

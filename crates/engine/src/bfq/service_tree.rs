@@ -17,6 +17,8 @@ pub(crate) struct ServiceTree {
     vtime: Vtime,
     /// Sum of the weights of all that is counted.
     weights: u64,
+    /// How many are counted.
+    members: u32,
     /// Active ones that V had not reached, by start.
     waiting: Heap,
     /// Active ones that V has reached, by finish.
@@ -42,6 +44,7 @@ impl ServiceTree {
         ServiceTree {
             vtime: Vtime::ZERO,
             weights: 0,
+            members: 0,
             waiting: Heap::new(),
             eligible: Heap::new(),
             idle: Heap::new(),
@@ -75,6 +78,11 @@ impl ServiceTree {
             State::Off => {
                 self.weights += u64::from(weight);
                 entities[id].weight = weight;
+                self.members += 1;
+                // Here, where somebody joins, and nowhere on a request's way afterwards.
+                for heap in [&mut self.waiting, &mut self.eligible, &mut self.idle] {
+                    heap.make_room(self.members);
+                }
                 floor
             }
             state => unreachable!("activated while {state:?}"),
@@ -219,6 +227,7 @@ impl ServiceTree {
 
     fn leave(&mut self, entities: &mut Entities, id: EntityId) {
         self.weights -= u64::from(entities[id].weight);
+        self.members -= 1;
         entities[id].state = State::Off;
     }
 
@@ -262,6 +271,8 @@ impl ServiceTree {
                 weights += u64::from(entity.weight);
             }
         }
+        let members = self.active() + self.resting() + usize::from(self.in_service.is_some());
+        ensure(members == self.members as usize, || format!("{members}, not {}", self.members))?;
         weights += self.in_service.map_or(0, |id| u64::from(entities[id].weight));
         ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
     }

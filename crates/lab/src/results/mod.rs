@@ -18,7 +18,7 @@ pub struct Results {
     pub title: String,
     /// The disk's line, as [`weir_disk::Spec`] prints it.
     pub disk: String,
-    /// The scheduler's name: `none`.
+    /// The scheduler's name: `none` or `bfq`.
     pub scheduler: String,
     /// The device window: requests that may be at the disk at once.
     pub depth: u32,

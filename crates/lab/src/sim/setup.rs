@@ -103,7 +103,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let results = Results {
         title: scenario.title.clone(),
         disk: scenario.disk.to_string(),
-        scheduler: "none".into(),
+        scheduler: scenario.engine.scheduler.name().into(),
         depth: scenario.engine.depth.get(),
         seed: scenario.seed,
         rows,
@@ -150,6 +150,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
 /// The scenario's engine, with room for all that its jobs may have under way: queues are the jobs' own, none is refused.
 fn engine_config(scenario: &Scenario, jobs: &JobFile) -> weir_engine::Config {
     let mut config = scenario.engine;
+    config.rotational = scenario.disk.is_rotational();
     let depths: u64 = jobs.jobs.iter().map(|job| u64::from(job.options.depth()) + 1).sum();
     let room = u32::try_from(depths.saturating_add(CACHE_REQUESTS)).unwrap_or(u32::MAX);
     let room = config.requests_max.max(NonZeroU32::new(room).unwrap_or(NonZeroU32::MAX));

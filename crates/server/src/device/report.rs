@@ -23,6 +23,7 @@ impl Worker {
             at_ns: now.as_nanos(),
             size_bytes: self.desk.storage.disk.info().size,
             depth: device.depth,
+            scheduler: device.scheduler.name().into(),
             in_flight: device.in_flight,
             ready: device.ready,
             throttled: device.throttled,
