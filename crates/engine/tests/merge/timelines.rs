@@ -363,6 +363,50 @@ fn d3_a_mark_ends_with_its_pair() {
 }
 
 #[test]
+fn d3_in_a_set_that_goes_on_a_mark_ends_with_its_last_partner() {
+    for (partners, parted) in [(1, "1234"), (2, "1214")] {
+        let mut world = World::new(Settings::WEIR);
+        world.queueing_flash = true;
+        // P1 and its partners were created together. P4 joins them for being close, and P2 ends.
+        for process in 0..3 {
+            let traits = Traits { level: if process > partners { 7 } else { 4 }, ..TRAITS };
+            world.open(at(f64::from(process)), traits);
+        }
+        world.queueing_flash = false;
+        let fourth = world.open(at(5000.0), TRAITS);
+        world.insert(at(5000.0), id(0), START);
+        world.dispatch(at(5000.0), id(0), START, 64);
+        assert_eq!(world.insert(at(5001.0), fourth, START + 64), "Q4 -> Q1 close");
+        world.merging.change(id(1), Traits { group: 9, ..TRAITS }, |_, _| {});
+        assert!(world.merging.sets().members(id(0)) > 1, "the set goes on");
+        world.merging.part(at(5100.0), id(0), |_, _| {});
+        assert_eq!(world.map(), parted, "{partners} partners");
+    }
+}
+
+#[test]
+fn who_parts_is_not_judged_before_it_has_shown_itself_again() {
+    let mut world = World::new(Settings::WEIR);
+    for process in 0..2 {
+        world.open(at(0.0), TRAITS);
+        world.insert(at(0.0), id(process), START + 100_000 * u64::from(process));
+        world.queues[process as usize].boosts = false;
+    }
+    let third = world.open(at(0.0), Traits { level: 5, ..TRAITS });
+    world.insert(at(0.0), third, START + 300_000);
+    world.dispatch(at(0.0), third, START + 300_000, 64);
+    assert_eq!(world.insert(at(1.0), id(1), START + 300_064), "Q2 -> Q3 close");
+    world.merging.part(at(500.0), third, |_, _| {});
+    assert_eq!(world.map(), "123");
+    assert_eq!(world.merging.stable().candidate(id(1)), Some(id(0)));
+    for (millis, story) in
+        [(601.0, "Q2 target_too_late"), (1100.0, "Q2 target_too_late"), (1100.1, "Q2 -> Q1 stable")]
+    {
+        assert_eq!(world.insert(at(millis), id(1), START + 300_064), story, "{millis} ms");
+    }
+}
+
+#[test]
 fn the_anchor_goes_where_its_queue_goes() {
     let mut world = World::new(Settings::WEIR);
     let traits = TRAITS;
