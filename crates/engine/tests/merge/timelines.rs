@@ -379,8 +379,62 @@ fn d3_in_a_set_that_goes_on_a_mark_ends_with_its_last_partner() {
         assert_eq!(world.insert(at(5001.0), fourth, START + 64), "Q4 -> Q1 close");
         world.merging.change(id(1), Traits { group: 9, ..TRAITS }, |_, _| {});
         assert!(world.merging.sets().members(id(0)) > 1, "the set goes on");
+        assert_eq!(world.merging.may_be_raised(id(0)), partners == 2);
         world.merging.part(at(5100.0), id(0), |_, _| {});
         assert_eq!(world.map(), parted, "{partners} partners");
+    }
+}
+
+#[test]
+fn d26_a_seeky_set_parts_at_once_or_one_by_one() {
+    for rules in [Rules::Weir, Rules::Kernel] {
+        let mut world = World::new(Settings { rules, ..Settings::WEIR });
+        world.open(at(0.0), TRAITS);
+        world.insert(at(0.0), id(0), START);
+        world.dispatch(at(0.0), id(0), START, 64);
+        for process in 1..4 {
+            world.open(at(0.0), TRAITS);
+            // For the kernel, which wants to see a second busy queue.
+            world.queues[process as usize].busy = true;
+            assert!(world.insert(at(1.0), id(process), START + 64).ends_with("-> Q1 close"));
+        }
+        assert_eq!(world.merging.stable().anchor(0), Some(id(0)));
+        let mut back = Vec::new();
+        let left = world.merging.part(at(50.0), id(0), |id, state| back.push((id.index, state)));
+        if rules == Rules::Kernel {
+            assert_eq!((world.map().as_str(), left.restored), ("1111", 0));
+            // The first to ask is the one whose queue all of them use: a successor takes over.
+            let left = world.merging.part_if_due(at(51.0), id(0), |id, state| {
+                back.push((id.index, state));
+            });
+            assert_eq!(left.unwrap().successor, Some(id(1)));
+            assert_eq!(world.map(), "1222", "those who are quiet stay together");
+            for process in 1..4 {
+                let restore = |id: weir_engine::merge::QueueId, state| back.push((id.index, state));
+                world.merging.part_if_due(at(52.0), id(process), restore);
+            }
+        }
+        assert_eq!(world.map(), "1234");
+        back.sort_unstable();
+        assert_eq!(back, [(0, 0), (1, 1), (2, 2), (3, 3)], "{rules:?}");
+        assert_eq!(world.merging.stable().anchor(0), None, "its processes have left it");
+    }
+}
+
+#[test]
+fn a_wish_that_came_true_the_other_way_round_is_forgotten() {
+    for rules in [Rules::Weir, Rules::Kernel] {
+        let mut world = World::new(Settings { rules, ..Settings::WEIR });
+        for process in 0..2 {
+            world.open(at(0.0), TRAITS);
+            world.insert(at(0.0), id(process), START + 100_000 * u64::from(process));
+            world.queues[process as usize].boosts = false;
+        }
+        world.dispatch(at(0.0), id(1), START + 100_000, 64);
+        assert_eq!(world.insert(at(1.0), id(0), START + 100_064), "Q1 -> Q2 close");
+        assert_eq!(world.merging.stable().candidate(id(1)), Some(id(0)));
+        assert_eq!(world.insert(at(700.0), id(1), START + 100_128), "Q2 cancelled");
+        assert_eq!(world.merging.stable().candidate(id(1)), None);
     }
 }
 
