@@ -6,6 +6,8 @@
 //!
 //! - [`kernel`]: the tree of slices of Linux's blk-throttle, profile by profile, to the tick.
 //! - [`pace`]: what Weir's own throttle promises about a run, checked from the record of the run.
+//! - [`share`]: what budget fair queueing promises by weight, checked from what was served.
 
 pub mod kernel;
 pub mod pace;
+pub mod share;
