@@ -427,6 +427,12 @@ impl Engine {
             let cgroup = client.cgroup;
             let core = &mut self.core;
             core.scheduler.forget(&core.tree, &core.requests, index);
+            for direction in Direction::BOTH {
+                let standing = core.tree.clients[index].side(direction).standing;
+                if let Some(queue) = &mut core.tree.cgroups[cgroup].side_mut(direction).queue {
+                    queue.arbiter.inherit(standing);
+                }
+            }
             self.core.tree.clients.remove(index);
             self.core.tree.cgroups[cgroup].clients -= 1;
             self.core.release_if_done(cgroup);

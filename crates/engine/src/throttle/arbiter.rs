@@ -79,12 +79,15 @@ pub(crate) struct Arbiter {
     vtime: u64,
     /// Counts pauses: after one, nobody has service to make up for.
     epoch: u32,
+    /// Where the service ends of a client that is gone and had more than its turn; the next newcomer begins there. 0
+    /// for none.
+    estate: u64,
 }
 
 impl Arbiter {
     pub(crate) fn new(order: Order) -> Arbiter {
         // Standings begin in epoch 0: nobody has service to make up for.
-        Arbiter { heap: BinaryHeap::new(), live: 0, order, vtime: 0, epoch: 1 }
+        Arbiter { heap: BinaryHeap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -106,7 +109,8 @@ impl Arbiter {
         self.live += 1;
         let tag = match self.order {
             Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
-            Order::Shares => self.vtime,
+            // To leave and come back under another name must not pay.
+            Order::Shares => self.vtime.max(core::mem::take(&mut self.estate)),
             Order::Turns => {
                 self.vtime += 1;
                 self.vtime
@@ -179,6 +183,14 @@ impl Arbiter {
         self.pause_if_empty();
     }
 
+    /// A source is gone for good. What it had beyond its turn, at most its last request, is taken over by the next one
+    /// that has had nothing yet: so a client that reconnects for every request has the share of one that stays.
+    pub(crate) fn inherit(&mut self, standing: Standing) {
+        if standing.epoch == self.epoch && standing.finish > self.vtime {
+            self.estate = self.estate.max(standing.finish);
+        }
+    }
+
     /// Whether [`Arbiter::sweep`] is due, which is before a source is admitted that there is no room for.
     pub(crate) fn is_full(&self) -> bool {
         self.heap.len() == self.heap.capacity()
@@ -202,6 +214,7 @@ impl Arbiter {
         if self.live == 0 {
             self.heap.clear();
             self.vtime = 0;
+            self.estate = 0;
             self.epoch = self.epoch.wrapping_add(1);
         }
     }
@@ -209,6 +222,7 @@ impl Arbiter {
     /// Subtracts V from every tag. Sources that are not waiting lose what they had received beyond V.
     fn rebase(&mut self) {
         let vtime = core::mem::take(&mut self.vtime);
+        self.estate = self.estate.saturating_sub(vtime);
         let entries = core::mem::take(&mut self.heap).into_vec();
         self.heap = entries
             .into_iter()
@@ -281,6 +295,29 @@ mod tests {
             went.push(index);
         }
         assert_eq!(went, [1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn leaving_and_coming_back_under_another_name_does_not_pay() {
+        let mut arbiter = Arbiter::new(Order::Shares);
+        let (mut steady, mut stamp) = (Standing::new(), 1);
+        arbiter.admit(Source::Client(0), &mut steady, stamp);
+        let mut went = [0, 0];
+        let mut fleeting = Standing::new();
+        for _ in 0..100 {
+            if !fleeting.is_waiting() {
+                arbiter.inherit(fleeting);
+                fleeting = Standing::new();
+                stamp += 1;
+                arbiter.admit(Source::Client(1), &mut fleeting, stamp);
+            }
+            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            let (standing, waits_on) =
+                if index == 0 { (&mut steady, true) } else { (&mut fleeting, false) };
+            arbiter.served(standing, 1_000, 100, waits_on);
+            went[index as usize] += 1;
+        }
+        assert_eq!(went, [50, 50]);
     }
 
     #[test]
