@@ -125,7 +125,7 @@ impl Engine {
         Ok(ClientId { index, generation })
     }
 
-    /// Opens a task of `client`: one flow of requests, served in order within each direction.
+    /// Opens a task of `client`: one flow of requests, which pass limits in order within each direction.
     ///
     /// # Errors
     /// The client has been closed.

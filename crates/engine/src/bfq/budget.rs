@@ -19,12 +19,15 @@ impl Expiry {
     /// A flow's next budget, from its last and the service of the slot (specification 3.2, synchronous, not raised):
     /// more for whoever used it up, so that a sequential flow seeks less between slots, and less for whoever did not,
     /// so that it is served sooner.
-    pub(crate) fn next_budget(self, last: u64, service: u64, tunables: &Tunables) -> u64 {
+    pub(crate) fn next_budget(self, last: u32, service: u64, tunables: &Tunables) -> u32 {
         let max = tunables.max_budget;
         match self {
-            Expiry::NoMoreRequests => service.max(tunables.min_budget()),
-            Expiry::BudgetTimeout => (2 * last).min(max),
-            Expiry::BudgetExhausted => (4 * last).min(max),
+            // A budget is as long as its first request at least, and that may be longer than the largest.
+            Expiry::NoMoreRequests => {
+                u32::try_from(service).unwrap_or(max).clamp(tunables.min_budget(), max)
+            }
+            Expiry::BudgetTimeout => last.saturating_mul(2).min(max),
+            Expiry::BudgetExhausted => last.saturating_mul(4).min(max),
             Expiry::Preempted => last,
         }
     }
@@ -50,7 +53,7 @@ const LONG_NS: u64 = 20 * MS;
 /// A seeky flow billed by bytes would hold the device for almost nothing. It pays the share of the maximum budget that
 /// its slot was of the longest slot; the configured one, and the configured seek (D-23).
 pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
-    let (mut length_ns, max) = (slot.length_ns, tunables.max_budget);
+    let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.max_budget));
     let is_slow = if length_ns < SHORT_NS {
         length_ns =
             if tunables.rotational { tunables.slice_idle_ns } else { tunables.seek_flash_ns };
@@ -81,10 +84,10 @@ mod tests {
     fn budgets_follow_use() {
         // EX-9, as far as it is without idling.
         let tunables = Tunables::new(true);
-        let next = |last: u64, expiry: Expiry, service: u64| {
-            expiry.next_budget(last * SECTOR, service * SECTOR, &tunables) / SECTOR
+        let next = |last: u32, expiry: Expiry, service: u64| {
+            expiry.next_budget(last * 512, service * SECTOR, &tunables) / 512
         };
-        assert_eq!(tunables.first_budget(), 10922 * SECTOR);
+        assert_eq!(tunables.first_budget(), 10922 * 512);
         assert_eq!(next(10922, Expiry::BudgetExhausted, 10922), 16384);
         assert_eq!(next(512, Expiry::BudgetTimeout, 100), 1024);
         assert_eq!(next(4096, Expiry::NoMoreRequests, 100), 512);
@@ -104,7 +107,7 @@ mod tests {
         let done = Expiry::NoMoreRequests;
         assert_eq!(extra(hdd, 40 * MS, 160, 10922, true, done), 5082);
         assert_eq!(extra(Tunables::new(false), 400_000, 64, 10922, true, done), 198);
-        let fast = Tunables { max_budget: 17801 * SECTOR, ..hdd };
+        let fast = Tunables { max_budget: 17801 * 512, ..hdd };
         let timeout = Expiry::BudgetTimeout;
         assert_eq!(extra(fast, 125 * MS, 9000, 10922, false, timeout), 0);
         assert_eq!(extra(fast, 125 * MS, 8000, 10922, false, timeout), 9801);

@@ -95,12 +95,9 @@ impl Bfq {
         let (client, cgroup) = (flow_of.client, flow_of.cgroup);
         let tunables = &self.tunables;
         if self.flows.len() <= client as usize {
-            self.flows.resize_with(client as usize + 1, || Flow::new(now, tunables));
+            self.flows.resize_with(client as usize + 1, || Flow::new(tunables));
         }
         let flow = &mut self.flows[client as usize];
-        if flow.is_new() {
-            flow.last_end = now;
-        }
         flow.insert(&mut self.places, requests, index, self.position, tunables);
         match self.hierarchy.state(EntityId::flow(client)) {
             State::Off | State::Idle => self.activate(tree, requests, client, cgroup),
@@ -184,7 +181,7 @@ impl Bfq {
             self.expire(tree, requests, Expiry::NoMoreRequests);
         }
         self.hierarchy.forget(EntityId::flow(client));
-        self.flows[client as usize] = Flow::new(self.now, &self.tunables);
+        self.flows[client as usize] = Flow::new(&self.tunables);
     }
 
     /// Forgets a cgroup that is going away; nothing is below it.
@@ -206,22 +203,21 @@ impl Bfq {
         let flow = &mut self.flows[client as usize];
         let charge = flow.next().map_or(0, |next| charge(requests, next));
         let away_ns = self.now.nanos_since(flow.last_end);
+        let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
         let (budget, how) = match left {
-            1.. if away_ns <= 3 * self.tunables.slice_idle_ns => {
-                (left.min(flow.max_budget), Return::InTime)
-            }
+            1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
             _ => (flow.max_budget, Return::Afresh),
         };
         let id = EntityId::flow(client);
-        self.hierarchy.activate(tree, id, cgroup, budget.max(charge), how);
+        self.hierarchy.activate(tree, id, cgroup, u64::from(budget).max(charge), how);
     }
 
     /// A budget has room for the flow's next request, which may be another than it was (specification 3.5).
     fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
         let (id, flow) = (EntityId::flow(client), &self.flows[client as usize]);
         let charge = flow.next().map_or(0, |next| charge(requests, next));
-        let budget = flow.max_budget.max(charge);
+        let budget = u64::from(flow.max_budget).max(charge);
         if charge > self.hierarchy.entities[id].budget {
             self.hierarchy.reposition(tree, id, budget);
         }
@@ -270,10 +266,12 @@ impl Bfq {
         }
         let service = entity.service + extra;
         flow.max_budget = expiry.next_budget(flow.max_budget, service, &self.tunables);
-        let next = flow.next().map(|next| flow.max_budget.max(charge(requests, next)));
+        let next = flow.next().map(|next| u64::from(flow.max_budget).max(charge(requests, next)));
         let may_return = matches!(expiry, Expiry::NoMoreRequests | Expiry::Preempted);
         flow.budget_left = match next {
-            None if may_return => entity.budget.saturating_sub(service),
+            None if may_return => {
+                u32::try_from(entity.budget.saturating_sub(service)).unwrap_or(u32::MAX)
+            }
             _ => 0,
         };
         self.hierarchy.settle(tree, id, next);

@@ -15,7 +15,7 @@ pub(crate) struct Tunables {
     /// Longest slot.
     pub(crate) timeout_ns: u64,
     /// Most service of a slot.
-    pub(crate) max_budget: u64,
+    pub(crate) max_budget: u32,
     /// How long a flow may stay away and go on where it was: three times this. Nobody idles for it yet.
     pub(crate) slice_idle_ns: u64,
     /// What a seek takes, where the device is flash.
@@ -25,7 +25,7 @@ pub(crate) struct Tunables {
 }
 
 const MS: u64 = 1_000_000;
-const SECTOR: u64 = 512;
+const SECTOR: u32 = 512;
 
 impl Tunables {
     pub(crate) const fn new(rotational: bool) -> Tunables {
@@ -43,12 +43,12 @@ impl Tunables {
     }
 
     /// The least that a flow's budget falls to.
-    pub(crate) const fn min_budget(&self) -> u64 {
+    pub(crate) const fn min_budget(&self) -> u32 {
         self.max_budget / 32
     }
 
     /// What a flow begins with.
-    pub(crate) const fn first_budget(&self) -> u64 {
+    pub(crate) const fn first_budget(&self) -> u32 {
         // In whole sectors, as the kernel counts.
         2 * (self.max_budget / SECTOR) / 3 * SECTOR
     }
