@@ -104,7 +104,7 @@ pub(crate) const CASES: [Case; 23] = [
     bfq("1000-bfq", THOUSAND, Load::Unlimited, Some(300)),
     bfq("1000-below-bfq", THOUSAND, Load::Below(PACE), None),
     bfq("1000000-bfq", MILLION, Load::Unlimited, Some(1000)),
-    bfq("deep-bfq", DEEP, Load::Unlimited, Some(1000)),
+    bfq("deep-bfq", DEEP, Load::Unlimited, None),
 ];
 
 const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
