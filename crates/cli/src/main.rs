@@ -17,6 +17,7 @@ mod replay;
 mod runtime_dir;
 mod serve;
 mod set;
+mod signals;
 mod status;
 mod table;
 

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use weir_disk::{Spec, SpecError};
 use weir_engine::units::{Bytes, UnitError};
@@ -13,6 +12,7 @@ use weir_fuse::{MountError, MountOptions, MountedDisk, Unmounter};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -199,32 +199,4 @@ fn log() {
         .with_ansi(coloured)
         .with_target(false)
         .init();
-}
-
-/// The signals that end it.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))
-        };
-        let (terminate, interrupt) =
-            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt })
-    }
-
-    /// The next one's number.
-    async fn next(&mut self) -> u8 {
-        let kind = tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-        };
-        // SIGTERM is 15, SIGINT 2.
-        kind.as_raw_value() as u8
-    }
 }

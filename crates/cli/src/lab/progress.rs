@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_lab::sim::Progress;
 
-use crate::clock;
 use crate::failure::Failure;
+use crate::{clock, signals};
 
 /// Nothing is shown of what takes no longer.
 const QUIET_NS: u64 = 2_000_000_000;
@@ -23,30 +23,12 @@ pub(super) struct Stop(Arc<AtomicU8>);
 impl Stop {
     /// Listens from now on, on a thread of its own. A second signal ends the program at once.
     pub(super) fn listen() -> Result<Stop, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let fail = |error| Failure::failed(format!("cannot wait for signals: {error}"));
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
-        let (mut interrupt, mut terminate) = {
-            let _inside = runtime.enter();
-            let interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
-            (interrupt, signal(SignalKind::terminate()).map_err(fail)?)
-        };
         let stop = Stop(Arc::new(AtomicU8::new(0)));
         let told = stop.clone();
-        std::thread::spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    let number = tokio::select! {
-                        _ = interrupt.recv() => 2,
-                        _ = terminate.recv() => 15,
-                    };
-                    if told.0.swap(number, Ordering::Relaxed) != 0 {
-                        std::process::exit(128 + i32::from(number));
-                    }
-                }
-            });
-        });
+        signals::on_thread(move |number| {
+            told.0.store(number, Ordering::Relaxed);
+            true
+        })?;
         Ok(stop)
     }
 

@@ -8,7 +8,6 @@ mod progress;
 mod report;
 mod run;
 mod schedule;
-mod signals;
 mod source;
 mod target;
 mod uri;
@@ -26,6 +25,7 @@ use self::source::{Source, Writes};
 use self::target::{Done, Target};
 use crate::failure::Failure;
 use crate::output;
+use crate::signals;
 
 const EXAMPLES: &str = "\
 Traces: msr, alibaba, tencent, cloudphysics (CSV), blkparse, fio-iolog, startup; plain, .gz or .zst.
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let direct = args.direct.map(|direct| direct == Switch::On);
     let intent = Intent { write: args.write, force: args.force, direct };
     let target = Target::open(&args.to, intent, sender.clone())?;
-    signals::send(sender)?;
+    signals::on_thread(move |number| sender.send(Message::Signal(number)).is_ok())?;
     let outcome = Run::new(source, target, inbox, pace, args.depth, args.seconds)?.finish();
     let report = report::Report::new(args, &outcome);
     match args.format {

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_config::Config;
 use weir_server::control::{self, ControlSocket};
 use weir_server::{BindError, Running, SocketFile, StartError};
@@ -12,6 +11,7 @@ use super::Control;
 use crate::failure::Failure;
 use crate::output;
 use crate::runtime_dir::CONTROL;
+use crate::signals::Signals;
 
 /// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -108,34 +108,6 @@ fn start_hint(error: &StartError) -> Option<String> {
             Some("somebody listens there: choose another with --listen".into())
         }
         _ => None,
-    }
-}
-
-/// The signals that end a server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))
-        };
-        let (terminate, interrupt) =
-            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt })
-    }
-
-    /// The next one's number.
-    async fn next(&mut self) -> u8 {
-        let kind = tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-        };
-        // SIGTERM is 15, SIGINT 2.
-        kind.as_raw_value() as u8
     }
 }
 

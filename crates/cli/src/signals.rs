@@ -1,0 +1,58 @@
+//! SIGINT and SIGTERM: the first asks for the end, the second does not ask.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// The signals that end a command. Inside a tokio runtime.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on: none is lost that comes before [`Signals::next`].
+    pub(crate) fn new() -> Result<Signals, Failure> {
+        let listen = |kind| signal(kind).map_err(cannot_wait);
+        let (terminate, interrupt) =
+            (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Signals { terminate, interrupt })
+    }
+
+    /// The next one's number.
+    pub(crate) async fn next(&mut self) -> u8 {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        // SIGTERM is 15, SIGINT 2.
+        kind.as_raw_value() as u8
+    }
+}
+
+/// For commands without a runtime: listens on a thread of its own. The first signal's number goes to `first`; a second
+/// one, or a first that `first` cannot take, ends the program at once with 128 and its number.
+pub(crate) fn on_thread(first: impl FnOnce(u8) -> bool + Send + 'static) -> Result<(), Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot_wait)?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        Signals::new()?
+    };
+    let wait = move || {
+        runtime.block_on(async move {
+            let mut number = signals.next().await;
+            if first(number) {
+                number = signals.next().await;
+            }
+            std::process::exit(128 + i32::from(number));
+        });
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot_wait)?;
+    Ok(())
+}
+
+fn cannot_wait(error: std::io::Error) -> Failure {
+    Failure::failed(format!("cannot wait for signals: {error}"))
+}
