@@ -23,6 +23,30 @@ pub(super) struct Flight {
     pub(super) ticket: Option<Ticket>,
 }
 
+impl Flight {
+    /// One that is made at `now_ns`.
+    pub(super) fn new(
+        purpose: Purpose,
+        op: Op,
+        actor: u32,
+        offset: u64,
+        len: u32,
+        now_ns: u64,
+    ) -> Flight {
+        Flight {
+            purpose,
+            op,
+            actor,
+            len,
+            offset,
+            issued_ns: now_ns,
+            submitted_ns: now_ns,
+            dispatched_ns: 0,
+            ticket: None,
+        }
+    }
+}
+
 /// What happens when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {

@@ -25,6 +25,8 @@ mod process;
 mod recorder;
 mod replay;
 mod setup;
+mod stages;
+mod streams;
 mod world;
 
 use std::ops::ControlFlow;

@@ -50,17 +50,9 @@ impl World {
         };
         let (offset, len) = (place.offset, PIECE.min(file.len - place.offset) as u32);
         place.offset += u64::from(len);
-        let token = self.desk.flights.insert(Flight {
-            purpose: Purpose::PreRead,
-            op: Op::Read,
-            actor: process,
-            len,
-            offset: file.start + offset,
-            issued_ns: self.now_ns,
-            submitted_ns: self.now_ns,
-            dispatched_ns: 0,
-            ticket: None,
-        });
+        let at = file.start + offset;
+        let flight = Flight::new(Purpose::PreRead, Op::Read, process, at, len, self.now_ns);
+        let token = self.desk.flights.insert(flight);
         self.cache.read(self.now_ns, Token(token as u64), process, file.id, offset, len);
         self.pump_cache();
     }

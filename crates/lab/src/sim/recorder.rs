@@ -4,9 +4,7 @@ use weir_engine::{CgroupId, Counters, Dimension, Engine, Op};
 
 use super::flights::Flight;
 use super::process::Process;
-use crate::results::{
-    CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
-};
+use crate::results::{CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series};
 use crate::stream::Access;
 
 /// Cgroups whose bytes over time are kept; for more nobody would look at the lines.
@@ -26,7 +24,7 @@ pub(super) struct Recorder {
     /// How long the disk was busy, up to when that was noted.
     busy_ns: u64,
     busy_until_ns: u64,
-    /// Of the present row, when its first process began to count.
+    /// By row of jobs, when its first process began to count. Rows of a trace's streams come after those.
     first_ns: Vec<u64>,
 }
 
@@ -148,7 +146,6 @@ impl Recorder {
         let rows = &mut self.results.rows;
         if rows.len() < ROWS_MAX {
             rows.push(Row { name: name.into(), cgroup, processes: 1, ..Row::default() });
-            self.first_ns.push(0);
         } else if let Some(last) = rows.last_mut() {
             last.name = "(all others)".into();
             last.processes += 1;
@@ -179,20 +176,25 @@ impl Recorder {
         let mut results = self.results;
         results.elapsed_ns = now_ns;
         results.requests = requests;
-        for row in &mut results.rows {
-            // Streams of a trace last as long as the run.
-            let runtime_ns =
-                if row.options.is_empty() && row.runtime_ns == 0 { now_ns } else { row.runtime_ns };
-            row.runtime_ns = runtime_ns;
-            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
-                let Transfers { ios, runtime_ns: in_use_ns, .. } = transfers;
-                *in_use_ns = if *ios > 0 { runtime_ns } else { 0 };
-            }
+        let job_rows = self.first_ns.len();
+        for row in &mut results.rows[..job_rows] {
+            set_runtime(row, row.runtime_ns);
+        }
+        // Streams of a trace last as long as the run.
+        for row in &mut results.rows[job_rows..] {
+            set_runtime(row, now_ns);
         }
         results.cgroups = cgroups(engine, self.cgroups);
         self.device.busy_ns = busy_ns;
         results.device = self.device;
         results
+    }
+}
+
+fn set_runtime(row: &mut Row, runtime_ns: u64) {
+    row.runtime_ns = runtime_ns;
+    for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+        transfers.runtime_ns = if transfers.ios > 0 { runtime_ns } else { 0 };
     }
 }
 

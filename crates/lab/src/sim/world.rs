@@ -17,7 +17,7 @@ use super::flow::Flows;
 use super::pre_read::PreRead;
 use super::process::{Act, IoPath, Process};
 use super::recorder::Recorder;
-use super::replay::{Next, Replay};
+use super::replay::Replay;
 use super::setup::Cgroups;
 use crate::cache::{CacheOp, PageCache, Token};
 use crate::fio::JobFile;
@@ -31,7 +31,8 @@ const WATCH_EVENTS: u64 = 1 << 16;
 /// Events without any progress of time, for each process, that are taken for a standstill.
 const STANDSTILL_EVENTS: u64 = 1_000_000;
 
-/// What a system call to the page cache takes, and its copy of memory: about what `read` takes on a present-day core.
+/// What a call takes that ends without the disk, and bytes that are copied from or to the page cache in a nanosecond:
+/// taken for a present-day core, not measured.
 const CALL_NS: u64 = 500;
 const COPY_BYTES_PER_NS: u64 = 8;
 
@@ -213,7 +214,7 @@ impl World {
     }
 
     /// Lets a process do what it can.
-    fn go_on(&mut self, process: u32) -> Result<(), ScenarioError> {
+    pub(super) fn go_on(&mut self, process: u32) -> Result<(), ScenarioError> {
         loop {
             match self.processes[process as usize].act(self.now_ns) {
                 Act::Do(step) => self.make(process, step),
@@ -262,7 +263,7 @@ impl World {
         goes
     }
 
-    fn wake(&mut self, processes: Vec<u32>) {
+    pub(super) fn wake(&mut self, processes: Vec<u32>) {
         for process in processes {
             self.calendar.plan(self.now_ns, Planned::Wake(process));
         }
@@ -285,17 +286,7 @@ impl World {
     fn make(&mut self, process: u32, step: Step) {
         let at = &self.processes[process as usize];
         let (path, syncs_writes) = (at.plan.path, at.plan.syncs_writes);
-        let mut flight = Flight {
-            purpose: Purpose::Fsync,
-            op: Op::Flush,
-            actor: process,
-            len: 0,
-            offset: 0,
-            issued_ns: self.now_ns,
-            submitted_ns: self.now_ns,
-            dispatched_ns: 0,
-            ticket: None,
-        };
+        let mut flight = Flight::new(Purpose::Fsync, Op::Flush, process, 0, 0, self.now_ns);
         match step {
             Step::Io { access, file, offset, len } => {
                 let file = at.files[file as usize];
@@ -354,7 +345,7 @@ impl World {
         self.calendar.plan(self.now_ns + after_ns, Planned::Deliver(key));
     }
 
-    fn submit(&mut self, flight: Flight) {
+    pub(super) fn submit(&mut self, flight: Flight) {
         let key = self.desk.flights.insert(flight);
         self.submit_flight(key);
     }
@@ -452,126 +443,12 @@ impl World {
     }
 
     /// A process makes no further request. Answers whether it is over at once, for it had not started.
-    fn stop(&mut self, process: u32) -> bool {
+    pub(super) fn stop(&mut self, process: u32) -> bool {
         if let Some(replay) = self.replay_of(process) {
             let replay = &mut self.replays[replay as usize];
             replay.stop_ns = replay.stop_ns.min(self.now_ns);
         }
         self.processes[process as usize].stop(self.now_ns)
-    }
-
-    // Traces.
-
-    /// The replay of a process's `read_iolog`.
-    fn replay_of(&self, process: u32) -> Option<u32> {
-        let own = |replay: &Replay| replay.process == Some(process);
-        self.replays.iter().position(own).map(|replay| replay as u32)
-    }
-
-    fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {
-        self.replays[replay as usize].begin(self.now_ns, ends_ns);
-        self.feed(replay)?;
-        self.end_replay_if_over(replay)
-    }
-
-    /// Reads on in a trace, and lets the streams that have something again go on.
-    fn feed(&mut self, replay: u32) -> Result<(), ScenarioError> {
-        let mut fresh = Vec::new();
-        while self.replays[replay as usize].is_hungry() {
-            self.replays[replay as usize].read_ahead(&mut fresh)?;
-            for stream in fresh.drain(..) {
-                self.issue_due(replay, stream)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stream_goes_on(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
-        self.issue_due(replay, stream)?;
-        self.feed(replay)?;
-        self.end_replay_if_over(replay)
-    }
-
-    /// Issues what a stream has to issue now.
-    fn issue_due(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
-        let actor = self.actor_of(replay, stream)?;
-        loop {
-            let at = &mut self.replays[replay as usize];
-            if at.is_planned(stream) {
-                return Ok(());
-            }
-            let record = match at.next(stream, self.now_ns) {
-                Next::Issue(record) => record,
-                Next::At(at_ns) => {
-                    self.calendar.plan(at_ns.min(at.stop_ns), Planned::Stream(actor));
-                    return Ok(());
-                }
-                Next::Wait => return Ok(()),
-            };
-            let purpose = match record.op {
-                Op::Read => Purpose::Io(Access::Read),
-                Op::Write => Purpose::Io(Access::Write),
-                Op::Discard => Purpose::Io(Access::Trim),
-                _ => Purpose::Fsync,
-            };
-            self.submit(Flight {
-                purpose,
-                op: record.op,
-                actor,
-                len: record.len,
-                offset: record.offset,
-                issued_ns: self.now_ns,
-                submitted_ns: self.now_ns,
-                dispatched_ns: 0,
-                ticket: None,
-            });
-        }
-    }
-
-    /// The actor of a stream, made when it appears: a client of its own, in a cgroup of its own where jobs have theirs.
-    fn actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
-        let at = &mut self.replays[replay as usize];
-        if let Some(actor) = at.streams[stream as usize].actor {
-            return Ok(actor);
-        }
-        let (row, cgroup) = match at.process {
-            // All files of an iolog are one job's.
-            Some(process) => {
-                let actor = self.actors[process as usize];
-                (actor.row, actor.cgroup)
-            }
-            None => {
-                let name = at.name(stream as usize);
-                let cgroup = self.cgroups.of_stream(&mut self.engine, name, &self.home)?;
-                let id = self.cgroups.id(cgroup);
-                let path = self.engine.cgroup_path(id).unwrap_or_default();
-                let recorder = &mut self.desk.recorder;
-                recorder.cgroup(cgroup, id);
-                (recorder.stream_row(name, path), cgroup)
-            }
-        };
-        let id = self.cgroups.id(cgroup);
-        let client = self.engine.open_client(id).expect("a cgroup that is there");
-        let task = self.engine.open_task(client).expect("a client that was just opened");
-        let actor = self.actors.len() as u32;
-        self.actors.push(Actor { task, row, cgroup, stream: Some((replay, stream)) });
-        self.replays[replay as usize].streams[stream as usize].actor = Some(actor);
-        Ok(actor)
-    }
-
-    fn end_replay_if_over(&mut self, replay: u32) -> Result<(), ScenarioError> {
-        let at = &mut self.replays[replay as usize];
-        if !at.ends(self.now_ns) {
-            return Ok(());
-        }
-        match at.process {
-            None => self.replays_left -= 1,
-            Some(process) => {
-                self.processes[process as usize].replayed();
-                self.go_on(process)?;
-            }
-        }
-        Ok(())
     }
 
     /// Does what the page cache wishes, until it wishes nothing.
@@ -586,17 +463,8 @@ impl World {
                     CacheOp::Write => Op::Write,
                     CacheOp::Flush => Op::Flush,
                 };
-                self.submit(Flight {
-                    purpose: Purpose::OfCache(io.id),
-                    op,
-                    actor: io.owner,
-                    len: io.len,
-                    offset: start + io.offset,
-                    issued_ns: self.now_ns,
-                    submitted_ns: self.now_ns,
-                    dispatched_ns: 0,
-                    ticket: None,
-                });
+                let (purpose, offset) = (Purpose::OfCache(io.id), start + io.offset);
+                self.submit(Flight::new(purpose, op, io.owner, offset, io.len, self.now_ns));
             }
             while let Some(Token(key)) = self.cache.poll_done() {
                 idle = false;
@@ -611,83 +479,6 @@ impl World {
                 return;
             }
         }
-    }
-
-    // Stages: who starts when, and what an end means to others.
-
-    fn start_stage(&mut self) {
-        while self.stage < self.stages.len() && self.stages[self.stage] == 0 {
-            self.stage += 1;
-        }
-        for index in 0..self.processes.len() {
-            self.start_if_due(index);
-        }
-    }
-
-    fn start_if_due(&mut self, index: usize) {
-        let job = &self.jobs.jobs[index];
-        let is_due = job.stage as usize <= self.stage
-            && self.processes[index].is_waiting()
-            && job.wait_for.clone().all(|other| self.processes[other].is_done());
-        if is_due && !self.pre_reads(index as u32) {
-            self.start(index as u32);
-        }
-    }
-
-    pub(super) fn start(&mut self, process: u32) {
-        let at = &mut self.processes[process as usize];
-        let at_ns = at.start(self.now_ns);
-        // Not what was read for it, as in fio.
-        if at.plan.options.invalidate && !self.pre_reads.contains_key(&process) {
-            for file in at.files.iter() {
-                self.cache.invalidate(self.now_ns, file.id);
-            }
-        }
-        self.calendar.plan(at_ns, Planned::Wake(process));
-    }
-
-    fn process_ended(&mut self, process: u32) -> Result<(), ScenarioError> {
-        let index = process as usize;
-        let at = &self.processes[index];
-        self.desk.recorder.process_ended(self.now_ns, at);
-        let mut freed = Vec::new();
-        self.flows.leave(process, &mut freed);
-        self.wake(freed);
-        self.count_end(index);
-        let job = &self.jobs.jobs[index];
-        if job.options.exitall {
-            let (group, stage, what) = (job.group, job.stage, job.options.exit_what);
-            for other in 0..self.processes.len() {
-                let job = &self.jobs.jobs[other];
-                let with = match what {
-                    crate::fio::ExitWhat::Group => job.group == group,
-                    crate::fio::ExitWhat::Stonewall => job.stage == stage,
-                    crate::fio::ExitWhat::All => true,
-                };
-                if with && other != index {
-                    if self.stop(other as u32) {
-                        self.count_end(other);
-                    } else if !self.processes[other].is_done() {
-                        self.calendar.plan(self.now_ns, Planned::Wake(other as u32));
-                    }
-                }
-            }
-        }
-        if self.stages[self.stage] == 0 {
-            self.start_stage();
-        } else if self.has_waits {
-            for other in 0..self.processes.len() {
-                if self.jobs.jobs[other].wait_for.contains(&index) {
-                    self.start_if_due(other);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn count_end(&mut self, index: usize) {
-        self.ended += 1;
-        self.stages[self.jobs.jobs[index].stage as usize] -= 1;
     }
 
     fn finish(mut self) -> Results {

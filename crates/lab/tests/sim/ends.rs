@@ -91,3 +91,11 @@ fn files_must_fit_the_disk() {
     assert_eq!(error.to_string(), expected);
     assert!(error.hint().is_some());
 }
+
+/// What its section says has nothing to do with it.
+#[test]
+fn a_job_that_ends_before_its_figures_begin_has_no_runtime() {
+    let jobs = "[global]\nrw=read\nsize=4k\ndirect=1\nramp_time=10\n[a]\n";
+    let results = run("null,latency=1ms", &[], jobs);
+    assert_eq!((results.rows[0].runtime_ns, results.rows[0].read.ios), (0, 0));
+}

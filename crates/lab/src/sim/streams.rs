@@ -1,0 +1,115 @@
+//! The streams of traces in the world: who they are, and what they issue when.
+
+use weir_engine::Op;
+
+use super::calendar::Planned;
+use super::flights::{Flight, Purpose};
+use super::replay::{Next, Replay};
+use super::world::{Actor, World};
+use crate::scenario::ScenarioError;
+use crate::stream::Access;
+
+impl World {
+    /// The replay of a process's `read_iolog`.
+    pub(super) fn replay_of(&self, process: u32) -> Option<u32> {
+        let own = |replay: &Replay| replay.process == Some(process);
+        self.replays.iter().position(own).map(|replay| replay as u32)
+    }
+
+    pub(super) fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {
+        self.replays[replay as usize].begin(self.now_ns, ends_ns);
+        self.feed(replay)?;
+        self.end_replay_if_over(replay)
+    }
+
+    /// Reads on in a trace, and lets the streams that have something again go on.
+    fn feed(&mut self, replay: u32) -> Result<(), ScenarioError> {
+        let mut fresh = Vec::new();
+        while self.replays[replay as usize].is_hungry() {
+            self.replays[replay as usize].read_ahead(&mut fresh)?;
+            for stream in fresh.drain(..) {
+                self.issue_due(replay, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn stream_goes_on(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
+        self.issue_due(replay, stream)?;
+        self.feed(replay)?;
+        self.end_replay_if_over(replay)
+    }
+
+    /// Issues what a stream has to issue now.
+    fn issue_due(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
+        let actor = self.actor_of(replay, stream)?;
+        loop {
+            let at = &mut self.replays[replay as usize];
+            if at.is_planned(stream) {
+                return Ok(());
+            }
+            let record = match at.next(stream, self.now_ns) {
+                Next::Issue(record) => record,
+                Next::At(at_ns) => {
+                    self.calendar.plan(at_ns.min(at.stop_ns), Planned::Stream(actor));
+                    return Ok(());
+                }
+                Next::Wait => return Ok(()),
+            };
+            let purpose = match record.op {
+                Op::Read => Purpose::Io(Access::Read),
+                Op::Write => Purpose::Io(Access::Write),
+                Op::Discard => Purpose::Io(Access::Trim),
+                _ => Purpose::Fsync,
+            };
+            let (op, offset, len) = (record.op, record.offset, record.len);
+            self.submit(Flight::new(purpose, op, actor, offset, len, self.now_ns));
+        }
+    }
+
+    /// The actor of a stream, made when it appears: a client of its own, in a cgroup of its own where jobs have theirs.
+    fn actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
+        let at = &mut self.replays[replay as usize];
+        if let Some(actor) = at.streams[stream as usize].actor {
+            return Ok(actor);
+        }
+        let (row, cgroup) = match at.process {
+            // All files of an iolog are one job's.
+            Some(process) => {
+                let actor = self.actors[process as usize];
+                (actor.row, actor.cgroup)
+            }
+            None => {
+                let name = at.name(stream as usize);
+                let cgroup = self.cgroups.of_stream(&mut self.engine, name, &self.home)?;
+                let id = self.cgroups.id(cgroup);
+                let path = self.engine.cgroup_path(id).unwrap_or_default();
+                let recorder = &mut self.desk.recorder;
+                recorder.cgroup(cgroup, id);
+                (recorder.stream_row(name, path), cgroup)
+            }
+        };
+        let id = self.cgroups.id(cgroup);
+        let client = self.engine.open_client(id).expect("a cgroup that is there");
+        let task = self.engine.open_task(client).expect("a client that was just opened");
+        let actor = self.actors.len() as u32;
+        self.actors.push(Actor { task, row, cgroup, stream: Some((replay, stream)) });
+        self.replays[replay as usize].streams[stream as usize].actor = Some(actor);
+        Ok(actor)
+    }
+
+    pub(super) fn end_replay_if_over(&mut self, replay: u32) -> Result<(), ScenarioError> {
+        let at = &mut self.replays[replay as usize];
+        if !at.ends(self.now_ns) {
+            return Ok(());
+        }
+        match at.process {
+            None => self.replays_left -= 1,
+            Some(process) => {
+                self.processes[process as usize].replayed();
+                self.go_on(process)?;
+            }
+        }
+        Ok(())
+    }
+}
