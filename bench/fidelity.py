@@ -6,15 +6,13 @@ import json
 import subprocess
 import sys
 
-from lib import fio, servers
+from lib import fio, lab, servers
 from lib.blkthrottle import Limited
 from lib.comparison import Comparison, Metric, arguments, table
 from lib.disk import KernelDisk
 from lib.numbers import percentile
 from lib.quiet import QuietCpus
-from lib.servers import Absent
 from lib.usage import Disturbance
-from lib.workplace import end
 
 MIB = 1 << 20
 
@@ -167,23 +165,13 @@ def _lab(place, case, options, limiter):
     """The job in the lab, from a job file."""
     if case.disk == WAY:
         return None
-    job = _job(case, options) | {"ioengine": "libaio", "filename": "/dev/disk"}
     path = place.fresh("job", ".fio")
-    path.write_text("[fidelity]\n" + "".join(f"{key}={value}\n" for key, value in job.items()), encoding="utf-8")
-    command = [options.weir or servers.weir_program(), "lab", "run", path, "--disk", case.disk]
+    path.write_text(lab.job_file({"fidelity": _job(case, options)}, ioengine="libaio"), encoding="utf-8")
+    flags = ["--disk", case.disk, "--depth", DEPTH, "--scheduler", "none", "--seed", options.seed]
     if case.limits:
-        command += ["--max", case.max(), "--limiter", *limiter]
-    command += ["--depth", DEPTH, "--scheduler", "none", "--seed", options.seed, "--format", "fio-json"]
-    process = place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        out, errors = process.communicate()
-    finally:
-        end(process)
-    if process.returncode == 2 and "unrecognized subcommand" in errors:
-        raise Absent("this weir has no `lab run`")
-    if process.returncode != 0:
-        raise RuntimeError(f"weir lab run failed with status {process.returncode}: {errors.strip()[-600:]}")
-    [entry] = json.loads(out)["jobs"]
+        flags += ["--max", case.max(), "--limiter", *limiter]
+    report = lab.run(place, options, path, *flags, form="fio-json")
+    [entry] = report["jobs"]
     way = entry["read"] if entry["read"]["total_ios"] else entry["write"]
     quantiles = way["clat_ns"]["percentile"]
     return {

@@ -77,10 +77,10 @@ class Limited(contextlib.ExitStack):
 
     def _make(self, number):
         version, root = find_controller(self._mounts)
-        _clear_stale(root)
+        clear_stale(root)
         cgroup = root / own_name()
         cgroup.mkdir()
-        self.callback(_remove, cgroup)
+        self.callback(remove, cgroup)
         for file, line in limit_lines(version, number, self._limits):
             (cgroup / file).write_text(line, encoding="ascii")
         return cgroup
@@ -130,7 +130,7 @@ def find_controller(mounts):
     raise Absent("no cgroup hierarchy with the block controller is mounted")
 
 
-def _remove(cgroup, patience=2.0):
+def remove(cgroup, patience=2.0):
     """Removes a cgroup; the processes that were just ended take a moment to leave it."""
     deadline = time.monotonic() + patience
     while True:
@@ -142,7 +142,8 @@ def _remove(cgroup, patience=2.0):
             time.sleep(0.01)
 
 
-def _clear_stale(root):
+def clear_stale(root):
+    """Removes the cgroups that runs which were killed outright left in `root`."""
     for left in stale(root):
         with contextlib.suppress(OSError):
             left.rmdir()

@@ -56,7 +56,8 @@ class Comparison:
 
     def __init__(self, name, options, metrics, main, note="", base=None, conclude=None):
         """`main` is the metric whose ratio to Weir's (system `base`, by default the first) is shown, if any; `note`
-        explains the table. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
+        explains the table. Cases that have nothing in common give `metrics` and `main` as a dictionary by case, and have
+        a table each. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
         by case and system, and gives a text to print below the table and what to write as `conclusion`.
         """
         self._name, self._options, self._note, self._base, self._conclude = name, options, note, base, conclude
@@ -105,18 +106,20 @@ class Comparison:
                 self._runs.setdefault((case, name), []).append(figures)
 
     def _print(self, systems, cases, conclusion):
-        for title, chosen in [(case, [case]) for case in cases] if len(cases) <= 3 else [("all cases", list(cases))]:
+        is_each = len(cases) <= 3 or isinstance(self._metrics, dict)
+        for title, chosen in [(case, [case]) for case in cases] if is_each else [("all cases", list(cases))]:
             rows = [row for case in chosen for row in self._rows(systems, case, named=len(chosen) > 1)]
             if rows:
-                head = ["system", *(metric.heading for metric in self._metrics), *(["to Weir"] if self._main else [])]
+                metrics, main = _of(chosen[0], self._metrics), _of(chosen[0], self._main)
+                head = ["system", *(metric.heading for metric in metrics), *(["to Weir"] if main else [])]
                 print(f"\n{self._name}: {title}\n")
                 print(table([head, *rows]))
         if conclusion:
             print(f"\n{conclusion}")
         if self._note:
             print(f"\n{self._note}")
-        for name, reason in self._skips.items():
-            print(f"skipped: {name}: {reason}")
+        for number, (name, reason) in enumerate(self._skips.items(), 1):
+            print(f"skipped, {number} of {len(self._skips)}: {name}: {reason}")
         for failure in self._failures:
             print(f"failed: {failure}")
         others = [run["other_cpu_percent"] for runs in self._runs.values() for run in runs]
@@ -124,13 +127,14 @@ class Comparison:
             print(f"disturbed: other work took up to {max(others):.0f} % of the machine (median {median(others):.0f} %)")
 
     def _rows(self, systems, case, named):
-        base = self._middle(case, self._base or next(iter(systems)), self._main) if self._main else None
+        metrics, main = _of(case, self._metrics), _of(case, self._main)
+        base = self._middle(case, self._base or next(iter(systems)), main) if main else None
         for name in systems:
             if (case, name) not in self._runs:
                 continue
-            row = [f"{case} {name}" if named else name, *(self._cell(case, name, metric) for metric in self._metrics)]
-            if self._main:
-                value = self._middle(case, name, self._main)
+            row = [f"{case} {name}" if named else name, *(self._cell(case, name, metric) for metric in metrics)]
+            if main:
+                value = self._middle(case, name, main)
                 row.append(f"{value / base:.2f} x" if base and value is not None else "-")
             yield row
 
@@ -176,6 +180,11 @@ def table(rows):
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def _of(case, given):
+    """What is given for a case: one for all, or by case."""
+    return given[case] if isinstance(given, dict) else given
 
 
 def _medians(runs):

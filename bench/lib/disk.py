@@ -14,19 +14,24 @@ from lib.workplace import end, stale
 
 
 class KernelDisk(contextlib.ExitStack):
-    """The emulated `disk` as a block device at `path`, under one of the kernel's schedulers."""
+    """The emulated `disk` as a block device at `path`, under one of the kernel's schedulers and its `tunables`."""
 
-    def __init__(self, place, disk, scheduler, program=None, mounts="/proc/self/mounts"):
+    def __init__(self, place, disk, scheduler, program=None, tunables=None, mounts="/proc/self/mounts"):
         super().__init__()
         self._place, self._disk, self._scheduler, self._program = place, disk, scheduler, program
-        self._mounts = mounts
+        self._tunables, self._mounts = tunables or {}, mounts
 
     def __enter__(self):
         super().__enter__()
         try:
             device = self.enter_context(LoopDevice(self._mount(), direct=True))
             device.set("rotational", int(self._disk.startswith(("hdd", "disk"))))
-            device.set("scheduler", self._scheduler)
+            try:
+                device.set("scheduler", self._scheduler)
+            except OSError as error:
+                raise Absent(f"this kernel has no scheduler {self._scheduler}: {error.strerror}") from None
+            for name, value in self._tunables.items():
+                device.set(f"iosched/{name}", value)
             self.path = device.path
         except BaseException:
             self.close()

@@ -1,16 +1,18 @@
 """fio: jobs out, figures in."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import shutil
+import signal
 import subprocess
 
 from lib.numbers import percentile
 from lib.workplace import end
 
-# How fio's logs call them.
-_READ, _WRITE = 0, 1
+# How fio's logs call it.
+_READ = 0
 
 
 @dataclasses.dataclass
@@ -36,6 +38,62 @@ class Job:
         return percentile(self.latencies_us, percent)
 
 
+@dataclasses.dataclass(frozen=True)
+class Completion:
+    """An I/O that ended at `at_seconds` of Unix time, to the millisecond, after `latency_us`."""
+
+    at_seconds: float
+    latency_us: float
+    is_read: bool
+    bytes: int
+
+
+class Load(contextlib.ExitStack):
+    """fio with jobs as for `run`, from entering until `stop`, or until the `runtime` among the options is over."""
+
+    def __init__(self, place, jobs, **options):
+        super().__init__()
+        self._place, self._jobs, self._options = place, jobs, options
+
+    def __enter__(self):
+        super().__enter__()
+        self._logs = self._place.fresh("fio")
+        self._logs.mkdir()
+        self.callback(shutil.rmtree, self._logs, ignore_errors=True)
+        try:
+            command = _command(self._logs, self._jobs, {**self._options, "log_unix_epoch": 1})
+            self._process = self._place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                              cwd=self._logs)
+        except BaseException:
+            self.close()
+            raise
+        self.callback(end, self._process)
+        return self
+
+    def hold(self, seconds):
+        """Lets it work for `seconds`, and fails if it ends before they are over."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+        self.stop()
+        raise RuntimeError("fio has ended before its time")
+
+    def stop(self):
+        """Ends the jobs, waits for what is under way, and returns each job's `Completion`s, those of its clones too."""
+        if self._process.poll() is None:
+            # Once: a second signal would make it give up what it knows.
+            self._process.send_signal(signal.SIGINT)
+        out, errors = self._process.communicate()
+        # 128 is how fio ends on a signal.
+        if self._process.returncode not in (0, 128) or "{" not in out:
+            said = (errors or out).strip()[-600:]
+            raise RuntimeError(f"fio failed with status {self._process.returncode}: {said}")
+        for entry in json.loads(out[out.index("{"):])["jobs"]:
+            _check(entry)
+        return {name: list(_completions(self._logs, name)) for name in self._jobs}
+
+
 def run(place, jobs, before=None, until_seconds=None, **options):
     """Runs fio with one section for each of `jobs` (name -> options) and returns a list of `Job`s.
 
@@ -53,13 +111,7 @@ def run(place, jobs, before=None, until_seconds=None, **options):
 
 
 def _run(place, logs, jobs, before, until_seconds, options):
-    command = ["fio", "--output-format=json", "--eta=never"]
-    for name, own in jobs.items():
-        command += [f"--name={name}"]
-        everything = {**options, **own}
-        if everything.pop("latencies", True):
-            everything["write_lat_log"] = logs / name
-        command += [f"--{key}" if value is True else f"--{key}={value}" for key, value in everything.items()]
+    command = _command(logs, jobs, options)
     process = place.spawn(command, before=before, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=logs)
     try:
         out, errors = process.communicate()
@@ -74,32 +126,46 @@ def _run(place, logs, jobs, before, until_seconds, options):
     return [_job(entry, logs, until_ms) for entry in report["jobs"]]
 
 
+def _command(logs, jobs, options):
+    command = ["fio", "--output-format=json", "--eta=never"]
+    for name, own in jobs.items():
+        command += [f"--name={name}"]
+        everything = {**options, **own}
+        if everything.pop("latencies", True):
+            everything["write_lat_log"] = logs / name
+        command += [f"--{key}" if value is True else f"--{key}={value}" for key, value in everything.items()]
+    return command
+
+
 def _job(entry, logs, until_ms):
-    failed = entry["error"]
-    if failed:
-        raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {failed}")
+    _check(entry)
     read = entry["read"]
-    latencies = _latencies(logs, entry["jobname"], until_ms)
+    latencies = [
+        (each.is_read, each.latency_us)
+        for each in _completions(logs, entry["jobname"]) if 1000 * each.at_seconds <= until_ms
+    ]
     return Job(
         name=entry["jobname"],
         ios=read["total_ios"],
         iops=read["iops"],
         latency_us_mean=read["clat_ns"]["mean"] / 1000,
         latencies_us=sorted(latency for _, latency in latencies),
-        reads_us=sorted(latency for direction, latency in latencies if direction == _READ),
-        writes_us=sorted(latency for direction, latency in latencies if direction == _WRITE),
+        reads_us=sorted(latency for is_read, latency in latencies if is_read),
+        writes_us=sorted(latency for is_read, latency in latencies if not is_read),
         all_iops=read["iops"] + entry["write"]["iops"],
         bytes_per_second=read["bw_bytes"] + entry["write"]["bw_bytes"],
     )
 
 
-def _latencies(logs, name, until_ms):
+def _check(entry):
+    if entry["error"]:
+        raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {entry['error']}")
+
+
+def _completions(logs, name):
     # Lines of "time_ms, latency_ns, direction, size, ...", one for each I/O; a job's clones have logs 2, 3, ...
-    values = []
     for log in sorted(logs.glob(f"{name}_clat.*.log")):
         with open(log, encoding="ascii") as lines:
             for line in lines:
-                time_ms, latency, direction = line.split(",", 3)[:3]
-                if int(time_ms) <= until_ms:
-                    values.append((int(direction), int(latency) / 1000))
-    return values
+                time_ms, latency, direction, size = line.split(",", 4)[:4]
+                yield Completion(int(time_ms) / 1000, int(latency) / 1000, int(direction) == _READ, int(size))

@@ -63,6 +63,24 @@ def weir_emulated(place, disk, options, limits, depth):
     return _weir(place, f"emulated:{disk}", options, "--depth", depth, *limited)
 
 
+def weir_shared(place, disk, options, scheduler, depth, weights):
+    """`weir serve` with an emulated disk that `scheduler` shares, and an export for each cgroup of `weights`.
+
+    The server's client number n gets the n-th of these, or, if there are none, the only one.
+    """
+    socket = place.fresh_socket()
+    cgroups = weights or {"main": 100}
+    text = f'[server]\nsocket = "{socket}"\ncontrol = "{place.fresh_socket()}"\nmax_connections = 4096\n'
+    text += f'[device.disk]\npath = "emulated:{disk}"\nscheduler = "{scheduler}"\ndepth = {depth}\n'
+    for name, weight in cgroups.items():
+        text += f'[cgroup."/{name}"]\n"io.weight" = {weight}\n'
+        text += f'[export.{name}]\ndevice = "disk"\ncgroup = "/{name}"\n'
+    path = place.fresh("weir", ".toml")
+    path.write_text(text, encoding="utf-8")
+    command = [options.weir or weir_program(), "serve", path, *shlex.split(options.weir_args)]
+    return Server(place, command, "weir", [_uri(socket, name) for name in cgroups], socket=socket)
+
+
 def _weir(place, what, options, *flags):
     command = [options.weir or weir_program(), "serve", what, *flags]
     command += ["--socket", place.fresh_socket(), "--control", place.fresh_socket()]

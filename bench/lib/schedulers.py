@@ -1,0 +1,219 @@
+"""One disk and who shares it: a scheduler of the kernel's, Weir's behind NBD, Weir's in the lab. All have one face."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+
+from lib import fio, lab, rows, servers, startup
+from lib.disk import KernelDisk
+from lib.numbers import percentile
+from lib.usage import Disturbance
+from lib.weights import Weighted
+
+# Requests that Weir lets the disk have at once: its default. The kernel's loop device allows 128.
+DEPTH = 32
+
+# Longer than anything that is measured; fio is ended when that is done.
+_ENDLESS_SECONDS = 24 * 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """What a job has done, its clones together, in so many `seconds`."""
+
+    ios: int
+    bytes: int
+    seconds: float
+    latency_us_p50: float | None
+    latency_us_p99: float | None
+
+    def bytes_per_second(self):
+        return self.bytes / self.seconds
+
+    def ios_per_second(self):
+        return self.ios / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """A start-up: how long it took, how much of it was done by then, and what the background moved meanwhile."""
+
+    seconds: float
+    done_percent: float
+    background_bytes_per_second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Disk:
+    """A disk in real time. `at(options)` gives a job's options with the disk's, `address` is for `weir replay`."""
+
+    at: Callable
+    address: str
+    cpu_seconds: Callable
+
+
+class _RealTime:
+    """What the kernel and `weir serve` have in common: fio loads them, and the clock is the wall's."""
+
+    def __init__(self, options):
+        self._options = options
+
+    def run(self, place, row):
+        """Each job of the row, by name, as `Counted`; and other work's share of the machine in percent."""
+        seconds = self._options.seconds * row.seconds_factor
+        with self._open(place, row.weights) as disk:
+            disturbance, begun = Disturbance(), time.time()
+            with self._load(place, disk, row.jobs) as load:
+                load.hold(row.warm_seconds + seconds)
+                completions = load.stop()
+            other = disturbance.percent(disk.cpu_seconds())
+        opens = begun + row.warm_seconds
+        return {name: _counted(each, opens, opens + seconds) for name, each in completions.items()}, other
+
+    def start(self, place, parts, background, cap_seconds):
+        """`Started`, with the jobs of `background` around it; and other work's share of the machine in percent."""
+        with self._open(place, {}) as disk, contextlib.ExitStack() as around:
+            disturbance, load = Disturbance(), None
+            if background:
+                load = around.enter_context(self._load(place, disk, background))
+                load.hold(rows.WARM_SECONDS)
+            begun = time.time()
+            seconds, done = startup.replay(place, parts, disk.address, self._options, cap_seconds)
+            ended = time.time()
+            completions = load.stop() if load else {}
+            other = disturbance.percent(disk.cpu_seconds())
+        moved = sum(_counted(each, begun, ended).bytes for each in completions.values())
+        return Started(seconds, done, moved / (ended - begun)), other
+
+    def _load(self, place, disk, jobs):
+        jobs = {name: disk.at(options) for name, options in jobs.items()}
+        # One log of three is enough.
+        return fio.Load(place, jobs, **rows.COMMON, runtime=_ENDLESS_SECONDS, disable_lat=1, disable_slat=1)
+
+
+class Kernel(_RealTime):
+    """The emulated disk as a loop device over `weir disk mount`, under a scheduler of the kernel's."""
+
+    def __init__(self, options, scheduler, **tunables):
+        super().__init__(options)
+        self._scheduler, self._tunables = scheduler, tunables
+
+    @contextlib.contextmanager
+    def _open(self, place, weights):
+        options = self._options
+        with (
+            KernelDisk(place, options.disk, self._scheduler, options.weir, self._tunables) as disk,
+            Weighted(weights) as cgroups,
+        ):
+            def at(job):
+                job = {"ioengine": "psync", "filename": disk.path, **job}
+                if "cgroup" in job:
+                    job["exec_prerun"] = cgroups.join(job.pop("cgroup"))
+                return job
+
+            yield _Disk(at, disk.path, disk.cpu_seconds)
+
+
+class Weir(_RealTime):
+    """`weir serve` with the emulated disk; each process has a connection, and so is a client."""
+
+    def __init__(self, options, scheduler):
+        super().__init__(options)
+        self._scheduler = scheduler
+
+    @contextlib.contextmanager
+    def _open(self, place, weights):
+        disk, scheduler = self._options.disk, self._scheduler
+        with servers.weir_shared(place, disk, self._options, scheduler, DEPTH, weights) as server:
+            def at(job):
+                job = dict(job)
+                number = list(weights).index(job.pop("cgroup")) if weights else 0
+                return {"ioengine": "nbd", "uri": server.uri(number), **job}
+
+            yield _Disk(at, server.uri(), server.cpu_seconds)
+
+
+class Lab:
+    """The same engine and the same disk in virtual time: no machine takes part, and each run is like the last."""
+
+    def __init__(self, options, scheduler):
+        self._options, self._scheduler = options, scheduler
+
+    def run(self, place, row):
+        """As in real time."""
+        report = self._run(place, write_row(place.fresh("row", ".toml"), self._options, row))
+        return {job["job"]: _from_lab(job) for job in report["jobs"]}, 0.0
+
+    def start(self, place, parts, background, cap_seconds):
+        """As in real time. Two runs, alike until the start-up ends, where the second one's background ends too."""
+        # Its background has to last only as long as the start-up may.
+        first = self._start(place, parts, background, cap_seconds, cap_seconds)
+        ours = [job for job in first if job["job"].startswith(_START)]
+        seconds = max(job["runtime_ns"] for job in ours) / 1e9
+        done = 100 * sum(job["read"]["ios"] for job in ours) / startup.requests(parts)
+        moved = 0.0
+        if background:
+            second = self._start(place, parts, background, cap_seconds, f"{round(seconds * 1e6)}us")
+            theirs = [_from_lab(job) for job in second if not job["job"].startswith(_START)]
+            moved = sum(job.bytes for job in theirs) / seconds
+        return Started(seconds, done, moved), 0.0
+
+    def _start(self, place, parts, background, cap_seconds, background_runtime):
+        path = write_start(
+            place.fresh("start", ".toml"), self._options, "A start-up.", parts, background, cap_seconds,
+            background_runtime,
+        )
+        return self._run(place, path)["jobs"]
+
+    def _run(self, place, path):
+        return lab.run(place, self._options, path, "--scheduler", self._scheduler, "--depth", DEPTH)
+
+
+_START = "start-up"
+
+
+def write_row(path, options, row):
+    """Writes a row as a scenario of the lab's to `path`, and returns it."""
+    # Clones are reported together, jobs are not.
+    jobs = {name: {"new_group": 1, **job} for name, job in row.jobs.items()}
+    seconds = options.seconds * row.seconds_factor
+    path.write_text(lab.scenario(
+        row.about, options.disk, jobs, row.weights,
+        **rows.COMMON, group_reporting=1, ramp_time=row.warm_seconds, runtime=f"{round(seconds * 1e6)}us",
+    ), encoding="utf-8")
+    return path
+
+
+def write_start(path, options, about, parts, background, cap_seconds, background_runtime):
+    """Writes a start-up as a scenario of the lab's to `path`, and returns it. The background begins before it."""
+    ramp = {"ramp_time": rows.WARM_SECONDS, "runtime": background_runtime}
+    jobs = {name: {**rows.COMMON, **ramp, **job} for name, job in background.items()}
+    for number, part in enumerate(parts):
+        jobs[f"{_START}-{number}"] = {
+            "read_iolog": part, "replay_no_stall": 1, "direct": 1, "runtime": cap_seconds,
+            **({"startdelay": rows.WARM_SECONDS} if background else {}),
+        }
+    path.write_text(lab.scenario(about, options.disk, jobs, {}), encoding="utf-8")
+    return path
+
+
+def _counted(completions, opens, closes):
+    """What ended from `opens` to `closes`. Latencies are of what began then, so that none is too long to be seen."""
+    within = [each for each in completions if opens <= each.at_seconds < closes]
+    latencies = sorted(
+        each.latency_us for each in completions if opens <= each.at_seconds - each.latency_us / 1e6 < closes
+    )
+    return Counted(
+        ios=len(within),
+        bytes=sum(each.bytes for each in within),
+        seconds=closes - opens,
+        latency_us_p50=percentile(latencies, 50) if latencies else None,
+        latency_us_p99=percentile(latencies, 99) if latencies else None,
+    )
+
+
+def _from_lab(job):
+    ways = [job["read"], job["write"]]
+    [way] = [way for way in ways if way["ios"]] or ways[:1]
+    return Counted(way["ios"], way["bytes"], max(job["runtime_ns"], 1) / 1e9, way["latency_us_p50"], way["latency_us_p99"])
