@@ -7,7 +7,9 @@
 //! - [`kernel`]: the tree of slices of Linux's blk-throttle, profile by profile, to the tick.
 //! - [`pace`]: what Weir's own throttle promises about a run, checked from the record of the run.
 //! - [`share`]: what budget fair queueing promises by weight, checked from what was served.
+//! - [`wf2q`]: who is next by B-WF2Q+, in a tree of any depth, found by looking at everybody.
 
 pub mod kernel;
 pub mod pace;
 pub mod share;
+pub mod wf2q;

@@ -1,10 +1,14 @@
 //! What budget fair queueing promises to children that always have a backlog, checked from what they were served.
 //!
 //! A child of weight w among weights that add up to W is owed w/W of what its parent is served. Its *lag* is what it is
-//! owed less what it got. Specification 2.11 bounds it, by budgets and not by time: with a largest budget `B` for all,
-//! the lag is at most `B` (worst-case fair index of WF2Q+, budgets in place of packets) and the child is at most
-//! `B * (1 - w/W)` ahead, each plus one request, for a slot may end that much early. Over an interval in between it
-//! is therefore never further from its share than by both together.
+//! owed less what it got. Specification 2.11 bounds it, by budgets and not by time. With budgets of at most `b` for the
+//! child and `B` for anybody, since the beginning:
+//!
+//! - it is behind by at most `b + w/W * (B - b)`, the worst-case fair index of WF2Q+ with budgets in place of packets;
+//! - it is ahead by at most `b * (1 - w/W)`;
+//! - between any two instants it falls behind by at most both together;
+//!
+//! each plus one request, for a slot may end that much early.
 
 /// What the children of one parent were served, and the extremes of their lags.
 ///
@@ -23,13 +27,20 @@ struct Child {
     /// Least and greatest so far, from 0 at the start.
     least: i128,
     greatest: i128,
+    /// The most it grew from any instant to a later one.
+    rise: i128,
 }
 
 impl Ledger {
     /// Children of these weights, with a backlog from now on.
     pub fn new(weights: &[u64]) -> Ledger {
-        let child =
-            |&weight: &u64| Child { weight: i128::from(weight), served: 0, least: 0, greatest: 0 };
+        let child = |&weight: &u64| Child {
+            weight: i128::from(weight),
+            served: 0,
+            least: 0,
+            greatest: 0,
+            rise: 0,
+        };
         Ledger {
             children: weights.iter().map(child).collect(),
             weights: weights.iter().map(|&weight| i128::from(weight)).sum(),
@@ -48,6 +59,7 @@ impl Ledger {
             let lag = child.weight * self.served - self.weights * child.served;
             child.least = child.least.min(lag);
             child.greatest = child.greatest.max(lag);
+            child.rise = child.rise.max(lag - child.least);
         }
     }
 
@@ -57,13 +69,30 @@ impl Ledger {
     /// # Errors
     /// Which child's was not, and by how much.
     pub fn check(&self, budget_max: u64, request_max: u64) -> Result<(), String> {
-        let (budget, request) = (i128::from(budget_max), i128::from(request_max));
-        for (index, child) in self.children.iter().enumerate() {
-            let behind = (budget + request) * self.weights;
-            let ahead = budget * (self.weights - child.weight) + request * self.weights;
-            for (what, found, bound) in
-                [("behind", child.greatest, behind), ("ahead", -child.least, ahead)]
-            {
+        self.check_each(&vec![budget_max; self.children.len()], request_max)
+    }
+
+    /// The same with budgets of at most `budgets[child]` bytes for each child.
+    ///
+    /// # Errors
+    /// Which child's was not, and by how much.
+    ///
+    /// # Panics
+    /// There are not as many budgets as children.
+    pub fn check_each(&self, budgets: &[u64], request_max: u64) -> Result<(), String> {
+        assert_eq!(budgets.len(), self.children.len(), "a budget for each child");
+        let budget_max = i128::from(budgets.iter().copied().max().unwrap_or(0));
+        let request = i128::from(request_max) * self.weights;
+        for (index, (child, &budget)) in self.children.iter().zip(budgets).enumerate() {
+            let budget = i128::from(budget);
+            let behind = budget * self.weights + child.weight * (budget_max - budget);
+            let ahead = budget * (self.weights - child.weight);
+            for (what, found, bound) in [
+                ("behind", child.greatest, behind),
+                ("ahead", -child.least, ahead),
+                ("further behind than before", child.rise, behind + ahead),
+            ] {
+                let bound = bound + request;
                 if found > bound {
                     let (found, bound) = (found / self.weights, bound / self.weights);
                     return Err(format!("child {index} was {found} bytes {what}, not {bound}"));
@@ -88,5 +117,17 @@ mod tests {
         assert_eq!(fair.check(20, 10), Ok(()));
         let broken = "child 0 was 1002 bytes ahead, not 25".to_owned();
         assert_eq!(turns.check(20, 10), Err(broken));
+    }
+
+    #[test]
+    fn a_small_budget_has_a_small_bound() {
+        // Fifty bytes to the other before each of its own ten, although both have the same weight.
+        let mut ledger = Ledger::new(&[1, 1]);
+        (0..5).for_each(|_| ledger.serve(1, 10));
+        ledger.serve(0, 10);
+        assert_eq!(ledger.check(50, 1), Ok(()));
+        // Of budgets of 10 and 20: 10 + (20 - 10) / 2, and a request.
+        let broken = "child 0 was 25 bytes behind, not 16".to_owned();
+        assert_eq!(ledger.check_each(&[10, 20], 1), Err(broken));
     }
 }
