@@ -5,11 +5,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::scheduler::Scheduler;
 use crate::stats::{Census, Counters};
 use crate::tree::{ROOT, Tree};
 
 /// See [`crate::Engine::census`].
-pub(crate) fn census(tree: &Tree) -> Vec<Census> {
+pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
     let order = tree.subtree(ROOT);
     // Where a cgroup is in `order`, by index; its parent has a place before it.
     let mut places = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
@@ -24,12 +25,14 @@ pub(crate) fn census(tree: &Tree) -> Vec<Census> {
         };
         let mut counters = Counters::default();
         node.counted().for_each(|account| counters.absorb(account));
-        rows.push(Census { cgroup: tree.id(at), path, counters });
+        rows.push(Census { cgroup: tree.id(at), path, counters, bfq: scheduler.cgroup_stats(at) });
     }
     // From the last to the first: whoever is added to its parent has all that is below it.
     for (place, &at) in order.iter().enumerate().skip(1).rev() {
         let (before, from) = rows.split_at_mut(place);
-        before[places[tree.cgroups[at].parent as usize]].counters.absorb(&from[0].counters);
+        let above = &mut before[places[tree.cgroups[at].parent as usize]];
+        above.counters.absorb(&from[0].counters);
+        above.bfq.absorb(&from[0].bfq);
     }
     let mut is_named = order.iter().map(|&at| !tree.cgroups[at].dying);
     rows.retain(|_| is_named.next().unwrap_or_default());

@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU32;
 
+use crate::bfq::BfqSettings;
 use crate::limits::Limits;
 use crate::price::Prices;
 use crate::scheduler::SchedulerKind;
@@ -16,6 +17,8 @@ pub struct Config {
     pub depth: NonZeroU32,
     /// Who chooses the next request for the device. None by default.
     pub scheduler: SchedulerKind,
+    /// How BFQ decides, where it is the scheduler or becomes it.
+    pub bfq: BfqSettings,
     /// Whether the device has to move somewhere to reach data, so that the order of requests is worth time. True by
     /// default: on a device of another kind that costs a scheduler little.
     pub rotational: bool,
@@ -32,6 +35,7 @@ impl Default for Config {
         Config {
             depth: const { NonZeroU32::new(32).unwrap() },
             scheduler: SchedulerKind::None,
+            bfq: BfqSettings::DEFAULT,
             rotational: true,
             requests_max: const { NonZeroU32::new(65_536).unwrap() },
             requests_per_task_max: const { NonZeroU32::new(1_024).unwrap() },
@@ -72,4 +76,10 @@ pub enum Change {
     },
     /// Sets the device window.
     SetDepth(NonZeroU32),
+    /// Lets another scheduler choose. What waits for the device goes over as it came: in the order of arrival, within a
+    /// task and among tasks. What is at the device stays there, and counts for the new one. It begins without knowing
+    /// anybody: shares that the old one owed are forgotten. O(requests inside × log of them).
+    SetScheduler(SchedulerKind),
+    /// Sets how BFQ decides, now or when it becomes the scheduler. Slots under way keep what they were given.
+    SetBfq(BfqSettings),
 }

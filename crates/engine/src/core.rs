@@ -36,7 +36,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(config: Config) -> Core {
         Core {
-            scheduler: Scheduler::new(config.scheduler, config.rotational),
+            scheduler: Scheduler::new(&config),
             config,
             tree: Tree::new(),
             requests: Requests::new(),

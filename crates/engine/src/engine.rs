@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats};
 use crate::census::census;
 use crate::config::{Change, Config};
 use crate::core::Core;
@@ -288,6 +289,8 @@ impl Engine {
                 self.core.remove_cgroup(cgroup);
             }
             Change::SetDepth(depth) => self.core.config.depth = depth,
+            Change::SetScheduler(kind) => self.core.set_scheduler(now, kind),
+            Change::SetBfq(settings) => self.core.set_bfq(settings)?,
         }
         self.core.settle_deadlines();
         Ok(())
@@ -356,7 +359,7 @@ impl Engine {
     /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
     /// children. O(cgroups).
     pub fn census(&self) -> Vec<Census> {
-        census(&self.core.tree)
+        census(&self.core.tree, &self.core.scheduler)
     }
 
     /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no
@@ -379,6 +382,26 @@ impl Engine {
             throttled: core.throttled,
             busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
         }
+    }
+
+    /// How BFQ decides, where it is the scheduler or becomes it.
+    pub fn bfq_settings(&self) -> BfqSettings {
+        self.core.config.bfq
+    }
+
+    /// What BFQ has done on this device; zeroes where it never was the scheduler.
+    pub fn bfq_stats(&self) -> BfqStats {
+        self.core.scheduler.stats()
+    }
+
+    /// What BFQ has done for a cgroup and all below it, removed cgroups included. O(cgroups below).
+    pub fn bfq_cgroup_stats(&self, cgroup: CgroupId) -> Option<BfqCgroupStats> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        let mut sum = BfqCgroupStats::default();
+        for at in self.core.tree.subtree(index) {
+            sum.absorb(&self.core.scheduler.cgroup_stats(at));
+        }
+        Some(sum)
     }
 
     /// What was charged and what was dispatched; [`Audit::balances`] holds at every moment.

@@ -70,6 +70,9 @@ pub enum ChangeError {
     /// The new parent has a child of this name.
     #[error("the new parent already has a cgroup of this name")]
     NameTaken,
+    /// The rules of merging would change under sets that were made by others.
+    #[error("merge_rules cannot change while bfq is the scheduler: switch to another first")]
+    MergeRules,
     /// It has children, which would have to be removed first.
     #[error("the cgroup has {children} child cgroups, remove those first")]
     HasChildren {

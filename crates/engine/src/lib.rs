@@ -73,6 +73,10 @@ mod tree;
 pub mod units;
 mod weight;
 
+pub use bfq::{
+    BfqCgroupStats, BfqEdit, BfqError, BfqKey, BfqSettings, BfqStats, Expiration, IdlingCause,
+    Injection, Raising,
+};
 pub use blame::{Blame, LimitBlame};
 pub use config::{Change, Config};
 pub use engine::Engine;

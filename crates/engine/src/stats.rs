@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::bfq::BfqCgroupStats;
 use crate::blame::Blame;
 use crate::limits::Dimension;
 use crate::request::{Direction, Op, Request};
@@ -96,6 +97,8 @@ pub struct Census {
     pub path: String,
     /// Its counters and those of everything below it.
     pub counters: Counters,
+    /// What BFQ has done for it and for everything below it; zeroes where it never was the scheduler.
+    pub bfq: BfqCgroupStats,
 }
 
 /// The proof that there is no free path: what left the throttle was charged, and is what went to the device.

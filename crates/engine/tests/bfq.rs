@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, Dimension, Dispatch, Engine, Extent, Instant, Limits, Op,
-    Outcome, PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket, Weight,
+    BfqSettings, CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine,
+    Extent, Instant, Limits, Op, Outcome, PerDimension, Request, RequestId, SchedulerKind, TaskId,
+    Ticket, Weight,
 };
 
 fn engine(depth: u32) -> Engine {
@@ -223,6 +224,8 @@ enum Step {
     Open { cgroup: usize },
     Close { task: usize },
     Remove { cgroup: usize },
+    Switch { scheduler: SchedulerKind },
+    Tune { text: &'static str },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -246,6 +249,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => cgroup.clone().prop_map(|cgroup| Step::Open { cgroup }),
         1 => number.prop_map(|task| Step::Close { task }),
         1 => cgroup.prop_map(|cgroup| Step::Remove { cgroup }),
+        1 => prop::sample::select(SchedulerKind::ALL.to_vec())
+            .prop_map(|scheduler| Step::Switch { scheduler }),
+        1 => prop::sample::select(vec![
+            "slice_idle=0 max_budget=32 timeout_sync=1",
+            "slice_idle=10s max_budget=1G timeout_sync=60s strict_guarantees=1",
+            "low_latency=0 fifo_expire_sync=1 back_seek_max=0",
+            "low_latency=1 fifo_expire_sync=1h back_seek_max=1T back_seek_penalty=1000",
+            "merge_window=off stable=off",
+            "merge_window=unlimited stable=intent close_bytes=1T",
+        ])
+        .prop_map(|text| Step::Tune { text }),
     ]
 }
 
@@ -364,6 +378,16 @@ impl World {
             Step::Remove { cgroup } => {
                 let change = Change::Remove { cgroup: self.cgroups[cgroup] };
                 let _ = self.engine.reconfigure(now, change);
+            }
+            Step::Switch { scheduler } => {
+                let before = self.engine.device();
+                self.engine.reconfigure(now, Change::SetScheduler(scheduler)).expect("allowed");
+                let after = self.engine.device();
+                assert_eq!(after, DeviceStats { scheduler, ..before });
+            }
+            Step::Tune { text } => {
+                let settings = BfqSettings::parse(text, self.engine.bfq_settings()).expect(text);
+                self.engine.reconfigure(now, Change::SetBfq(settings)).expect("the same rules");
             }
         }
     }

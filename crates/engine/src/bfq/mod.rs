@@ -12,24 +12,30 @@
 
 mod budget;
 mod check;
+mod counters;
 mod entity;
 mod flow;
 mod heap;
 mod hierarchy;
 mod position;
 mod service_tree;
+mod settings;
 mod tunables;
 mod vtime;
 
 use alloc::vec::Vec;
 
 use self::budget::{Expiry, Slot, time_charge};
+pub(crate) use self::counters::Counters;
+pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
 use self::flow::Flow;
 use self::hierarchy::Hierarchy;
 use self::position::Places;
 use self::service_tree::Return;
+pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::tunables::Tunables;
+use crate::merge;
 use crate::request::Op;
 use crate::requests::Requests;
 use crate::time::Instant;
@@ -52,6 +58,7 @@ pub(crate) struct Bfq {
     len: u32,
     /// The last instant heard of.
     now: Instant,
+    counters: Counters,
 }
 
 /// A flow's hold on the device.
@@ -62,9 +69,10 @@ struct Turn {
 }
 
 impl Bfq {
-    pub(crate) fn new(rotational: bool) -> Bfq {
+    /// Knows no flow yet, and goes on counting where `counters` is.
+    pub(crate) fn new(settings: &BfqSettings, rotational: bool, counters: Counters) -> Bfq {
         Bfq {
-            tunables: Tunables::new(rotational),
+            tunables: Tunables::from(settings, rotational),
             hierarchy: Hierarchy::default(),
             flows: Vec::new(),
             places: Places::default(),
@@ -72,6 +80,42 @@ impl Bfq {
             position: 0,
             len: 0,
             now: Instant::ZERO,
+            counters,
+        }
+    }
+
+    /// Decides by other settings from now on; slots under way keep their budgets.
+    pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
+        self.tunables = Tunables::from(settings, self.tunables.rotational);
+    }
+
+    /// What was counted so far.
+    pub(crate) fn stats(&self) -> BfqStats {
+        self.counters.device(&merge::Counters::new())
+    }
+
+    /// What was counted of a cgroup itself.
+    pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
+        self.counters.cgroup(cgroup)
+    }
+
+    /// Another scheduler takes over: the books, for a successor.
+    pub(crate) fn into_counters(mut self) -> Counters {
+        self.counters.close(&merge::Counters::new());
+        self.counters
+    }
+
+    /// A request of `client` is at the device that another scheduler has sent there; [`Bfq::complete`] will hear of it.
+    pub(crate) fn adopt(&mut self, client: u32) {
+        self.make_room(client);
+        self.flows[client as usize].in_flight += 1;
+    }
+
+    /// The client has a flow from now on.
+    fn make_room(&mut self, client: u32) {
+        let tunables = &self.tunables;
+        if self.flows.len() <= client as usize {
+            self.flows.resize_with(client as usize + 1, || Flow::new(tunables));
         }
     }
 
@@ -93,11 +137,8 @@ impl Bfq {
         let flow_of = &mut tree.tasks[task];
         flow_of.ready.push_back(requests, index);
         let (client, cgroup) = (flow_of.client, flow_of.cgroup);
-        let tunables = &self.tunables;
-        if self.flows.len() <= client as usize {
-            self.flows.resize_with(client as usize + 1, || Flow::new(tunables));
-        }
-        let flow = &mut self.flows[client as usize];
+        self.make_room(client);
+        let (tunables, flow) = (&self.tunables, &mut self.flows[client as usize]);
         flow.insert(&mut self.places, requests, index, self.position, tunables);
         match self.hierarchy.state(EntityId::flow(client)) {
             State::Off | State::Idle => self.activate(tree, requests, client, cgroup),
@@ -185,7 +226,8 @@ impl Bfq {
     }
 
     /// Forgets a cgroup that is going away; nothing is below it.
-    pub(crate) fn forget_cgroup(&mut self, cgroup: u32) {
+    pub(crate) fn forget_cgroup(&mut self, cgroup: u32, parent: u32) {
+        self.counters.fold(cgroup, parent);
         self.hierarchy.forget_group(cgroup);
     }
 
@@ -226,6 +268,7 @@ impl Bfq {
     fn select(&mut self, now: Instant) -> Option<Turn> {
         let client = self.hierarchy.select()?.client();
         self.turn = Some(Turn { client, since: now });
+        self.counters.selected();
         self.turn
     }
 
@@ -264,6 +307,7 @@ impl Bfq {
         if extra > 0 {
             self.hierarchy.charge(id, extra);
         }
+        self.counters.expired(tree.clients[turn.client].cgroup, expiry.into(), extra);
         let service = entity.service + extra;
         flow.max_budget = expiry.next_budget(flow.max_budget, service, &self.tunables);
         let next = flow.next().map(|next| u64::from(flow.max_budget).max(charge(requests, next)));

@@ -1,6 +1,9 @@
 //! The numbers that BFQ decides by.
 
-/// Defaults of specification 0.2, which has their origins; in bytes and nanoseconds.
+use super::settings::BfqSettings;
+
+/// What can be set, as [`BfqSettings`] has it, and what cannot, after specification 0.2, which has its origins; in bytes
+/// and nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tunables {
     /// Age from which a request need not wait for its position.
@@ -28,18 +31,26 @@ const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
 impl Tunables {
-    pub(crate) const fn new(rotational: bool) -> Tunables {
+    pub(crate) fn from(settings: &BfqSettings, rotational: bool) -> Tunables {
+        // Settings are at most an hour.
+        let nanos = |time: core::time::Duration| time.as_nanos() as u64;
         Tunables {
-            fifo_expire_ns: 125 * MS,
+            fifo_expire_ns: nanos(settings.fifo_expire_sync()),
             fifo_batch: 16,
-            back_seek_max: 16 << 20,
-            back_seek_penalty: 2,
-            timeout_ns: 125 * MS,
-            max_budget: 16_384 * SECTOR,
-            slice_idle_ns: 8 * MS,
+            back_seek_max: settings.back_seek_max(),
+            back_seek_penalty: settings.back_seek_penalty().into(),
+            timeout_ns: nanos(settings.timeout_sync()),
+            max_budget: settings.max_budget().unwrap_or(16_384 * SECTOR),
+            slice_idle_ns: nanos(settings.slice_idle()),
             seek_flash_ns: 2 * MS,
             rotational,
         }
+    }
+
+    /// The defaults.
+    #[cfg(test)]
+    pub(crate) fn new(rotational: bool) -> Tunables {
+        Tunables::from(&BfqSettings::DEFAULT, rotational)
     }
 
     /// The least that a flow's budget falls to.

@@ -62,6 +62,38 @@ impl Counters {
         self.refusals.iter().sum()
     }
 
+    /// Adds what another has counted.
+    pub(crate) fn absorb(&mut self, other: &Counters) {
+        let Counters {
+            checks,
+            already_merged,
+            cooperations,
+            stable_at_creation,
+            stable_late,
+            stable_cancelled,
+            stable_postponed,
+            stable_dead_zone,
+            splits,
+            restored,
+            redirections,
+            refusals,
+        } = other;
+        self.checks += checks;
+        self.already_merged += already_merged;
+        self.cooperations += cooperations;
+        self.stable_at_creation += stable_at_creation;
+        self.stable_late += stable_late;
+        self.stable_cancelled += stable_cancelled;
+        self.stable_postponed += stable_postponed;
+        self.stable_dead_zone += stable_dead_zone;
+        self.splits += splits;
+        self.restored += restored;
+        self.redirections += redirections;
+        for (mine, theirs) in self.refusals.iter_mut().zip(refusals) {
+            *mine += theirs;
+        }
+    }
+
     pub(super) fn refuse(&mut self, reason: Refusal) {
         self.refusals[reason.index()] += 1;
     }

@@ -3,13 +3,16 @@
 //! A scheduler sees a request when it is past every limit and gives it out when the device window has room. It
 //! keeps no request of its own: lists are threaded through the records, turns through clients and tasks.
 
+mod switch;
 mod take_turns;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 
 use self::take_turns::TakeTurns;
-use crate::bfq::Bfq;
+use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
+use crate::config::Config;
+use crate::merge;
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -43,25 +46,80 @@ impl SchedulerKind {
     }
 }
 
-/// One scheduler, chosen per engine. An enum: the choice is a branch that always goes the same way.
-pub(crate) enum Scheduler {
+/// One scheduler, chosen per engine, and the books of BFQ while it is another.
+pub(crate) struct Scheduler {
+    policy: Policy,
+    /// What BFQ had counted when another took over. Boxed: hardly anybody switches.
+    retired: Option<Box<Counters>>,
+}
+
+/// An enum: the choice is a branch that always goes the same way.
+enum Policy {
     TakeTurns(TakeTurns),
     Bfq(Box<Bfq>),
 }
 
 impl Scheduler {
-    pub(crate) fn new(kind: SchedulerKind, rotational: bool) -> Scheduler {
-        match kind {
-            SchedulerKind::None => Scheduler::TakeTurns(TakeTurns::new()),
-            SchedulerKind::Bfq => Scheduler::Bfq(Box::new(Bfq::new(rotational))),
+    pub(crate) fn new(config: &Config) -> Scheduler {
+        Scheduler { policy: Policy::new(config, Counters::default()), retired: None }
+    }
+
+    /// The one that `config` names, instead of this one, which has no request left. It goes on counting in its books.
+    pub(crate) fn replace(&mut self, config: &Config) {
+        let retired = self.retired.take_if(|_| config.scheduler == SchedulerKind::Bfq);
+        let counters = retired.map_or_else(Counters::default, |counters| *counters);
+        let old = core::mem::replace(&mut self.policy, Policy::new(config, counters));
+        if let Policy::Bfq(bfq) = old {
+            self.retired = Some(Box::new(bfq.into_counters()));
+        }
+    }
+
+    /// Other settings for BFQ, where it is the scheduler.
+    pub(crate) fn set_bfq(&mut self, settings: &BfqSettings) {
+        if let Policy::Bfq(bfq) = &mut self.policy {
+            bfq.set_tunables(settings);
+        }
+    }
+
+    /// What BFQ has counted.
+    pub(crate) fn stats(&self) -> BfqStats {
+        match (&self.policy, &self.retired) {
+            (Policy::Bfq(bfq), _) => bfq.stats(),
+            (Policy::TakeTurns(_), Some(counters)) => counters.device(&merge::Counters::new()),
+            (Policy::TakeTurns(_), None) => BfqStats::default(),
+        }
+    }
+
+    /// What BFQ has counted of a cgroup, without what is below it.
+    pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
+        match (&self.policy, &self.retired) {
+            (Policy::Bfq(bfq), _) => bfq.cgroup_stats(cgroup),
+            (Policy::TakeTurns(_), Some(counters)) => counters.cgroup(cgroup),
+            (Policy::TakeTurns(_), None) => BfqCgroupStats::default(),
         }
     }
 
     /// Requests waiting.
     pub(crate) fn len(&self) -> u32 {
-        match self {
-            Scheduler::TakeTurns(turns) => turns.len(),
-            Scheduler::Bfq(bfq) => bfq.len(),
+        match &self.policy {
+            Policy::TakeTurns(turns) => turns.len(),
+            Policy::Bfq(bfq) => bfq.len(),
+        }
+    }
+
+    /// Learns of a request that is at the device already: another scheduler has sent it.
+    pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.adopt(tree.tasks[requests[index].task].client),
+        }
+    }
+
+    /// Ends: nothing in `tree` remembers a turn. No request is left.
+    pub(crate) fn leave(&mut self, tree: &mut Tree) {
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.leave(tree),
+            Policy::Bfq(_) => {}
         }
     }
 
@@ -74,9 +132,9 @@ impl Scheduler {
         task: u32,
         index: u32,
     ) {
-        match self {
-            Scheduler::TakeTurns(turns) => turns.insert(tree, requests, task, index),
-            Scheduler::Bfq(bfq) => bfq.insert(now, tree, requests, task, index),
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.insert(tree, requests, task, index),
+            Policy::Bfq(bfq) => bfq.insert(now, tree, requests, task, index),
         }
     }
 
@@ -87,9 +145,9 @@ impl Scheduler {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        match self {
-            Scheduler::TakeTurns(turns) => turns.next(tree, requests),
-            Scheduler::Bfq(bfq) => bfq.next(now, tree, requests),
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.next(tree, requests),
+            Policy::Bfq(bfq) => bfq.next(now, tree, requests),
         }
     }
 
@@ -101,41 +159,46 @@ impl Scheduler {
         task: u32,
         index: u32,
     ) {
-        match self {
-            Scheduler::TakeTurns(turns) => turns.remove(tree, requests, task, index),
-            Scheduler::Bfq(bfq) => bfq.remove(tree, requests, task, index),
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.remove(tree, requests, task, index),
+            Policy::Bfq(bfq) => bfq.remove(tree, requests, task, index),
         }
     }
 
     /// A request of `task` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, task: u32) {
-        match self {
-            Scheduler::TakeTurns(_) => {}
-            Scheduler::Bfq(bfq) => bfq.complete(now, tree.tasks[task].client),
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.complete(now, tree.tasks[task].client),
         }
     }
 
     /// Forgets a client that is going away; it has no request left.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
-        match self {
-            Scheduler::TakeTurns(turns) => turns.forget(tree, client),
-            Scheduler::Bfq(bfq) => bfq.forget(tree, requests, client),
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.forget(tree, client),
+            Policy::Bfq(bfq) => bfq.forget(tree, requests, client),
         }
     }
 
     /// Forgets a cgroup that is going away; no client is left below it.
-    pub(crate) fn forget_cgroup(&mut self, cgroup: u32) {
-        match self {
-            Scheduler::TakeTurns(_) => {}
-            Scheduler::Bfq(bfq) => bfq.forget_cgroup(cgroup),
+    ///
+    /// What was counted of it stays with `parent`.
+    pub(crate) fn forget_cgroup(&mut self, cgroup: u32, parent: u32) {
+        if let Some(counters) = &mut self.retired {
+            counters.fold(cgroup, parent);
+        }
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.forget_cgroup(cgroup, parent),
         }
     }
 
     /// A cgroup has got another parent, in `tree`; the old one is still there.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        match self {
-            Scheduler::TakeTurns(_) => {}
-            Scheduler::Bfq(bfq) => bfq.move_cgroup(tree, requests, cgroup),
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.move_cgroup(tree, requests, cgroup),
         }
     }
 
@@ -144,9 +207,20 @@ impl Scheduler {
     /// # Errors
     /// A text that says what does not hold.
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
-        match self {
-            Scheduler::TakeTurns(_) => Ok(()),
-            Scheduler::Bfq(bfq) => bfq.check(tree, requests),
+        match &mut self.policy {
+            Policy::TakeTurns(_) => Ok(()),
+            Policy::Bfq(bfq) => bfq.check(tree, requests),
+        }
+    }
+}
+
+impl Policy {
+    fn new(config: &Config, counters: Counters) -> Policy {
+        match config.scheduler {
+            SchedulerKind::None => Policy::TakeTurns(TakeTurns::new()),
+            SchedulerKind::Bfq => {
+                Policy::Bfq(Box::new(Bfq::new(&config.bfq, config.rotational, counters)))
+            }
         }
     }
 }

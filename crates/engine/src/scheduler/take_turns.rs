@@ -89,6 +89,13 @@ impl TakeTurns {
         }
     }
 
+    /// Nobody has a turn any more; there is no request left. O(clients waiting).
+    pub(crate) fn leave(&mut self, tree: &mut Tree) {
+        for client in self.clients.drain(..) {
+            tree.clients[client].has_turn = false;
+        }
+    }
+
     fn enqueue(&mut self, tree: &mut Tree, client: u32) {
         if !core::mem::replace(&mut tree.clients[client].has_turn, true) {
             self.clients.push_back(client);
