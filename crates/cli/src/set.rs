@@ -12,15 +12,19 @@ Keys and values are those of the configuration:
   io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  rates; not named: kept, max: none
   io.burst    [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  how much may go at once after a pause
   io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  the rate inside a burst
-  io.weight   1 to 1000                                   share among siblings that wait
+  io.weight   1 to 1000                                   share among siblings; also io.bfq.weight
   io.limiter  pace, slice:KERNEL, token or leaky          how limits are enforced
-  io.depth    1 to 4096, of the cgroup /                  requests at the device at once
-/ itself has no limits and no weight.
+Of devices, for the cgroup /, which itself has no limits and no weight:
+  io.depth      1 to 4096                                 requests at the device at once
+  io.scheduler  none or bfq                               who chooses the next of those that wait
+  io.bfq        [DEVICE] KEY=VALUE ...                    how bfq does; not named: kept
 
 Examples:
   weir set /main io.max \"rbps=50M riops=500\"
   weir set /vms/db io.weight 300
   weir set /vms io.max \"disk0 riops=max\"
+  weir set / io.scheduler bfq
+  weir set / io.bfq slice_idle=0 low_latency=0
 
 Requests that wait go on waiting under the new limit; none is lost, repeated or overtaken.
 Exit status: 0 set, 1 the server did not answer, 2 refused; nothing has changed then.";

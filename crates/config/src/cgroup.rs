@@ -17,7 +17,8 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
-const KEYS: [&str; 5] = ["io.max", "io.burst", "io.peak", "io.weight", "io.limiter"];
+const KEYS: [&str; 6] =
+    ["io.max", "io.burst", "io.peak", "io.weight", "io.bfq.weight", "io.limiter"];
 
 /// Reads `[cgroup]`; sorted by path.
 pub(crate) fn read_all(
@@ -88,10 +89,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         refuse_root(&section, report);
         return None;
     }
-    let weight = section
-        .amount("io.weight", report)
-        .and_then(|text| weight(&text, report))
-        .unwrap_or_default();
+    let weight = weight_of(&section, report).unwrap_or_default();
     let limiter = section
         .text("io.limiter", report)
         .and_then(|text| limiter::read(&text, report))
@@ -102,6 +100,17 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
     Some(CgroupConfig { path, weight, limiter, limits })
+}
+
+/// `io.weight`, or `io.bfq.weight`, which is the same.
+fn weight_of(section: &Section<'_>, report: &mut Report) -> Option<Weight> {
+    let [plain, alias] = ["io.weight", "io.bfq.weight"].map(|name| section.get(name));
+    if let (Some(_), Some(alias)) = (&plain, &alias) {
+        let message = "this is `io.weight`, which is set too: say one of them";
+        report.add(Problem::new(alias.key_span, &alias.key, message));
+    }
+    let text = plain.or(alias)?.amount(report)?;
+    weight(&text, report)
 }
 
 /// The root has nothing beside it to share with, and a limit on all of a device is its own price.

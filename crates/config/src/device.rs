@@ -7,6 +7,7 @@ use weir_engine::units::Bytes;
 use weir_engine::{BytePrice, Price, Prices, SchedulerKind};
 
 use crate::backend::{self, Files};
+use crate::bfq;
 use crate::model::{Backend, DeviceConfig, Direct};
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
@@ -24,8 +25,8 @@ const IOPS_SIZE_MAX: u64 = 32 << 20;
 const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
-const KEYS: [&str; 8] =
-    ["path", "scheduler", "depth", "queue", "direct", "read_only", "iops_size", "price"];
+const KEYS: [&str; 9] =
+    ["path", "scheduler", "bfq", "depth", "queue", "direct", "read_only", "iops_size", "price"];
 
 /// The devices of a configuration and what else is known about them.
 #[derive(Default)]
@@ -128,10 +129,10 @@ fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
     let mut engine = weir_engine::Config::default();
     let nonzero = |number: Option<u32>| number.and_then(NonZeroU32::new);
     if let Some(text) = section.text("scheduler", report) {
-        let names = SchedulerKind::ALL.map(SchedulerKind::name);
-        if let Some(index) = value::word(&text, &names, report) {
-            engine.scheduler = SchedulerKind::ALL[index];
-        }
+        engine.scheduler = scheduler(&text, report).unwrap_or_default();
+    }
+    if let Some(section) = section.section("bfq", report) {
+        engine.bfq = bfq::read(&section, report);
     }
     if let Some(depth) = nonzero(section.number("depth", 1, DEPTH_MAX, report)) {
         engine.depth = depth;
@@ -153,6 +154,12 @@ fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
         NonZeroU32::new(u32::try_from(size).ok()?)
     });
     engine
+}
+
+/// One of the schedulers, by its name.
+pub(crate) fn scheduler(text: &Text, report: &mut Report) -> Option<SchedulerKind> {
+    let names = SchedulerKind::ALL.map(SchedulerKind::name);
+    value::word(text, &names, report).map(|index| SchedulerKind::ALL[index])
 }
 
 /// Names stand in `io.max` lines, so they have no blanks; `any` means every device there.

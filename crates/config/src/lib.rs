@@ -27,6 +27,7 @@
 //! `examples/weir.toml` beside this crate shows every key with its default.
 
 mod backend;
+mod bfq;
 mod bound;
 mod cgroup;
 mod contradiction;

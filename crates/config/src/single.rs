@@ -7,7 +7,8 @@ use weir_engine::units::{Bytes, Ios};
 use weir_engine::{Dimension, Path, PerDimension, Resource};
 
 use crate::backend::{self, Files};
-use crate::device::{Devices, is_rotational};
+use crate::bfq;
+use crate::device::{self, Devices, is_rotational};
 use crate::error::ConfigErrors;
 use crate::limits::LimitLines;
 use crate::model::{
@@ -38,6 +39,10 @@ pub struct SingleExport {
     pub weight: Option<String>,
     /// `--limiter`: as `io.limiter`.
     pub limiter: Option<String>,
+    /// `--scheduler`: as `scheduler` of a device.
+    pub scheduler: Option<String>,
+    /// `--bfq`: as `[device.NAME.bfq]`, in one line: `KEY=VALUE ...`.
+    pub bfq: Option<String>,
     /// `--socket`.
     pub socket: Option<String>,
     /// `--socket-mode`.
@@ -75,6 +80,8 @@ impl Config {
             peak: flag("--peak", &single.peak),
             weight: flag("--weight", &single.weight),
             limiter: flag("--limiter", &single.limiter),
+            scheduler: flag("--scheduler", &single.scheduler),
+            bfq: flag("--bfq", &single.bfq),
             socket: flag("--socket", &single.socket),
             socket_mode: flag("--socket-mode", &single.socket_mode),
             control: flag("--control", &single.control),
@@ -98,6 +105,8 @@ struct Flags {
     peak: Option<Text>,
     weight: Option<Text>,
     limiter: Option<Text>,
+    scheduler: Option<Text>,
+    bfq: Option<Text>,
     socket: Option<Text>,
     socket_mode: Option<Text>,
     control: Option<Text>,
@@ -116,10 +125,16 @@ fn build(
     let weight = flags.weight.as_ref().and_then(|text| cgroup::weight(text, report));
     let limiter =
         flags.limiter.as_ref().and_then(|text| limiter::read(text, report)).unwrap_or_default();
+    let mut engine = weir_engine::Config::default();
+    if let Some(text) = &flags.scheduler {
+        engine.scheduler = device::scheduler(text, report).unwrap_or_default();
+    }
+    if let Some(text) = &flags.bfq {
+        engine.bfq = bfq::words(text, report);
+    }
     let mut devices = Devices::default();
     if let Some(backend) = backend {
-        let rotational = is_rotational(&backend);
-        let engine = weir_engine::Config { rotational, ..Default::default() };
+        engine.rotational = is_rotational(&backend);
         let name = SingleExport::DEVICE.to_owned();
         let device = DeviceConfig { name, backend, read_only: single.read_only, engine };
         devices.add(device, image, report);

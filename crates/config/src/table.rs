@@ -180,6 +180,13 @@ impl<'t> Entry<'t> {
         Some(Text { value, key: self.key.clone(), span: self.span(), verbatim: false })
     }
 
+    /// The value as a word: a string, a whole number, or `true` or `false`.
+    pub(crate) fn word(&self, report: &mut Report) -> Option<Text> {
+        let Some(value) = self.value.get_ref().as_bool() else { return self.amount(report) };
+        let (value, key) = (value.to_string(), self.key.clone());
+        Some(Text { value, key, span: self.span(), verbatim: false })
+    }
+
     pub(crate) fn number(&self, least: u32, most: u32, report: &mut Report) -> Option<u32> {
         let Some(integer) = self.value.get_ref().as_integer() else {
             let expected = format!("a whole number from {least} to {most}");

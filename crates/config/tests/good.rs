@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
 use weir_engine::{
-    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SchedulerKind, SliceProfile,
-    Weight,
+    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SchedulerKind,
+    SliceProfile, Weight,
 };
 
 fn example() -> Config {
@@ -98,6 +98,35 @@ fn a_later_line_adds_to_an_earlier_one() {
     let config = Config::from_str("weir.toml", &text).unwrap();
     let limits = config.cgroups[0].limits[0].limits.max.to_string();
     assert_eq!(limits, "rbps=4194304 wbps=max riops=max wiops=7");
+}
+
+#[test]
+fn settings_of_bfq_are_text_numbers_or_switches() {
+    let bfq = |keys: &str| {
+        let text = MINIMAL.replace("[cgroup", &format!("[device.disk0.bfq]\n{keys}\n[cgroup"));
+        let config =
+            Config::from_str("weir.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        config.devices[0].engine.bfq
+    };
+    let parse = |text| BfqSettings::parse(text, BfqSettings::DEFAULT).unwrap();
+    for (keys, text) in [
+        ("", ""),
+        ("slice_idle = 0\nlow_latency = false", "slice_idle=0 low_latency=0"),
+        ("slice_idle = \"1500us\"\nlow_latency = 1", "slice_idle_us=1500"),
+        // In the order of the file it would be off in the end.
+        ("stable_late = 1\nstable = \"kernel\"", "stable=600/180/1"),
+    ] {
+        assert_eq!(bfq(keys), parse(text), "{keys}");
+    }
+}
+
+#[test]
+fn the_weight_has_two_names() {
+    let text = |key: &str| MINIMAL.replace("[export", &format!("{key} = 7\n[export"));
+    for key in ["\"io.weight\"", "\"io.bfq.weight\""] {
+        let config = Config::from_str("weir.toml", &text(key)).unwrap();
+        assert_eq!(config.cgroups[0].weight, Weight::new(7).unwrap(), "{key}");
+    }
 }
 
 #[test]

@@ -25,6 +25,8 @@ fn flags_mean_what_keys_mean() {
         peak: some("riops=1k"),
         weight: some("200"),
         limiter: some("token"),
+        scheduler: some("bfq"),
+        bfq: some("slice_idle=0 stable=kernel"),
         socket: some("/run/weir/one.sock"),
         socket_mode: some("0660"),
         listen: vec!["127.0.0.1:0".into(), "[::1]:0".into()],
@@ -40,6 +42,8 @@ fn flags_mean_what_keys_mean() {
         [device.disk]
         path = "memory:1G"
         read_only = true
+        scheduler = "bfq"
+        bfq = { slice_idle = 0, stable = "kernel" }
         [cgroup."/main"]
         "io.max" = "disk rbps=50M riops=500"
         "io.burst" = "disk riops=8"
@@ -178,4 +182,32 @@ fn contradictions_and_missing_images_are_found_here_too() {
     let keys: Vec<&str> = errors.errors().iter().map(|error| error.key.as_str()).collect();
     assert_eq!(keys, ["IMAGE", "--max"]);
     assert_eq!(errors.errors()[0].message, "\"/nowhere/disk.img\" does not exist");
+}
+
+#[test]
+fn every_word_of_bfq_is_looked_at() {
+    let single = SingleExport { bfq: some("slice_idel=1 low_latency=2 x"), ..ram() };
+    refused(
+        &single,
+        r#"
+error: --bfq: bfq has no setting "slice_idel"
+ |
+ | weir serve memory:1G --bfq "slice_idel=1 low_latency=2 x"
+ |                             ^^^^^^^^^^^^
+ |
+ = help: did you mean `slice_idle`?
+
+error: --bfq: low_latency = 2: allowed are 0 and 1
+ |
+ | weir serve memory:1G --bfq "slice_idel=1 low_latency=2 x"
+ |                                          ^^^^^^^^^^^^^
+
+error: --bfq: "x" is not KEY=VALUE
+ |
+ | weir serve memory:1G --bfq "slice_idel=1 low_latency=2 x"
+ |                                                        ^
+ |
+ = help: for example "slice_idle=0 low_latency=0"
+"#,
+    );
 }

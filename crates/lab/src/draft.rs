@@ -7,7 +7,10 @@ use thiserror::Error;
 use weir_config::{Backend, Config};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
-use weir_engine::{LimiterKind, Limits, Path, PerDimension, SchedulerKind, SliceProfile, Weight};
+use weir_engine::{
+    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, Path, PerDimension, SchedulerKind,
+    SliceProfile, Weight,
+};
 
 use crate::cache;
 use crate::fio::{self, FioErrors};
@@ -18,6 +21,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("disk", "SPEC", "the disk: a model and what differs from it (hdd7200; null,latency=10us)"),
     ("depth", "N", "requests that may be at the disk at once, 1 to 4096"),
     ("scheduler", "none|bfq", "who chooses the next request for the disk"),
+    ("bfq", "KEY=VALUE ...", "how the scheduler bfq does (slice_idle=0 merge_window=off)"),
+    ("bfq.KEY", "VALUE", "one of its settings (bfq.merge_window=unlimited)"),
     ("limiter", "pace|slice|token|leaky", "how limits are enforced (pace; slice:6.12,hz=1000)"),
     ("kernel", "VERSION", "with limiter slice: as this Linux kernel does it (6.12)"),
     (
@@ -68,6 +73,8 @@ pub struct Draft {
     besides: Vec<(String, String)>,
     disk: weir_disk::Spec,
     engine: weir_engine::Config,
+    /// What becomes `engine.bfq`: times that belong together may be given one by one.
+    bfq: BfqEdit,
     limiter: LimiterKind,
     kernel: Option<String>,
     home: Home,
@@ -146,6 +153,7 @@ impl Draft {
             besides: Vec::new(),
             disk: "hdd7200".parse().expect("a preset"),
             engine: weir_engine::Config::default(),
+            bfq: BfqSettings::DEFAULT.edit(),
             limiter: LimiterKind::Pace,
             kernel: None,
             home: Home::Shared(Path::parse(Draft::HOME).expect("a path")),
@@ -186,6 +194,17 @@ impl Draft {
                     let hint = "available: none, bfq".to_owned();
                     SettingError::new(key, format!("there is no scheduler {value:?}"), hint)
                 })?;
+            }
+            "bfq" => {
+                let mut edit = self.bfq;
+                for word in value.split_ascii_whitespace() {
+                    let (name, value) = word.split_once('=').ok_or_else(|| {
+                        let hint = "for example \"slice_idle=0 low_latency=0\"".to_owned();
+                        SettingError::new(key, format!("{word:?} is not KEY=VALUE"), hint)
+                    })?;
+                    edit.set(name, value).map_err(|error| bfq_error(key, &error))?;
+                }
+                self.bfq = edit;
             }
             "limiter" => self.limiter = read_limiter(key, value)?,
             "kernel" => {
@@ -228,6 +247,11 @@ impl Draft {
             "hiccup" => self.machine.hiccup_ns = time(key, value)?,
             "timer-late" => self.machine.timer_late_ns = time(key, value)?,
             _ if key.starts_with("trace.") => self.trace(key, value)?,
+            _ if key.starts_with("bfq.") => {
+                self.bfq
+                    .set(&key["bfq.".len()..], value)
+                    .map_err(|error| bfq_error(key, &error))?;
+            }
             _ if key.starts_with("fio.") => {
                 let option = (key["fio.".len()..].trim().to_owned(), value.to_owned());
                 self.besides.retain(|(key, _)| *key != option.0);
@@ -277,6 +301,7 @@ impl Draft {
         };
         let device = &config.devices[index];
         self.engine = device.engine;
+        self.bfq = device.engine.bfq.edit();
         if let Backend::Emulated(spec) = &device.backend {
             self.disk = *spec;
         }
@@ -349,10 +374,11 @@ impl Draft {
             let (path, weight) = (cgroup.path.clone(), cgroup.weight);
             cgroups.push(CgroupSetting { path, weight, limits });
         }
+        let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
         Ok(Scenario {
             title: self.title.clone(),
             disk: self.disk,
-            engine: self.engine,
+            engine: weir_engine::Config { bfq, ..self.engine },
             cgroups,
             home: self.home.clone(),
             cache: self.cache,
@@ -484,6 +510,10 @@ impl Draft {
     }
 }
 
+fn bfq_error(key: &str, error: &BfqError) -> SettingError {
+    SettingError::new(key, error, error.hint())
+}
+
 fn not_from(value: &str, range: &str) -> String {
     format!("{value:?} is no number from {range}")
 }
@@ -536,6 +566,19 @@ mod tests {
             ("stop-after", "0s", "stop-after: nothing happens in no time", "for example 60s"),
             ("kernal", "6.12", "kernal: there is no such setting", "did you mean `kernel`?"),
             (
+                "bfq",
+                "slice_idle",
+                "bfq: \"slice_idle\" is not KEY=VALUE",
+                "for example \"slice_idle=0 low_latency=0\"",
+            ),
+            (
+                "bfq.slice_idel",
+                "1",
+                "bfq.slice_idel: bfq has no setting \"slice_idel\"",
+                "did you mean `slice_idle`?",
+            ),
+            ("bfq.low_latency", "2", "bfq.low_latency: low_latency = 2: allowed are 0 and 1", ""),
+            (
                 "max",
                 "vm1 riops=100",
                 "max: \"vm1\" is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops",
@@ -548,6 +591,20 @@ mod tests {
                 (message, Some(hint).filter(|hint| !hint.is_empty()))
             );
         }
+    }
+
+    #[test]
+    fn times_that_belong_together_may_come_one_by_one() {
+        let mut draft = draft();
+        draft.set("bfq.stable_create_window", "700").unwrap();
+        let DraftError::Setting(error) = draft.scenario().unwrap_err() else {
+            panic!("an error of the file");
+        };
+        assert!(error.to_string().starts_with("bfq: stable_create_window of 700ms"), "{error}");
+        draft.set("bfq", "stable_anchor_life=700 slice_idle=0").unwrap();
+        let bfq = draft.scenario().unwrap().engine.bfq;
+        assert_eq!(bfq.slice_idle().as_nanos(), 0);
+        assert_eq!(bfq.merging().stable, "700/700/600".parse().ok());
     }
 
     #[test]

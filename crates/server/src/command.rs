@@ -1,7 +1,9 @@
 //! What the control thread asks of a device thread.
 
 use tokio::sync::oneshot;
-use weir_engine::{ChangeError, CreateError, LimiterKind, Limits, Path, Weight};
+use weir_engine::{
+    BfqError, ChangeError, CreateError, LimiterKind, Limits, Path, SchedulerKind, Weight,
+};
 
 use crate::device::Arrived;
 use crate::status::DeviceStatus;
@@ -63,6 +65,10 @@ pub enum Setting {
     Weight(Weight),
     /// The device window, whatever the cgroup.
     Depth(std::num::NonZeroU32),
+    /// Who chooses the next request for the device, whatever the cgroup.
+    Scheduler(SchedulerKind),
+    /// `KEY=VALUE ...` of BFQ, whatever the cgroup: keys that are not named keep their value.
+    Bfq(String),
 }
 
 /// Why a setting was refused. Nothing has changed.
@@ -71,6 +77,9 @@ pub enum SetError {
     /// The text is not one of limits.
     #[error(transparent)]
     Text(#[from] weir_engine::io_max::IoMaxError),
+    /// The text is not one of settings of BFQ.
+    #[error(transparent)]
+    Bfq(#[from] BfqError),
     /// The engine does not allow it.
     #[error(transparent)]
     Change(#[from] ChangeError),

@@ -1,6 +1,10 @@
 //! What a running server tells about itself; the JSON of the control socket, with stable names.
 
+mod bfq;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::bfq::{BfqCgroupStatus, BfqStatus};
 
 /// Everything, at one moment for each device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -28,6 +32,9 @@ pub struct DeviceStatus {
     pub depth: u32,
     /// Who chooses the next request for it: `none` or `bfq`.
     pub scheduler: String,
+    /// How `bfq` decides and what it has done, also while it is not the scheduler.
+    #[serde(default)]
+    pub bfq: BfqStatus,
     /// Requests at the device.
     pub in_flight: u32,
     /// Requests past the limits, waiting for room at the device.
@@ -93,6 +100,9 @@ pub struct CgroupStatus {
     pub throttled_ios: PerDimension,
     /// What completed requests waited for, in nanoseconds.
     pub wait: WaitStatus,
+    /// What the scheduler `bfq` has done for it.
+    #[serde(default)]
+    pub bfq: BfqCgroupStatus,
 }
 
 /// A number for each of `rbps`, `wbps`, `riops`, `wiops`.

@@ -38,6 +38,9 @@ pub(super) struct Settings {
     /// Who chooses the next request for the disk
     #[arg(long, value_name = "NAME", help_heading = "Settings")]
     scheduler: Option<String>,
+    /// How the scheduler bfq does: "slice_idle=0 merge_window=off"
+    #[arg(long, value_name = "SETTINGS", help_heading = "Settings")]
+    bfq: Option<String>,
     /// Requests that may be at the disk at once
     #[arg(long, value_name = "N", help_heading = "Settings")]
     depth: Option<String>,
@@ -69,6 +72,7 @@ impl Settings {
             one("limiter", &self.limiter),
             one("kernel", &self.kernel),
             one("scheduler", &self.scheduler),
+            one("bfq", &self.bfq),
             one("depth", &self.depth),
             one("seed", &self.seed),
             one("stop-after", &self.stop_after),

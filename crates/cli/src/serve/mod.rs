@@ -67,6 +67,12 @@ pub(crate) struct Args {
     /// "slice:4.18,hz=1000,slice=20ms" sets the kernel's tick rate and slice too
     #[arg(long, value_name = "LIMITER", help_heading = "Image")]
     limiter: Option<String>,
+    /// Who chooses the next request for the device: none, clients in turn, or bfq, by weight
+    #[arg(long, value_name = "NAME", help_heading = "Image")]
+    scheduler: Option<String>,
+    /// How bfq does that: "slice_idle=0 low_latency=0"
+    #[arg(long, value_name = "SETTINGS", help_heading = "Image")]
+    bfq: Option<String>,
     /// Refuse writes
     #[arg(long, help_heading = "Image")]
     read_only: bool,

@@ -1,5 +1,6 @@
 //! `weir status`.
 
+mod bfq;
 mod json;
 mod rates;
 mod show;

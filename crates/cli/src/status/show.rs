@@ -5,6 +5,7 @@ use std::fmt::Write;
 use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 use weir_server::status::{CgroupStatus, DeviceStatus, Status};
 
+use super::bfq;
 use super::json::earlier;
 use super::rates::{CgroupRates, utilisation_percent};
 use super::why::sentence;
@@ -46,6 +47,9 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         after.ready,
         after.connections
     );
+    for part in bfq::of_device(before, after) {
+        let _ = writeln!(text, "  bfq: {part}");
+    }
     if !after.audit_balances {
         let _ = writeln!(
             text,
@@ -70,7 +74,8 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
     let _ = writeln!(text, "\n  {dim}{}{plain}", lines.next().unwrap_or_default());
     for ((cgroup, rates), line) in shown.iter().zip(lines) {
         let _ = writeln!(text, "  {line}");
-        for more in details(cgroup, rates) {
+        let by_bfq = bfq::of_cgroup(before, after, cgroup);
+        for more in details(cgroup, rates).into_iter().chain(by_bfq) {
             let _ = writeln!(text, "      {dim}{more}{plain}");
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use weir_engine::{Dimension, Moved, PerDimension};
 
+use super::bfq;
 use super::figures::{
     Cause, device_ns, directions, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient,
     round, waits,
@@ -27,6 +28,7 @@ pub fn json(results: &Results) -> Value {
         "jobs": results.rows.iter().map(job).collect::<Vec<_>>(),
         "cgroups": cgroups.collect::<Vec<_>>(),
         "device": device(&results.device, results.elapsed_ns),
+        "bfq": results.bfq.as_ref().map(bfq::of_run),
         "notes": results.notes,
     })
 }
@@ -76,6 +78,7 @@ fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
         "throttled_ios": by_dimension(counters.throttled),
         "device_share_percent": percent(counters.blame.device_ns, whole_ns),
         "wait": wait(cgroup),
+        "bfq": bfq::of_cgroup(&cgroup.bfq),
         "waited_for": waited_for(cgroup),
         "read_series": series(&cgroup.read_series, "bytes"),
         "write_series": series(&cgroup.write_series, "bytes"),

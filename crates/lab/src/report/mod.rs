@@ -4,6 +4,7 @@
 //! Reports decide nothing and measure nothing: the same results give the same bytes everywhere. Floats appear only
 //! where a quotient is shown, and are rounded to a fixed number of decimals before they are printed.
 
+mod bfq;
 mod columns;
 mod compare;
 mod figures;

@@ -2,6 +2,7 @@
 
 use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
+use super::bfq;
 use super::columns::{Columns, clean, end_of, unbroken, wrap};
 use super::figures::{
     Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits,
@@ -30,6 +31,9 @@ pub fn table(results: &Results, width: usize) -> String {
         parts.push(cgroups(results, width));
     }
     parts.push(disk(results, width));
+    if let Some(bfq) = &results.bfq {
+        parts.push(wrap(&bfq::sentence(bfq, results.elapsed_ns), width, 2));
+    }
     if !results.notes.is_empty() {
         let notes =
             results.notes.iter().flat_map(|note| wrap(&format!("  - {}", clean(note)), width, 4));

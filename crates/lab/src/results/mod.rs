@@ -9,7 +9,7 @@ mod series;
 pub use latency::Latency;
 pub use series::{POINTS_MAX, Series};
 
-use weir_engine::{Blame, Counters, Limits};
+use weir_engine::{BfqCgroupStats, BfqSettings, BfqStats, Blame, Counters, Limits};
 
 /// One run of a scenario.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,6 +34,8 @@ pub struct Results {
     pub cgroups: Vec<CgroupResults>,
     /// The disk.
     pub device: DeviceResults,
+    /// What the scheduler `bfq` did; None with another.
+    pub bfq: Option<BfqResults>,
     /// What a reader should know: options without effect, trace lines skipped.
     pub notes: Vec<String>,
 }
@@ -114,6 +116,8 @@ pub struct CgroupResults {
     pub weight: u16,
     /// Of it and all below.
     pub counters: Counters,
+    /// What the scheduler `bfq` did for it and all below.
+    pub bfq: BfqCgroupStats,
     /// What it waited for, with names: [`Counters::blame`]'s limits by the path of the cgroup that has them.
     pub limit_waits: Vec<LimitWaits>,
     /// From submission to the engine to completion, of its own requests and of those below.
@@ -129,6 +133,15 @@ impl CgroupResults {
     pub fn blame(&self) -> &Blame {
         &self.counters.blame
     }
+}
+
+/// The scheduler `bfq` during the run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BfqResults {
+    /// How it decided.
+    pub settings: BfqSettings,
+    /// What it did.
+    pub stats: BfqStats,
 }
 
 /// Time that requests of a cgroup waited for the limits of one cgroup on their path.

@@ -1,10 +1,12 @@
 //! What is noted while a run goes on, and made into [`Results`] at its end.
 
-use weir_engine::{CgroupId, Counters, Dimension, Engine, Op};
+use weir_engine::{CgroupId, Counters, Dimension, Engine, Op, SchedulerKind};
 
 use super::flights::Flight;
 use super::process::Process;
-use crate::results::{CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series};
+use crate::results::{
+    BfqResults, CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series,
+};
 use crate::stream::Access;
 
 /// Cgroups whose bytes over time are kept; for more nobody would look at the lines.
@@ -185,6 +187,9 @@ impl Recorder {
             set_runtime(row, now_ns);
         }
         results.cgroups = cgroups(engine, self.cgroups);
+        let is_bfq = engine.device().scheduler == SchedulerKind::Bfq;
+        results.bfq = is_bfq
+            .then(|| BfqResults { settings: engine.bfq_settings(), stats: engine.bfq_stats() });
         self.device.busy_ns = busy_ns;
         results.device = self.device;
         results
@@ -218,6 +223,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
             weight: engine.weight(entry.cgroup).unwrap_or_default().get(),
             limit_waits: limit_waits(&entry.counters, path),
             counters: entry.counters.clone(),
+            bfq: entry.bfq,
             latency: Latency::default(),
             read_series: Series::default(),
             write_series: Series::default(),

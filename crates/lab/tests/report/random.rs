@@ -1,9 +1,11 @@
 //! Whatever the numbers are, also such as no run comes to: reports are whole.
 
 use proptest::prelude::*;
-use weir_engine::{Blame, Counters, Dimension, Moved, PerDimension};
+use weir_engine::{BfqStats, Blame, Counters, Dimension, Moved, PerDimension};
 use weir_lab::report::{compare, fio_json, html, json, table};
-use weir_lab::results::{CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series};
+use weir_lab::results::{
+    BfqResults, CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series,
+};
 
 use crate::page::well_formed;
 use crate::sample::{cgroup, transfers};
@@ -87,8 +89,12 @@ prop_compose! {
             busy_ns, ios, bytes, latency, busy_series, in_flight_max, watermark_percent,
         };
         let (scheduler, depth, notes) = ("none".into(), ios as u32, vec![note]);
+        let stats = BfqStats {
+            selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0], ..Default::default()
+        };
+        let bfq = watermark_percent.map(|_| BfqResults { stats, ..BfqResults::default() });
         Results {
-            title, disk, scheduler, depth, seed, elapsed_ns, requests, rows, cgroups, device, notes,
+            title, disk, scheduler, depth, seed, elapsed_ns, requests, rows, cgroups, device, bfq, notes,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Results made of fixed numbers: what a run of three jobs in four cgroups could come to.
 
 use weir_engine::{
-    Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved, PerDimension,
-    SliceProfile,
+    BfqCgroupStats, Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved,
+    PerDimension, SliceProfile,
 };
 use weir_lab::results::{
     CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
@@ -52,6 +52,7 @@ pub(crate) fn cgroup(path: &str, limits: PerDimension) -> CgroupResults {
         limits: Limits { max: limits, ..Limits::default() },
         weight: 100,
         counters: Counters::default(),
+        bfq: BfqCgroupStats::default(),
         limit_waits: Vec::new(),
         latency: Latency::default(),
         read_series: Series::default(),
@@ -206,6 +207,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
         rows,
         cgroups: vec![root, vms, db, web, batch],
         device,
+        bfq: None,
         notes: vec![
             "2 options have no effect in the lab: ioscheduler (line 4), thread (line 9)".into(),
         ],

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 pub struct SetRequest {
     /// Path of the cgroup, `/` for the root; created if there is none.
     pub cgroup: String,
-    /// `io.max`, `io.burst`, `io.peak`, `io.weight`, `io.limiter`, or `io.depth` of the root for the device window.
+    /// `io.max`, `io.burst`, `io.peak`, `io.weight` (or `io.bfq.weight`), `io.limiter`; of the root, for the device:
+    /// `io.depth`, `io.scheduler`, `io.bfq`.
     pub key: String,
-    /// The value as in the configuration. The three limits may begin with a device or `*`; with one device they
-    /// need not.
+    /// The value as in the configuration. The three limits, and `io.bfq`, may begin with a device or `*`; with one
+    /// device they need not.
     pub value: String,
     /// The device, where the value does not name one. Without either, what is no limit is set on every device.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::status::{CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus};
+use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus};
 
 /// What goes into the `Content-Type` of the answer.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -40,6 +40,13 @@ struct Families {
     held: Count,
     wait: Seconds,
     members: Level,
+    slots: Count,
+    idling: Seconds,
+    injected: Count,
+    merges: Count,
+    refused: Count,
+    splits: Count,
+    raised: Level,
 }
 
 /// `status` in the OpenMetrics text format.
@@ -86,9 +93,29 @@ impl Families {
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
         self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
+        self.bfq(&device.bfq, &with);
         for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
             self.cgroup(cgroup, &with(&[("cgroup", &cgroup.cgroup)]));
         }
+    }
+
+    /// What the scheduler of that name has done, by kind.
+    fn bfq(&self, bfq: &BfqStatus, with: &impl Fn(&[(&'static str, &str)]) -> Labels) {
+        for (family, label, counts) in [
+            (&self.slots, "ended", &bfq.expirations),
+            (&self.injected, "kind", &bfq.injections),
+            (&self.merges, "kind", &bfq.merges),
+            (&self.refused, "reason", &bfq.refusals),
+        ] {
+            for (kind, &count) in counts {
+                family.get_or_create(&with(&[(label, kind)])).inc_by(count);
+            }
+        }
+        for (cause, &nanos) in &bfq.idling_ns {
+            self.idling.get_or_create(&with(&[("cause", cause)])).inc_by(seconds(nanos));
+        }
+        self.splits.get_or_create(&with(&[])).inc_by(bfq.splits);
+        self.raised.get_or_create(&with(&[])).set(bfq.raised_flows.into());
     }
 
     fn cgroup(&self, cgroup: &CgroupStatus, labels: &Labels) {
@@ -123,6 +150,7 @@ impl Families {
         add("device_audit_balances", "1 while everything dispatched was charged", self.balances);
         add("device_cgroups_omitted", "Cgroups too many to be shown here", self.omitted);
         add("cgroup_connections", "Open connections in the cgroup itself", self.members);
+        add("bfq_raised_flows", "Flows whose weight is raised", self.raised);
         registry.register_with_unit("device_size", "Size", Unit::Bytes, self.size);
         let mut add = |name, help, count: Count| registry.register(name, help, count);
         add(
@@ -131,6 +159,11 @@ impl Families {
             self.dropped,
         );
         add("device_wakes_late", "Wake-ups for a limit more than 1 ms late", self.late);
+        add("bfq_slots", "Slots ended, by why", self.slots);
+        add("bfq_injections", "Requests in the gaps of others", self.injected);
+        add("bfq_merges", "Flows that merged", self.merges);
+        add("bfq_merges_refused", "Merges looked for and refused", self.refused);
+        add("bfq_splits", "Merged flows that parted", self.splits);
         add("cgroup_ios", "Operations past the limits", self.ios);
         add("cgroup_ios_failed", "Operations that the device failed", self.failed);
         add("cgroup_ios_held", "Operations that had to wait for a limit", self.held);
@@ -138,6 +171,7 @@ impl Families {
         let mut add = |name, help, time: Seconds| {
             registry.register_with_unit(name, help, Unit::Seconds, time);
         };
+        add("bfq_idling", "Time for which the device was kept free", self.idling);
         add("device_busy", "Time with a request at the device", self.busy);
         add("cgroup_wait", "What completed requests waited for, summed", self.wait);
     }

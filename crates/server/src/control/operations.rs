@@ -71,12 +71,12 @@ impl<T: Target> Control<T> {
         let cgroup = path(&request.cgroup, "cgroup")?;
         let key = Key::parse(&request.key)?;
         let (which, setting) = key.read(&request.value)?;
-        if key == Key::Depth && cgroup.as_str() != "/" {
+        if key.is_of_device() && cgroup.as_str() != "/" {
             let message = format!("{} belongs to the device, not to {cgroup}", key.name());
             return Err(Refused::bad("cgroup", message).hint("set it on /".to_owned()));
         }
         // As in Linux and in the configuration: what is to hold for all is set on the cgroups below.
-        if key != Key::Depth && cgroup.as_str() == "/" {
+        if !key.is_of_device() && cgroup.as_str() == "/" {
             let message = format!("{}: the root cgroup has no limits and no weight", key.name());
             let hint = "set it on a cgroup below: `weir status` lists them".to_owned();
             return Err(Refused::bad("cgroup", message).hint(hint));

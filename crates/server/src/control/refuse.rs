@@ -56,6 +56,7 @@ impl Refused {
     pub(super) fn by_device(key: &str, error: &SetError) -> Refused {
         let (status, key, hint) = match error {
             SetError::Text(error) => (400, key, error.hint()),
+            SetError::Bfq(error) => (400, key, error.hint()),
             SetError::Create(_) => (400, "cgroup", None),
             SetError::UnknownCgroup(_) => (404, "cgroup", Some(ASK_STATUS.to_owned())),
             SetError::InUse(..) => {
@@ -66,6 +67,11 @@ impl Refused {
                 ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),
                 ChangeError::Root | ChangeError::MoveBelowItself => (400, "cgroup", None),
                 ChangeError::Limits(_) => (400, key, None),
+                ChangeError::MergeRules => (
+                    409,
+                    key,
+                    Some("`weir set / io.scheduler none`, and back when it is set".into()),
+                ),
             },
         };
         Refused::new(status, key, error.to_string()).hint(hint)

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 
 use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
-use weir_engine::{Dimension, LimiterKind, PerDimension, Weight};
+use weir_engine::{
+    BfqError, BfqSettings, Dimension, LimiterKind, PerDimension, SchedulerKind, Weight,
+};
 
 use super::refuse::Refused;
 use crate::command::Setting;
@@ -19,6 +21,8 @@ pub(super) enum Key {
     Weight,
     Limiter,
     Depth,
+    Scheduler,
+    Bfq,
 }
 
 /// Which devices a setting is for.
@@ -31,16 +35,22 @@ pub(super) enum Which<'a> {
 }
 
 impl Key {
-    const ALL: [Key; 6] = [
+    const ALL: [Key; 8] = [
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),
         Key::Weight,
         Key::Limiter,
         Key::Depth,
+        Key::Scheduler,
+        Key::Bfq,
     ];
 
     pub(super) fn parse(text: &str) -> Result<Key, Refused> {
+        // The kernel's name for it.
+        if text == "io.bfq.weight" {
+            return Ok(Key::Weight);
+        }
         Key::ALL.into_iter().find(|key| key.name() == text).ok_or_else(|| {
             let names = Key::ALL.map(Key::name);
             let hint = match nearest(text, names) {
@@ -57,7 +67,14 @@ impl Key {
             Key::Weight => "io.weight",
             Key::Limiter => "io.limiter",
             Key::Depth => "io.depth",
+            Key::Scheduler => "io.scheduler",
+            Key::Bfq => "io.bfq",
         }
+    }
+
+    /// Whether it is set on a device, whatever the cgroup.
+    pub(super) fn is_of_device(self) -> bool {
+        matches!(self, Key::Depth | Key::Scheduler | Key::Bfq)
     }
 
     /// Reads `value`; nothing is sent before all of it is understood.
@@ -67,6 +84,8 @@ impl Key {
             Key::Weight => self.weight(value).map(|weight| (Which::Unnamed, weight)),
             Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
             Key::Depth => self.depth(value).map(|depth| (Which::Unnamed, depth)),
+            Key::Scheduler => self.scheduler(value).map(|kind| (Which::Unnamed, kind)),
+            Key::Bfq => self.bfq(value),
         }
     }
 
@@ -90,13 +109,44 @@ impl Key {
             }
         };
         parse_limits(limit, text, PerDimension::NONE).map_err(refuse)?;
-        if text.trim_ascii().is_empty() {
-            let message = format!("nothing is said about {word:?}");
-            return Err(
-                Refused::bad(self.name(), message).hint("for example \"riops=100\"".to_owned())
-            );
-        }
+        self.say_something(value, text, "riops=100")?;
         Ok((which, Setting::Text { key: limit, text: text.to_owned() }))
+    }
+
+    fn bfq(self, value: &str) -> Result<(Which<'_>, Setting), Refused> {
+        let word = value.split_ascii_whitespace().next().unwrap_or_default();
+        let (which, text) = match value.trim_ascii_start().strip_prefix(word) {
+            Some(text) if !word.contains('=') => match word {
+                "*" | "any" => (Which::Every, text),
+                name => (Which::One(name), text),
+            },
+            _ => (Which::Unnamed, value),
+        };
+        // What depends on what was set before is looked at by the device.
+        if let Err(error) = BfqSettings::parse(text, BfqSettings::DEFAULT)
+            && !matches!(error, BfqError::Stable(_) | BfqError::StableOff { .. })
+        {
+            return Err(Refused::bad(self.name(), error.to_string()).hint(error.hint()));
+        }
+        self.say_something(value, text, "slice_idle=0")?;
+        Ok((which, Setting::Bfq(text.to_owned())))
+    }
+
+    /// Refuses `value` if `text`, what follows the device in it, is empty.
+    fn say_something(self, value: &str, text: &str, example: &str) -> Result<(), Refused> {
+        if !text.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let message = format!("nothing is said about {:?}", value.trim_ascii());
+        Err(Refused::bad(self.name(), message).hint(format!("for example {example:?}")))
+    }
+
+    fn scheduler(self, value: &str) -> Result<Setting, Refused> {
+        SchedulerKind::from_name(value.trim()).map(Setting::Scheduler).ok_or_else(|| {
+            let names = SchedulerKind::ALL.map(SchedulerKind::name).join(", ");
+            let message = format!("there is no scheduler {value:?}");
+            Refused::bad(self.name(), message).hint(format!("available: {names}"))
+        })
     }
 
     fn weight(self, value: &str) -> Result<Setting, Refused> {
@@ -128,6 +178,8 @@ impl Key {
             Key::Weight => cgroup.io_weight.to_string(),
             Key::Limiter => cgroup.limiter.clone(),
             Key::Depth => device.depth.to_string(),
+            Key::Scheduler => device.scheduler.clone(),
+            Key::Bfq => device.bfq.settings.clone(),
         }
     }
 }
@@ -169,6 +221,7 @@ mod tests {
     #[test]
     fn values_and_the_devices_they_are_for() {
         let text = |key, text: &str| Setting::Text { key, text: text.into() };
+        let bfq = |text: &str| Setting::Bfq(text.into());
         for (key, value, which, setting) in [
             ("io.max", "riops=100", "-", text(LimitKey::Max, "riops=100")),
             (
@@ -182,6 +235,11 @@ mod tests {
             ("io.max", "8:16 wbps=1", "8:16", text(LimitKey::Max, " wbps=1")),
             ("io.weight", "1000", "-", Setting::Weight(Weight::new(1000).unwrap())),
             ("io.limiter", "token", "-", Setting::Limiter(LimiterKind::Token)),
+            ("io.bfq.weight", "7", "-", Setting::Weight(Weight::new(7).unwrap())),
+            ("io.scheduler", " bfq", "-", Setting::Scheduler(SchedulerKind::Bfq)),
+            ("io.bfq", "slice_idle=0 stable_late=1", "-", bfq("slice_idle=0 stable_late=1")),
+            ("io.bfq", "* low_latency=0", "*", bfq(" low_latency=0")),
+            ("io.bfq", "disk0 stable=off stable_late=1", "disk0", bfq(" stable=off stable_late=1")),
             ("io.depth", "4096", "-", Setting::Depth(NonZeroU32::new(4096).unwrap())),
         ] {
             assert_eq!(read(key, value), Ok((which.to_owned(), setting)), "{key} {value}");
@@ -222,6 +280,26 @@ mod tests {
                 "io.limiter",
                 "pase",
                 "io.limiter: there is no limiter \"pase\" (did you mean \"pace\"?)",
+            ),
+            (
+                "io.scheduler",
+                "cfq",
+                "io.scheduler: there is no scheduler \"cfq\" (available: none, bfq)",
+            ),
+            (
+                "io.bfq",
+                "disk0 slice_idle=-1",
+                "io.bfq: slice_idle = -1: allowed are 0 to 10s; a plain number is milliseconds ()",
+            ),
+            (
+                "io.bfq",
+                "slice_idel=8",
+                "io.bfq: bfq has no setting \"slice_idel\" (did you mean `slice_idle`?)",
+            ),
+            (
+                "io.bfq",
+                "disk0 ",
+                "io.bfq: nothing is said about \"disk0\" (for example \"slice_idle=0\")",
             ),
             ("io.depth", "0", "io.depth: \"0\" is no depth: allowed are 1 to 4096 ()"),
         ] {

@@ -1,6 +1,6 @@
 //! Carrying out what the control thread asks.
 
-use weir_engine::{CgroupId, Change, Dimension, Engine, Instant, Limits, Path};
+use weir_engine::{BfqSettings, CgroupId, Change, Dimension, Engine, Instant, Limits, Path};
 
 use super::worker::Worker;
 use crate::command::{Command, SetError, Setting};
@@ -60,6 +60,8 @@ pub(super) fn set(
     let change = match setting {
         Setting::Weight(weight) => Change::SetWeight { cgroup, weight },
         Setting::Depth(depth) => Change::SetDepth(depth),
+        Setting::Scheduler(kind) => Change::SetScheduler(kind),
+        Setting::Bfq(text) => Change::SetBfq(BfqSettings::parse(&text, engine.bfq_settings())?),
         setting => Change::SetLimits { cgroup, limits: with(old, setting)? },
     };
     Ok(engine.reconfigure(now, change)?)
@@ -80,7 +82,9 @@ fn with(old: Limits, setting: Setting) -> Result<Limits, SetError> {
         Setting::Text { key: LimitKey::Peak, text } => {
             Limits { peak: parse_limits(LimitKey::Peak, &text, old.peak)?, ..old }
         }
-        Setting::Weight(_) | Setting::Depth(_) => unreachable!("not limits"),
+        Setting::Weight(_) | Setting::Depth(_) | Setting::Scheduler(_) | Setting::Bfq(_) => {
+            unreachable!("not limits")
+        }
     })
 }
 

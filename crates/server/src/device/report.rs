@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use weir_engine::{Census, Dimension, Instant, LimiterKind};
 
 use super::worker::Worker;
-use crate::status::{BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus};
+use crate::status::{
+    BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus,
+};
 
 impl Worker {
     /// Everything at this moment. O(cgroups).
@@ -24,6 +26,7 @@ impl Worker {
             size_bytes: self.desk.storage.disk.info().size,
             depth: device.depth,
             scheduler: device.scheduler.name().into(),
+            bfq: BfqStatus::new(&self.engine.bfq_settings(), &self.engine.bfq_stats()),
             in_flight: device.in_flight,
             ready: device.ready,
             throttled: device.throttled,
@@ -89,6 +92,7 @@ impl Worker {
                 window_ns: blame.window_ns,
                 device_ns: blame.device_ns,
             },
+            bfq: entry.bfq.into(),
         }
     }
 }
