@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod clock;
 mod completions;
 mod config_check;

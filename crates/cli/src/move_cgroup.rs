@@ -1,11 +1,10 @@
 //! `weir move`; the word is Rust's own, so the file has two.
 
-use std::path::PathBuf;
+use weir_server::control::MoveRequest;
 
-use weir_server::control::{Client, MoveRequest};
-
+use crate::asked::Asked;
 use crate::failure::Failure;
-use crate::{output, runtime_dir};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,17 +29,13 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
-    /// Control socket of the server, where several run
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_enum, default_value_t)]
-    format: output::Format,
+    #[command(flatten)]
+    server: Asked,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let client = args.server.client()?;
     let (cgroup, parent) = (args.cgroup.clone(), args.parent.clone());
     let request = MoveRequest { cgroup, parent, device: args.device.clone() };
-    output::print_done(&client.relocate(&request)?, args.format)
+    output::print_done(&client.relocate(&request)?, args.server.format)
 }

@@ -1,11 +1,10 @@
 //! `weir remove`.
 
-use std::path::PathBuf;
+use weir_server::control::RemoveRequest;
 
-use weir_server::control::{Client, RemoveRequest};
-
+use crate::asked::Asked;
 use crate::failure::Failure;
-use crate::{output, runtime_dir};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,16 +24,12 @@ pub(crate) struct Args {
     /// On this device only; else on every device that has it
     #[arg(long)]
     device: Option<String>,
-    /// Control socket of the server, where several run
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_enum, default_value_t)]
-    format: output::Format,
+    #[command(flatten)]
+    server: Asked,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let client = args.server.client()?;
     let request = RemoveRequest { cgroup: args.cgroup.clone(), device: args.device.clone() };
-    output::print_done(&client.remove(&request)?, args.format)
+    output::print_done(&client.remove(&request)?, args.server.format)
 }

@@ -1,11 +1,10 @@
 //! `weir set`.
 
-use std::path::PathBuf;
+use weir_server::control::SetRequest;
 
-use weir_server::control::{Client, SetRequest};
-
+use crate::asked::Asked;
 use crate::failure::Failure;
-use crate::{output, runtime_dir};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Keys and values are those of the configuration:
@@ -43,17 +42,12 @@ pub(crate) struct Args {
     /// The device, where the value does not begin with one
     #[arg(long)]
     device: Option<String>,
-    /// Control socket of the server, where several run
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_enum, default_value_t)]
-    format: output::Format,
+    #[command(flatten)]
+    server: Asked,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
-    let reply = client.set(&SetRequest {
+    let reply = args.server.client()?.set(&SetRequest {
         cgroup: args.cgroup.clone(),
         key: args.key.clone(),
         value: args.value.join(" "),
@@ -62,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if reply.created {
         eprintln!("note: {} is new: no connection is in it", reply.cgroup);
     }
-    if args.format == output::Format::Json {
+    if args.server.format == output::Format::Json {
         return output::print_json(&reply, false);
     }
     let lines = reply.devices.iter().map(|device| format!("{} {}\n", device.device, device.value));

@@ -6,17 +6,16 @@ mod rates;
 mod show;
 mod why;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_engine::units::Nanos;
-use weir_server::control::Client;
 
 pub(crate) use self::rates::CgroupRates;
 pub(crate) use self::why::{Cause, sentence};
+use crate::asked::Asked;
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::{clock, output, runtime_dir};
+use crate::{clock, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,12 +38,8 @@ Exit status: 0 shown, 1 no answer, 2 wrong usage.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Control socket of the server, where several run
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// What to print
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    server: Asked,
     /// Time between two readings
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -69,13 +64,13 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&runtime_dir::find_control(args.control.as_deref())?);
+    let client = args.server.client()?;
     let screen = output::is_screen(&std::io::stdout());
     let mut before = client.status()?;
     loop {
         clock::sleep(args.interval);
         let after = client.status()?;
-        match args.format {
+        match args.server.format {
             Format::Json => output::print_json(&json::document(&before, &after)?, args.watch)?,
             Format::Table => {
                 let coloured = output::colours_on(&std::io::stdout());

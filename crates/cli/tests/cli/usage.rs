@@ -1,9 +1,6 @@
 //! What a person who tries things sees: help, completions, exit statuses.
 
-#[allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
-mod support;
-
-use support::Place;
+use crate::support::Place;
 
 #[test]
 fn help_has_examples_everywhere_and_fits_a_hundred_columns() {

@@ -1,13 +1,10 @@
 //! `weir demo`, shortened.
 
-#[allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
-mod support;
-
+use crate::support::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use support::Place;
 
 #[test]
 fn it_ends_by_itself_and_leaves_nothing() {

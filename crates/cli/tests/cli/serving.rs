@@ -1,11 +1,8 @@
 //! A server from its start to its end, asked and changed while it runs.
 
-#[allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
-mod support;
-
+use crate::support::{Place, Server};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Place, Server};
 
 #[test]
 fn it_is_found_told_and_ended() {

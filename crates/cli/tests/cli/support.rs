@@ -9,29 +9,29 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far longer than anything here takes, so that only what hangs reaches it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory that is removed at the end; sockets nobody names go there too.
-pub struct Place(PathBuf);
+pub(crate) struct Place(PathBuf);
 
 impl Place {
-    pub fn new(name: &str) -> Place {
+    pub(crate) fn new(name: &str) -> Place {
         let path = std::env::temp_dir().join(format!("weir-cli-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Place(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    pub fn weir(&self, args: &[&str]) -> Command {
+    pub(crate) fn weir(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command
             .args(args)
@@ -43,7 +43,7 @@ impl Place {
     }
 
     /// Runs `weir ARGS` to its end: exit status, standard output, standard error.
-    pub fn run(&self, args: &[&str]) -> (i32, String, String) {
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         let mut command = self.weir(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = within(child, |child| child.wait_with_output().unwrap());
@@ -71,15 +71,15 @@ fn within<R: Send + 'static>(child: Child, wait: impl FnOnce(Child) -> R + Send 
 }
 
 /// A running `weir serve`, killed at the end.
-pub struct Server {
+pub(crate) struct Server {
     child: Option<Child>,
     out: Option<BufReader<std::process::ChildStdout>>,
     /// The first line it printed.
-    pub uri: String,
+    pub(crate) uri: String,
 }
 
 impl Server {
-    pub fn start(place: &Place, args: &[&str]) -> Server {
+    pub(crate) fn start(place: &Place, args: &[&str]) -> Server {
         let mut command = place.weir(&[&["serve"], args].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -96,12 +96,12 @@ impl Server {
         server
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
     }
 
     /// Waits for its end: exit status, and what else it printed.
-    pub fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut out = self.out.take().unwrap();
         let status = within(self.child.take().unwrap(), |mut child| child.wait().unwrap());
         let mut rest = String::new();

@@ -1,10 +1,7 @@
 //! `weir config check`.
 
-#[allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
-mod support;
-
+use crate::support::Place;
 use serde_json::{Value, json};
-use support::Place;
 
 const GOOD: &str = r#"
 [server]

@@ -1,0 +1,25 @@
+//! The flags of every command that asks a running server: which one, and how to print what it says.
+
+use std::path::PathBuf;
+
+use weir_server::control::Client;
+
+use crate::failure::Failure;
+use crate::{output, runtime_dir};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Asked {
+    /// Control socket of the server, where several run
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: output::Format,
+}
+
+impl Asked {
+    /// The server that was named, or the only one that runs. It is not spoken to yet.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::new(&runtime_dir::find_control(self.control.as_deref())?))
+    }
+}

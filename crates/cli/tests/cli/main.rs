@@ -1,0 +1,7 @@
+//! Tests of the `weir` command as it is built: one program, so that what they share is used by it.
+
+mod config_check;
+mod demo;
+mod serving;
+mod support;
+mod usage;
