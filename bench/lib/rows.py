@@ -21,13 +21,14 @@ FLOWS, STREAMS, LIGHT = 1000, 40, 5
 class Row:
     """Jobs by name. A job's `cgroup` is a key of `weights`; jobs without one are all in the same.
 
-    `about` says in a line what it shows. Things count from `warm_seconds` on, for `seconds_factor` times as long as was
+    `about` says in a line what it shows, `against` which of `ALONE` it is measured by. Things count from `warm_seconds` on, for `seconds_factor` times as long as was
     asked for: where a request takes seconds, it takes longer to see many.
     """
 
     about: str
     jobs: dict
     weights: dict = dataclasses.field(default_factory=dict)
+    against: tuple = ()
     warm_seconds: int = WARM_SECONDS
     seconds_factor: int = 1
 
@@ -59,7 +60,7 @@ def _interleaved():
         f"reader{number}": {"rw": f"read:{skip}k", "bs": "128k", "offset": (10 << 30) + (number << 17), "size": "4g"}
         for number in range(INTERLEAVED_READERS)
     }
-    return Row("Three processes read one region in turn, 128 KiB each.", jobs)
+    return Row("Three processes read one region in turn, 128 KiB each.", jobs, against=("sequential",))
 
 
 def _weighted(about, **kinds):
@@ -83,6 +84,7 @@ ROWS = {
     "two sequential, one random": Row(
         "Two sequential readers and a random one, all of one weight.",
         {"sequential1": _sequential(10), "sequential2": _sequential(40), "random": _random()},
+        against=("sequential", "random"),
     ),
     "1,000 flows": Row(
         "A thousand readers; five of them ask for 4 KiB and think for half a second.",

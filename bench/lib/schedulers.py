@@ -8,7 +8,6 @@ from collections.abc import Callable
 from lib import fio, lab, rows, servers, startup
 from lib.disk import KernelDisk
 from lib.numbers import percentile
-from lib.usage import Disturbance
 from lib.weights import Weighted
 
 # Requests that Weir lets the disk have at once: its default. The kernel's loop device allows 128.
@@ -60,21 +59,21 @@ class _RealTime:
         self._options = options
 
     def run(self, place, row):
-        """Each job of the row, by name, as `Counted`; and other work's share of the machine in percent."""
+        """Each job of the row, by name, as `Counted`; and the CPU time of the server, in seconds."""
         seconds = self._options.seconds * row.seconds_factor
         with self._open(place, row.weights) as disk:
-            disturbance, begun = Disturbance(), time.time()
+            begun = time.time()
             with self._load(place, disk, row.jobs) as load:
                 load.hold(row.warm_seconds + seconds)
                 completions = load.stop()
-            other = disturbance.percent(disk.cpu_seconds())
+            server_cpu = disk.cpu_seconds()
         opens = begun + row.warm_seconds
-        return {name: _counted(each, opens, opens + seconds) for name, each in completions.items()}, other
+        return {name: _counted(each, opens, opens + seconds) for name, each in completions.items()}, server_cpu
 
     def start(self, place, parts, background, cap_seconds):
-        """`Started`, with the jobs of `background` around it; and other work's share of the machine in percent."""
+        """`Started`, with the jobs of `background` around it; and the CPU time of the server, in seconds."""
         with self._open(place, {}) as disk, contextlib.ExitStack() as around:
-            disturbance, load = Disturbance(), None
+            load = None
             if background:
                 load = around.enter_context(self._load(place, disk, background))
                 load.hold(rows.WARM_SECONDS)
@@ -82,9 +81,9 @@ class _RealTime:
             seconds, done = startup.replay(place, parts, disk.address, self._options, cap_seconds)
             ended = time.time()
             completions = load.stop() if load else {}
-            other = disturbance.percent(disk.cpu_seconds())
+            server_cpu = disk.cpu_seconds()
         moved = sum(_counted(each, begun, ended).bytes for each in completions.values())
-        return Started(seconds, done, moved / (ended - begun)), other
+        return Started(seconds, done, moved / (ended - begun)), server_cpu
 
     def _load(self, place, disk, jobs):
         jobs = {name: disk.at(options) for name, options in jobs.items()}
@@ -141,7 +140,7 @@ class Lab:
         self._options, self._scheduler = options, scheduler
 
     def run(self, place, row):
-        """As in real time."""
+        """As in real time. Nothing is served, so that takes no time."""
         report = self._run(place, write_row(place.fresh("row", ".toml"), self._options, row))
         return {job["job"]: _from_lab(job) for job in report["jobs"]}, 0.0
 
@@ -199,10 +198,11 @@ def write_start(path, options, about, parts, background, cap_seconds, background
 
 
 def _counted(completions, opens, closes):
-    """What ended from `opens` to `closes`. Latencies are of what began then, so that none is too long to be seen."""
+    """What ended from `opens` to `closes`. Latencies are of all that was under way then: however long one waits, it is seen."""
     within = [each for each in completions if opens <= each.at_seconds < closes]
     latencies = sorted(
-        each.latency_us for each in completions if opens <= each.at_seconds - each.latency_us / 1e6 < closes
+        each.latency_us for each in completions
+        if opens <= each.at_seconds and each.at_seconds - each.latency_us / 1e6 < closes
     )
     return Counted(
         ios=len(within),
