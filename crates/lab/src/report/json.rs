@@ -16,7 +16,11 @@ use crate::results::{CgroupResults, DeviceResults, Latency, Results, Row, Series
 /// thousandths. A figure of requests that there were none of is `null`. O(rows + cgroups).
 pub fn json(results: &Results) -> Value {
     let whole_ns = device_ns(results);
-    let cgroups = results.cgroups.iter().map(|one| cgroup(one, results.elapsed_ns, whole_ns));
+    let cgroups = results.cgroups.iter().map(|one| {
+        let mut value = cgroup(one, results.elapsed_ns, whole_ns);
+        value["bfq"] = results.bfq.map(|_| bfq::of_cgroup(&one.bfq)).into();
+        value
+    });
     json!({
         "title": results.title,
         "disk": results.disk,
@@ -78,7 +82,6 @@ fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
         "throttled_ios": by_dimension(counters.throttled),
         "device_share_percent": percent(counters.blame.device_ns, whole_ns),
         "wait": wait(cgroup),
-        "bfq": bfq::of_cgroup(&cgroup.bfq),
         "waited_for": waited_for(cgroup),
         "read_series": series(&cgroup.read_series, "bytes"),
         "write_series": series(&cgroup.write_series, "bytes"),
