@@ -28,7 +28,7 @@ enum State {
     Resting,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct Node {
     parent: NodeId,
     /// The weight it will be placed with.
@@ -49,7 +49,7 @@ struct Node {
 }
 
 /// A tree of weights, and who of it has been served how much.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Wf2q {
     nodes: Vec<Node>,
     placings: u64,

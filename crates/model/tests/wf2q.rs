@@ -70,26 +70,70 @@ struct Flow {
     leaf: NodeId,
     len: u32,
     end: u64,
-    /// Its feedback (specification 3.2).
-    max_budget: u64,
     waiting: Vec<RequestId>,
 }
 
-impl Flow {
+/// What should happen, as far as the model knows.
+#[derive(Clone, PartialEq)]
+struct Story {
+    tree: Wf2q,
+    /// By leaf: which flow it is, and its feedback (specification 3.2).
+    flows: BTreeMap<NodeId, Feedback>,
+    /// Of the flow that has the device: what it had, and what it may have.
+    slot: (u64, u64),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Feedback {
+    number: usize,
+    len: u64,
+    max_budget: u64,
+}
+
+impl Feedback {
     fn budget(&self) -> u64 {
-        self.max_budget.max(self.len.into())
+        self.max_budget.max(self.len)
     }
 }
 
-/// An engine, and what it should do.
+impl Story {
+    /// The flow that has the device loses it, and its next budget is learnt from its last.
+    fn end_slot(&mut self, next: impl Fn(u64) -> u64) {
+        let leaf = self.tree.in_service().expect("a slot");
+        let flow = self.flows.get_mut(&leaf).expect("a leaf is a flow");
+        flow.max_budget = next(flow.max_budget);
+        self.tree.settle(Some(flow.budget()));
+    }
+
+    /// The flow whose request is next, which is charged for it.
+    fn next(&mut self) -> Option<usize> {
+        if let Some(leaf) = self.tree.in_service()
+            && self.slot.0 + self.flows[&leaf].len > self.slot.1
+        {
+            self.end_slot(|last| (last * 4).min(BUDGET_MAX));
+        }
+        let leaf = match self.tree.in_service() {
+            Some(leaf) => leaf,
+            None => {
+                let leaf = self.tree.select()?;
+                self.slot = (0, self.flows[&leaf].budget());
+                leaf
+            }
+        };
+        let flow = self.flows[&leaf];
+        self.tree.charge(flow.len);
+        self.slot.0 += flow.len;
+        Some(flow.number)
+    }
+}
+
+/// An engine, and what it should do. A newcomer may end the slot under way (specification 6.6), or not: where both can
+/// be, both are followed, until what the engine does tells which it was.
 struct World {
     engine: Engine,
-    model: Wf2q,
+    stories: Vec<Story>,
     cgroups: Vec<(CgroupId, NodeId)>,
     flows: Vec<Flow>,
-    by_leaf: BTreeMap<NodeId, usize>,
-    /// Of the flow that has the device: what it had, and what it may have.
-    slot: (u64, u64),
 }
 
 impl World {
@@ -97,21 +141,19 @@ impl World {
         let config =
             Config { depth: NonZeroU32::MIN, scheduler: SchedulerKind::Bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
-        let (cgroups, model) = (vec![(engine.root(), ROOT)], Wf2q::new());
-        let (flows, by_leaf) = (Vec::new(), BTreeMap::new());
-        World { engine, model, cgroups, flows, by_leaf, slot: (0, 0) }
+        let story = Story { tree: Wf2q::new(), flows: BTreeMap::new(), slot: (0, 0) };
+        World { cgroups: vec![(engine.root(), ROOT)], engine, stories: vec![story], flows: vec![] }
     }
 
     fn apply(&mut self, step: Step) -> Result<(), String> {
+        let flow_of = |flow: usize| flow % self.flows.len().max(1);
         match step {
             Step::Dispatch => return self.dispatch(),
             Step::Weigh { cgroup, weight } => self.weigh(cgroup % self.cgroups.len(), weight),
             Step::Create { parent, weight } => self.create(parent % self.cgroups.len(), weight),
             Step::Open { cgroup, sectors } => self.open(cgroup % self.cgroups.len(), sectors),
-            Step::Quieten { flow } if !self.flows.is_empty() => {
-                self.quieten(flow % self.flows.len());
-            }
-            Step::Wake { flow } if !self.flows.is_empty() => self.wake(flow % self.flows.len()),
+            Step::Quieten { flow } if !self.flows.is_empty() => self.quieten(flow_of(flow)),
+            Step::Wake { flow } if !self.flows.is_empty() => self.wake(flow_of(flow)),
             Step::Move { cgroup, parent } => {
                 self.relocate(cgroup % self.cgroups.len(), parent % self.cgroups.len());
             }
@@ -122,17 +164,25 @@ impl World {
 
     fn weigh(&mut self, cgroup: usize, weight: u64) {
         let (cgroup, node) = self.cgroups[cgroup];
-        self.model.weigh(node, weight);
+        self.stories.iter_mut().for_each(|story| story.tree.weigh(node, weight));
         let weight = Weight::new(weight).expect("a weight");
         let change = Change::SetWeight { cgroup, weight };
         self.engine.reconfigure(Instant::ZERO, change).expect("a live cgroup");
+    }
+
+    /// A new node, which has the same number in every story.
+    fn add(&mut self, parent: NodeId, weight: u64) -> NodeId {
+        let add = |story: &mut Story| story.tree.add(parent, weight);
+        let nodes: Vec<NodeId> = self.stories.iter_mut().map(add).collect();
+        nodes[0]
     }
 
     fn create(&mut self, parent: usize, weight: u64) {
         let (parent, above) = self.cgroups[parent];
         let name = format!("c{}", self.cgroups.len());
         let cgroup = self.engine.create_cgroup(parent, &name).expect("a name of its own");
-        self.cgroups.push((cgroup, self.model.add(above, weight)));
+        let node = self.add(above, weight);
+        self.cgroups.push((cgroup, node));
         self.weigh(self.cgroups.len() - 1, weight);
     }
 
@@ -140,13 +190,15 @@ impl World {
         let (cgroup, above) = self.cgroups[cgroup];
         let client = self.engine.open_client(cgroup).expect("a live cgroup");
         let task = self.engine.open_task(client).expect("a live client");
-        let leaf = self.model.add(above, CLIENT);
-        self.by_leaf.insert(leaf, self.flows.len());
+        let (number, leaf, len) = (self.flows.len(), self.add(above, CLIENT), sectors * 512);
+        let max_budget = BUDGET_MAX / SECTOR * 2 / 3 * SECTOR;
+        let feedback = Feedback { number, len: len.into(), max_budget };
+        self.stories.iter_mut().for_each(|story| {
+            story.flows.insert(leaf, feedback);
+        });
         // Each in a terabyte of its own.
-        let end = (self.flows.len() as u64) << 40;
-        let (len, max_budget) = (sectors * 512, BUDGET_MAX / SECTOR * 2 / 3 * SECTOR);
-        self.flows.push(Flow { task, leaf, len, end, max_budget, waiting: Vec::new() });
-        self.wake(self.flows.len() - 1);
+        self.flows.push(Flow { task, leaf, len, end: (number as u64) << 40, waiting: Vec::new() });
+        self.wake(number);
     }
 
     fn wake(&mut self, number: usize) {
@@ -156,8 +208,17 @@ impl World {
         for _ in 0..BACKLOG {
             self.submit(number);
         }
-        let flow = &self.flows[number];
-        self.model.activate(flow.leaf, flow.budget(), false);
+        let leaf = self.flows[number].leaf;
+        let mut preempted = Vec::new();
+        for story in &mut self.stories {
+            story.tree.activate(leaf, story.flows[&leaf].budget(), false);
+            if story.tree.in_service().is_some() {
+                let mut other = story.clone();
+                other.end_slot(|last| last);
+                preempted.push(other);
+            }
+        }
+        self.stories.append(&mut preempted);
     }
 
     /// The next request of a flow, where its last one ended.
@@ -169,16 +230,17 @@ impl World {
         flow.waiting.push(self.engine.submit(Instant::ZERO, request).expect("room"));
     }
 
-    /// But not the one that has the device: it would wait for more.
+    /// But not one that may have the device: it would be waited for.
     fn quieten(&mut self, number: usize) {
         let leaf = self.flows[number].leaf;
-        if self.flows[number].waiting.is_empty() || self.model.in_service() == Some(leaf) {
+        let has_device = |story: &Story| story.tree.in_service() == Some(leaf);
+        if self.flows[number].waiting.is_empty() || self.stories.iter().any(has_device) {
             return;
         }
         for id in std::mem::take(&mut self.flows[number].waiting) {
             self.engine.withdraw(Instant::ZERO, id).expect("it waits");
         }
-        self.model.deactivate(leaf);
+        self.stories.iter_mut().for_each(|story| story.tree.deactivate(leaf));
     }
 
     fn relocate(&mut self, cgroup: usize, parent: usize) {
@@ -189,57 +251,37 @@ impl World {
         {
             return;
         }
-        if self.model.in_service().is_some_and(|leaf| self.model.is_below(leaf, node)) {
-            self.end_slot(|last| last);
+        for story in &mut self.stories {
+            if story.tree.in_service().is_some_and(|leaf| story.tree.is_below(leaf, node)) {
+                story.end_slot(|last| last);
+            }
+            story.tree.move_group(node, above);
         }
-        self.model.move_group(node, above);
     }
 
-    /// The flow that has the device loses it, and its next budget is learnt from its last.
-    fn end_slot(&mut self, next: impl Fn(u64) -> u64) {
-        let leaf = self.model.in_service().expect("a slot");
-        let flow = &mut self.flows[self.by_leaf[&leaf]];
-        flow.max_budget = next(flow.max_budget);
-        self.model.settle(Some(flow.budget()));
-    }
-
-    /// What the model says, and what the engine does.
+    /// What the stories say, and what the engine does.
     fn dispatch(&mut self) -> Result<(), String> {
-        let expected = self.expect();
+        let expected: Vec<Option<usize>> = self.stories.iter_mut().map(Story::next).collect();
         let dispatch = self.engine.poll_dispatch(Instant::ZERO);
         let found = dispatch.as_ref().map(|dispatch| dispatch.request.tag as usize);
-        if found != expected {
+        let mut expectations = expected.iter();
+        self.stories.retain(|_| expectations.next() == Some(&found));
+        if self.stories.is_empty() {
             return Err(format!("{found:?} had the device, it was the turn of {expected:?}"));
         }
-        let Some(Dispatch { ticket, request }) = dispatch else { return Ok(()) };
-        let number = request.tag as usize;
+        let mut told: Vec<Story> = Vec::new();
+        for story in self.stories.drain(..) {
+            if !told.contains(&story) {
+                told.push(story);
+            }
+        }
+        self.stories = told;
+        let Some(Dispatch { ticket, .. }) = dispatch else { return Ok(()) };
+        let number = found.expect("a dispatch is of a flow");
         self.flows[number].waiting.retain(|&id| id != ticket.id());
         self.submit(number);
         self.engine.complete(Instant::ZERO, ticket, Outcome::Done);
         Ok(())
-    }
-
-    /// The flow whose request is next, which is charged for it.
-    fn expect(&mut self) -> Option<usize> {
-        if let Some(leaf) = self.model.in_service() {
-            let len = u64::from(self.flows[self.by_leaf[&leaf]].len);
-            if self.slot.0 + len > self.slot.1 {
-                self.end_slot(|last| (last * 4).min(BUDGET_MAX));
-            }
-        }
-        let leaf = match self.model.in_service() {
-            Some(leaf) => leaf,
-            None => {
-                let leaf = self.model.select()?;
-                self.slot = (0, self.flows[self.by_leaf[&leaf]].budget());
-                leaf
-            }
-        };
-        let number = self.by_leaf[&leaf];
-        let len = u64::from(self.flows[number].len);
-        self.model.charge(len);
-        self.slot.0 += len;
-        Some(number)
     }
 }
 
