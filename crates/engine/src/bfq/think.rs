@@ -1,0 +1,227 @@
+//! How a flow uses the device: how soon it returns, and whether it waits for nothing else (specification 5.4, 5.6).
+
+use crate::time::Instant;
+
+const MS: u64 = 1_000_000;
+
+/// One sample more moves the mean by an eighth; sums are kept times this, so that small ones are not lost.
+const SCALE: u64 = 256;
+/// Above this, with the third sample, a mean says something.
+const SAMPLES_VALID: u8 = 80;
+/// Longest window of which idleness is a part.
+const WINDOW_NS: u64 = 200 * MS;
+/// A flow that is without requests for more than one part in this many waits for something else too.
+const IDLE_PARTS: u64 = 5;
+
+/// What is known of the ways of one flow: 32 bytes, because there may be a million. Every step is O(1).
+///
+/// Think time is that from the last completion to the next request, of a flow that has nothing left: as long as it
+/// idles, the device waits for nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Habits {
+    /// Weighted sum of think times in nanoseconds, times [`SCALE`].
+    think_sum: u64,
+    /// Begin of the window that `idle_ns` is a part of.
+    window_since: Instant,
+    /// Without requests and with nothing in the device, in the window.
+    idle_ns: u64,
+    /// Weighted number of think times, times [`SCALE`]; at most 249.
+    think_samples: u8,
+    is_short: bool,
+    is_io_bound: bool,
+}
+
+impl Habits {
+    /// Of a flow that is created at `now`: taken for one that returns at once and does nothing else.
+    pub(crate) const fn new(now: Instant) -> Habits {
+        Habits {
+            think_sum: 0,
+            window_since: now,
+            idle_ns: 0,
+            think_samples: 0,
+            is_short: true,
+            is_io_bound: true,
+        }
+    }
+
+    /// Whether it returns so soon that the device may be kept for it.
+    pub(crate) fn thinks_briefly(&self) -> bool {
+        self.is_short
+    }
+
+    /// Whether it is without requests for a fifth of the time at most.
+    pub(crate) fn is_io_bound(&self) -> bool {
+        self.is_io_bound
+    }
+
+    /// The mean think time in nanoseconds, once there are three.
+    pub(crate) fn think_ns(&self) -> Option<u64> {
+        let samples = u64::from(self.think_samples);
+        (self.think_samples > SAMPLES_VALID).then(|| (self.think_sum + SCALE / 2) / samples)
+    }
+
+    /// A request came to a flow with nothing in the device and no place in its service tree, `last_end` being its last
+    /// completion, or its creation. Longer than two idlings counts as two.
+    pub(crate) fn thought(&mut self, now: Instant, last_end: Instant, slice_idle_ns: u64) {
+        let longest_ns = slice_idle_ns.saturating_mul(2).min(u64::MAX / (2 * SCALE));
+        let think_ns = now.nanos_since(last_end).min(longest_ns);
+        // The sum is at most SCALE times the longest, of which seven eighths and one are the same again; a setting that
+        // was longer before is on its way out.
+        self.think_sum = self.think_sum.saturating_mul(7).saturating_add(SCALE * think_ns) / 8;
+        // At most 249, where 7/8 of it and 32 are 249 again.
+        self.think_samples = ((u64::from(self.think_samples) * 7 + SCALE) / 8) as u8;
+    }
+
+    /// Decides anew whether it thinks briefly; `has_process` tells whether somebody is left who could. The new answer,
+    /// where it is another than before.
+    ///
+    /// Not to be asked of asynchronous flows, those of class idle, without idling, nor for 2 s after a split.
+    pub(crate) fn judge_think(&mut self, slice_idle_ns: u64, has_process: bool) -> Option<bool> {
+        let is_long = self.think_ns().is_some_and(|mean| mean > slice_idle_ns / 2);
+        let is_short = has_process && !is_long;
+        let flips = is_short != self.is_short;
+        self.is_short = is_short;
+        flips.then_some(is_short)
+    }
+
+    /// A request comes. `idle_since`: the flow had none left, none in the device either, since then. `is_new`: it has
+    /// just been created, and is not judged yet.
+    pub(crate) fn arrived(&mut self, now: Instant, idle_since: Option<Instant>, is_new: bool) {
+        let idle_ns = idle_since.map_or(0, |since| now.nanos_since(since));
+        self.idle_ns = self.idle_ns.saturating_add(idle_ns);
+        if is_new {
+            return;
+        }
+        let window_ns = now.nanos_since(self.window_since);
+        self.is_io_bound = self.idle_ns.saturating_mul(IDLE_PARTS) <= window_ns;
+        if window_ns > WINDOW_NS {
+            self.window_since = now.minus_nanos(window_ns / 2);
+            self.idle_ns /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLICE_IDLE_NS: u64 = 8 * MS;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    #[test]
+    fn a_million_flows_have_habits() {
+        assert_eq!(size_of::<Habits>(), 32);
+    }
+
+    #[test]
+    fn ex_14_three_samples_make_a_mean() {
+        let mut habits = Habits::new(at(0));
+        for samples in [32, 60, 84] {
+            assert_eq!(habits.think_ns(), None);
+            habits.thought(at(1), at(0), SLICE_IDLE_NS);
+            assert_eq!(habits.think_samples, samples);
+            assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), None, "short, as it was");
+        }
+        let mean = habits.think_ns().expect("three samples");
+        assert_eq!(mean / 1000, 1005, "1.006 ms, about");
+        // One of 16 ms or more.
+        habits.thought(at(1000), at(0), SLICE_IDLE_NS);
+        let mean = habits.think_ns().expect("four samples");
+        assert_eq!(mean / 10_000, 558, "5.58 ms");
+        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), Some(false));
+        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), None, "it is known by now");
+        assert!(!habits.thinks_briefly());
+    }
+
+    #[test]
+    fn who_is_gone_thinks_long() {
+        let mut habits = Habits::new(at(0));
+        assert_eq!(habits.judge_think(SLICE_IDLE_NS, false), Some(false));
+        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), Some(true));
+    }
+
+    #[test]
+    fn four_milliseconds_are_still_brief() {
+        // The number of samples ends at 249 of 256, so that a mean is up to 2.9 % too long, as in the kernel.
+        for (think_ns, is_short) in [(3_880_000, true), (3_900_000, false)] {
+            let mut habits = Habits::new(at(0));
+            for _ in 0..100 {
+                habits.thought(at(100).plus_nanos(think_ns), at(100), SLICE_IDLE_NS);
+                habits.judge_think(SLICE_IDLE_NS, true);
+            }
+            assert_eq!(habits.thinks_briefly(), is_short, "{think_ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_fifth_of_the_time_may_be_idle() {
+        // Each request is 8 ms in the device, and comes that long after the last was back.
+        for (think_us, is_bound) in [(0, true), (2000, true), (2100, false), (20_000, false)] {
+            let (mut habits, mut now) = (Habits::new(at(0)), at(0));
+            habits.arrived(now, Some(now), true);
+            for _ in 0..200 {
+                let last_end = now.plus_nanos(8 * MS);
+                now = last_end.plus_nanos(think_us * 1000);
+                habits.arrived(now, Some(last_end), false);
+            }
+            assert_eq!(habits.is_io_bound(), is_bound, "{think_us} us");
+        }
+    }
+
+    #[test]
+    fn a_window_forgets_half_of_itself() {
+        let mut habits = Habits::new(at(0));
+        // 100 ms without a request are half of 200 ms, and of 201 ms.
+        habits.arrived(at(200), Some(at(100)), false);
+        assert!(!habits.is_io_bound());
+        assert_eq!((habits.window_since, habits.idle_ns), (at(0), 100 * MS));
+        habits.arrived(at(202), None, false);
+        assert_eq!((habits.window_since, habits.idle_ns), (at(101), 50 * MS));
+        // Without another break: 50 ms are a fifth of 250 ms.
+        habits.arrived(at(301), None, false);
+        assert_eq!((habits.window_since, habits.idle_ns), (at(101), 50 * MS));
+        assert!(!habits.is_io_bound());
+        habits.arrived(at(351), None, false);
+        assert!(habits.is_io_bound());
+    }
+
+    #[test]
+    fn a_new_flow_is_not_judged() {
+        let mut habits = Habits::new(at(0));
+        habits.arrived(at(1000), Some(at(0)), true);
+        assert!(habits.is_io_bound());
+        habits.arrived(at(1001), None, false);
+        assert!(!habits.is_io_bound());
+    }
+
+    proptest! {
+        /// The mean is one of what was seen, whatever the setting and the instants, and nothing overflows.
+        #[test]
+        fn a_mean_is_within_its_samples(
+            times in prop::collection::vec((any::<u64>(), any::<u64>()), 3..60),
+            shift in 0..64_u32,
+            slice_idle_ns in prop_oneof![Just(SLICE_IDLE_NS), any::<u64>()],
+        ) {
+            let mut habits = Habits::new(at(0));
+            let longest = slice_idle_ns.saturating_mul(2);
+            let (mut least, mut most) = (u64::MAX, 0);
+            for (now, last_end) in times {
+                let [now, last_end] = [now, last_end].map(|at| Instant::from_nanos(at >> shift));
+                let think_ns = now.nanos_since(last_end).min(longest);
+                (least, most) = (least.min(think_ns), most.max(think_ns));
+                habits.thought(now, last_end, slice_idle_ns);
+                habits.judge_think(slice_idle_ns, true);
+                habits.arrived(now, Some(last_end), false);
+            }
+            let mean = u128::from(habits.think_ns().expect("three samples"));
+            // The number of samples is rounded down, by less than one part in 32; the sum by less than one in 80.
+            let (least, most) = (u128::from(least.min(u64::MAX / 1024)), u128::from(most));
+            prop_assert!(mean + 1 >= least - least / 80 && mean <= most + most / 32 + 2, "{mean}");
+        }
+    }
+}
