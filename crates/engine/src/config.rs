@@ -5,8 +5,9 @@ use core::num::NonZeroU32;
 use crate::bfq::BfqSettings;
 use crate::limits::Limits;
 use crate::price::Prices;
+use crate::priority::{PrioClass, Priority};
 use crate::scheduler::SchedulerKind;
-use crate::tree::CgroupId;
+use crate::tree::{CgroupId, ClientId};
 use crate::weight::Weight;
 
 /// What an engine is made with. Every value that exists is valid.
@@ -73,6 +74,21 @@ pub enum Change {
     Remove {
         /// Which.
         cgroup: CgroupId,
+    },
+    /// Sets a client's priority among those of its cgroup. Counts for a scheduler with priorities, from the client's
+    /// next turn on.
+    SetPriority {
+        /// Which.
+        client: ClientId,
+        /// The new priority.
+        priority: Priority,
+    },
+    /// Sets what becomes of the classes of a cgroup's clients, and its own: `io.prio.class`. O(clients).
+    SetPrioClass {
+        /// Which.
+        cgroup: CgroupId,
+        /// The new setting.
+        prio_class: PrioClass,
     },
     /// Sets the device window.
     SetDepth(NonZeroU32),

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::config::Config;
 use crate::deadlines::{Deadlines, Due, Timer};
 use crate::event::Event;
+use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::requests::Requests;
 use crate::scheduler::Scheduler;
@@ -50,6 +51,17 @@ impl Core {
             stamp: 0,
             way: Vec::new(),
         }
+    }
+
+    /// Sets what becomes of the classes of a cgroup's clients, and its own. O(clients).
+    pub(crate) fn set_prio_class(&mut self, cgroup: u32, prio_class: PrioClass) {
+        self.tree.cgroups[cgroup].prio_class = prio_class;
+        for (client, of) in self.tree.clients.iter() {
+            if of.cgroup == cgroup {
+                self.scheduler.reprioritize(&self.tree, client);
+            }
+        }
+        self.scheduler.reprioritize_writeback(&self.tree, cgroup);
     }
 
     /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.

@@ -201,7 +201,7 @@ impl Engine {
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
-        core.scheduler.complete(now, &core.tree, record.task);
+        core.scheduler.complete(now, &core.tree, &core.requests, index);
         let cgroup = core.tree.tasks[record.task].cgroup;
         let account = core.tree.cgroups[cgroup].account_mut();
         account.blame.device_ns += now.nanos_since(record.since);
@@ -288,9 +288,22 @@ impl Engine {
                 }
                 self.core.remove_cgroup(cgroup);
             }
-            Change::SetDepth(depth) => self.core.config.depth = depth,
             Change::SetScheduler(kind) => self.core.set_scheduler(now, kind),
             Change::SetBfq(settings) => self.core.set_bfq(settings)?,
+            Change::SetDepth(depth) => {
+                self.core.config.depth = depth;
+                self.core.scheduler.set_depth(depth);
+            }
+            Change::SetPriority { client, priority } => {
+                let client = self.core.tree.client_index(client);
+                let client = client.ok_or(ChangeError::UnknownClient)?;
+                self.core.tree.clients[client].priority = priority;
+                self.core.scheduler.reprioritize(&self.core.tree, client);
+            }
+            Change::SetPrioClass { cgroup, prio_class } => {
+                let cgroup = find(cgroup)?;
+                self.core.set_prio_class(cgroup, prio_class);
+            }
         }
         self.core.settle_deadlines();
         Ok(())
@@ -302,6 +315,8 @@ impl Engine {
         while let Some(due) = self.core.pop_due(now) {
             self.core.fire(now, due);
         }
+        let core = &mut self.core;
+        core.scheduler.handle_timeout(now, &core.tree, &core.requests);
     }
 
     // Out: ask until it answers None.
@@ -338,7 +353,8 @@ impl Engine {
 
     /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.core.deadlines.earliest()
+        let earliest = self.core.deadlines.earliest();
+        earliest.into_iter().chain(self.core.scheduler.deadline()).min()
     }
 
     // What is counted.

@@ -58,6 +58,9 @@ pub enum ChangeError {
     /// A cgroup was removed before.
     #[error("no such cgroup")]
     UnknownCgroup,
+    /// The client was closed.
+    #[error("no such client")]
+    UnknownClient,
     /// The limits contradict each other.
     #[error(transparent)]
     Limits(#[from] LimitsError),

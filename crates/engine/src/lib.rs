@@ -63,6 +63,7 @@ pub mod io_max;
 mod limits;
 pub mod merge;
 mod price;
+mod priority;
 mod request;
 mod requests;
 mod scheduler;
@@ -86,6 +87,7 @@ pub use limits::{
     Dimension, KernelProfile, LimiterKind, Limits, PerDimension, Resource, SliceProfile,
 };
 pub use price::{BytePrice, Price, Prices};
+pub use priority::{PrioClass, Priority, PriorityClass};
 pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };

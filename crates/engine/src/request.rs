@@ -100,14 +100,17 @@ pub struct Request {
     pub class: Class,
     /// Whether it pays for its bytes.
     pub part: Part,
+    /// Whether somebody waits for it: all reads, and writes that a program waits for. Writeback is not: a scheduler may
+    /// let it wait longer.
+    pub sync: bool,
     /// The caller's own mark, handed back untouched.
     pub tag: u64,
 }
 
 impl Request {
-    /// A whole data request.
+    /// A whole data request that somebody waits for.
     pub const fn new(task: TaskId, op: Op, extent: Extent, tag: u64) -> Request {
-        Request { task, op, extent, class: Class::Data, part: Part::Whole, tag }
+        Request { task, op, extent, class: Class::Data, part: Part::Whole, sync: true, tag }
     }
 }
 

@@ -34,14 +34,22 @@ fn tune(engine: &mut Engine, text: &str) -> Result<(), ChangeError> {
     engine.reconfigure(ZERO, Change::SetBfq(settings))
 }
 
-/// Tags in the order of dispatch, one at a time on a device that takes no time.
-fn drain(engine: &mut Engine, now: Instant) -> Vec<u64> {
+/// Tags in the order of dispatch, one at a time on a device that takes no time, but that waits for some.
+fn drain(engine: &mut Engine, mut now: Instant) -> Vec<u64> {
     let mut tags = Vec::new();
-    while let Some(Dispatch { ticket, request }) = engine.poll_dispatch(now) {
-        engine.complete(now, ticket, Outcome::Done);
-        tags.push(request.tag);
+    loop {
+        match engine.poll_dispatch(now) {
+            Some(Dispatch { ticket, request }) => {
+                engine.complete(now, ticket, Outcome::Done);
+                tags.push(request.tag);
+            }
+            None if engine.device().ready == 0 => return tags,
+            None => {
+                now = engine.poll_timeout().expect("a reason to wait");
+                engine.handle_timeout(now);
+            }
+        }
     }
-    tags
 }
 
 #[test]
@@ -207,11 +215,15 @@ fn books_outlive_the_scheduler_and_the_cgroup() {
         now = now.plus_nanos(8_000_000);
         engine.complete(now, ticket, Outcome::Done);
         assert_eq!(engine.poll_dispatch(now), None);
+        now = now.plus_nanos(16_000_000);
+        engine.handle_timeout(now);
     }
     let stats = engine.bfq_stats();
     let ended: u64 = stats.expirations.iter().sum();
     assert!(stats.selections > 0 && stats.selections - ended <= 1, "{stats:?}");
-    assert!(stats.expirations[Expiration::NoMoreRequests.index()] > 0, "{stats:?}");
+    // Alone, it is waited for, in vain.
+    assert!(stats.expirations[Expiration::TooIdle.index()] > 100, "{stats:?}");
+    assert!(stats.idling_ns.iter().sum::<u64>() > 800_000_000, "{stats:?}");
     assert!(stats.time_charges > 100 && stats.time_charged_bytes > 1 << 20, "{stats:?}");
     let charged =
         |engine: &Engine, cgroup| engine.bfq_cgroup_stats(cgroup).expect("live").time_charged_bytes;

@@ -11,22 +11,35 @@ pub(crate) enum Expiry {
     BudgetTimeout,
     /// Its next request is more than what is left of the budget.
     BudgetExhausted,
+    /// The device waited for its next request, which did not come.
+    TooIdle,
     /// Another reason, which says nothing about the flow.
     Preempted,
 }
 
 impl Expiry {
-    /// A flow's next budget, from its last and the service of the slot (specification 3.2, synchronous, not raised):
-    /// more for whoever used it up, so that a sequential flow seeks less between slots, and less for whoever did not,
-    /// so that it is served sooner.
-    pub(crate) fn next_budget(self, last: u32, service: u64, tunables: &Tunables) -> u32 {
-        let max = tunables.max_budget;
+    /// A flow's next budget, from its last and the slot (specification 3.2, not raised): more for whoever used it up, so
+    /// that a sequential flow seeks less between slots, and less for whoever did not, so that it is served sooner.
+    /// Nobody waits for what is asynchronous: it gets the most.
+    pub(crate) fn next_budget(
+        self,
+        last: u32,
+        slot: Slot,
+        service: u64,
+        tunables: &Tunables,
+    ) -> u32 {
+        let (max, min) = (tunables.max_budget, tunables.min_budget());
+        if !slot.sync {
+            return max;
+        }
         match self {
             // A budget is as long as its first request at least, and that may be longer than the largest.
-            Expiry::NoMoreRequests => {
-                u32::try_from(service).unwrap_or(max).clamp(tunables.min_budget(), max)
-            }
-            Expiry::BudgetTimeout => last.saturating_mul(2).min(max),
+            Expiry::NoMoreRequests => u32::try_from(service).unwrap_or(max).clamp(min, max),
+            Expiry::TooIdle if slot.in_flight == 0 => match last > 5 * min {
+                true => last - 4 * min,
+                false => min,
+            },
+            Expiry::BudgetTimeout | Expiry::TooIdle => last.saturating_mul(2).min(max),
             Expiry::BudgetExhausted => last.saturating_mul(4).min(max),
             Expiry::Preempted => last,
         }
@@ -40,6 +53,9 @@ pub(crate) struct Slot {
     pub(crate) service: u64,
     pub(crate) budget: u64,
     pub(crate) is_seeky: bool,
+    pub(crate) sync: bool,
+    /// Requests of the flow at the device.
+    pub(crate) in_flight: u32,
 }
 
 const MS: u64 = 1_000_000;
@@ -54,7 +70,9 @@ const LONG_NS: u64 = 20 * MS;
 /// its slot was of the longest slot; the configured one, and the configured seek (D-23).
 pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
     let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.max_budget));
-    let is_slow = if length_ns < SHORT_NS {
+    let is_slow = if !slot.sync {
+        false
+    } else if length_ns < SHORT_NS {
         length_ns =
             if tunables.rotational { tunables.slice_idle_ns } else { tunables.seek_flash_ns };
         slot.is_seeky
@@ -76,17 +94,33 @@ pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u6
 
 #[cfg(test)]
 mod tests {
+    use core::num::NonZeroU32;
+
     use super::*;
 
     const SECTOR: u64 = 512;
+    const SLOT: Slot =
+        Slot { length_ns: 0, service: 0, budget: 0, is_seeky: false, sync: true, in_flight: 0 };
+
+    fn hdd() -> Tunables {
+        Tunables::new(true, NonZeroU32::MIN)
+    }
 
     #[test]
     fn budgets_follow_use() {
-        // EX-9, as far as it is without idling.
-        let tunables = Tunables::new(true);
+        // EX-9.
+        let tunables = hdd();
         let next = |last: u32, expiry: Expiry, service: u64| {
-            expiry.next_budget(last * 512, service * SECTOR, &tunables) / 512
+            expiry.next_budget(last * 512, SLOT, service * SECTOR, &tunables) / 512
         };
+        let idle = |last| next(last, Expiry::TooIdle, 0);
+        let shrinking = [16384, 14336, 12288, 4096, 2048, 512].map(idle);
+        assert_eq!(shrinking, [14336, 12288, 10240, 2048, 512, 512]);
+        let busy = Slot { in_flight: 1, ..SLOT };
+        assert_eq!(Expiry::TooIdle.next_budget(512, busy, 0, &tunables), 1024);
+        let writeback = Slot { sync: false, ..SLOT };
+        let max_budget = tunables.max_budget;
+        assert_eq!(Expiry::TooIdle.next_budget(512, writeback, 0, &tunables), max_budget);
         assert_eq!(tunables.first_budget(), 10922 * 512);
         assert_eq!(next(10922, Expiry::BudgetExhausted, 10922), 16384);
         assert_eq!(next(512, Expiry::BudgetTimeout, 100), 1024);
@@ -100,13 +134,13 @@ mod tests {
         // EX-12; the extra charge, in whole sectors.
         let extra = |tunables: Tunables, length_ns, service: u64, budget: u64, is_seeky, expiry| {
             let (service, budget) = (service * SECTOR, budget * SECTOR);
-            let slot = Slot { length_ns, service, budget, is_seeky };
+            let slot = Slot { length_ns, service, budget, is_seeky, ..SLOT };
             time_charge(slot, expiry, &tunables) / SECTOR
         };
-        let hdd = Tunables::new(true);
+        let (hdd, flash) = (hdd(), Tunables::new(false, NonZeroU32::MIN));
         let done = Expiry::NoMoreRequests;
         assert_eq!(extra(hdd, 40 * MS, 160, 10922, true, done), 5082);
-        assert_eq!(extra(Tunables::new(false), 400_000, 64, 10922, true, done), 198);
+        assert_eq!(extra(flash, 400_000, 64, 10922, true, done), 198);
         let fast = Tunables { max_budget: 17801 * 512, ..hdd };
         let timeout = Expiry::BudgetTimeout;
         assert_eq!(extra(fast, 125 * MS, 9000, 10922, false, timeout), 0);

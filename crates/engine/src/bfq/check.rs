@@ -5,8 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::entity::EntityId;
+use super::service_tree::ServiceTree;
 use super::{Bfq, State};
 use crate::check::ensure;
+use crate::merge::Position;
 use crate::requests::{Requests, Stage};
 use crate::tree::{ROOT, Tree};
 
@@ -16,28 +18,38 @@ impl Bfq {
     /// # Errors
     /// A text that says what does not.
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
-        for (client, _) in tree.clients.iter() {
-            self.check_flow(tree, requests, client)
-                .map_err(|what| format!("flow of client {client}: {what}"))?;
+        for at in self.flows.live() {
+            self.check_flow(requests, at).map_err(|what| format!("flow {at}: {what}"))?;
         }
+        self.check_counts(requests)?;
+        self.merging.sets().check();
         for (cgroup, _) in tree.cgroups.iter() {
             self.check_group(tree, cgroup).map_err(|what| format!("cgroup {cgroup}: {what}"))?;
         }
         self.check_homes(tree)
     }
 
-    /// A flow has its client's requests, twice, and stands where that belongs.
-    fn check_flow(&mut self, tree: &Tree, requests: &Requests, client: u32) -> Result<(), String> {
+    /// A flow has its requests, twice, and stands where that belongs.
+    fn check_flow(&mut self, requests: &Requests, at: u32) -> Result<(), String> {
         let count = |stage: Stage| {
-            let of_client = requests.iter().filter(move |(_, record)| {
-                record.stage == stage && tree.tasks[record.task].client == client
-            });
-            of_client.map(|(index, _)| index).collect::<Vec<u32>>()
+            let of_flow = requests
+                .iter()
+                .filter(|(index, record)| record.stage == stage && self.places[*index].flow == at);
+            of_flow.map(|(index, _)| index).collect::<Vec<u32>>()
         };
         let (ready, out) = (count(Stage::Ready), count(Stage::Dispatched));
-        let Some(flow) = self.flows.get(client as usize) else {
-            return ensure(ready.is_empty(), || format!("{ready:?} wait without a flow"));
-        };
+        let flow = &self.flows[at];
+        let id = EntityId::flow(at);
+        let state = self.hierarchy.state(id);
+        let is_busy = !matches!(state, State::Off | State::Idle);
+        ensure(flow.is_counted == (is_busy || flow.in_flight > 0), || {
+            format!("{state:?}, {} out, counted: {}", flow.in_flight, flow.is_counted)
+        })?;
+        let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
+        ensure(!is_gone, || "it should have been freed".into())?;
+        let shown = self.positions.place_of(self.flows.id(at));
+        let next = flow.next().map(|next| Position(self.places[next].at));
+        ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
         let mut by_age: Vec<u32> = flow.by_age().iter(&mut self.places).collect();
         let is_older = |pair: &[u32]| requests[pair[0]].since <= requests[pair[1]].since;
         ensure(by_age.windows(2).all(is_older), || "the oldest are not first".into())?;
@@ -47,10 +59,10 @@ impl Bfq {
         ensure(flow.in_flight as usize == out.len(), || format!("{} out", flow.in_flight))?;
         let tree_of = flow.by_position();
         let mut by_position = Vec::new();
-        let mut at = tree_of.first(&self.places);
-        while let Some(index) = at {
+        let mut here = tree_of.first(&self.places);
+        while let Some(index) = here {
             by_position.push(index);
-            at = tree_of.after(&self.places, index);
+            here = tree_of.after(&self.places, index);
         }
         by_position.sort_unstable();
         ensure(by_position == ready, || format!("by position there are {by_position:?}"))?;
@@ -58,39 +70,52 @@ impl Bfq {
         ensure(next.map_or(ready.is_empty(), |next| ready.contains(&next)), || {
             format!("the next is {next:?} of {ready:?}")
         })?;
-        let state = self.hierarchy.state(EntityId::flow(client));
-        let holds = self.turn.is_some_and(|turn| turn.client == client);
+        let holds = self.turn.is_some_and(|turn| turn.flow == at);
         ensure(holds == (state == State::InService), || format!("{state:?}, its turn: {holds}"))?;
         ensure(holds || state.is_active() != ready.is_empty(), || {
             format!("{state:?} with {} requests", ready.len())
         })
     }
 
+    /// Who is counted, is counted once.
+    fn check_counts(&self, requests: &Requests) -> Result<(), String> {
+        let live = || self.flows.live().into_iter();
+        let counted = live().filter(|&at| self.flows[at].is_counted).count();
+        let flows = self.scenario.flows();
+        ensure(counted == flows as usize, || format!("{flows} flows counted, not {counted}"))?;
+        let state = |at| self.hierarchy.state(EntityId::flow(at));
+        let busy = live().filter(|&at| !matches!(state(at), State::Off | State::Idle)).count();
+        ensure(busy == self.busy as usize, || format!("{} flows busy, not {busy}", self.busy))?;
+        let out = requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched).count();
+        let in_device = self.in_device;
+        ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))
+    }
+
     /// A cgroup is active exactly while a child is, with the budget of the next; in service while a child is.
     fn check_group(&mut self, tree: &Tree, cgroup: u32) -> Result<(), String> {
         let entities = &mut self.hierarchy.entities;
-        let Some(service_tree) = self.hierarchy.trees.get_mut(cgroup as usize) else {
+        let Some(node) = self.hierarchy.nodes.get_mut(cgroup as usize) else {
             return Ok(());
         };
-        service_tree.check(entities)?;
+        node.trees().try_for_each(|tree| tree.check(entities))?;
         if cgroup == ROOT {
             return Ok(());
         }
         let Some(&entity) = entities.get(EntityId::group(cgroup)) else {
-            return ensure(service_tree.active() == 0, || "children without a parent".into());
+            return ensure(node.active() == 0, || "children without a parent".into());
         };
-        let in_service = service_tree.in_service().is_some();
+        let in_service = node.in_service().is_some();
         ensure(in_service == (entity.state == State::InService), || {
             format!("{:?}, a child in service: {in_service}", entity.state)
         })?;
         if in_service {
             return Ok(());
         }
-        let active = service_tree.active();
+        let active = node.active();
         ensure(entity.state.is_active() == (active > 0), || {
             format!("{:?} with {active} active children", entity.state)
         })?;
-        let next = service_tree.next(entities);
+        let next = node.next(entities);
         let budget = next.map_or(entity.budget, |next| entities[next].budget);
         ensure(entity.budget == budget, || {
             format!("its budget is {}, that of its next child {budget}", entity.budget)
@@ -102,19 +127,16 @@ impl Bfq {
 
     /// Everyone counted is counted once, by their own parent.
     fn check_homes(&self, tree: &Tree) -> Result<(), String> {
-        let mut counted = alloc::vec![0; self.hierarchy.trees.len()];
+        let mut counted = alloc::vec![0; self.hierarchy.nodes.len()];
         for id in self.hierarchy.entities.ids() {
             let entity = &self.hierarchy.entities[id];
             if entity.state != State::Off {
                 counted[entity.parent as usize] += 1;
             }
         }
-        for (cgroup, (service_tree, counted)) in
-            self.hierarchy.trees.iter().zip(counted).enumerate()
-        {
-            let members = service_tree.active()
-                + service_tree.resting()
-                + usize::from(service_tree.in_service().is_some());
+        for (cgroup, (node, counted)) in self.hierarchy.nodes.iter().zip(counted).enumerate() {
+            let resting: usize = node.trees().map(ServiceTree::resting).sum();
+            let members = node.active() + resting + usize::from(node.in_service().is_some());
             ensure(members == counted, || {
                 format!("cgroup {cgroup} has {members} members, of whom {counted} know")
             })?;

@@ -55,6 +55,7 @@ impl From<Expiry> for Expiration {
     fn from(expiry: Expiry) -> Expiration {
         match expiry {
             Expiry::NoMoreRequests => Expiration::NoMoreRequests,
+            Expiry::TooIdle => Expiration::TooIdle,
             Expiry::BudgetTimeout => Expiration::BudgetTimeout,
             Expiry::BudgetExhausted => Expiration::BudgetExhausted,
             Expiry::Preempted => Expiration::Preempted,
@@ -192,7 +193,6 @@ impl Counters {
     }
 
     /// The device was kept free for a flow of `cgroup`, for `ns` from beginning to end.
-    #[expect(dead_code, reason = "nobody idles yet")]
     pub(crate) fn idled(&mut self, cgroup: u32, cause: IdlingCause, ns: u64) {
         self.device.idlings[cause.index()] += 1;
         self.device.idling_ns[cause.index()] += ns;
@@ -232,7 +232,6 @@ impl Counters {
 
     /// Flows of `cgroup` merged, parted, or were refused to merge: its part. That of the device is in the books of
     /// [`merge::Merging`]; see [`Counters::device`].
-    #[expect(dead_code, reason = "flows do not merge yet")]
     pub(crate) fn merging(&mut self, cgroup: u32) -> &mut BfqCgroupStats {
         self.of(cgroup)
     }

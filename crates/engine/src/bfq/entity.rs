@@ -3,18 +3,19 @@
 use alloc::vec::Vec;
 
 use super::vtime::Vtime;
+use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
 
-/// Names a flow, by its client's index, or a cgroup, by its own.
+/// Names a flow or a cgroup, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EntityId(u32);
 
 const GROUP_BIT: u32 = 1 << 31;
 
 impl EntityId {
-    pub(crate) fn flow(client: u32) -> EntityId {
-        assert!(client < GROUP_BIT, "fewer than 2^31 clients");
-        EntityId(client)
+    pub(crate) fn flow(flow: u32) -> EntityId {
+        assert!(flow < GROUP_BIT, "fewer than 2^31 flows");
+        EntityId(flow)
     }
 
     pub(crate) fn group(cgroup: u32) -> EntityId {
@@ -22,8 +23,8 @@ impl EntityId {
         EntityId(cgroup | GROUP_BIT)
     }
 
-    /// The index of a flow's client.
-    pub(crate) fn client(self) -> u32 {
+    /// The index of a flow.
+    pub(crate) fn as_flow(self) -> u32 {
         debug_assert_eq!(self.as_group(), None);
         self.0
     }
@@ -71,12 +72,18 @@ pub(crate) struct Entity {
     pub(crate) service: u64,
     /// Bytes it may have in a slot; a cgroup's is that of its next child.
     pub(crate) budget: u64,
-    /// The weight it is placed with; a new one counts from the next placing.
+    /// The weight it is placed with.
     pub(crate) weight: u32,
     /// Index in the heap that `state` says.
     pub(crate) place: u32,
     pub(crate) parent: u32,
+    /// The weight of a flow from its next placing on; a cgroup's is in the tree.
+    pub(crate) next_weight: u32,
     pub(crate) state: State,
+    /// The class it is placed with.
+    pub(crate) class: PriorityClass,
+    /// The class of a flow from its next placing on.
+    pub(crate) next_class: PriorityClass,
 }
 
 impl Entity {
@@ -88,7 +95,10 @@ impl Entity {
         weight: 0,
         place: 0,
         parent: NO_CGROUP,
+        next_weight: 0,
         state: State::Off,
+        class: PriorityClass::BestEffort,
+        next_class: PriorityClass::BestEffort,
     };
 }
 

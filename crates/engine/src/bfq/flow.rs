@@ -1,13 +1,17 @@
 //! A flow: what one client has waiting for the device, and what is known of its ways.
 
-use super::position::{ByPosition, Places, goes_before};
+use core::num::NonZeroU64;
+
+use super::position::{ByPosition, Places, Spot, goes_before};
 use super::tunables::Tunables;
+use crate::merge::cooperation::Start;
 use crate::request::{Class, Extent, Op};
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::{List, NO_INDEX};
 
-/// One client's requests past every limit, those of all its tasks together.
+/// Requests past every limit that are scheduled as one: those of all tasks of a client that somebody waits for, or the
+/// writeback of a cgroup.
 ///
 /// The next one is the nearest by position; now and then it is the oldest, once that has waited too long.
 ///
@@ -21,18 +25,38 @@ pub(crate) struct Flow {
     next: u32,
     pub(crate) queued: u32,
     pub(crate) in_flight: u32,
-    /// How many still go by position before age counts again.
-    batch_left: u32,
     /// What it gets as a budget when it becomes active, in bytes.
     pub(crate) max_budget: u32,
     /// What was left of its budget when it ran out of requests; 0 where it may not go on with that.
     pub(crate) budget_left: u32,
-    /// Its last completion; the origin of time before the first.
+    /// Its last completion; its creation before the first.
     pub(crate) last_end: Instant,
-    /// Where its last request ended.
-    position: Option<u64>,
+    /// Where its last request ended; not known before the first (D-11).
+    end: Option<NonZeroU64>,
     /// One bit a request, the last one lowest: whether it was far from the one before.
     seeks: u32,
+    /// When it was first served since it last became busy: the clock of the merge window.
+    pub(crate) start: Start,
+    /// How many still go by position before age counts again.
+    batch_left: u8,
+    /// Whether somebody waits for its requests.
+    pub(crate) sync: bool,
+    pub(crate) used: Use,
+    /// Whether [`super::scenario::Scenario`] counts it: while it is busy or has requests at the device.
+    pub(crate) is_counted: bool,
+}
+
+/// Whether new requests come to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// Its owner's, and of those who merged into it.
+    Used,
+    /// None: it has merged into another.
+    Away,
+    /// None any more: its owner is gone, and it goes with its last request.
+    Orphan,
+    /// It is gone, and its place is free.
+    Gone,
 }
 
 /// Distance from which a request counts as far (specification 0.2): 400 KiB.
@@ -43,20 +67,39 @@ const SMALL_ON_FLASH: u32 = 32 << 10;
 const SEEKY_ABOVE: u32 = 19;
 
 impl Flow {
-    pub(crate) fn new(tunables: &Tunables) -> Flow {
+    pub(crate) fn new(now: Instant, sync: bool, tunables: &Tunables) -> Flow {
         Flow {
             by_position: ByPosition::EMPTY,
             by_age: List::EMPTY,
             next: NO_INDEX,
             queued: 0,
             in_flight: 0,
-            batch_left: 0,
             max_budget: tunables.first_budget(),
             budget_left: 0,
-            last_end: Instant::ZERO,
-            position: None,
+            last_end: now,
+            end: None,
             seeks: 1,
+            start: Start::NEW,
+            batch_left: 0,
+            sync,
+            used: Use::Used,
+            is_counted: false,
         }
+    }
+
+    /// Whether somebody may still send it a request.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used == Use::Used
+    }
+
+    /// Whether its owner is gone.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.used == Use::Orphan
+    }
+
+    /// Whether it has nothing waiting and nothing at the device.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queued == 0 && self.in_flight == 0
     }
 
     /// Whether its requests are far from each other, more often than not.
@@ -69,12 +112,13 @@ impl Flow {
         (self.next != NO_INDEX).then_some(self.next)
     }
 
-    /// Takes in the request in slot `index`, with the device at `from`.
+    /// Takes in the request in slot `index`, with the device at `from`. `flow` is its own index.
     pub(crate) fn insert(
         &mut self,
         places: &mut Places,
         requests: &Requests,
         index: u32,
+        flow: u32,
         from: u64,
         tunables: &Tunables,
     ) {
@@ -84,7 +128,8 @@ impl Flow {
         if request.op != Op::Flush {
             self.note_distance(request.extent, tunables);
         }
-        self.by_position.insert(places, index, at, request.class == Class::Metadata);
+        let is_metadata = request.class == Class::Metadata;
+        self.by_position.insert(places, index, Spot { at, flow, is_metadata });
         self.by_age.push_back(places, index);
         self.queued += 1;
         let is_next = match self.next {
@@ -131,7 +176,7 @@ impl Flow {
         let oldest = self.by_age.head;
         if self.batch_left == 0
             && oldest != NO_INDEX
-            && now.nanos_since(requests[oldest].since) >= tunables.fifo_expire_ns
+            && now.nanos_since(requests[oldest].since) >= self.fifo_expire_ns(tunables)
         {
             return Some(oldest);
         }
@@ -147,7 +192,7 @@ impl Flow {
         index: u32,
         tunables: &Tunables,
     ) {
-        let is_old = now.nanos_since(requests[index].since) >= tunables.fifo_expire_ns;
+        let is_old = now.nanos_since(requests[index].since) >= self.fifo_expire_ns(tunables);
         if self.batch_left > 0 {
             self.batch_left -= 1;
         } else if is_old {
@@ -168,19 +213,25 @@ impl Flow {
         self.by_position
     }
 
+    fn fifo_expire_ns(&self, tunables: &Tunables) -> u64 {
+        if self.sync { tunables.fifo_expire_sync_ns } else { tunables.fifo_expire_async_ns }
+    }
+
     fn note_distance(&mut self, extent: Extent, tunables: &Tunables) {
         // Without a request before it there is no distance (D-11).
-        let is_far = self.position.is_some_and(|position| {
-            extent.offset.abs_diff(position) > SEEK_BYTES
+        let is_far = self.end.is_some_and(|end| {
+            extent.offset.abs_diff(end.get()) > SEEK_BYTES
                 && (tunables.rotational || extent.len < SMALL_ON_FLASH)
         });
         self.seeks = self.seeks << 1 | u32::from(is_far);
-        self.position = Some(extent.offset.saturating_add(u64::from(extent.len)));
+        self.end = NonZeroU64::new(extent.offset.saturating_add(u64::from(extent.len)));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::num::NonZeroU32;
+
     use super::*;
 
     #[test]
@@ -192,8 +243,8 @@ mod tests {
     fn seekiness_takes_twenty_requests() {
         // EX-15. The history begins with one bit set, which is the 19 random ones' twentieth, and is shifted out after
         // 32.
-        let tunables = Tunables::new(true);
-        let mut flow = Flow::new(&tunables);
+        let tunables = Tunables::new(true, NonZeroU32::MIN);
+        let mut flow = Flow::new(Instant::ZERO, true, &tunables);
         let far = |number: u64| Extent::new((number % 2) << 30, 4096);
         let request = |flow: &mut Flow, number| {
             flow.note_distance(far(number), &tunables);
@@ -206,7 +257,7 @@ mod tests {
         });
         assert_eq!(flow.seeks, u32::MAX, "all seeks after the 33rd");
         let near = (1..40).find(|_| {
-            let next = Extent::new(flow.position.unwrap_or(0), 4096);
+            let next = Extent::new(flow.end.map_or(0, NonZeroU64::get), 4096);
             flow.note_distance(next, &tunables);
             !flow.is_seeky()
         });
@@ -215,9 +266,9 @@ mod tests {
 
     #[test]
     fn large_requests_are_not_far_on_flash() {
-        let flash = Tunables::new(false);
+        let flash = Tunables::new(false, NonZeroU32::MIN);
         let seeks = |len| {
-            let mut flow = Flow::new(&flash);
+            let mut flow = Flow::new(Instant::ZERO, true, &flash);
             (0..40).for_each(|number| {
                 flow.note_distance(Extent::new((number % 2) << 30, len), &flash);
             });

@@ -1,13 +1,15 @@
 //! The tree of service trees: what happens to a flow, on every level above it (specification 2.3 to 2.8).
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::entity::{Entities, EntityId, State};
-use super::service_tree::{Return, ServiceTree};
+use super::node::{Node, Rank};
+use super::service_tree::Return;
+use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
-use crate::weight::Weight;
 
-/// All entities, and the service tree of each cgroup.
+/// All entities, and the children of each cgroup.
 ///
 /// The entity that holds the device is in no heap, and neither is any cgroup above it: what happens beside it changes
 /// nothing further up until its slot ends. Everyone else is placed with tags and budgets that hold at all times.
@@ -15,7 +17,7 @@ use crate::weight::Weight;
 pub(crate) struct Hierarchy {
     pub(crate) entities: Entities,
     /// By cgroup.
-    pub(crate) trees: Vec<ServiceTree>,
+    pub(crate) nodes: Vec<Node>,
 }
 
 impl Hierarchy {
@@ -23,40 +25,57 @@ impl Hierarchy {
         self.entities.get(id).map_or(State::Off, |entity| entity.state)
     }
 
-    /// A flow of `cgroup` has a backlog now.
+    /// A flow of `cgroup` comes to be.
+    pub(crate) fn open(&mut self, id: EntityId, cgroup: u32, rank: Rank) {
+        self.entities.ensure(id);
+        self.entities[id].parent = cgroup;
+        self.set_rank(id, rank);
+    }
+
+    /// The cgroup that a flow is in.
+    pub(crate) fn cgroup(&self, id: EntityId) -> u32 {
+        self.entities[id].parent
+    }
+
+    /// What a flow is placed with from its next placing on.
+    pub(crate) fn set_rank(&mut self, id: EntityId, rank: Rank) {
+        let entity = &mut self.entities[id];
+        (entity.next_class, entity.next_weight) = (rank.class, rank.weight);
+    }
+
+    /// A flow has a backlog now.
     pub(crate) fn activate(
         &mut self,
+        now: Instant,
         tree: &Tree,
         id: EntityId,
-        cgroup: u32,
         budget: u64,
         how: Return,
     ) {
-        self.place_in(tree, id, cgroup, budget, how);
-        self.refresh(tree, cgroup, how);
+        let cgroup = self.cgroup(id);
+        self.place_in(now, tree, id, cgroup, budget, how);
+        self.refresh(now, tree, cgroup, how);
     }
 
-    /// A flow that waits gets another budget.
-    pub(crate) fn reposition(&mut self, tree: &Tree, id: EntityId, budget: u64) {
-        let parent = self.entities[id].parent;
-        let weight = weight(tree, id);
-        self.trees[parent as usize].reposition(&mut self.entities, id, weight, budget);
-        self.refresh(tree, parent, Return::Afresh);
+    /// A flow that waits gets another budget, and the rank that was set for it.
+    pub(crate) fn reposition(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: u64) {
+        let (parent, rank) = (self.entities[id].parent, self.rank(tree, id));
+        self.nodes[parent as usize].reposition(now, &mut self.entities, id, rank, budget);
+        self.refresh(now, tree, parent, Return::Afresh);
     }
 
     /// A flow that waited has no backlog any more.
-    pub(crate) fn deactivate(&mut self, tree: &Tree, id: EntityId) {
+    pub(crate) fn deactivate(&mut self, now: Instant, tree: &Tree, id: EntityId) {
         let parent = self.entities[id].parent;
-        self.trees[parent as usize].deactivate(&mut self.entities, id);
-        self.refresh(tree, parent, Return::Afresh);
+        self.nodes[parent as usize].deactivate(&mut self.entities, id);
+        self.refresh(now, tree, parent, Return::Afresh);
     }
 
-    /// The client of the flow that is next, which holds the device from now on.
-    pub(crate) fn select(&mut self) -> Option<EntityId> {
+    /// The flow that is next, which holds the device from now on.
+    pub(crate) fn select(&mut self, now: Instant) -> Option<EntityId> {
         let mut cgroup = ROOT;
         loop {
-            let tree = self.trees.get_mut(cgroup as usize)?;
-            let id = tree.select(&mut self.entities)?;
+            let id = self.nodes.get_mut(cgroup as usize)?.select(now, &mut self.entities)?;
             match id.as_group() {
                 Some(group) => cgroup = group,
                 None => return Some(id),
@@ -64,12 +83,37 @@ impl Hierarchy {
         }
     }
 
-    /// Charges the flow in service, and everyone above it.
+    /// Whether a flow that waits is due before the one in service: decided where their paths meet (D-24), by class, else
+    /// because it is eligible there and has the smaller finish, so that it would have been chosen had it been there.
+    pub(crate) fn is_ahead(&mut self, id: EntityId) -> bool {
+        let (mut mine, mut meets) = (id, self.entities[id].parent);
+        let theirs = loop {
+            if let Some(theirs) = self.nodes[meets as usize].in_service() {
+                break theirs;
+            }
+            if meets == ROOT {
+                return false;
+            }
+            mine = EntityId::group(meets);
+            meets = self.entities[mine].parent;
+        };
+        if self.nodes[meets as usize].next(&mut self.entities) != Some(mine) {
+            return false;
+        }
+        let (mine, theirs) = (&self.entities[mine], &self.entities[theirs]);
+        match mine.class.cmp(&theirs.class) {
+            Ordering::Less => true,
+            Ordering::Equal => theirs.finish.is_after(mine.finish),
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Charges a flow, in service or not, and everyone above it.
     pub(crate) fn charge(&mut self, id: EntityId, bytes: u64) {
         let mut at = id;
         loop {
             let parent = self.entities[at].parent;
-            self.trees[parent as usize].charge(&mut self.entities, bytes);
+            self.nodes[parent as usize].charge(&mut self.entities, at, bytes);
             if parent == ROOT {
                 return;
             }
@@ -78,14 +122,14 @@ impl Hierarchy {
     }
 
     /// Ends the slot of the flow in service, on every level. With a backlog it gets `budget`.
-    pub(crate) fn settle(&mut self, tree: &Tree, id: EntityId, budget: Option<u64>) {
+    pub(crate) fn settle(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);
         loop {
-            let parent = self.entities[at].parent;
-            let service_tree = &mut self.trees[parent as usize];
-            service_tree.settle(&mut self.entities, at, weight(tree, at), budget);
+            let (parent, rank) = (self.entities[at].parent, self.rank(tree, at));
+            let node = &mut self.nodes[parent as usize];
+            node.settle(now, &mut self.entities, at, rank, budget);
             // V goes on to whoever is there, also at the root.
-            let next = service_tree.next(&mut self.entities);
+            let next = node.next(&mut self.entities);
             if parent == ROOT {
                 return;
             }
@@ -99,7 +143,7 @@ impl Hierarchy {
         let Some(entity) = self.entities.get(id) else { return };
         if entity.state == State::Idle {
             let parent = entity.parent as usize;
-            self.trees[parent].forget(&mut self.entities, id);
+            self.nodes[parent].forget(&mut self.entities, id);
         }
         self.entities.reset(id);
     }
@@ -107,16 +151,16 @@ impl Hierarchy {
     /// A cgroup is gone; nothing is left below it.
     pub(crate) fn forget_group(&mut self, cgroup: u32) {
         self.forget(EntityId::group(cgroup));
-        if let Some(service_tree) = self.trees.get_mut(cgroup as usize) {
-            *service_tree = ServiceTree::new();
+        if let Some(node) = self.nodes.get_mut(cgroup as usize) {
+            *node = Node::new();
         }
     }
 
     /// A cgroup that is not in service has another parent in `tree` than it had.
-    pub(crate) fn move_group(&mut self, tree: &Tree, cgroup: u32) {
+    pub(crate) fn move_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
         let Some(&entity) = self.entities.get(id) else { return };
-        let old = &mut self.trees;
+        let old = &mut self.nodes;
         match entity.state {
             State::Off => {}
             State::Idle => old[entity.parent as usize].forget(&mut self.entities, id),
@@ -124,20 +168,20 @@ impl Hierarchy {
             State::Waiting | State::Eligible => {
                 old[entity.parent as usize].deactivate(&mut self.entities, id);
                 if self.entities[id].state == State::Idle {
-                    self.trees[entity.parent as usize].forget(&mut self.entities, id);
+                    self.nodes[entity.parent as usize].forget(&mut self.entities, id);
                 }
-                self.refresh(tree, entity.parent, Return::Afresh);
+                self.refresh(now, tree, entity.parent, Return::Afresh);
                 // What it received among its old siblings says nothing about its new ones.
-                self.refresh(tree, cgroup, Return::Afresh);
+                self.refresh(now, tree, cgroup, Return::Afresh);
             }
         }
     }
 
     /// Carries a change among the children of `cgroup` upwards, as far as it changes anything.
-    fn refresh(&mut self, tree: &Tree, cgroup: u32, how: Return) {
+    fn refresh(&mut self, now: Instant, tree: &Tree, cgroup: u32, how: Return) {
         let mut at = cgroup;
-        while self.trees[at as usize].in_service().is_none() {
-            let next = self.trees[at as usize].next(&mut self.entities);
+        while self.nodes[at as usize].in_service().is_none() {
+            let next = self.nodes[at as usize].next(&mut self.entities);
             if at == ROOT {
                 return;
             }
@@ -147,20 +191,20 @@ impl Hierarchy {
             let parent = match next {
                 None if !entity.state.is_active() => return,
                 None => {
-                    self.trees[entity.parent as usize].deactivate(&mut self.entities, id);
+                    self.nodes[entity.parent as usize].deactivate(&mut self.entities, id);
                     entity.parent
                 }
                 Some(next) => {
                     let budget = self.entities[next].budget;
                     if !entity.state.is_active() {
                         let parent = tree.cgroups[at].parent;
-                        self.place_in(tree, id, parent, budget, how);
+                        self.place_in(now, tree, id, parent, budget, how);
                         parent
                     } else if entity.budget == budget {
                         return;
                     } else {
-                        let (parent, weight) = (entity.parent as usize, weight(tree, id));
-                        self.trees[parent].reposition(&mut self.entities, id, weight, budget);
+                        let (parent, rank) = (entity.parent as usize, self.rank(tree, id));
+                        self.nodes[parent].reposition(now, &mut self.entities, id, rank, budget);
                         entity.parent
                     }
                 }
@@ -169,19 +213,37 @@ impl Hierarchy {
         }
     }
 
-    fn place_in(&mut self, tree: &Tree, id: EntityId, parent: u32, budget: u64, how: Return) {
+    fn place_in(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        id: EntityId,
+        parent: u32,
+        budget: u64,
+        how: Return,
+    ) {
         self.entities.ensure(id);
-        if self.trees.len() <= parent as usize {
-            self.trees.resize_with(parent as usize + 1, ServiceTree::new);
+        if self.nodes.len() <= parent as usize {
+            self.nodes.resize_with(parent as usize + 1, Node::new);
         }
         self.entities[id].parent = parent;
-        let service_tree = &mut self.trees[parent as usize];
-        service_tree.activate(&mut self.entities, id, weight(tree, id), budget, how);
+        let rank = self.rank(tree, id);
+        let node = &mut self.nodes[parent as usize];
+        node.activate(now, &mut self.entities, id, rank, budget, how);
     }
-}
 
-/// The weight to place an entity with: its cgroup's, or that of a client.
-pub(crate) fn weight(tree: &Tree, id: EntityId) -> u32 {
-    let weight = id.as_group().map_or(Weight::DEFAULT, |cgroup| tree.cgroups[cgroup].weight);
-    u32::from(weight.get())
+    /// What to place an entity with.
+    fn rank(&self, tree: &Tree, id: EntityId) -> Rank {
+        match id.as_group() {
+            Some(cgroup) => {
+                let cgroup = &tree.cgroups[cgroup];
+                let weight = u32::from(cgroup.weight.get());
+                Rank { class: cgroup.prio_class.of_cgroup(), weight }
+            }
+            None => {
+                let entity = &self.entities[id];
+                Rank { class: entity.next_class, weight: entity.next_weight }
+            }
+        }
+    }
 }

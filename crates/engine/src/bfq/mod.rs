@@ -3,39 +3,53 @@
 //! ```text
 //!  insert ─► flow: by position, by age ─┐                    ┌─► budget used up, time out, no more requests
 //!                                       ├─► slot ─► dispatch ┤
-//!  hierarchy: who is next, by B-WF2Q+ ──┘                    └─► charge, on every level above
+//!  hierarchy: who is next, by B-WF2Q+ ──┘     └─► idle: wait a little for the flow's next request
 //! ```
 //!
 //! A flow is a client's, not a task's: eight connections of one client get what one connection of another gets, as in
-//! the throttle, and a stream that a client spreads over its connections is seen as the stream it is. Written from
-//! `spec/bfq.md`, whose section numbers the comments give; `docs/bfq.md` has what is not there yet.
+//! the throttle, and a stream that a client spreads over its connections is seen as the stream it is. What nobody waits
+//! for, writeback, is one flow a cgroup. Written from `spec/bfq.md`, whose section numbers the comments give;
+//! `docs/bfq.md` has what is not there yet.
 
 mod budget;
 mod check;
+mod cooperate;
 mod counters;
 mod entity;
 mod flow;
+mod flows;
 mod heap;
 mod hierarchy;
+mod idling;
+mod node;
 mod position;
+mod scenario;
 mod service_tree;
 mod settings;
+mod slot;
+mod think;
 mod tunables;
 mod vtime;
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
-use self::budget::{Expiry, Slot, time_charge};
+use self::budget::Expiry;
+use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
-use self::flow::Flow;
+use self::flows::{Flows, Owner};
 use self::hierarchy::Hierarchy;
+use self::node::Rank;
 use self::position::Places;
+use self::scenario::Scenario;
 use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
+use self::slot::Turn;
 use self::tunables::Tunables;
-use crate::merge;
+use crate::merge::{Merging, Positions};
+use crate::priority::Priority;
 use crate::request::Op;
 use crate::requests::Requests;
 use crate::time::Instant;
@@ -49,36 +63,50 @@ const CHARGE_MIN: u64 = 512;
 pub(crate) struct Bfq {
     tunables: Tunables,
     hierarchy: Hierarchy,
-    /// By client.
-    flows: Vec<Flow>,
+    flows: Flows,
     places: Places,
+    scenario: Scenario,
     turn: Option<Turn>,
     /// Where the last request for the device ended.
     position: u64,
     len: u32,
+    /// Requests at the device.
+    in_device: u32,
+    /// Flows with a backlog, or in service.
+    busy: u32,
+    /// Which flows are one.
+    merging: Merging<Aside>,
+    /// Where those go on that may still merge.
+    positions: Positions,
+    /// Flows that are alone again; kept to reuse its memory.
+    alone: Vec<(u32, Aside)>,
     /// The last instant heard of.
     now: Instant,
     counters: Counters,
 }
 
-/// A flow's hold on the device.
-#[derive(Clone, Copy)]
-struct Turn {
-    client: u32,
-    since: Instant,
-}
-
 impl Bfq {
     /// Knows no flow yet, and goes on counting where `counters` is.
-    pub(crate) fn new(settings: &BfqSettings, rotational: bool, counters: Counters) -> Bfq {
+    pub(crate) fn new(
+        settings: &BfqSettings,
+        rotational: bool,
+        depth: NonZeroU32,
+        counters: Counters,
+    ) -> Bfq {
         Bfq {
-            tunables: Tunables::from(settings, rotational),
+            tunables: Tunables::from(settings, rotational, depth),
             hierarchy: Hierarchy::default(),
-            flows: Vec::new(),
+            flows: Flows::default(),
             places: Places::default(),
+            scenario: Scenario::default(),
             turn: None,
             position: 0,
             len: 0,
+            in_device: 0,
+            busy: 0,
+            merging: Merging::new(settings.merging()),
+            positions: Positions::new(),
+            alone: Vec::new(),
             now: Instant::ZERO,
             counters,
         }
@@ -86,12 +114,13 @@ impl Bfq {
 
     /// Decides by other settings from now on; slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
-        self.tunables = Tunables::from(settings, self.tunables.rotational);
+        self.tunables = self.tunables.with(settings);
+        self.merging.reconfigure(settings.merging());
     }
 
     /// What was counted so far.
     pub(crate) fn stats(&self) -> BfqStats {
-        self.counters.device(&merge::Counters::new())
+        self.counters.device(self.merging.counters())
     }
 
     /// What was counted of a cgroup itself.
@@ -101,27 +130,33 @@ impl Bfq {
 
     /// Another scheduler takes over: the books, for a successor.
     pub(crate) fn into_counters(mut self) -> Counters {
-        self.counters.close(&merge::Counters::new());
+        self.counters.close(self.merging.counters());
         self.counters
     }
 
-    /// A request of `client` is at the device that another scheduler has sent there; [`Bfq::complete`] will hear of it.
-    pub(crate) fn adopt(&mut self, client: u32) {
-        self.make_room(client);
-        self.flows[client as usize].in_flight += 1;
-    }
-
-    /// The client has a flow from now on.
-    fn make_room(&mut self, client: u32) {
-        let tunables = &self.tunables;
-        if self.flows.len() <= client as usize {
-            self.flows.resize_with(client as usize + 1, || Flow::new(tunables));
-        }
+    /// The request at `index` is at the device, where another scheduler has sent it; [`Bfq::complete`] will hear of it.
+    pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
+        let record = &requests[index];
+        let task = &tree.tasks[record.task];
+        let owner = match record.request.sync {
+            true => Owner::Client(task.client),
+            false => Owner::Writeback(task.cgroup),
+        };
+        let at = self.home(tree, requests, owner, task.cgroup);
+        self.places.adopt(index, at);
+        self.flows[at].in_flight += 1;
+        self.in_device += 1;
+        self.count(at);
     }
 
     /// Requests waiting.
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// The device takes `depth` requests at a time from now on.
+    pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
+        self.tunables.set_depth(depth);
     }
 
     pub(crate) fn insert(
@@ -134,20 +169,34 @@ impl Bfq {
     ) {
         self.now = now;
         self.len += 1;
-        let flow_of = &mut tree.tasks[task];
-        flow_of.ready.push_back(requests, index);
-        let (client, cgroup) = (flow_of.client, flow_of.cgroup);
-        self.make_room(client);
-        let (tunables, flow) = (&self.tunables, &mut self.flows[client as usize]);
-        flow.insert(&mut self.places, requests, index, self.position, tunables);
-        match self.hierarchy.state(EntityId::flow(client)) {
-            State::Off | State::Idle => self.activate(tree, requests, client, cgroup),
-            State::Waiting | State::Eligible => self.refresh_budget(tree, requests, client),
-            State::InService => {}
+        let task_of = &mut tree.tasks[task];
+        task_of.ready.push_back(requests, index);
+        let owner = match requests[index].request.sync {
+            true => Owner::Client(task_of.client),
+            false => Owner::Writeback(task_of.cgroup),
+        };
+        let cgroup = task_of.cgroup;
+        let home = self.home(tree, requests, owner, cgroup);
+        let at = self.destination(tree, requests, home, index);
+        let state = self.hierarchy.state(EntityId::flow(at));
+        self.note_arrival(at, state);
+        let flow = &mut self.flows[at];
+        flow.insert(&mut self.places, requests, index, at, self.position, &self.tunables);
+        match state {
+            State::Off | State::Idle => {
+                let how = self.activate(tree, requests, at);
+                self.count(at);
+                if self.preempts(tree, at, how) {
+                    self.expire(tree, requests, Expiry::Preempted);
+                }
+            }
+            State::Waiting | State::Eligible => self.refresh_budget(tree, requests, at),
+            State::InService => self.stop_idling(),
         }
+        self.show_place(at);
     }
 
-    /// The request that goes to the device now.
+    /// The request that goes to the device now. None although some wait, while the device idles for somebody.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -155,22 +204,26 @@ impl Bfq {
         requests: &mut Requests,
     ) -> Option<u32> {
         self.now = now;
+        if self.tunables.strict_guarantees && self.in_device > 0 {
+            return None;
+        }
         loop {
             let turn = match self.turn {
                 Some(turn) => turn,
-                None => self.select(now)?,
+                None => self.select()?,
             };
-            let flow = &self.flows[turn.client as usize];
-            let entity = &self.hierarchy.entities[EntityId::flow(turn.client)];
-            let has_time = now.nanos_since(turn.since) < self.tunables.timeout_ns;
+            let flow = &self.flows[turn.flow];
             let expiry = match flow.pick(now, requests, &self.tunables) {
+                None if self.is_waited_for(&turn) => return None,
                 None => Expiry::NoMoreRequests,
-                Some(_) if !has_time => Expiry::BudgetTimeout,
+                Some(_) if self.has_timed_out(&turn) => Expiry::BudgetTimeout,
                 Some(index) => {
-                    let charge = charge(requests, index);
+                    let charge = self.charge(requests, index);
+                    let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
                     // The first of a slot always goes: it may be older than the one the budget was made for.
                     if entity.service == 0 || entity.service + charge <= entity.budget {
-                        self.dispatch(now, tree, requests, turn.client, index);
+                        self.dispatch(tree, requests, turn.flow, index);
+                        self.after_dispatch(tree, requests, turn.flow);
                         return Some(index);
                     }
                     Expiry::BudgetExhausted
@@ -189,46 +242,54 @@ impl Bfq {
         index: u32,
     ) {
         self.len -= 1;
-        let flow_of = &mut tree.tasks[task];
-        flow_of.ready.remove(requests, index);
-        let client = flow_of.client;
-        let flow = &mut self.flows[client as usize];
-        flow.remove(&mut self.places, index, &self.tunables);
-        let id = EntityId::flow(client);
-        if !self.hierarchy.state(id).is_active() {
-            return;
+        tree.tasks[task].ready.remove(requests, index);
+        let at = self.places[index].flow;
+        self.flows[at].remove(&mut self.places, index, &self.tunables);
+        let id = EntityId::flow(at);
+        if self.hierarchy.state(id).is_active() {
+            if self.flows[at].queued == 0 {
+                self.busy -= 1;
+                self.hierarchy.deactivate(self.now, tree, id);
+            } else {
+                self.refresh_budget(tree, requests, at);
+            }
         }
-        if flow.queued == 0 {
-            self.hierarchy.deactivate(tree, id);
-        } else {
-            self.refresh_budget(tree, requests, client);
-        }
+        self.show_place(at);
+        self.recount(at);
     }
 
-    /// A request of `client` is back from the device.
-    pub(crate) fn complete(&mut self, now: Instant, client: u32) {
+    /// The request that was at `index` is back from the device.
+    pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         self.now = now;
-        let flow = &mut self.flows[client as usize];
+        self.in_device -= 1;
+        let at = self.places[index].flow;
+        let flow = &mut self.flows[at];
         flow.in_flight -= 1;
         flow.last_end = now;
+        if let Some(turn) = self.turn
+            && turn.flow == at
+        {
+            self.after_completion(tree, requests, &turn);
+        }
+        self.recount(at);
+    }
+
+    /// When [`Bfq::handle_timeout`] is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.turn.and_then(|turn| turn.idle).map(|idle| idle.until)
     }
 
     /// Forgets a client that is going away; it has no request left.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
-        if self.flows.len() <= client as usize {
-            return;
-        }
-        if self.turn.is_some_and(|turn| turn.client == client) {
-            self.expire(tree, requests, Expiry::NoMoreRequests);
-        }
-        self.hierarchy.forget(EntityId::flow(client));
-        self.flows[client as usize] = Flow::new(&self.tunables);
+        self.close(tree, requests, Owner::Client(client));
     }
 
     /// Forgets a cgroup that is going away; nothing is below it.
-    pub(crate) fn forget_cgroup(&mut self, cgroup: u32, parent: u32) {
-        self.counters.fold(cgroup, parent);
+    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        self.counters.fold(cgroup, tree.cgroups[cgroup].parent);
+        self.close(tree, requests, Owner::Writeback(cgroup));
         self.hierarchy.forget_group(cgroup);
+        self.merging.remove_group(cgroup);
     }
 
     /// A cgroup has got another parent, in `tree`.
@@ -237,13 +298,54 @@ impl Bfq {
         if is_in_service {
             self.expire(tree, requests, Expiry::Preempted);
         }
-        self.hierarchy.move_group(tree, cgroup);
+        self.hierarchy.move_group(self.now, tree, cgroup);
+    }
+
+    /// The priority of a client, or what its cgroup makes of it, has changed. Counts from its next placing on.
+    pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
+        let owner = Owner::Client(client);
+        if let Some(at) = self.flows.of(owner) {
+            self.retrait(tree, at);
+        }
+    }
+
+    /// The same, for the writeback of a cgroup.
+    pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
+        let owner = Owner::Writeback(cgroup);
+        if let Some(at) = self.flows.of(owner) {
+            self.set_rank(at, rank_of(tree, owner, cgroup));
+        }
+    }
+
+    /// The flow of `owner`, made now if there is none.
+    fn home(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
+        let home = self.flows.of(owner);
+        home.unwrap_or_else(|| self.open(tree, requests, owner, cgroup))
+    }
+
+    /// Makes a flow for `owner`.
+    fn open(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
+        let at = self.flows.open(self.now, owner, &self.tunables);
+        self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
+        if let Owner::Client(_) = owner {
+            self.open_queue(tree, requests, at);
+        }
+        at
+    }
+
+    /// Nobody uses the flow of `owner` any more.
+    fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
+        let Some(at) = self.flows.close(owner) else { return };
+        if let Owner::Client(_) = owner {
+            self.close_queue(tree, at);
+        }
+        self.abandon(tree, requests, at);
     }
 
     /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
-    fn activate(&mut self, tree: &Tree, requests: &Requests, client: u32, cgroup: u32) {
-        let flow = &mut self.flows[client as usize];
-        let charge = flow.next().map_or(0, |next| charge(requests, next));
+    fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
+        let charge = self.next_charge(requests, at);
+        let flow = &mut self.flows[at];
         let away_ns = self.now.nanos_since(flow.last_end);
         let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
@@ -251,84 +353,111 @@ impl Bfq {
             1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
             _ => (flow.max_budget, Return::Afresh),
         };
-        let id = EntityId::flow(client);
-        self.hierarchy.activate(tree, id, cgroup, u64::from(budget).max(charge), how);
+        let budget = u64::from(budget).max(charge);
+        flow.start.restart();
+        self.busy += 1;
+        self.hierarchy.activate(self.now, tree, EntityId::flow(at), budget, how);
+        how
     }
 
     /// A budget has room for the flow's next request, which may be another than it was (specification 3.5).
-    fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
-        let (id, flow) = (EntityId::flow(client), &self.flows[client as usize]);
-        let charge = flow.next().map_or(0, |next| charge(requests, next));
-        let budget = u64::from(flow.max_budget).max(charge);
+    fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        let charge = self.next_charge(requests, at);
+        let budget = u64::from(self.flows[at].max_budget).max(charge);
+        let id = EntityId::flow(at);
         if charge > self.hierarchy.entities[id].budget {
-            self.hierarchy.reposition(tree, id, budget);
+            self.hierarchy.reposition(self.now, tree, id, budget);
         }
     }
 
-    fn select(&mut self, now: Instant) -> Option<Turn> {
-        let client = self.hierarchy.select()?.client();
-        self.turn = Some(Turn { client, since: now });
-        self.counters.selected();
-        self.turn
-    }
-
-    fn dispatch(
-        &mut self,
-        now: Instant,
-        tree: &mut Tree,
-        requests: &mut Requests,
-        client: u32,
-        index: u32,
-    ) {
+    fn dispatch(&mut self, tree: &mut Tree, requests: &mut Requests, at: u32, index: u32) {
         self.len -= 1;
-        self.hierarchy.charge(EntityId::flow(client), charge(requests, index));
-        let flow = &mut self.flows[client as usize];
-        flow.dispatch(now, &mut self.places, requests, index, &self.tunables);
+        self.in_device += 1;
+        let charge = self.charge(requests, index);
+        self.hierarchy.charge(EntityId::flow(at), charge);
+        let flow = &mut self.flows[at];
+        flow.dispatch(self.now, &mut self.places, requests, index, &self.tunables);
+        flow.start.serve(self.now);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
         if request.op != Op::Flush {
             self.position = request.extent.offset.saturating_add(u64::from(request.extent.len));
         }
         tree.tasks[task].ready.remove(requests, index);
+        self.show_place(at);
     }
 
-    /// Ends the slot of the flow in service (specification 4.7).
-    fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
-        let Some(turn) = self.turn.take() else { return };
-        let (id, flow) = (EntityId::flow(turn.client), &mut self.flows[turn.client as usize]);
-        let entity = self.hierarchy.entities[id];
-        let slot = Slot {
-            length_ns: self.now.nanos_since(turn.since),
-            service: entity.service,
-            budget: entity.budget,
-            is_seeky: flow.is_seeky(),
+    /// What the next request of a flow is charged; 0 without one.
+    fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
+        self.flows[at].next().map_or(0, |next| self.charge(requests, next))
+    }
+
+    /// What a request is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
+    /// request that was split moves its bytes too, although the throttle has had them. Writeback counts for more, as
+    /// long as nobody needs an exact share (specification 3.4).
+    fn charge(&self, requests: &Requests, index: u32) -> u64 {
+        let record = &requests[index];
+        let bytes = match record.cost.is_remainder {
+            true => u64::from(record.request.extent.len),
+            false => record.cost.bytes,
         };
-        let extra = time_charge(slot, expiry, &self.tunables);
-        if extra > 0 {
-            self.hierarchy.charge(id, extra);
+        let bytes = bytes.max(CHARGE_MIN);
+        let at = self.places[index].flow;
+        if self.flows[at].sync || self.scenario.is_asymmetric(self.rank(at).weight) {
+            return bytes;
         }
-        self.counters.expired(tree.clients[turn.client].cgroup, expiry.into(), extra);
-        let service = entity.service + extra;
-        flow.max_budget = expiry.next_budget(flow.max_budget, service, &self.tunables);
-        let next = flow.next().map(|next| u64::from(flow.max_budget).max(charge(requests, next)));
-        let may_return = matches!(expiry, Expiry::NoMoreRequests | Expiry::Preempted);
-        flow.budget_left = match next {
-            None if may_return => {
-                u32::try_from(entity.budget.saturating_sub(service)).unwrap_or(u32::MAX)
-            }
-            _ => 0,
-        };
-        self.hierarchy.settle(tree, id, next);
+        bytes.saturating_mul(u64::from(self.tunables.async_charge))
+    }
+
+    /// What a flow is placed with next.
+    fn rank(&self, at: u32) -> Rank {
+        let entity = &self.hierarchy.entities[EntityId::flow(at)];
+        Rank { class: entity.next_class, weight: entity.next_weight }
+    }
+
+    fn set_rank(&mut self, at: u32, rank: Rank) {
+        let (old, is_counted) = (self.rank(at), self.flows[at].is_counted);
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        self.hierarchy.set_rank(EntityId::flow(at), rank);
+        if is_counted {
+            // Where it is counted and what it is placed with change in one place (D-17).
+            self.scenario.leave(cgroup, old.class, old.weight);
+            self.scenario.enter(cgroup, rank.class, rank.weight);
+        }
+    }
+
+    /// Counts a flow that is busy.
+    fn count(&mut self, at: u32) {
+        let (rank, cgroup) = (self.rank(at), self.hierarchy.cgroup(EntityId::flow(at)));
+        if !core::mem::replace(&mut self.flows[at].is_counted, true) {
+            self.scenario.enter(cgroup, rank.class, rank.weight);
+        }
+    }
+
+    /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
+    fn recount(&mut self, at: u32) {
+        let (id, rank) = (EntityId::flow(at), self.rank(at));
+        let is_busy = !matches!(self.hierarchy.state(id), State::Off | State::Idle);
+        let flow = &mut self.flows[at];
+        if is_busy || flow.in_flight > 0 {
+            return;
+        }
+        if core::mem::take(&mut flow.is_counted) {
+            self.scenario.leave(self.hierarchy.cgroup(id), rank.class, rank.weight);
+        }
+        if flow.is_orphan() {
+            self.hierarchy.forget(id);
+            self.flows.release(at);
+        }
     }
 }
 
-/// What a request is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
-/// request that was split moves its bytes too, although the throttle has had them.
-fn charge(requests: &Requests, index: u32) -> u64 {
-    let record = &requests[index];
-    let bytes = match record.cost.is_remainder {
-        true => u64::from(record.request.extent.len),
-        false => record.cost.bytes,
+/// What the flow of `owner`, in `cgroup`, is placed with.
+fn rank_of(tree: &Tree, owner: Owner, cgroup: u32) -> Rank {
+    let priority = match owner {
+        Owner::Client(client) => tree.clients[client].priority,
+        Owner::Writeback(_) => Priority::default(),
     };
-    bytes.max(CHARGE_MIN)
+    let priority = tree.cgroups[cgroup].prio_class.apply(priority);
+    Rank { class: priority.class(), weight: priority.weight().get() }
 }

@@ -17,11 +17,28 @@ pub(crate) struct Place {
     left: u32,
     right: u32,
     by_age: Link,
+    /// The flow that it waits in, or was dispatched from.
+    pub(crate) flow: u32,
     pub(crate) is_metadata: bool,
 }
 
-const NOWHERE: Place =
-    Place { at: 0, left: NO_INDEX, right: NO_INDEX, by_age: Link::NONE, is_metadata: false };
+/// What is known of a request when it comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// First byte.
+    pub(crate) at: u64,
+    pub(crate) flow: u32,
+    pub(crate) is_metadata: bool,
+}
+
+const NOWHERE: Place = Place {
+    at: 0,
+    left: NO_INDEX,
+    right: NO_INDEX,
+    by_age: Link::NONE,
+    flow: NO_INDEX,
+    is_metadata: false,
+};
 
 /// A flow's requests by position, and by index where that is equal: a treap.
 ///
@@ -36,11 +53,12 @@ pub(crate) struct ByPosition {
 impl ByPosition {
     pub(crate) const EMPTY: ByPosition = ByPosition { root: NO_INDEX };
 
-    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, at: u64, is_metadata: bool) {
+    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot) {
         if places.0.len() <= index as usize {
             places.0.resize(index as usize + 1, NOWHERE);
         }
-        places.0[index as usize] = Place { at, is_metadata, ..NOWHERE };
+        let Spot { at, flow, is_metadata } = spot;
+        places.0[index as usize] = Place { at, flow, is_metadata, ..NOWHERE };
         self.root = places.insert(self.root, index);
     }
 
@@ -89,6 +107,14 @@ impl ByPosition {
 }
 
 impl Places {
+    /// The request at `index`, which waits nowhere, is one of `flow` at the device.
+    pub(crate) fn adopt(&mut self, index: u32, flow: u32) {
+        if self.0.len() <= index as usize {
+            self.0.resize(index as usize + 1, NOWHERE);
+        }
+        self[index].flow = flow;
+    }
+
     fn key(&self, index: u32) -> (u64, u32) {
         (self[index].at, index)
     }
@@ -212,6 +238,8 @@ pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunabl
 
 #[cfg(test)]
 mod tests {
+    use core::num::NonZeroU32;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -219,7 +247,7 @@ mod tests {
     #[test]
     fn the_nearer_of_two() {
         // EX-13, in sectors.
-        let tunables = Tunables::new(true);
+        let tunables = Tunables::new(true, NonZeroU32::MIN);
         let place = |sector: u64| Place { at: sector * 512, ..NOWHERE };
         for (from, nearer, other) in [
             (10_000, 9_960, 10_100),
@@ -251,7 +279,8 @@ mod tests {
                         model.remove(&(old, index));
                     }
                     None => {
-                        tree.insert(&mut places, index, at, false);
+                        let spot = Spot { at, flow: 0, is_metadata: false };
+                        tree.insert(&mut places, index, spot);
                         inside.insert(index, at);
                         model.insert((at, index));
                     }

@@ -115,8 +115,10 @@ impl ServiceTree {
     /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
     pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
         self.take(entities, id);
-        // It was not served since it was placed.
-        entities[id].finish = entities[id].start;
+        // What was injected from it is all that it was served.
+        let entity = &mut entities[id];
+        entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
+        entity.service = 0;
         self.rest(entities, id);
     }
 
@@ -161,9 +163,9 @@ impl ServiceTree {
         Some(id)
     }
 
-    /// Charges the child in service.
-    pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
-        let id = self.in_service.expect("someone to charge");
+    /// Charges a child that is in service or active: what is injected from one that waits is settled with its next
+    /// slot (specification 2.8).
+    pub(crate) fn charge(&mut self, entities: &mut Entities, id: EntityId, bytes: u64) {
         entities[id].service += bytes;
         self.vtime = self.vtime.after(bytes, self.weights);
         // One only, so that a charge stays O(log children).
@@ -172,6 +174,16 @@ impl ServiceTree {
         {
             self.forget(entities, first.id);
         }
+    }
+
+    /// How many children are active.
+    pub(crate) fn active(&self) -> usize {
+        self.waiting.entries().len() + self.eligible.entries().len()
+    }
+
+    /// Whether nobody is active or in service.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.in_service.is_none() && self.active() == 0
     }
 
     /// Forgets a child that is idle.
@@ -275,11 +287,6 @@ impl ServiceTree {
         ensure(members == self.members as usize, || format!("{members}, not {}", self.members))?;
         weights += self.in_service.map_or(0, |id| u64::from(entities[id].weight));
         ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
-    }
-
-    /// How many children are active.
-    pub(crate) fn active(&self) -> usize {
-        self.waiting.entries().len() + self.eligible.entries().len()
     }
 
     /// How many children are idle.

@@ -36,7 +36,8 @@ impl Scene {
     }
 
     fn charge(&mut self, sectors: u64) {
-        self.tree.charge(&mut self.entities, sectors * SECTOR);
+        let id = self.tree.in_service().expect("someone to charge");
+        self.tree.charge(&mut self.entities, id, sectors * SECTOR);
     }
 
     fn settle(&mut self, flow: usize, budget: Option<u64>) {

@@ -54,6 +54,12 @@ impl Habits {
         self.is_io_bound
     }
 
+    /// Another flow merges into this one, which waits for nothing else if one of both does; of the other, nothing is
+    /// known any more (specification 7.6).
+    pub(crate) fn inherit(&mut self, from: &mut Habits) {
+        self.is_io_bound |= core::mem::take(&mut from.is_io_bound);
+    }
+
     /// The mean think time in nanoseconds, once there are three.
     pub(crate) fn think_ns(&self) -> Option<u64> {
         let samples = u64::from(self.think_samples);

@@ -1,16 +1,20 @@
 //! The numbers that BFQ decides by.
 
+use core::num::NonZeroU32;
+
 use super::settings::BfqSettings;
 
 /// What can be set, as [`BfqSettings`] has it, and what cannot, after specification 0.2, which has its origins; in bytes
 /// and nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tunables {
-    /// Age from which a request need not wait for its position.
-    pub(crate) fifo_expire_ns: u64,
+    /// Age from which a request need not wait for its position, where somebody waits for it.
+    pub(crate) fifo_expire_sync_ns: u64,
+    /// The same, where nobody does.
+    pub(crate) fifo_expire_async_ns: u64,
     /// Requests by position after each that went because of its age; what mq-deadline calls a batch. With fewer, a flow
     /// that is always behind would seek for each request, and be behind for that.
-    pub(crate) fifo_batch: u32,
+    pub(crate) fifo_batch: u8,
     /// Longest way back that is not a new sweep.
     pub(crate) back_seek_max: u64,
     /// How much longer a way back counts than the same way forward.
@@ -19,38 +23,70 @@ pub(crate) struct Tunables {
     pub(crate) timeout_ns: u64,
     /// Most service of a slot.
     pub(crate) max_budget: u32,
-    /// How long a flow may stay away and go on where it was: three times this. Nobody idles for it yet.
+    /// How long the device waits for a flow that has nothing left; a flow may stay away three times as long and go on
+    /// where it was. 0: never, and not at all.
     pub(crate) slice_idle_ns: u64,
+    /// Whether the device waits for everybody, and has one request at a time (specification 5.7).
+    pub(crate) strict_guarantees: bool,
+    /// How many times its bytes an asynchronous request is charged, where nobody needs exact shares.
+    pub(crate) async_charge: u32,
     /// What a seek takes, where the device is flash.
     pub(crate) seek_flash_ns: u64,
     /// Whether the device's time goes into seeks.
     pub(crate) rotational: bool,
+    /// Whether the device takes more than a few requests at a time, and orders them itself (D-15: known, not guessed).
+    pub(crate) queueing: bool,
 }
+
+/// Requests at the device from which on it queues (specification 0.2).
+const QUEUEING_ABOVE: u32 = 3;
 
 const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
 impl Tunables {
-    pub(crate) fn from(settings: &BfqSettings, rotational: bool) -> Tunables {
+    pub(crate) fn from(settings: &BfqSettings, rotational: bool, depth: NonZeroU32) -> Tunables {
         // Settings are at most an hour.
         let nanos = |time: core::time::Duration| time.as_nanos() as u64;
         Tunables {
-            fifo_expire_ns: nanos(settings.fifo_expire_sync()),
+            fifo_expire_sync_ns: nanos(settings.fifo_expire_sync()),
+            fifo_expire_async_ns: nanos(settings.fifo_expire_async()),
             fifo_batch: 16,
             back_seek_max: settings.back_seek_max(),
             back_seek_penalty: settings.back_seek_penalty().into(),
             timeout_ns: nanos(settings.timeout_sync()),
             max_budget: settings.max_budget().unwrap_or(16_384 * SECTOR),
             slice_idle_ns: nanos(settings.slice_idle()),
+            strict_guarantees: settings.strict_guarantees(),
+            async_charge: 3,
             seek_flash_ns: 2 * MS,
             rotational,
+            queueing: depth.get() > QUEUEING_ABOVE,
+        }
+    }
+
+    /// Other settings for the same device.
+    pub(crate) fn with(&self, settings: &BfqSettings) -> Tunables {
+        Tunables {
+            queueing: self.queueing,
+            ..Tunables::from(settings, self.rotational, NonZeroU32::MIN)
         }
     }
 
     /// The defaults.
     #[cfg(test)]
-    pub(crate) fn new(rotational: bool) -> Tunables {
-        Tunables::from(&BfqSettings::DEFAULT, rotational)
+    pub(crate) fn new(rotational: bool, depth: NonZeroU32) -> Tunables {
+        Tunables::from(&BfqSettings::DEFAULT, rotational, depth)
+    }
+
+    /// The device takes `depth` requests at a time from now on.
+    pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
+        self.queueing = depth.get() > QUEUEING_ABOVE;
+    }
+
+    /// Whether order hardly matters to the device, which queues and does not seek.
+    pub(crate) const fn queueing_flash(&self) -> bool {
+        self.queueing && !self.rotational
     }
 
     /// The least that a flow's budget falls to.

@@ -11,23 +11,28 @@ use crate::time::Instant;
 ///
 /// A queue (re)starts when it becomes busy; emptying while the device idles for it is no restart. The clock runs from
 /// its first *dispatch* after that, not from the arrival: who waits 300 ms for the device is not late meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    first_served: Option<Instant>,
+    /// [`Start::NOT_YET`] before: a flow has no more than a line of cache.
+    first_served: Instant,
 }
 
 impl Start {
     /// A queue that was not served yet.
-    pub const NEW: Start = Start { first_served: None };
+    pub const NEW: Start = Start { first_served: Start::NOT_YET };
+
+    const NOT_YET: Instant = Instant::from_nanos(u64::MAX);
 
     /// The queue became busy: its window opens again.
     pub fn restart(&mut self) {
-        self.first_served = None;
+        *self = Start::NEW;
     }
 
     /// The queue was charged for service, injected service and time charges included. Only the first one counts.
     pub fn serve(&mut self, now: Instant) {
-        self.first_served.get_or_insert(now);
+        if self.first_served == Start::NOT_YET {
+            self.first_served = now;
+        }
     }
 
     /// Whether `window` is over at `now`; at its very end it is not. Never for a queue that was not served yet.
@@ -36,8 +41,8 @@ impl Start {
     pub fn is_late(&self, now: Instant, window: MergeWindow) -> bool {
         match (window, self.first_served) {
             (MergeWindow::Closed, _) => true,
-            (MergeWindow::Unlimited, _) | (_, None) => false,
-            (MergeWindow::For(window), Some(first)) => now > first + window,
+            (MergeWindow::Unlimited, _) | (_, Start::NOT_YET) => false,
+            (MergeWindow::For(window), first) => now > first + window,
         }
     }
 }

@@ -28,6 +28,7 @@ pub mod split;
 pub mod stable;
 pub mod waker;
 
+pub use crate::priority::PriorityClass;
 pub use counters::Counters;
 pub use merging::{Ask, Check, Kind, Merge, Merging, Opened};
 pub use positions::Positions;
@@ -56,18 +57,6 @@ impl Position {
     pub const fn distance(self, other: Position) -> u64 {
         self.0.abs_diff(other.0)
     }
-}
-
-/// The three scheduling classes. Only equals merge, and [`PriorityClass::Idle`] never does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum PriorityClass {
-    /// Before everybody else.
-    RealTime,
-    /// By weight: everybody who said nothing.
-    #[default]
-    BestEffort,
-    /// When nobody else wants the device.
-    Idle,
 }
 
 /// What must be alike in two queues, or what rules a queue out, for longer than one request.

@@ -88,6 +88,13 @@ impl Positions {
         }
     }
 
+    /// Where `queue` has its place, if it has one. O(1).
+    pub fn place_of(&self, queue: QueueId) -> Option<Position> {
+        let node = self.nodes.get(queue.index as usize)?;
+        let (_, at) = node.key.filter(|_| node.generation == queue.generation)?;
+        Some(at)
+    }
+
     /// The queue of `group`, other than `asker`, whose place is nearest to `at` and at most `close_bytes` away.
     ///
     /// Of two that are equally near, the one before. O(log n).

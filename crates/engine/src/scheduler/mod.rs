@@ -8,6 +8,7 @@ mod take_turns;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::num::NonZeroU32;
 
 use self::take_turns::TakeTurns;
 use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
@@ -99,6 +100,46 @@ impl Scheduler {
         }
     }
 
+    /// The device takes `depth` requests at a time from now on.
+    pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.set_depth(depth),
+        }
+    }
+
+    /// When [`Scheduler::handle_timeout`] is due: a request may wait for a while although the device has room.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.policy {
+            Policy::TakeTurns(_) => None,
+            Policy::Bfq(bfq) => bfq.deadline(),
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.handle_timeout(now, tree, requests),
+        }
+    }
+
+    /// The priority of a client, or what its cgroup makes of it, has changed.
+    pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.reprioritize(tree, client),
+        }
+    }
+
+    /// What a cgroup makes of the priority of its writeback has changed.
+    pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.reprioritize_writeback(tree, cgroup),
+        }
+    }
+
     /// Requests waiting.
     pub(crate) fn len(&self) -> u32 {
         match &self.policy {
@@ -111,7 +152,7 @@ impl Scheduler {
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.adopt(tree.tasks[requests[index].task].client),
+            Policy::Bfq(bfq) => bfq.adopt(tree, requests, index),
         }
     }
 
@@ -165,11 +206,11 @@ impl Scheduler {
         }
     }
 
-    /// A request of `task` is back from the device.
-    pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, task: u32) {
+    /// The request that was at `index` is back from the device.
+    pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.complete(now, tree.tasks[task].client),
+            Policy::Bfq(bfq) => bfq.complete(now, tree, requests, index),
         }
     }
 
@@ -183,14 +224,14 @@ impl Scheduler {
 
     /// Forgets a cgroup that is going away; no client is left below it.
     ///
-    /// What was counted of it stays with `parent`.
-    pub(crate) fn forget_cgroup(&mut self, cgroup: u32, parent: u32) {
+    /// What was counted of it stays with its parent.
+    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         if let Some(counters) = &mut self.retired {
-            counters.fold(cgroup, parent);
+            counters.fold(cgroup, tree.cgroups[cgroup].parent);
         }
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.forget_cgroup(cgroup, parent),
+            Policy::Bfq(bfq) => bfq.forget_cgroup(tree, requests, cgroup),
         }
     }
 
@@ -218,9 +259,12 @@ impl Policy {
     fn new(config: &Config, counters: Counters) -> Policy {
         match config.scheduler {
             SchedulerKind::None => Policy::TakeTurns(TakeTurns::new()),
-            SchedulerKind::Bfq => {
-                Policy::Bfq(Box::new(Bfq::new(&config.bfq, config.rotational, counters)))
-            }
+            SchedulerKind::Bfq => Policy::Bfq(Box::new(Bfq::new(
+                &config.bfq,
+                config.rotational,
+                config.depth,
+                counters,
+            ))),
         }
     }
 }

@@ -143,7 +143,7 @@ impl Core {
                 return;
             }
             let id = self.tree.id(at);
-            self.scheduler.forget_cgroup(at, self.tree.cgroups[at].parent);
+            self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
             let node = self.tree.cgroups.remove(at);
             let parent = &mut self.tree.cgroups[node.parent];
             if let Some(family) = &mut parent.family {

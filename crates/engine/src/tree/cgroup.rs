@@ -7,6 +7,7 @@ use super::family::Family;
 use super::list::List;
 use crate::deadlines::Timer;
 use crate::limits::{Limits, Resource};
+use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Account;
 use crate::throttle::{Arbiter, Gate, Standing};
@@ -27,6 +28,7 @@ pub(crate) struct Cgroup {
     pub(crate) parent: u32,
     pub(crate) depth: u32,
     pub(crate) weight: Weight,
+    pub(crate) prio_class: PrioClass,
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
@@ -80,6 +82,7 @@ impl Cgroup {
             parent,
             depth,
             weight: Weight::DEFAULT,
+            prio_class: PrioClass::NoChange,
             dying: false,
             sides: [side(), side()],
             account: None,

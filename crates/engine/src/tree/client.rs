@@ -2,6 +2,7 @@
 
 use super::list::{Link, Links, List};
 use super::{Arena, NO_CGROUP};
+use crate::priority::Priority;
 use crate::request::Direction;
 use crate::throttle::Standing;
 
@@ -17,6 +18,7 @@ pub(crate) struct Client {
     pub(crate) has_turn: bool,
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
+    pub(crate) priority: Priority,
     sides: [ClientSide; 2],
 }
 
@@ -40,6 +42,7 @@ impl Client {
             ready_turns: List::EMPTY,
             has_turn: false,
             closing: false,
+            priority: Priority::default(),
             sides: [side(), side()],
         }
     }

@@ -100,7 +100,7 @@ impl Bench {
         let tag = self.requests;
         self.requests += 1;
         let extent = Extent::new(tag << 32, bytes);
-        let request = Request { task, op, extent, class, part, tag };
+        let request = Request { task, op, extent, class, part, sync: true, tag };
         self.engine.submit(at, request).expect("room in the queues");
         self.drain(at);
         tag as usize

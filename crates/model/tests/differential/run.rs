@@ -91,6 +91,7 @@ impl Driver {
             extent: Extent::new(self.submitted << 32, submit.bytes),
             class: if submit.metadata { Class::Metadata } else { Class::Data },
             part: if submit.remainder { Part::Remainder } else { Part::Whole },
+            sync: true,
             tag: self.submitted,
         };
         self.submitted += 1;

@@ -246,6 +246,7 @@ impl Run {
             extent: Extent::new(tag << 20, len),
             class: if metadata { Class::Metadata } else { Class::Data },
             part: if remainder { Part::Remainder } else { Part::Whole },
+            sync: true,
             tag,
         };
         if self.how.reads_only && op.direction() == Direction::Write {

@@ -64,6 +64,7 @@ impl Refused {
             }
             SetError::Change(error) => match error {
                 ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
+                ChangeError::UnknownClient => (404, "client", Some(ASK_STATUS.to_owned())),
                 ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),
                 ChangeError::Root | ChangeError::MoveBelowItself => (400, "cgroup", None),
                 ChangeError::Limits(_) => (400, key, None),

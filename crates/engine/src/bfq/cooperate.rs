@@ -1,0 +1,279 @@
+//! Flows that become one, and part: where [`crate::merge`] meets the schedule (specification 7).
+
+use alloc::vec::Vec;
+
+use super::budget::Expiry;
+use super::entity::{EntityId, State};
+use super::flow::Use;
+use super::flows::{Flows, Owner};
+use super::hierarchy::Hierarchy;
+use super::node::Rank;
+use super::slot::Turn;
+use super::think::Habits;
+use super::{Bfq, rank_of};
+use crate::merge::cooperation::{Device, InService, Side};
+use crate::merge::sets::Departure;
+use crate::merge::stable::Evidence;
+use crate::merge::{Ask, Check, Merge, MergeWindow, Position, QueueId, Traits};
+use crate::priority::PriorityClass;
+use crate::request::Op;
+use crate::requests::Requests;
+use crate::tree::Tree;
+
+/// What a flow gets back when it is alone again: how its client behaved before it shared. Its weight is its client's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Aside {
+    habits: Habits,
+}
+
+impl Bfq {
+    /// A client got a flow: it may belong to those that were made just before it.
+    pub(super) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        let traits = traits(&self.flows, &self.hierarchy, tree, at);
+        let queueing_flash = self.tunables.queueing_flash();
+        let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
+        if let Some(merge) = opened.merge {
+            self.carry_out(tree, requests, merge);
+        }
+    }
+
+    /// The flow that a request goes to which came for `home`: that one, or one that it has merged with, or merges with
+    /// because of this very request.
+    pub(super) fn destination(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        home: u32,
+        index: u32,
+    ) -> u32 {
+        if !self.flows[home].sync {
+            return home;
+        }
+        let own = self.flows.id(home);
+        self.leave_if_parting(tree, home);
+        let at = self.merging.representative(own).map_or(home, |queue| queue.index);
+        let request = &requests[index].request;
+        if request.op == Op::Flush {
+            return at;
+        }
+        let position = Position(request.extent.offset);
+        let (flows, hierarchy, positions) = (&self.flows, &self.hierarchy, &self.positions);
+        let side = |at| side(flows, hierarchy, tree, at);
+        let asker = side(at);
+        let insertions = flows.ways(at).insertions;
+        let boosts_throughput = self.boosts_throughput(at);
+        let just_created = insertions == 0;
+        let evidence = Evidence { just_created, insertions, boosts_throughput };
+        let ask = Ask { queue: own, side: asker, at: position, evidence };
+        let in_service = |turn: Turn| InService { side: side(turn.flow), last_end: turn.last_end };
+        let device = Device {
+            queueing_flash: self.tunables.queueing_flash(),
+            busy_queues: self.busy,
+            in_service: self.turn.map(in_service),
+        };
+        let (group, close_bytes) = (asker.traits.group, self.merging.settings().close_bytes);
+        let nearest = || {
+            let queue = positions.nearest(asker.queue, group, position, close_bytes)?;
+            Some(side(queue.index))
+        };
+        match self.merging.check(self.now, &ask, &device, nearest) {
+            Check::Stay(reason) => {
+                self.counters.merging(group).refusals += u64::from(reason.is_some());
+                at
+            }
+            Check::Follow(to) => {
+                self.share(tree, requests, at);
+                self.share(tree, requests, to.index);
+                to.index
+            }
+            Check::Merge(merge) => self.carry_out(tree, requests, merge),
+        }
+    }
+
+    /// Keeps [`Bfq::positions`] true for a flow whose next request may be another, or which is late by now.
+    pub(super) fn show_place(&mut self, at: u32) {
+        let window = self.merging.settings().merge_window;
+        let nobody_merges = window == MergeWindow::Closed || self.tunables.queueing_flash();
+        if nobody_merges && self.positions.is_empty() {
+            return;
+        }
+        let (flow, queue) = (&self.flows[at], self.flows.id(at));
+        let is_shown = !nobody_merges
+            && flow.sync
+            && !flow.start.is_late(self.now, window)
+            && self.rank(at).class != PriorityClass::Idle;
+        match flow.next().filter(|_| is_shown) {
+            Some(next) => {
+                let place = Position(self.places[next].at);
+                self.positions.place(queue, self.hierarchy.cgroup(EntityId::flow(at)), place);
+            }
+            None => self.positions.remove(queue),
+        }
+    }
+
+    /// A shared flow that jumps about as it gives the device back: whatever its members did, they do it no longer.
+    pub(super) fn part_if_seeky(&mut self, tree: &Tree, at: u32) {
+        let (queue, sets) = (self.flows.id(at), self.merging.sets());
+        let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
+        if !is_shared || !self.flows[at].is_seeky() {
+            return;
+        }
+        let mut alone = core::mem::take(&mut self.alone);
+        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
+        let departure = self.merging.part(self.now, queue, restore);
+        let splits = u64::from(departure.restored > 0);
+        self.counters.merging(self.hierarchy.cgroup(EntityId::flow(at))).splits += splits;
+        self.resume(tree, alone);
+        self.succeed(tree, departure);
+        self.recall(at);
+    }
+
+    /// The client of a flow is gone.
+    pub(super) fn close_queue(&mut self, tree: &Tree, at: u32) {
+        let queue = self.flows.id(at);
+        let representative = self.merging.representative(queue);
+        let mut alone = core::mem::take(&mut self.alone);
+        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
+        let departure = self.merging.close(queue, restore);
+        self.positions.remove(queue);
+        self.resume(tree, alone);
+        self.succeed(tree, departure);
+        if let Some(representative) = representative.filter(|&other| other != queue) {
+            self.rerank(tree, representative.index);
+        }
+    }
+
+    /// With the kernel's rules a client leaves a seeky set when it next asks.
+    fn leave_if_parting(&mut self, tree: &Tree, home: u32) {
+        let queue = self.flows.id(home);
+        let mut alone = core::mem::take(&mut self.alone);
+        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
+        let before = self.merging.representative(queue);
+        let departure = self.merging.part_if_due(self.now, queue, restore);
+        self.resume(tree, alone);
+        if let Some(departure) = departure {
+            self.succeed(tree, departure);
+            if let Some(before) = before {
+                self.recall(before.index);
+                self.rerank(tree, before.index);
+            }
+        }
+    }
+
+    /// Joins two sets; the flow that the asker's requests go to now.
+    fn carry_out(&mut self, tree: &Tree, requests: &Requests, merge: Merge) -> u32 {
+        let flows = &self.flows;
+        let save = |queue: QueueId| Aside { habits: flows.ways(queue.index).habits };
+        let to = self.merging.merge(merge, save).index;
+        self.counters.merging(self.hierarchy.cgroup(EntityId::flow(to))).merges += 1;
+        let from = merge.from.index;
+        let mut giving = self.flows.ways(from).habits;
+        self.flows.ways_mut(to).habits.inherit(&mut giving);
+        self.flows.ways_mut(from).habits = giving;
+        self.share(tree, requests, from);
+        self.share(tree, requests, to);
+        to
+    }
+
+    /// Members of a set come to a flow, or go.
+    fn share(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        self.recall(at);
+        self.rerank(tree, at);
+        if !self.flows[at].is_used() {
+            self.abandon(tree, requests, at);
+        }
+    }
+
+    /// Whether anybody uses a flow.
+    fn recall(&mut self, at: u32) {
+        let users = self.merging.sets().users(self.flows.id(at));
+        let flow = &mut self.flows[at];
+        if !flow.is_orphan() {
+            flow.used = if users > 0 { Use::Used } else { Use::Away };
+        }
+    }
+
+    /// Nobody uses a flow any more. In service and empty it would keep the device waiting for nobody (D-9).
+    pub(super) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        if self.turn.is_some_and(|turn| turn.flow == at) && self.flows[at].is_empty() {
+            self.expire(tree, requests, Expiry::NoMoreRequests);
+        }
+        self.recount(at);
+    }
+
+    /// Gives back what flows had before they shared.
+    fn resume(&mut self, tree: &Tree, mut alone: Vec<(u32, Aside)>) {
+        for (at, aside) in alone.drain(..) {
+            let ways = self.flows.ways_mut(at);
+            ways.habits = aside.habits;
+            ways.insertions = 0;
+            self.recall(at);
+            self.rerank(tree, at);
+        }
+        self.alone = alone;
+    }
+
+    /// Another flow takes the place of the representative of a set.
+    fn succeed(&mut self, tree: &Tree, departure: Departure) {
+        if let Some(successor) = departure.successor {
+            self.recall(successor.index);
+            self.rerank(tree, successor.index);
+        }
+    }
+
+    /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (D-27).
+    pub(super) fn rerank(&mut self, tree: &Tree, at: u32) {
+        let (queue, owner) = (self.flows.id(at), self.flows.ways(at).owner);
+        if self.flows[at].is_orphan() {
+            return;
+        }
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let own = rank_of(tree, owner, cgroup);
+        let sets = self.merging.sets();
+        let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
+        let weight = match is_shared {
+            false => own.weight,
+            true => {
+                let members = sets.iter(queue).map(|member| self.flows.ways(member.index).owner);
+                members.map(|owner| rank_of(tree, owner, cgroup).weight).sum()
+            }
+        };
+        self.set_rank(at, Rank { weight, ..own });
+    }
+
+    /// A client's priority is another: it may not belong any more to whom it merged with.
+    pub(super) fn retrait(&mut self, tree: &Tree, at: u32) {
+        let queue = self.flows.id(at);
+        let traits = traits(&self.flows, &self.hierarchy, tree, at);
+        let mut alone = core::mem::take(&mut self.alone);
+        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
+        let departure = self.merging.change(queue, traits, restore);
+        self.resume(tree, alone);
+        self.succeed(tree, departure);
+        let representative = self.merging.representative(queue);
+        self.rerank(tree, representative.map_or(at, |queue| queue.index));
+    }
+}
+
+/// What must be alike in two flows that merge.
+fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits {
+    let group = hierarchy.cgroup(EntityId::flow(at));
+    let priority = match flows.ways(at).owner {
+        Owner::Client(client) => tree.clients.get(client).map(|client| client.priority),
+        Owner::Writeback(_) => None,
+    };
+    let priority = tree.cgroups[group].prio_class.apply(priority.unwrap_or_default());
+    Traits { group, class: priority.class(), level: priority.level(), sync: flows[at].sync }
+}
+
+fn side(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Side {
+    let flow = &flows[at];
+    let state = hierarchy.state(EntityId::flow(at));
+    Side {
+        queue: flows.id(at),
+        traits: traits(flows, hierarchy, tree, at),
+        seeky: flow.is_seeky(),
+        busy: !matches!(state, State::Off | State::Idle),
+        start: flow.start,
+    }
+}

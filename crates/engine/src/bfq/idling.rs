@@ -1,0 +1,132 @@
+//! Whether the device waits for the flow in service, which has nothing left, instead of serving somebody else
+//! (specification 5), and who is served before it all the same.
+
+use super::Bfq;
+use super::counters::IdlingCause;
+use super::entity::{EntityId, State};
+use super::service_tree::Return;
+use super::slot::{Idle, Turn};
+use crate::priority::PriorityClass;
+use crate::tree::Tree;
+
+/// Longest wait for a flow whose next request is far away anyway, where nobody's share depends on it.
+const SEEKY_IDLE_NS: u64 = 2_000_000;
+
+impl Bfq {
+    /// A request comes for a flow in this state: how long did it think, and does it do anything else?
+    pub(super) fn note_arrival(&mut self, at: u32, state: State) {
+        let slice_idle_ns = self.tunables.slice_idle_ns;
+        let flow = &self.flows[at];
+        if !flow.sync {
+            return;
+        }
+        let (is_empty, in_flight, last_end) = (flow.queued == 0, flow.in_flight, flow.last_end);
+        let is_busy = !matches!(state, State::Off | State::Idle);
+        let (now, is_used) = (self.now, flow.is_used());
+        let is_idle_class = self.rank(at).class == PriorityClass::Idle;
+        let ways = self.flows.ways_mut(at);
+        let is_new = ways.insertions == 0;
+        ways.insertions = ways.insertions.saturating_add(1);
+        let habits = &mut ways.habits;
+        if in_flight == 0 && !is_busy && !is_new && slice_idle_ns > 0 {
+            habits.thought(now, last_end, slice_idle_ns);
+        }
+        if !is_idle_class && slice_idle_ns > 0 {
+            habits.judge_think(slice_idle_ns, is_used);
+        }
+        let idle_since = (is_empty && in_flight == 0).then_some(last_end);
+        habits.arrived(now, idle_since, is_new);
+    }
+
+    /// Whether the flow in service, which has nothing left, keeps the device.
+    pub(super) fn is_waited_for(&self, turn: &Turn) -> bool {
+        let in_flight = self.flows[turn.flow].in_flight;
+        turn.idle.is_some() || (in_flight > 0 && self.is_better_to_idle(turn.flow))
+    }
+
+    /// Whether waiting for this flow is better than serving another (specification 5.2).
+    pub(super) fn is_better_to_idle(&self, at: u32) -> bool {
+        let flow = &self.flows[at];
+        if !flow.is_used() {
+            return false;
+        }
+        if self.tunables.strict_guarantees {
+            return true;
+        }
+        let rank = self.rank(at);
+        if self.tunables.slice_idle_ns == 0 || !flow.sync || rank.class == PriorityClass::Idle {
+            return false;
+        }
+        // Alone it keeps nobody waiting.
+        self.scenario.flows() == 1
+            || self.boosts_throughput(at)
+            || self.scenario.is_asymmetric(rank.weight)
+    }
+
+    /// Whether the device is faster if it waits for this flow: a stream on a disk that seeks, or anybody's next request
+    /// on a disk that has no queue of its own to order it into.
+    pub(super) fn boosts_throughput(&self, at: u32) -> bool {
+        let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
+        if rotational && !queueing {
+            return true;
+        }
+        let habits = &self.flows.ways(at).habits;
+        (rotational || !queueing)
+            && !self.flows[at].is_seeky()
+            && habits.is_io_bound()
+            && habits.thinks_briefly()
+    }
+
+    /// The flow in service has nothing left, here or at the device: waits for it.
+    pub(super) fn start_idling(&mut self, at: u32) {
+        let asymmetric = self.scenario.is_asymmetric(self.rank(at).weight);
+        let slice_idle_ns = self.tunables.slice_idle_ns;
+        let length_ns = match self.flows[at].is_seeky() && !asymmetric {
+            true => slice_idle_ns.min(SEEKY_IDLE_NS),
+            false => slice_idle_ns,
+        };
+        let cause = match self.boosts_throughput(at) {
+            true => IdlingCause::Throughput,
+            false => IdlingCause::Guarantees,
+        };
+        let idle = Idle { since: self.now, until: self.now.plus_nanos(length_ns), cause };
+        if let Some(turn) = &mut self.turn {
+            turn.idle = Some(idle);
+        }
+    }
+
+    /// The wait for the flow in service is over.
+    pub(super) fn stop_idling(&mut self) {
+        if let Some(turn) = &mut self.turn
+            && let Some(idle) = turn.idle.take()
+        {
+            let cgroup = self.hierarchy.cgroup(EntityId::flow(turn.flow));
+            self.counters.idled(cgroup, idle.cause, self.now.nanos_since(idle.since));
+        }
+    }
+
+    /// Whether a flow that has just become busy is served at once, and the slot of the one in service ends
+    /// (specification 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
+    pub(super) fn preempts(&mut self, tree: &Tree, at: u32, how: Return) -> bool {
+        let Some(turn) = self.turn else { return false };
+        let matters = how == Return::InTime
+            || self.matters_more(tree, at, turn.flow)
+            || !self.is_better_to_idle(turn.flow);
+        matters && self.hierarchy.is_ahead(EntityId::flow(at))
+    }
+
+    /// Whether a flow has a better class than another, or more weight among its siblings.
+    fn matters_more(&self, tree: &Tree, at: u32, other: u32) -> bool {
+        let (mine, theirs) = (self.rank(at), self.rank(other));
+        if mine.class != theirs.class {
+            return mine.class < theirs.class;
+        }
+        let [my_group, their_group] =
+            [at, other].map(|flow| self.hierarchy.cgroup(EntityId::flow(flow)));
+        if my_group == their_group {
+            return mine.weight > theirs.weight;
+        }
+        let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
+        weight(my_group) > weight(their_group)
+    }
+}

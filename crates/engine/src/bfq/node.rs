@@ -1,0 +1,175 @@
+//! The children of one cgroup by class: a service tree for each, served in their order (specification 1.6, 2.6).
+
+use alloc::boxed::Box;
+
+use super::entity::{Entities, EntityId, State};
+use super::service_tree::{Return, ServiceTree};
+use crate::priority::PriorityClass;
+use crate::time::Instant;
+
+/// How an entity is placed: everything but its tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rank {
+    pub(crate) class: PriorityClass,
+    pub(crate) weight: u32,
+}
+
+/// Time after which the idle class gets a turn although others wait (specification 0.2).
+const IDLE_CLASS_TIMEOUT_NS: u64 = 200_000_000;
+
+/// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need.
+pub(crate) struct Node {
+    best_effort: ServiceTree,
+    others: Option<Box<Others>>,
+}
+
+struct Others {
+    real_time: ServiceTree,
+    idle: ServiceTree,
+    /// When the idle class was last served, or got its first backlog since.
+    idle_since: Instant,
+}
+
+impl Node {
+    pub(crate) const fn new() -> Node {
+        Node { best_effort: ServiceTree::new(), others: None }
+    }
+
+    /// The child that holds the device, or through which it is held.
+    pub(crate) fn in_service(&self) -> Option<EntityId> {
+        self.trees().find_map(ServiceTree::in_service)
+    }
+
+    /// See [`ServiceTree::activate`].
+    pub(crate) fn activate(
+        &mut self,
+        now: Instant,
+        entities: &mut Entities,
+        id: EntityId,
+        rank: Rank,
+        budget: u64,
+        how: Return,
+    ) {
+        if entities[id].class != rank.class {
+            if entities[id].state == State::Idle {
+                self.forget(entities, id);
+            }
+            entities[id].class = rank.class;
+        }
+        if rank.class == PriorityClass::Idle {
+            let others = self.others_mut(now);
+            if others.idle.is_at_rest() {
+                others.idle_since = now;
+            }
+        }
+        self.tree_mut(now, rank.class).activate(entities, id, rank.weight, budget, how);
+    }
+
+    /// See [`ServiceTree::reposition`]. A new class counts from here, too.
+    pub(crate) fn reposition(
+        &mut self,
+        now: Instant,
+        entities: &mut Entities,
+        id: EntityId,
+        rank: Rank,
+        budget: u64,
+    ) {
+        let class = entities[id].class;
+        if class == rank.class {
+            self.tree_mut(now, class).reposition(entities, id, rank.weight, budget);
+        } else {
+            self.deactivate(entities, id);
+            self.activate(now, entities, id, rank, budget, Return::Afresh);
+        }
+    }
+
+    /// See [`ServiceTree::deactivate`].
+    pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
+        self.tree_of(entities, id).deactivate(entities, id);
+    }
+
+    /// See [`ServiceTree::settle`]. A new class counts from here, too.
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        entities: &mut Entities,
+        id: EntityId,
+        rank: Rank,
+        budget: Option<u64>,
+    ) {
+        if entities[id].class == rank.class {
+            self.tree_of(entities, id).settle(entities, id, rank.weight, budget);
+            return;
+        }
+        let weight = entities[id].weight;
+        self.tree_of(entities, id).settle(entities, id, weight, None);
+        if let Some(budget) = budget {
+            self.activate(now, entities, id, rank, budget, Return::Afresh);
+        }
+    }
+
+    /// The active child that is next by class and tags. Not in the middle of a slot's way up: see [`ServiceTree::next`].
+    pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        let Some(others) = &mut self.others else { return self.best_effort.next(entities) };
+        let next = others.real_time.next(entities);
+        let next = next.or_else(|| self.best_effort.next(entities));
+        next.or_else(|| others.idle.next(entities))
+    }
+
+    /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
+    pub(crate) fn select(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
+        let Some(others) = &mut self.others else { return self.best_effort.select(entities) };
+        if others.idle.active() > 0 && now.nanos_since(others.idle_since) > IDLE_CLASS_TIMEOUT_NS {
+            others.idle_since = now;
+            return others.idle.select(entities);
+        }
+        let chosen = others.real_time.select(entities);
+        let chosen = chosen.or_else(|| self.best_effort.select(entities));
+        chosen.or_else(|| {
+            others.idle_since = now;
+            others.idle.select(entities)
+        })
+    }
+
+    /// Charges a child, in service or not.
+    pub(crate) fn charge(&mut self, entities: &mut Entities, id: EntityId, bytes: u64) {
+        self.tree_of(entities, id).charge(entities, id, bytes);
+    }
+
+    /// Forgets a child that is idle.
+    pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
+        self.tree_of(entities, id).forget(entities, id);
+    }
+
+    /// Every tree there is.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &ServiceTree> {
+        let others = self.others.iter().flat_map(|others| [&others.real_time, &others.idle]);
+        core::iter::once(&self.best_effort).chain(others)
+    }
+
+    /// How many children are active.
+    pub(crate) fn active(&self) -> usize {
+        self.trees().map(ServiceTree::active).sum()
+    }
+
+    fn others_mut(&mut self, now: Instant) -> &mut Others {
+        self.others.get_or_insert_with(|| {
+            let [real_time, idle] = [ServiceTree::new(), ServiceTree::new()];
+            Box::new(Others { real_time, idle, idle_since: now })
+        })
+    }
+
+    fn tree_mut(&mut self, now: Instant, class: PriorityClass) -> &mut ServiceTree {
+        match class {
+            PriorityClass::BestEffort => &mut self.best_effort,
+            PriorityClass::RealTime => &mut self.others_mut(now).real_time,
+            PriorityClass::Idle => &mut self.others_mut(now).idle,
+        }
+    }
+
+    /// The tree that an entity is in.
+    fn tree_of(&mut self, entities: &Entities, id: EntityId) -> &mut ServiceTree {
+        // There is one, so the instant of its making does not matter any more.
+        self.tree_mut(Instant::ZERO, entities[id].class)
+    }
+}

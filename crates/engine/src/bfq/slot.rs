@@ -1,0 +1,138 @@
+//! A flow's hold on the device: from its selection to its expiration (specification 4.5 to 4.7).
+
+use super::budget::{Expiry, Slot, time_charge};
+use super::counters::IdlingCause;
+use super::entity::EntityId;
+use super::{Bfq, State};
+use crate::merge::Position;
+use crate::priority::PriorityClass;
+use crate::requests::Requests;
+use crate::time::Instant;
+use crate::tree::Tree;
+
+/// Who holds the device, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) flow: u32,
+    pub(crate) since: Instant,
+    /// From here on it may be ended, whatever is left of the budget.
+    pub(crate) deadline: Instant,
+    /// While the device waits for its next request.
+    pub(crate) idle: Option<Idle>,
+    /// Where its last request of this slot ended.
+    pub(crate) last_end: Option<Position>,
+}
+
+/// The device waits for the flow in service, which has nothing left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    pub(crate) since: Instant,
+    pub(crate) until: Instant,
+    pub(crate) cause: IdlingCause,
+}
+
+impl Bfq {
+    /// Hands the device to the flow that is next.
+    pub(super) fn select(&mut self) -> Option<Turn> {
+        let flow = self.hierarchy.select(self.now)?.as_flow();
+        self.counters.selected();
+        let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
+        self.turn = Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None });
+        self.turn
+    }
+
+    /// Whether a slot has lasted long enough. After idling, whoever has used most of the budget may use the rest
+    /// (specification 3.6).
+    pub(super) fn has_timed_out(&self, turn: &Turn) -> bool {
+        if self.now < turn.deadline {
+            return false;
+        }
+        let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+        let left = entity.budget.saturating_sub(entity.service);
+        turn.idle.is_none() || left >= entity.budget / 3
+    }
+
+    /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
+    pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        self.stop_idling();
+        if let Some(turn) = &mut self.turn {
+            turn.last_end = Some(Position(self.position));
+        }
+        let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
+        if is_idle && self.scenario.flows() > 1 {
+            self.expire(tree, requests, Expiry::BudgetExhausted);
+        }
+    }
+
+    /// A request of the flow in service is back: it goes on, is waited for, or ends its slot.
+    pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, turn: &Turn) {
+        let flow = &self.flows[turn.flow];
+        let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
+        if is_empty && self.is_better_to_idle(turn.flow) {
+            if in_flight == 0 {
+                self.start_idling(turn.flow);
+            }
+        } else if self.has_timed_out(turn) {
+            self.expire(tree, requests, Expiry::BudgetTimeout);
+        } else if is_empty {
+            self.expire(tree, requests, Expiry::NoMoreRequests);
+        }
+    }
+
+    /// The device has waited long enough, if it has.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+        self.now = now;
+        let Some(Turn { deadline, idle: Some(idle), .. }) = self.turn else { return };
+        if now < idle.until {
+            return;
+        }
+        let is_over = now >= deadline;
+        let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
+        self.expire_at(tree, requests, expiry, idle.since);
+    }
+
+    /// Ends the slot of the flow in service, if there is one.
+    pub(super) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
+        self.expire_at(tree, requests, expiry, self.now);
+    }
+
+    /// The same, of a slot that counts until `end` (specification 4.7).
+    fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
+        self.stop_idling();
+        let Some(turn) = self.turn.take() else { return };
+        let id = EntityId::flow(turn.flow);
+        let entity = self.hierarchy.entities[id];
+        let flow = &self.flows[turn.flow];
+        let slot = Slot {
+            length_ns: end.nanos_since(turn.since),
+            service: entity.service,
+            budget: entity.budget,
+            is_seeky: flow.is_seeky(),
+            sync: flow.sync,
+            in_flight: flow.in_flight,
+        };
+        let extra = time_charge(slot, expiry, &self.tunables);
+        if extra > 0 {
+            self.hierarchy.charge(id, extra);
+        }
+        self.counters.expired(entity.parent, expiry.into(), extra);
+        let service = entity.service + extra;
+        let max_budget = expiry.next_budget(flow.max_budget, slot, service, &self.tunables);
+        self.flows[turn.flow].max_budget = max_budget;
+        let charge = self.next_charge(requests, turn.flow);
+        let flow = &mut self.flows[turn.flow];
+        let budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
+        let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
+        flow.budget_left = match budget {
+            None if may_return && flow.sync => {
+                u32::try_from(entity.budget.saturating_sub(service)).unwrap_or(u32::MAX)
+            }
+            _ => 0,
+        };
+        self.busy -= u32::from(budget.is_none());
+        self.hierarchy.settle(self.now, tree, id, budget);
+        debug_assert_ne!(self.hierarchy.state(id), State::InService);
+        self.part_if_seeky(tree, turn.flow);
+        self.recount(turn.flow);
+    }
+}

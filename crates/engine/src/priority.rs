@@ -1,0 +1,170 @@
+//! Who goes before whom, whatever the weights say: classes, and levels within one (ioprio of Linux).
+
+use core::num::NonZeroU32;
+
+/// The three scheduling classes. Only equals merge, and [`PriorityClass::Idle`] never does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum PriorityClass {
+    /// Before everybody else.
+    RealTime,
+    /// By weight: everybody who said nothing.
+    #[default]
+    BestEffort,
+    /// When nobody else wants the device, and a little at least (specification 2.6).
+    Idle,
+}
+
+impl PriorityClass {
+    /// All of them, the first to be served first.
+    pub const ALL: [PriorityClass; 3] =
+        [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
+
+    /// The index into per-class arrays.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A client's priority among the clients and child cgroups of its cgroup.
+///
+/// ```
+/// use weir_engine::{Priority, PriorityClass};
+///
+/// assert_eq!(Priority::default().weight().get(), 100);
+/// assert_eq!(Priority::new(PriorityClass::BestEffort, 0).unwrap().weight().get(), 200);
+/// assert_eq!(Priority::new(PriorityClass::BestEffort, 8), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Priority {
+    class: PriorityClass,
+    level: u8,
+}
+
+impl Priority {
+    /// Level 0 (best) to 7 within `class`; [`None`] for any other level. The idle class has level 7 only, and takes any.
+    pub const fn new(class: PriorityClass, level: u8) -> Option<Priority> {
+        match (class, level) {
+            (PriorityClass::Idle, 0..=7) => Some(Priority { class, level: 7 }),
+            (_, 0..=7) => Some(Priority { class, level }),
+            _ => None,
+        }
+    }
+
+    /// The class.
+    pub const fn class(self) -> PriorityClass {
+        self.class
+    }
+
+    /// The level.
+    pub const fn level(self) -> u8 {
+        self.level
+    }
+
+    /// The weight among its siblings: 25 × (8 − level). The kernel's are 10 × (8 − level); here the default, level 4,
+    /// is worth what a cgroup of default weight is.
+    pub const fn weight(self) -> NonZeroU32 {
+        NonZeroU32::new(25 * (8 - self.level as u32)).expect("levels are below 8")
+    }
+}
+
+impl Default for Priority {
+    /// Best effort, level 4.
+    fn default() -> Priority {
+        Priority { class: PriorityClass::BestEffort, level: 4 }
+    }
+}
+
+/// `io.prio.class` of a cgroup: what becomes of the classes of its clients, and which class it has itself among its
+/// siblings.
+///
+/// In the kernel a cgroup is always best effort among its siblings, so that idle clients of a cgroup compete with its
+/// siblings by weight all the same. Here the cgroup goes where its clients are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum PrioClass {
+    /// Clients keep theirs; the cgroup is best effort.
+    #[default]
+    NoChange,
+    /// Whoever is not real time becomes it, and so does the cgroup.
+    PromoteToRt,
+    /// Whoever is real time becomes best effort.
+    RestrictToBe,
+    /// Everybody is idle, and so is the cgroup.
+    Idle,
+}
+
+impl PrioClass {
+    /// All of them, in the order in which errors list them.
+    pub const ALL: [PrioClass; 4] =
+        [PrioClass::NoChange, PrioClass::PromoteToRt, PrioClass::RestrictToBe, PrioClass::Idle];
+
+    /// The name in configurations, which is the kernel's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PrioClass::NoChange => "no-change",
+            PrioClass::PromoteToRt => "promote-to-rt",
+            PrioClass::RestrictToBe => "restrict-to-be",
+            PrioClass::Idle => "idle",
+        }
+    }
+
+    /// The setting of that name.
+    pub fn from_name(name: &str) -> Option<PrioClass> {
+        PrioClass::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    /// The cgroup's own class among its siblings.
+    pub const fn of_cgroup(self) -> PriorityClass {
+        match self {
+            PrioClass::NoChange | PrioClass::RestrictToBe => PriorityClass::BestEffort,
+            PrioClass::PromoteToRt => PriorityClass::RealTime,
+            PrioClass::Idle => PriorityClass::Idle,
+        }
+    }
+
+    /// What becomes of a client's priority.
+    pub const fn apply(self, priority: Priority) -> Priority {
+        let (class, level) = match (self, priority.class) {
+            (PrioClass::NoChange, class) => (class, priority.level),
+            (PrioClass::PromoteToRt, PriorityClass::Idle) => (PriorityClass::RealTime, 4),
+            (PrioClass::PromoteToRt, _) => (PriorityClass::RealTime, priority.level),
+            (PrioClass::RestrictToBe, PriorityClass::RealTime) => {
+                (PriorityClass::BestEffort, priority.level)
+            }
+            (PrioClass::RestrictToBe, class) => (class, priority.level),
+            (PrioClass::Idle, _) => (PriorityClass::Idle, 7),
+        };
+        Priority { class, level }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_weights() {
+        // EX-1, in the proportion of the kernel's 80, 40 and 10.
+        let weight = |level| {
+            Priority::new(PriorityClass::RealTime, level).map(|priority| priority.weight().get())
+        };
+        assert_eq!([0, 4, 7, 8].map(weight), [Some(200), Some(100), Some(25), None]);
+    }
+
+    #[test]
+    fn a_cgroup_sends_its_clients_where_it_is_told() {
+        use PriorityClass::{BestEffort, Idle, RealTime};
+        for (policy, becomes) in [
+            (PrioClass::NoChange, [RealTime, BestEffort, Idle]),
+            (PrioClass::PromoteToRt, [RealTime; 3]),
+            (PrioClass::RestrictToBe, [BestEffort, BestEffort, Idle]),
+            (PrioClass::Idle, [Idle; 3]),
+        ] {
+            let class = |class| {
+                let priority = Priority::new(class, 2).expect("a level");
+                policy.apply(priority).class()
+            };
+            assert_eq!(PriorityClass::ALL.map(class), becomes, "{policy:?}");
+            assert_eq!(PrioClass::from_name(policy.name()), Some(policy));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! `scheduler = "bfq"` and time: for whom the device waits, who goes first, and which clients become one.
+
+use std::num::NonZeroU32;
+
+use weir_engine::{
+    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, PrioClass,
+    Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket, Weight,
+};
+
+const BLOCK: u32 = 128 << 10;
+
+/// An engine over a disk that takes one request at a time, in a time that depends on how far it has to go.
+struct Scene {
+    engine: Engine,
+    now: Instant,
+    out: Vec<(Ticket, Request)>,
+}
+
+impl Scene {
+    fn new(rotational: bool, depth: u32) -> Scene {
+        let depth = NonZeroU32::new(depth).expect("a depth");
+        let scheduler = SchedulerKind::Bfq;
+        let config = Config { depth, scheduler, rotational, ..Config::default() };
+        let engine = Engine::new(config, Instant::ZERO);
+        Scene { engine, now: Instant::ZERO, out: Vec::new() }
+    }
+
+    fn cgroup(&mut self, name: &str, weight: u64) -> CgroupId {
+        let root = self.engine.root();
+        let cgroup = self.engine.create_cgroup(root, name).expect("a name of its own");
+        let weight = Weight::new(weight).expect("a weight");
+        let change = Change::SetWeight { cgroup, weight };
+        self.engine.reconfigure(self.now, change).expect("a live cgroup");
+        cgroup
+    }
+
+    fn client(&mut self, cgroup: CgroupId) -> (ClientId, TaskId) {
+        let client = self.engine.open_client(cgroup).expect("a live cgroup");
+        (client, self.engine.open_task(client).expect("a live client"))
+    }
+
+    fn task(&mut self) -> TaskId {
+        let root = self.engine.root();
+        self.client(root).1
+    }
+
+    fn at(&mut self, ms: u64) -> &mut Scene {
+        self.now = Instant::from_millis(ms);
+        self.engine.handle_timeout(self.now);
+        self
+    }
+
+    fn read(&mut self, task: TaskId, offset: u64) {
+        let request = Request::new(task, Op::Read, Extent::new(offset, BLOCK), 0);
+        self.engine.submit(self.now, request).expect("room");
+        self.engine.check().expect("a sound engine");
+    }
+
+    /// Whose request goes to the device now.
+    fn dispatch(&mut self) -> Option<TaskId> {
+        let Dispatch { ticket, request } = self.engine.poll_dispatch(self.now)?;
+        self.engine.check().expect("a sound engine");
+        self.out.push((ticket, request));
+        Some(request.task)
+    }
+
+    /// The oldest request at the device is done.
+    fn complete(&mut self) {
+        let (ticket, _) = self.out.remove(0);
+        self.engine.complete(self.now, ticket, Outcome::Done);
+        self.engine.check().expect("a sound engine");
+    }
+
+    /// A stream of `task` that has the device: it has sent and got back one request from `offset` on, at this instant.
+    fn serve_one(&mut self, task: TaskId, offset: u64) {
+        self.read(task, offset);
+        assert_eq!(self.dispatch(), Some(task));
+        self.complete();
+    }
+}
+
+#[test]
+fn the_disk_waits_for_a_stream() {
+    let mut scene = Scene::new(true, 1);
+    let [stream, other] = [(); 2].map(|()| scene.task());
+    scene.serve_one(stream, 0);
+    scene.at(1).read(other, 1 << 40);
+    // The next request of the stream is a moment away, the other's a seek.
+    assert_eq!(scene.dispatch(), None);
+    assert_eq!(scene.engine.poll_timeout(), Some(Instant::from_millis(8)));
+    scene.at(3).read(stream, BLOCK.into());
+    assert_eq!(scene.dispatch(), Some(stream));
+}
+
+#[test]
+fn the_disk_does_not_wait_for_ever() {
+    let mut scene = Scene::new(true, 1);
+    let [stream, other] = [(); 2].map(|()| scene.task());
+    scene.serve_one(stream, 0);
+    scene.at(1).read(other, 1 << 40);
+    assert_eq!(scene.at(7).dispatch(), None);
+    assert_eq!(scene.at(8).dispatch(), Some(other));
+    assert_eq!(scene.engine.poll_timeout(), None);
+}
+
+#[test]
+fn queueing_flash_waits_for_nobody_among_equals() {
+    let mut scene = Scene::new(false, 32);
+    let [first, second] = [(); 2].map(|()| scene.task());
+    scene.read(first, 0);
+    scene.read(second, 1 << 40);
+    let order = [scene.dispatch(), scene.dispatch()];
+    assert_eq!(order, [Some(first), Some(second)]);
+    scene.complete();
+    assert_eq!(scene.engine.poll_timeout(), None);
+}
+
+#[test]
+fn a_seeky_client_is_not_waited_for_on_a_disk_that_orders_its_queue() {
+    let mut scene = Scene::new(true, 32);
+    let [seeky, other] = [(); 2].map(|()| scene.task());
+    for number in 0..40_u64 {
+        scene.now = Instant::from_millis(number);
+        scene.serve_one(seeky, (number * 7919 % 64) << 34);
+    }
+    scene.read(seeky, 5 << 34);
+    scene.read(other, 1 << 40);
+    let order = [scene.dispatch(), scene.dispatch()];
+    assert_eq!(order, [Some(seeky), Some(other)]);
+}
+
+#[test]
+fn strict_means_one_at_a_time_in_order_of_shares() {
+    // A flow of each of three cgroups, one request at a time: without the wait, the device would take turns.
+    let mut scene = Scene::new(true, 1);
+    let tasks = [100, 200, 400].map(|weight| {
+        let cgroup = scene.cgroup(&format!("w{weight}"), weight);
+        scene.client(cgroup).1
+    });
+    let (mut at, mut served) = ([0_u64, 1 << 40, 2 << 40], [0_u64; 3]);
+    for (task, at) in tasks.iter().zip(at) {
+        scene.read(*task, at);
+    }
+    // Each has its next request 1 ms after the last came back; a request takes 1 ms.
+    let mut next: Vec<(u64, usize)> = Vec::new();
+    for ms in 0..20_000_u64 {
+        scene.at(ms);
+        while let Some(position) = next.iter().position(|&(due, _)| due == ms) {
+            let (_, which) = next.remove(position);
+            at[which] += u64::from(BLOCK);
+            scene.read(tasks[which], at[which]);
+        }
+        if let Some((_, request)) = scene.out.first() {
+            let which = tasks.iter().position(|&task| task == request.task).expect("one of them");
+            served[which] += 1;
+            scene.complete();
+            next.push((ms + 1, which));
+        }
+        scene.dispatch();
+    }
+    let all: u64 = served.iter().sum();
+    for (served, weight) in served.iter().zip([100, 200, 400]) {
+        let share = all * weight / 700;
+        assert!(served.abs_diff(share) * 50 < all, "{served} of {share} at weight {weight}");
+    }
+}
+
+#[test]
+fn real_time_goes_first_and_idle_last() {
+    let mut scene = Scene::new(false, 32);
+    let root = scene.engine.root();
+    let tasks =
+        [PriorityClass::Idle, PriorityClass::BestEffort, PriorityClass::RealTime].map(|class| {
+            let (client, task) = scene.client(root);
+            let priority = Priority::new(class, 4).expect("a level");
+            let change = Change::SetPriority { client, priority };
+            scene.engine.reconfigure(Instant::ZERO, change).expect("a live client");
+            task
+        });
+    // A first request has the device, so that all of them wait.
+    let mut order = Vec::new();
+    for task in tasks.repeat(2) {
+        scene.read(task, 1 << 30);
+    }
+    while order.len() < 6 {
+        match scene.dispatch() {
+            Some(task) => {
+                order.push(tasks.iter().position(|&other| other == task).expect("one of them"));
+                scene.complete();
+            }
+            // It waits for whoever was served last.
+            None => {
+                scene.now = scene.engine.poll_timeout().expect("a reason to wait");
+                scene.engine.handle_timeout(scene.now);
+            }
+        }
+    }
+    assert_eq!(order, [2, 2, 1, 1, 0, 0]);
+}
+
+#[test]
+fn the_idle_class_gets_a_little() {
+    let mut scene = Scene::new(false, 1);
+    let idle = scene.cgroup("idle", 100);
+    let change = Change::SetPrioClass { cgroup: idle, prio_class: PrioClass::Idle };
+    scene.engine.reconfigure(Instant::ZERO, change).expect("a live cgroup");
+    let (background, foreground) = (scene.client(idle).1, scene.task());
+    for _ in 0..8 {
+        scene.read(foreground, 1 << 30);
+        scene.read(background, 1 << 40);
+    }
+    // One request takes 1 ms, and the foreground always has more.
+    let mut turns = Vec::new();
+    for ms in 0..1000 {
+        scene.at(ms);
+        let task = scene.dispatch().expect("work is conserved");
+        if task == background {
+            turns.push(ms);
+        }
+        scene.complete();
+        scene.read(task, if task == background { 1 << 40 } else { 1 << 30 });
+    }
+    assert!((3..=5).contains(&turns.len()), "once in 200 ms: {turns:?}");
+}
+
+#[test]
+fn interleaved_readers_become_one_stream() {
+    // Three clients read one stream in turn, each its next block when the last is back: apart, the disk would wait for
+    // each in turn, and seek.
+    let mut scene = Scene::new(true, 1);
+    let tasks = [(); 3].map(|()| scene.task());
+    let mut next = 0_u64;
+    for task in tasks {
+        scene.read(task, next);
+        next += u64::from(BLOCK);
+    }
+    let mut order = Vec::new();
+    for ms in 0..300 {
+        scene.at(ms);
+        let Some(task) = scene.dispatch() else { continue };
+        order.push(scene.out[0].1.extent.offset);
+        scene.complete();
+        scene.read(task, next);
+        next += u64::from(BLOCK);
+    }
+    let gaps = order.windows(2).filter(|pair| pair[0] + u64::from(BLOCK) != pair[1]).count();
+    assert!(order.len() > 280 && gaps < 4, "{} requests with {gaps} gaps", order.len());
+}
+
+#[test]
+fn writeback_waits_for_those_who_wait() {
+    let mut scene = Scene::new(true, 1);
+    let [reader, writer] = [(); 2].map(|()| scene.task());
+    scene.serve_one(reader, 0);
+    let writeback =
+        Request { sync: false, ..Request::new(writer, Op::Write, Extent::new(1 << 40, BLOCK), 0) };
+    scene.engine.submit(scene.now, writeback).expect("room");
+    assert_eq!(scene.dispatch(), None, "the disk waits for the reader");
+    scene.at(5).read(reader, BLOCK.into());
+    assert_eq!(scene.dispatch(), Some(reader));
+    scene.complete();
+    assert_eq!(scene.at(13).dispatch(), Some(writer));
+    // Nobody waits for it, so the disk does not either.
+    scene.complete();
+    assert_eq!(scene.engine.poll_timeout(), None);
+}
