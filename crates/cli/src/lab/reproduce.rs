@@ -1,14 +1,23 @@
 //! `weir lab reproduce`.
 
-use weir_lab::reproduce::{ALL, Outcome};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use weir_lab::reproduce::{ALL, Outcome, Reproduction};
 
 use crate::failure::Failure;
 use crate::output;
 use crate::table::{Align, Table};
 
+/// Nothing is shown of what takes no longer.
+const QUIET: Duration = Duration::from_secs(2);
+
 const EXAMPLES: &str = "\
 Examples:
   weir lab reproduce
+  weir lab reproduce stable-merge
   weir lab reproduce blk-throttle-tail --format json
 
 JSON: a list with an object a result: `name`, `source`, `about`, and `published` and `runs`, lists
@@ -34,9 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::wrong(format!("there is no reproduction {name:?}")).hint(hint));
     }
     let wanted = ALL.iter().filter(|one| args.name.as_ref().is_none_or(|name| one.name == name));
-    let outcomes = wanted
-        .map(|one| one.run().map_err(|error| Failure::failed(format!("{}: {error}", one.name))))
-        .collect::<Result<Vec<Outcome>, Failure>>()?;
+    let outcomes = wanted.map(outcome).collect::<Result<Vec<Outcome>, Failure>>()?;
     if args.format == output::Format::Json {
         return output::print_json(&outcomes, false);
     }
@@ -44,11 +51,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     output::print(&pictures.join("\n"))
 }
 
+/// Runs one, with a bar on the terminal once that has taken a while.
+fn outcome(one: &Reproduction) -> Result<Outcome, Failure> {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}: {pos} of {len} runs");
+    bar.set_style(style.expect("a template that is right"));
+    bar.set_message(one.name);
+    let shown = AtomicBool::new(!std::io::stderr().is_terminal());
+    let ran = one.run(&|done, all| {
+        if bar.elapsed() > QUIET && !shown.swap(true, Ordering::Relaxed) {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        }
+        bar.set_length(all.into());
+        bar.set_position(done.into());
+    });
+    bar.finish_and_clear();
+    ran.map_err(|error| Failure::failed(format!("{}: {error}", one.name)))
+}
+
 fn picture(outcome: &Outcome) -> String {
+    // What came out has all columns, in their order; what was published has some.
     let names: Vec<&str> = outcome
-        .published
+        .runs
         .iter()
-        .chain(&outcome.runs)
+        .chain(&outcome.published)
         .flat_map(|run| run.figures.iter().map(|(name, _)| *name))
         .fold(Vec::new(), |mut names, name| {
             if !names.contains(&name) {
@@ -77,17 +103,21 @@ fn picture(outcome: &Outcome) -> String {
     )
 }
 
-/// `latency_us_p99_9` as `p99.9 ms`.
+/// `latency_us_p99_9` as `p99.9 ms`, `startup_s_p50` as `p50 s`.
 fn head(name: &str) -> String {
-    match name.strip_prefix("latency_us_") {
-        Some(figure) => format!("{} ms", figure.replace('_', ".")),
-        None => name.replace('_', " "),
-    }
+    let unit = |before, unit| {
+        let figure = name.strip_prefix(before)?;
+        Some(format!("{} {unit}", figure.replace('_', ".")))
+    };
+    let times = [("latency_us_", "ms"), ("startup_s_", "s"), ("duration_s_", "s")];
+    let head = times.into_iter().find_map(|(before, after)| unit(before, after));
+    head.unwrap_or_else(|| name.replace("_mb_per_sec", " MB/s").replace('_', " "))
 }
 
 fn cell(name: &str, value: f64) -> String {
     match name.starts_with("latency_us_") {
         true => format!("{:.3}", value / 1000.0),
+        false if name.contains("_s_") => format!("{value:.2}"),
         false => format!("{value:.1}"),
     }
 }

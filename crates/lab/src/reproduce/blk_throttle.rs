@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::{ReproduceError, Reproduction, Run};
+use super::{Progress, ReproduceError, Reproduction, Run, spread};
 use crate::draft::{Draft, Source};
 use crate::sim;
 
@@ -53,50 +53,49 @@ const SETTINGS: [(&str, &str, bool); 6] = [
     ("Weir, pace, as it comes", "pace", false),
 ];
 
-fn run() -> Result<Vec<Run>, ReproduceError> {
-    SETTINGS
-        .iter()
-        .map(|&(setting, limiter, ticks)| {
-            let text = JOB.as_bytes().to_vec();
-            let source = Source::Jobs { name: "seed.fio".into(), text, env: BTreeMap::new() };
-            let mut draft = Draft::new(setting, source);
-            let mut settings = vec![
-                ("disk", "null,latency=2us"),
-                ("limiter", limiter),
-                ("max", "riops=100"),
-                ("pause-late", "80us"),
-                ("hiccup", "1ms"),
-            ];
-            match (limiter, ticks) {
-                // A tick of the kernels of today is 4 ms (250 a second), of those of the report 1 ms.
-                (limiter, true) if limiter.contains("hz=1000") => {
-                    settings.push(("timer-late", "1ms"));
-                }
-                (_, true) => settings.push(("timer-late", "4ms")),
-                (_, false) => {}
+fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
+    let one = |index: u32| {
+        let (setting, limiter, ticks) = SETTINGS[index as usize];
+        let text = JOB.as_bytes().to_vec();
+        let source = Source::Jobs { name: "seed.fio".into(), text, env: BTreeMap::new() };
+        let mut draft = Draft::new(setting, source);
+        let mut settings = vec![
+            ("disk", "null,latency=2us"),
+            ("limiter", limiter),
+            ("max", "riops=100"),
+            ("pause-late", "80us"),
+            ("hiccup", "1ms"),
+        ];
+        match (limiter, ticks) {
+            // A tick of the kernels of today is 4 ms (250 a second), of those of the report 1 ms.
+            (limiter, true) if limiter.contains("hz=1000") => {
+                settings.push(("timer-late", "1ms"));
             }
-            if setting.ends_with("burst 1") {
-                settings.push(("burst", "riops=1"));
-            }
-            for (key, value) in settings {
-                draft.set(key, value)?;
-            }
-            let results = sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?;
-            let read = &results.rows[0].read;
-            let us = |thousandths| read.latency.quantile_ns(thousandths) as f64 / 1000.0;
-            let figures = vec![
-                ("iops", (read.iops() * 1000.0).round() / 1000.0),
-                ("latency_us_mean", read.latency.mean_ns().round() / 1000.0),
-                ("latency_us_p50", us(50_000)),
-                ("latency_us_p90", us(90_000)),
-                ("latency_us_p95", us(95_000)),
-                ("latency_us_p99", us(99_000)),
-                ("latency_us_p99_9", us(99_900)),
-                ("latency_us_max", read.latency.max_ns() as f64 / 1000.0),
-            ];
-            Ok(Run { setting: setting.into(), figures })
-        })
-        .collect()
+            (_, true) => settings.push(("timer-late", "4ms")),
+            (_, false) => {}
+        }
+        if setting.ends_with("burst 1") {
+            settings.push(("burst", "riops=1"));
+        }
+        for (key, value) in settings {
+            draft.set(key, value)?;
+        }
+        let results = sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?;
+        let read = &results.rows[0].read;
+        let us = |thousandths| read.latency.quantile_ns(thousandths) as f64 / 1000.0;
+        let figures = vec![
+            ("iops", (read.iops() * 1000.0).round() / 1000.0),
+            ("latency_us_mean", read.latency.mean_ns().round() / 1000.0),
+            ("latency_us_p50", us(50_000)),
+            ("latency_us_p90", us(90_000)),
+            ("latency_us_p95", us(95_000)),
+            ("latency_us_p99", us(99_000)),
+            ("latency_us_p99_9", us(99_900)),
+            ("latency_us_max", read.latency.max_ns() as f64 / 1000.0),
+        ];
+        Ok(Run { setting: setting.into(), figures })
+    };
+    spread::all(SETTINGS.len() as u32, progress, one).into_iter().collect()
 }
 
 fn published() -> Vec<Run> {
@@ -126,7 +125,7 @@ mod tests {
     /// The ranges of the specification, 1.13.
     #[test]
     fn the_published_tail_comes_out() {
-        let runs = run().unwrap();
+        let runs = run(&|_, _| {}).unwrap();
         let figures = |at: usize| {
             let run: &Run = &runs[at];
             let figure = |name| run.figure(name).unwrap();

@@ -4,8 +4,15 @@
 //! after, as today's kernels do it, and Weir's own way.
 
 mod blk_throttle;
+mod recording;
+mod spread;
+mod spurious_merges;
+mod stable_merge;
+mod stage;
 
 use serde::Serialize;
+
+pub use spread::Progress;
 
 use crate::draft::DraftError;
 use crate::scenario::ScenarioError;
@@ -19,12 +26,13 @@ pub struct Reproduction {
     pub source: &'static str,
     /// What it is about, in a line.
     pub about: &'static str,
-    run: fn() -> Result<Vec<Run>, ReproduceError>,
+    run: fn(Progress<'_>) -> Result<Vec<Run>, ReproduceError>,
     published: fn() -> Vec<Run>,
 }
 
 /// All of them.
-pub const ALL: &[Reproduction] = &[blk_throttle::REPRODUCTION];
+pub const ALL: &[Reproduction] =
+    &[blk_throttle::REPRODUCTION, spurious_merges::REPRODUCTION, stable_merge::REPRODUCTION];
 
 /// What came out, beside what was published. Serialises as the JSON of `weir lab reproduce`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,6 +82,14 @@ pub enum ReproduceError {
     /// In its scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// In what was recorded for it.
+    #[error("the recording {name}: {reason}")]
+    Recording {
+        /// Which.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl From<crate::draft::SettingError> for ReproduceError {
@@ -83,17 +99,18 @@ impl From<crate::draft::SettingError> for ReproduceError {
 }
 
 impl Reproduction {
-    /// Runs it: seconds of real time at most.
+    /// Runs it, on all cores: up to a minute of real time. `progress` is told how many of how many runs are done; the
+    /// outcome does not depend on it, nor on the machine.
     ///
     /// # Errors
     /// See [`ReproduceError`].
-    pub fn run(&self) -> Result<Outcome, ReproduceError> {
+    pub fn run(&self, progress: Progress<'_>) -> Result<Outcome, ReproduceError> {
         Ok(Outcome {
             name: self.name,
             source: self.source,
             about: self.about,
             published: (self.published)(),
-            runs: (self.run)()?,
+            runs: (self.run)(progress)?,
         })
     }
 }

@@ -1,0 +1,182 @@
+//! "block, bfq: let a queue be merged only shortly after starting I/O" (Valente and Ruocco, 2017, Linux 4.14).
+//!
+//! An application starts while others read and write one after the other. Before the change two queues merged whenever
+//! their requests came close to each other, and strangers do: a reader whose file lies beside those of the application
+//! got the weight of the application's queue, and the start took 7.5 s instead of 6.5 s. With the change a queue merges
+//! only within 100 ms after it has begun.
+//!
+//! The application is the recorded start of xterm: 632 reads of its own and 86 of the X server, each after the one
+//! before it. The published one was lxterminal, of which there is no recording. The disk is that of the report, a
+//! FUJITSU MHX2300BT. Where the background's files lie is chance, and each seed chooses anew, somewhere in the 80 GB
+//! where the application's are.
+
+use weir_disk::Spec;
+use weir_engine::merge::{MergeWindow, Settings};
+use weir_engine::{BfqSettings, Config, Op, SchedulerKind};
+
+use super::recording::Recording;
+use super::spread::{self, Spread};
+use super::stage::{self, Play, Played, Stream};
+use super::{Progress, ReproduceError, Reproduction, Run};
+use crate::random::Random;
+
+pub(super) const REPRODUCTION: Reproduction = Reproduction {
+    name: "spurious-merges",
+    source: "Linux 4.14, \"block, bfq: let a queue be merged only shortly after starting I/O\", 2017",
+    about: "an application starts while strangers read and write beside its files",
+    run,
+    published,
+};
+
+const RECORDING: &[u8] = include_bytes!("../../data/xterm.trace.gz");
+
+const SEEDS: u32 = 50;
+
+/// Sequential readers and writers in the background. The report says "some"; the suite that it used takes five of each.
+const READERS: u32 = 5;
+const WRITERS: u32 = 5;
+
+/// The background has been at it for so long when the application starts.
+const BEGINS_NS: u64 = 2_000_000_000;
+
+/// A file of the background.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// Linux reads 128 KiB ahead, and asks for the next as soon as it comes to them; it writes back in larger pieces, and
+/// many at a time.
+const READ_BYTES: u32 = 128 << 10;
+const WRITE_BYTES: u32 = 512 << 10;
+
+/// A start is an outlier when it takes so many percent of the median of the setting with the window.
+const OUTLIER_PERCENT: u64 = 110;
+
+fn settings() -> Vec<(&'static str, Config)> {
+    let bfq = |setting, merging| {
+        let bfq = BfqSettings::DEFAULT.with_merging(merging);
+        (setting, Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() })
+    };
+    let kernel = Settings::KERNEL_BEFORE_2021;
+    vec![
+        ("none", Config::default()),
+        bfq(
+            "kernel, merging at any time",
+            Settings { merge_window: MergeWindow::Unlimited, ..kernel },
+        ),
+        bfq("kernel, within 100 ms", kernel),
+        bfq("Weir", Settings::WEIR),
+    ]
+}
+
+fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
+    let recording = Recording::start_up(RECORDING).map_err(|error| ReproduceError::Recording {
+        name: "xterm.trace.gz",
+        reason: error.to_string(),
+    })?;
+    let settings = settings();
+    let count = settings.len() as u32 * SEEDS;
+    let played = spread::all(count, progress, |at| {
+        play(&recording, settings[(at / SEEDS) as usize].1, u64::from(at % SEEDS) + 1, true)
+    });
+    let alone = play(&recording, Config::default(), 1, false);
+    let usual = Spread::new(took(played.chunks(SEEDS as usize).last().expect("some setting")));
+    let limit_ns = usual.percentile(50) * OUTLIER_PERCENT / 100;
+    let runs = settings.iter().zip(played.chunks(SEEDS as usize));
+    let runs = runs.map(|((setting, _), played)| figures(setting, played, limit_ns));
+    Ok([figures("idle disk", &[alone], limit_ns)].into_iter().chain(runs).collect())
+}
+
+fn took(played: &[Played]) -> Vec<u64> {
+    played.iter().map(|played| played.took_ns).collect()
+}
+
+fn play(recording: &Recording, engine: Config, seed: u64, has_background: bool) -> Played {
+    let disk: Spec = "hdd4200".parse().expect("a preset");
+    let background = if has_background { background(recording, seed) } else { Vec::new() };
+    stage::play(&Play {
+        disk,
+        engine,
+        recording,
+        one_queue: false,
+        background: &background,
+        begins_ns: BEGINS_NS,
+        late_ns: 100_000,
+        seed,
+    })
+}
+
+/// Readers and writers with files at random places among those of the application.
+fn background(recording: &Recording, seed: u64) -> Vec<Stream> {
+    let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let places = recording.end() / FILE_BYTES * (FILE_BYTES / u64::from(WRITE_BYTES));
+    let mut stream = |op, len, depth| Stream {
+        op,
+        sync: op == Op::Read,
+        offset: random.below(places) * u64::from(WRITE_BYTES),
+        size: FILE_BYTES,
+        len,
+        depth,
+    };
+    let mut streams: Vec<Stream> = (0..READERS).map(|_| stream(Op::Read, READ_BYTES, 2)).collect();
+    streams.extend((0..WRITERS).map(|_| stream(Op::Write, WRITE_BYTES, 8)));
+    streams
+}
+
+fn figures(setting: &str, played: &[Played], limit_ns: u64) -> Run {
+    let spread = Spread::new(took(played));
+    let seconds = |ns: u64| (ns / 1_000_000) as f64 / 1000.0;
+    let bytes: u64 = played.iter().map(|one| one.background_bytes).sum();
+    let took: u64 = played.iter().map(|one| one.took_ns).sum();
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(took.max(1)) / 1000;
+    Run {
+        setting: setting.into(),
+        figures: vec![
+            ("startup_s_least", seconds(spread.least())),
+            ("startup_s_p50", seconds(spread.percentile(50))),
+            ("startup_s_mean", seconds(spread.mean())),
+            ("startup_s_p90", seconds(spread.percentile(90))),
+            ("startup_s_max", seconds(spread.percentile(100))),
+            ("outliers", spread.above(limit_ns) as f64),
+            ("background_mb_per_sec", rate as f64 / 1000.0),
+        ],
+    }
+}
+
+fn published() -> Vec<Run> {
+    let run = |setting: &str, figures| Run { setting: setting.into(), figures };
+    vec![
+        run("before, now and then", vec![("startup_s_max", 7.5)]),
+        run("after", vec![("startup_s_p50", 6.5), ("startup_s_max", 6.5), ("outliers", 0.0)]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xterm_starts_in_seconds_where_nobody_disturbs_it() {
+        let recording = Recording::start_up(RECORDING).unwrap();
+        let of = |process| recording.asked.iter().filter(|one| one.process == process).count();
+        assert_eq!((recording.processes.len(), of(0), of(1)), (2, 632, 86));
+        let alone = play(&recording, Config::default(), 1, false);
+        assert_eq!((alone.requests, alone.background_bytes), (718, 0));
+        // 178 jumps, most of them short, and 2.4 s between requests.
+        assert!((3_000_000_000..4_500_000_000).contains(&alone.took_ns), "{alone:?}");
+    }
+
+    #[test]
+    fn each_seed_has_its_files_elsewhere_and_on_the_disk() {
+        let recording = Recording::start_up(RECORDING).unwrap();
+        let one = background(&recording, 1);
+        assert_eq!(one, background(&recording, 1));
+        assert_ne!(one, background(&recording, 2));
+        assert_eq!(one.iter().filter(|stream| stream.op == Op::Read && stream.sync).count(), 5);
+        assert_eq!(one.iter().filter(|stream| stream.op == Op::Write && !stream.sync).count(), 5);
+        let disk: Spec = "hdd4200".parse().unwrap();
+        for seed in 1..=u64::from(SEEDS) {
+            for stream in background(&recording, seed) {
+                assert!(stream.offset + stream.size <= disk.size());
+            }
+        }
+    }
+}

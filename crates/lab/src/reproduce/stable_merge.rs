@@ -1,0 +1,153 @@
+//! "block, bfq: boost throughput by extending queue-merging times" (Pedroni and Valente, 2021, Linux 5.14).
+//!
+//! SQLite's part of the Phoronix suite on a disk with platters: processes insert rows, one transaction a row, and so
+//! wait for the disk most of the time. With the longer times of stable merging it took 97.02 s instead of 111.02 s.
+//!
+//! What is played was recorded from real processes (`bench/record_sqlite.py`): who asked for what, synchronously or not,
+//! and what each request waited for, the commits of the file system's journal included. Here they wait for the same
+//! again. There are fewer rows than in the suite, so that times are to be compared by their ratio.
+
+use weir_disk::Spec;
+use weir_engine::merge::{Settings, StableTimes};
+use weir_engine::{BfqSettings, Config, SchedulerKind};
+
+use super::recording::Recording;
+use super::spread::{self, Spread};
+use super::stage::{self, Play, Played};
+use super::{Progress, ReproduceError, Reproduction, Run};
+
+pub(super) const REPRODUCTION: Reproduction = Reproduction {
+    name: "stable-merge",
+    source: "Linux 5.14, \"block, bfq: boost throughput by extending queue-merging times\", 2021",
+    about: "processes that each insert rows into a SQLite database of their own",
+    run,
+    published,
+};
+
+const RECORDING: &[u8] = include_bytes!("../../data/sqlite.rec.gz");
+
+const SEEDS: u32 = 20;
+
+/// Name, engine, and whether all processes share one queue.
+fn settings() -> Vec<(&'static str, Config, bool)> {
+    let bfq = |setting, merging| {
+        let bfq = BfqSettings::DEFAULT.with_merging(merging);
+        (setting, Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() }, false)
+    };
+    let kernel = Settings::KERNEL;
+    vec![
+        bfq("kernel, without stable merging", Settings { stable: None, ..kernel }),
+        bfq("kernel, before: 180/180/200 ms", Settings::KERNEL_BEFORE_2021),
+        bfq("kernel, after: 600/180/600 ms", kernel),
+        bfq(
+            "kernel, as meant: 600/600/600 ms",
+            Settings { stable: Some(StableTimes::INTENT), ..kernel },
+        ),
+        bfq("Weir", Settings::WEIR),
+        ("none", Config::default(), false),
+        ("in order of arrival", Config::default(), true),
+    ]
+}
+
+fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
+    let recording = Recording::unpack(RECORDING).map_err(|error| ReproduceError::Recording {
+        name: "sqlite.rec.gz",
+        reason: error.to_string(),
+    })?;
+    let settings = settings();
+    let count = settings.len() as u32 * SEEDS;
+    let played = spread::all(count, progress, |at| {
+        let (_, engine, one_queue) = settings[(at / SEEDS) as usize];
+        play(&recording, engine, one_queue, u64::from(at % SEEDS) + 1)
+    });
+    let runs = settings.iter().zip(played.chunks(SEEDS as usize));
+    Ok(runs.map(|((setting, ..), played)| figures(setting, played)).collect())
+}
+
+fn play(recording: &Recording, engine: Config, one_queue: bool, seed: u64) -> Played {
+    let disk: Spec = "hdd7200".parse().expect("a preset");
+    stage::play(&Play {
+        disk,
+        engine,
+        recording,
+        one_queue,
+        background: &[],
+        begins_ns: 0,
+        late_ns: 100_000,
+        seed,
+    })
+}
+
+fn figures(setting: &str, played: &[Played]) -> Run {
+    let spread = Spread::new(played.iter().map(|one| one.took_ns).collect());
+    let seconds = |ns: u64| (ns / 1_000_000) as f64 / 1000.0;
+    Run {
+        setting: setting.into(),
+        figures: vec![
+            ("duration_s_least", seconds(spread.least())),
+            ("duration_s_mean", seconds(spread.mean())),
+            ("duration_s_max", seconds(spread.percentile(100))),
+        ],
+    }
+}
+
+fn published() -> Vec<Run> {
+    let run = |setting: &str, seconds| Run {
+        setting: setting.into(),
+        figures: vec![("duration_s_mean", seconds)],
+    };
+    vec![run("before", 111.02), run("after", 97.02)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use weir_engine::Op;
+
+    use super::*;
+
+    #[test]
+    fn the_recording_is_of_processes_that_wait_for_each_row() {
+        let recording = Recording::unpack(RECORDING).unwrap();
+        let names: BTreeSet<&str> =
+            recording.processes.iter().map(|process| process.name.as_str()).collect();
+        for copy in 1..=8 {
+            for round in 0..=3 {
+                assert!(names.contains(format!("sqlite3-{copy}.{round}").as_str()));
+            }
+        }
+        // The journal's own level, which ext4 gives it, keeps it from merging stably with anybody.
+        let journal = recording.processes.iter().position(|process| process.name == "jbd2");
+        let journal = journal.expect("the file system has one");
+        assert!(
+            recording
+                .processes
+                .iter()
+                .enumerate()
+                .all(|(at, one)| { one.level == if at == journal { 3 } else { 4 } })
+        );
+        let (mut flushes, mut waiting) = (0, 0);
+        for asked in recording.asked.iter().filter(|asked| asked.process as usize != journal) {
+            flushes += u32::from(asked.op == Op::Flush);
+            let after = recording.after(asked).iter().map(|&at| recording.asked[at as usize]);
+            waiting += u32::from(after.clone().any(|one| one.process as usize == journal));
+            assert!(asked.sync && asked.len <= 1 << 20);
+        }
+        // A row makes a process wait for its own flushes, or for the journal, three times and more.
+        assert!(flushes + waiting >= 8 * 3 * 25 * 3, "{flushes} {waiting}");
+    }
+
+    #[test]
+    fn every_setting_plays_it_to_its_end() {
+        let recording = Recording::unpack(RECORDING).unwrap();
+        let requests = recording.asked.len() as u64;
+        for (setting, engine, one_queue) in settings() {
+            let played = play(&recording, engine, one_queue, 1);
+            assert_eq!(played.requests, requests, "{setting}");
+            // Each of 8 copies waits for 75 transactions, and each of those for several turns of the disk.
+            assert!(played.took_ns > 75 * 3 * 8_333_333, "{setting}: {played:?}");
+            assert_eq!(played, play(&recording, engine, one_queue, 1), "{setting}");
+        }
+    }
+}

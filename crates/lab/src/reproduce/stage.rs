@@ -1,0 +1,403 @@
+//! Recorded processes on a disk, as they were or with others in the background: a small lab of its own.
+//!
+//! [`crate::sim`] runs jobs, whose requests follow from their options; here they follow from each other. What a
+//! recorded request waited for has to be done, on this disk and under this scheduler, before its pause begins. The
+//! engine, the disk and the turn are the same.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+
+use slab::Slab;
+use weir_disk::{DiskModel, DiskOp, Spec};
+use weir_driver::Device;
+use weir_engine::{
+    CgroupId, ClientId, Config, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Path,
+    Request, TaskId, Ticket,
+};
+
+use super::recording::{Asked, Recording};
+use crate::random::Random;
+
+/// What a reader does with a byte it has read, and with a request: as in the lab's page cache.
+const CALL_NS: u64 = 500;
+const COPY_BYTES_PER_NS: u64 = 8;
+
+/// What is played.
+#[derive(Debug, Clone)]
+pub(super) struct Play<'a> {
+    pub(super) disk: Spec,
+    pub(super) engine: Config,
+    pub(super) recording: &'a Recording,
+    /// Each of the recording's processes is a client; or all of them are one with one queue, in order of arrival.
+    pub(super) one_queue: bool,
+    pub(super) background: &'a [Stream],
+    /// When the recording begins, after the background.
+    pub(super) begins_ns: u64,
+    /// Each pause is longer by up to this, by chance: processors are never quite as quick again.
+    pub(super) late_ns: u64,
+    pub(super) seed: u64,
+}
+
+/// A process in the background that reads or writes from `offset` on without an end, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stream {
+    pub(super) op: Op,
+    /// Somebody waits for it.
+    pub(super) sync: bool,
+    /// Where it begins, and how far it goes before it begins again.
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// Of each request, and how many are under way.
+    pub(super) len: u32,
+    pub(super) depth: u32,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Played {
+    /// From the recording's beginning to the end of the last request that somebody waited for.
+    pub(super) took_ns: u64,
+    /// What the background moved in that time.
+    pub(super) background_bytes: u64,
+    /// Requests that went through the engine.
+    pub(super) requests: u64,
+}
+
+/// Plays it.
+pub(super) fn play(play: &Play<'_>) -> Played {
+    let mut stage = Stage::new(play);
+    stage.run();
+    stage.played
+}
+
+struct Stage<'a> {
+    play: &'a Play<'a>,
+    now_ns: u64,
+    engine: Engine,
+    desk: Desk,
+    cgroup: CgroupId,
+    calendar: BinaryHeap<Reverse<(u64, u64, Who)>>,
+    planned: u64,
+    random: Random,
+    script: Script,
+    streams: Vec<Running>,
+    played: Played,
+}
+
+/// Whose request it is, by index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Recorded(u32),
+    Stream(u32),
+}
+
+/// How far the recording has come.
+struct Script {
+    /// By request: what it waits for and is not done.
+    missing: Vec<u32>,
+    /// Requests that wait for each, one behind the other, and where those of each begin.
+    waiting: Vec<u32>,
+    waiting_from: Vec<u32>,
+    /// By process: requests that are not done, and its client once it has come.
+    left: Vec<u32>,
+    clients: Vec<Option<(ClientId, TaskId)>>,
+    /// Requests that somebody waits for, of all, that are not done.
+    awaited: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    task: TaskId,
+    next: u64,
+}
+
+struct Desk {
+    disk: Box<dyn DiskModel>,
+    flying: Slab<(Who, Option<Ticket>)>,
+}
+
+impl Device for Desk {
+    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+        let Request { op, extent, tag, .. } = dispatch.request;
+        self.flying[tag as usize].1 = Some(dispatch.ticket);
+        let op = match op {
+            Op::Write => DiskOp::Write,
+            Op::Flush => DiskOp::Flush,
+            _ => DiskOp::Read,
+        };
+        self.disk.submit(now.as_nanos(), tag, op, extent.offset, extent.len);
+    }
+
+    fn record(&mut self, _now: Instant, _event: Event) {}
+}
+
+impl Script {
+    fn new(recording: &Recording) -> Script {
+        let mut counts = vec![0u32; recording.asked.len() + 1];
+        let mut left = vec![0; recording.processes.len()];
+        for asked in &recording.asked {
+            left[asked.process as usize] += 1;
+            for &cause in recording.after(asked) {
+                counts[cause as usize + 1] += 1;
+            }
+        }
+        for at in 1..counts.len() {
+            counts[at] += counts[at - 1];
+        }
+        let waiting_from = counts.clone();
+        let mut waiting = vec![0; *counts.last().unwrap_or(&0) as usize];
+        for (index, asked) in recording.asked.iter().enumerate() {
+            for &cause in recording.after(asked) {
+                let place = &mut counts[cause as usize];
+                waiting[*place as usize] = index as u32;
+                *place += 1;
+            }
+        }
+        Script {
+            missing: recording.asked.iter().map(|one| recording.after(one).len() as u32).collect(),
+            waiting,
+            waiting_from,
+            clients: vec![None; left.len()],
+            left,
+            awaited: recording.asked.iter().filter(|asked| asked.sync).count() as u32,
+        }
+    }
+}
+
+impl<'a> Stage<'a> {
+    fn new(play: &'a Play<'a>) -> Stage<'a> {
+        let mut config = play.engine;
+        config.rotational = play.disk.is_rotational();
+        config.requests_per_task_max = config.requests_max.max(NonZeroU32::MIN);
+        let mut engine = Engine::new(config, Instant::ZERO);
+        let path = Path::parse("/main").expect("a path");
+        let cgroup = engine.ensure_cgroup(&path).expect("room for one cgroup");
+        let mut stage = Stage {
+            play,
+            now_ns: 0,
+            engine,
+            desk: Desk { disk: play.disk.build(), flying: Slab::new() },
+            cgroup,
+            calendar: BinaryHeap::new(),
+            planned: 0,
+            random: Random::new(play.seed),
+            script: Script::new(play.recording),
+            streams: Vec::new(),
+            played: Played::default(),
+        };
+        for (index, stream) in play.background.iter().enumerate() {
+            let (_, task) = stage.open(4);
+            stage.streams.push(Running { task, next: stream.offset });
+            for _ in 0..stream.depth {
+                stage.plan(0, Who::Stream(index as u32));
+            }
+        }
+        for (index, asked) in play.recording.asked.iter().enumerate() {
+            if play.recording.after(asked).is_empty() {
+                let at_ns = play.begins_ns + stage.pause_ns(asked);
+                stage.plan(at_ns, Who::Recorded(index as u32));
+            }
+        }
+        stage
+    }
+
+    fn run(&mut self) {
+        let mut timeout = self.turn();
+        while self.script.awaited > 0 {
+            let times = [
+                timeout.map(Instant::as_nanos),
+                self.desk.disk.next_event(),
+                self.calendar.peek().map(|Reverse((at_ns, ..))| *at_ns),
+            ];
+            let next_ns = times.into_iter().flatten().min();
+            let next_ns = next_ns.expect("something is under way as long as something is awaited");
+            self.now_ns = self.now_ns.max(next_ns);
+            while let Some(tag) = self.desk.disk.poll_complete(self.now_ns) {
+                self.landed(tag);
+            }
+            while let Some(&Reverse((at_ns, _, who))) = self.calendar.peek()
+                && at_ns <= self.now_ns
+            {
+                self.calendar.pop();
+                self.ask(who);
+            }
+            timeout = self.turn();
+        }
+        debug_assert_eq!(self.engine.check(), Ok(()));
+    }
+
+    fn turn(&mut self) -> Option<Instant> {
+        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
+    }
+
+    fn plan(&mut self, at_ns: u64, who: Who) {
+        self.calendar.push(Reverse((at_ns, self.planned, who)));
+        self.planned += 1;
+    }
+
+    fn pause_ns(&mut self, asked: &Asked) -> u64 {
+        asked.pause_ns + self.random.below(self.play.late_ns + 1)
+    }
+
+    /// A client for a process of this level.
+    fn open(&mut self, _level: u8) -> (ClientId, TaskId) {
+        let client = self.engine.open_client(self.cgroup).expect("a cgroup that is there");
+        (client, self.engine.open_task(client).expect("a client that was just opened"))
+    }
+
+    fn ask(&mut self, who: Who) {
+        match who {
+            Who::Recorded(index) => {
+                let asked = self.play.recording.asked[index as usize];
+                let place = if self.play.one_queue { 0 } else { asked.process as usize };
+                let (_, task) = self.script.clients[place].unwrap_or_else(|| {
+                    let open = self.open(self.play.recording.processes[place].level);
+                    self.script.clients[place] = Some(open);
+                    open
+                });
+                self.submit(who, task, asked.op, asked.offset, asked.len, asked.sync);
+            }
+            Who::Stream(index) => {
+                let stream = self.play.background[index as usize];
+                let running = &mut self.streams[index as usize];
+                if running.next + u64::from(stream.len) > stream.offset + stream.size {
+                    running.next = stream.offset;
+                }
+                let (task, offset) = (running.task, running.next);
+                running.next += u64::from(stream.len);
+                self.submit(who, task, stream.op, offset, stream.len, stream.sync);
+            }
+        }
+    }
+
+    fn submit(&mut self, who: Who, task: TaskId, op: Op, offset: u64, len: u32, _sync: bool) {
+        let tag = self.desk.flying.insert((who, None)) as u64;
+        let request = Request::new(task, op, Extent::new(offset, len), tag);
+        let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
+        taken.expect("the engine has room for all that is under way at a time");
+        self.played.requests += 1;
+    }
+
+    fn landed(&mut self, tag: u64) {
+        let (who, ticket) = self.desk.flying.remove(tag as usize);
+        let ticket = ticket.expect("only what is at the disk ends there");
+        self.engine.complete(Instant::from_nanos(self.now_ns), ticket, Outcome::Done);
+        match who {
+            Who::Stream(index) => {
+                let len = u64::from(self.play.background[index as usize].len);
+                if self.now_ns >= self.play.begins_ns {
+                    self.played.background_bytes += len;
+                }
+                self.plan(self.now_ns + CALL_NS + len / COPY_BYTES_PER_NS, who);
+            }
+            Who::Recorded(index) => self.done(index),
+        }
+    }
+
+    /// A recorded request is done: those that waited for it, and for nothing else, begin their pause.
+    fn done(&mut self, index: u32) {
+        let recording = self.play.recording;
+        let asked = &recording.asked[index as usize];
+        if asked.sync {
+            self.script.awaited -= 1;
+            self.played.took_ns = self.now_ns - self.play.begins_ns;
+        }
+        let from = self.script.waiting_from[index as usize];
+        let to = self.script.waiting_from[index as usize + 1];
+        for at in from..to {
+            let next = self.script.waiting[at as usize];
+            self.script.missing[next as usize] -= 1;
+            if self.script.missing[next as usize] == 0 {
+                let pause_ns = self.pause_ns(&recording.asked[next as usize]);
+                self.plan(self.now_ns + pause_ns, Who::Recorded(next));
+            }
+        }
+        let process = asked.process as usize;
+        self.script.left[process] -= 1;
+        if self.script.left[process] == 0
+            && !self.play.one_queue
+            && let Some((client, task)) = self.script.clients[process].take()
+        {
+            self.engine.close_task(task);
+            self.engine.close_client(client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_engine::SchedulerKind;
+
+    const MS: u64 = 1_000_000;
+
+    fn played(text: &str, change: impl FnOnce(&mut Play<'_>)) -> Played {
+        beside(&[], text, change)
+    }
+
+    fn beside(background: &[Stream], text: &str, change: impl FnOnce(&mut Play<'_>)) -> Played {
+        let recording = Recording::parse(text).unwrap();
+        let mut stage = Play {
+            disk: "null,latency=1ms".parse().unwrap(),
+            engine: Config::default(),
+            recording: &recording,
+            one_queue: false,
+            background,
+            begins_ns: 0,
+            late_ns: 0,
+            seed: 1,
+        };
+        change(&mut stage);
+        play(&stage)
+    }
+
+    /// Two processes: the second waits for both writes of the first, each of 1 ms and begun 2 ms apart, and thinks.
+    const CHAIN: &str = "process a 4\nprocess b 4\n0 Ws 0 8 0 -\n0 Ws 8 8 2000 -\n1 Rs 0 8 500 1,2\n\
+                         1 Wa 0 8 9000 1\n";
+
+    #[test]
+    fn who_waits_begins_when_all_it_waits_for_is_done() {
+        // 2 + 1 ms, half a millisecond, 1 ms; nobody waits for the last write.
+        assert_eq!(played(CHAIN, |_| {}).took_ns, 4 * MS + MS / 2);
+        let late = played(CHAIN, |play| play.late_ns = MS).took_ns;
+        assert!((4 * MS + MS / 2..=6 * MS + MS / 2).contains(&late), "{late}");
+        assert_eq!(late, played(CHAIN, |play| play.late_ns = MS).took_ns);
+        // On a slower disk the pauses stay and the waiting grows.
+        let slow = played(CHAIN, |play| play.disk = "null,latency=3ms".parse().unwrap());
+        assert_eq!(slow.took_ns, 2 * MS + 3 * MS + MS / 2 + 3 * MS);
+    }
+
+    #[test]
+    fn the_background_is_there_before() {
+        let reader =
+            Stream { op: Op::Read, sync: true, offset: 0, size: 8192, len: 4096, depth: 1 };
+        let alone = played(CHAIN, |play| play.begins_ns = 10 * MS);
+        assert_eq!((alone.took_ns, alone.background_bytes), (4 * MS + MS / 2, 0));
+        for scheduler in [SchedulerKind::None, SchedulerKind::Bfq] {
+            let streams = [reader, Stream { offset: 8192, depth: 2, ..reader }];
+            let beside = beside(&streams, CHAIN, |play| {
+                play.begins_ns = 10 * MS;
+                play.engine.scheduler = scheduler;
+            });
+            // Three reads in the background take a millisecond and about one microsecond, again and again.
+            assert_eq!(beside.took_ns, 4 * MS + MS / 2, "{scheduler:?}");
+            assert_eq!(beside.background_bytes, 5 * 3 * 4096, "{scheduler:?}");
+            assert_eq!(beside.requests, 15 * 3 + 3, "{scheduler:?}");
+        }
+    }
+
+    #[test]
+    fn one_queue_is_served_in_order_of_arrival() {
+        // One request at a time: a's three, then b's; in turn, b's comes second.
+        let text =
+            "process a 4\nprocess b 4\n0 Wa 0 8 0 -\n0 Wa 8 8 0 -\n0 Wa 16 8 0 -\n1 Rs 24 8 0 -\n";
+        let narrow = |one_queue| {
+            played(text, |play| {
+                play.engine.depth = NonZeroU32::MIN;
+                play.one_queue = one_queue;
+            })
+        };
+        assert_eq!((narrow(true).took_ns, narrow(false).took_ns), (4 * MS, 2 * MS));
+    }
+}
