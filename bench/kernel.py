@@ -75,9 +75,9 @@ class Start:
 
 def main():
     options = arguments(
-        description=__doc__ + "\n\nThe kernel's schedulers work on a loop device (rotational, direct I/O) over `weir disk"
-        "\nmount`; Weir serves the same disk over NBD, a connection for each process; the lab has it in virtual time."
-        "\nEach job is a process with one request at a time.",
+        description=__doc__ + "\n\nThe kernel's schedulers work on a loop device (rotational, direct I/O) over"
+        "\n`weir disk mount`; Weir serves the same disk over NBD, a connection for each process; the lab has it in virtual"
+        "\ntime. Each job is a process with one request at a time.",
         examples=[
             "bench/kernel.py                                       all rows, 10 s each",
             "bench/kernel.py --rows weights --only kernel-bfq,weir some",

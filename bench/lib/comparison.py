@@ -56,8 +56,8 @@ class Comparison:
 
     def __init__(self, name, options, metrics, main, note="", base=None, conclude=None):
         """`main` is the metric whose ratio to Weir's (system `base`, by default the first) is shown, if any; `note`
-        explains the table. Cases that have nothing in common give `metrics` and `main` as a dictionary by case, and have
-        a table each. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
+        explains the table. Cases that have nothing in common give `metrics` and `main` as a dictionary by case, and
+        have a table each. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
         by case and system, and gives a text to print below the table and what to write as `conclusion`.
         """
         self._name, self._options, self._note, self._base, self._conclude = name, options, note, base, conclude

@@ -21,8 +21,8 @@ FLOWS, STREAMS, LIGHT = 1000, 40, 5
 class Row:
     """Jobs by name. A job's `cgroup` is a key of `weights`; jobs without one are all in the same.
 
-    `about` says in a line what it shows, `against` which of `ALONE` it is measured by. Things count from `warm_seconds` on, for `seconds_factor` times as long as was
-    asked for: where a request takes seconds, it takes longer to see many.
+    `about` says in a line what it shows, `against` which of `ALONE` it is measured by. Things count from `warm_seconds`
+    on, for `seconds_factor` times as long as was asked for: where a request takes seconds, it takes longer to see many.
     """
 
     about: str

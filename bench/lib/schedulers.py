@@ -198,7 +198,7 @@ def write_start(path, options, about, parts, background, cap_seconds, background
 
 
 def _counted(completions, opens, closes):
-    """What ended from `opens` to `closes`. Latencies are of all that was under way then: however long one waits, it is seen."""
+    """What ended from `opens` to `closes`. Latencies are of all that was under way then, however long it waited."""
     within = [each for each in completions if opens <= each.at_seconds < closes]
     latencies = sorted(
         each.latency_us for each in completions
@@ -216,4 +216,5 @@ def _counted(completions, opens, closes):
 def _from_lab(job):
     ways = [job["read"], job["write"]]
     [way] = [way for way in ways if way["ios"]] or ways[:1]
-    return Counted(way["ios"], way["bytes"], max(job["runtime_ns"], 1) / 1e9, way["latency_us_p50"], way["latency_us_p99"])
+    seconds = max(job["runtime_ns"], 1) / 1e9
+    return Counted(way["ios"], way["bytes"], seconds, way["latency_us_p50"], way["latency_us_p99"])

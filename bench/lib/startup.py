@@ -7,7 +7,7 @@ import subprocess
 from lib.servers import Absent, weir_program
 from lib.workplace import ROOT, end
 
-# Where the traces are unless said otherwise: beside the repository, for they are not ours to publish.
+# Where the traces are unless said otherwise: beside the repository.
 TRACES = ROOT.parent / "shared" / "data" / "startup"
 
 
