@@ -7,12 +7,16 @@ import math
 import shutil
 import signal
 import subprocess
+import typing
 
 from lib.numbers import percentile
-from lib.workplace import end
+from lib.workplace import end, wait_for
 
 # How fio's logs call it.
 _READ = 0
+
+# All its processes are there by then.
+_START_SECONDS = 120.0
 
 
 @dataclasses.dataclass
@@ -38,8 +42,7 @@ class Job:
         return percentile(self.latencies_us, percent)
 
 
-@dataclasses.dataclass(frozen=True)
-class Completion:
+class Completion(typing.NamedTuple):
     """An I/O that ended at `at_seconds` of Unix time, to the millisecond, after `latency_us`."""
 
     at_seconds: float
@@ -49,7 +52,9 @@ class Completion:
 
 
 class Load(contextlib.ExitStack):
-    """fio with jobs as for `run`, from entering until `stop`, or until the `runtime` among the options is over."""
+    """fio with jobs as for `run`, from entering, when those without `startdelay` are there, until `stop`, or until the
+    `runtime` among the options is over.
+    """
 
     def __init__(self, place, jobs, **options):
         super().__init__()
@@ -68,7 +73,23 @@ class Load(contextlib.ExitStack):
             self.close()
             raise
         self.callback(end, self._process)
+        try:
+            wait_for("fio with all its jobs", self._has_all, self._process, _START_SECONDS)
+        except BaseException:
+            self.close()
+            raise
         return self
+
+    def _has_all(self):
+        """Whether all processes are there: a thousand take long to start where others work too."""
+        at_once = [job for job in self._jobs.values() if "startdelay" not in job]
+        try:
+            with open(f"/proc/{self._process.pid}/task/{self._process.pid}/children", encoding="ascii") as children:
+                there = len(children.read().split())
+        except FileNotFoundError:
+            # It has ended, or the kernel does not tell (CONFIG_PROC_CHILDREN): then the warm-up has to do.
+            return self._process.poll() is None
+        return there >= sum(job.get("numjobs", 1) for job in at_once)
 
     def hold(self, seconds):
         """Lets it work for `seconds`, and fails if it ends before they are over."""
@@ -142,7 +163,7 @@ def _job(entry, logs, until_ms):
     read = entry["read"]
     latencies = [
         (each.is_read, each.latency_us)
-        for each in _completions(logs, entry["jobname"]) if 1000 * each.at_seconds <= until_ms
+        for each in _completions(logs, entry["jobname"]) if round(1000 * each.at_seconds) <= until_ms
     ]
     return Job(
         name=entry["jobname"],

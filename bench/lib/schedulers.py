@@ -62,8 +62,8 @@ class _RealTime:
         """Each job of the row, by name, as `Counted`; and the CPU time of the server, in seconds."""
         seconds = self._options.seconds * row.seconds_factor
         with self._open(place, row.weights) as disk:
-            begun = time.time()
             with self._load(place, disk, row.jobs) as load:
+                begun = time.time()
                 load.hold(row.warm_seconds + seconds)
                 completions = load.stop()
             server_cpu = disk.cpu_seconds()
