@@ -1,4 +1,4 @@
-//! Our own client: limits that change under load lose nothing, repeat nothing and reorder nothing.
+//! Our own client: limits, schedulers and their settings that change under load lose nothing, repeat nothing and reorder nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,19 +11,25 @@ const REQUESTS: u64 = 1500;
 const BLOCK: usize = 4096;
 
 /// What is set, in turn; some of it holds requests back, some lets them go.
-const SETTINGS: [(&str, &str, &str); 12] = [
+const SETTINGS: [(&str, &str, &str); 18] = [
     ("/main", "io.max", "riops=2000 wiops=1000"),
     ("/main", "io.limiter", "token"),
+    ("/", "io.scheduler", "bfq"),
     ("/main", "io.max", "rbps=8M wbps=max"),
     ("/main", "io.limiter", "leaky"),
     ("/", "io.depth", "1"),
     ("/main", "io.max", "riops=max wiops=500 rbps=max"),
     ("/main", "io.limiter", "slice"),
+    ("/", "io.bfq", "slice_idle=0 max_budget=32 fifo_expire_sync=1"),
+    ("/", "io.scheduler", "none"),
     ("/main", "io.weight", "500"),
     ("/main", "io.max", "riops=max wiops=max rbps=max wbps=max"),
     ("/main", "io.limiter", "pace"),
+    ("/", "io.scheduler", "bfq"),
     ("/", "io.depth", "64"),
+    ("/", "io.bfq", "slice_idle=8 max_budget=0 fifo_expire_sync=125"),
     ("/main", "io.max", "wbps=4M"),
+    ("/", "io.scheduler", "none"),
 ];
 
 /// Writes and reads blocks of its own, `IN_FLIGHT` at once, until `REQUESTS` have been answered.

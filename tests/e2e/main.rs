@@ -32,6 +32,7 @@ mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
 mod replay;
+mod schedulers_switched;
 mod several_devices;
 mod slow_readers;
 mod slow_writers;

@@ -217,8 +217,15 @@ mod tests {
             },
             ..CgroupStatus::default()
         };
+        let bfq = BfqStatus {
+            expirations: [("too_idle".to_owned(), 3)].into(),
+            idling_ns: [("throughput".to_owned(), 1_500_000_000)].into(),
+            raised_flows: 2,
+            ..BfqStatus::default()
+        };
         let device = DeviceStatus {
             device: "disk0".into(),
+            bfq,
             cgroups: vec![cgroup],
             ..DeviceStatus::default()
         };
@@ -229,6 +236,9 @@ mod tests {
             r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="own_limit"} 2.5"#,
             r#"weir_cgroup_wait_seconds_total{device="disk0",cgroup="/a\"b",cause="other_limit"} 2.5"#,
             r#"weir_device_cgroups_omitted{device="disk0"} 0"#,
+            r#"weir_bfq_slots_total{device="disk0",ended="too_idle"} 3"#,
+            r#"weir_bfq_idling_seconds_total{device="disk0",cause="throughput"} 1.5"#,
+            r#"weir_bfq_raised_flows{device="disk0"} 2"#,
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
