@@ -11,10 +11,11 @@ const REQUESTS: u64 = 1500;
 const BLOCK: usize = 4096;
 
 /// What is set, in turn; some of it holds requests back, some lets them go.
-const SETTINGS: [(&str, &str, &str); 18] = [
+const SETTINGS: [(&str, &str, &str); 20] = [
     ("/main", "io.max", "riops=2000 wiops=1000"),
     ("/main", "io.limiter", "token"),
     ("/", "io.scheduler", "bfq"),
+    ("/main", "io.prio.class", "idle"),
     ("/main", "io.max", "rbps=8M wbps=max"),
     ("/main", "io.limiter", "leaky"),
     ("/", "io.depth", "1"),
@@ -23,6 +24,7 @@ const SETTINGS: [(&str, &str, &str); 18] = [
     ("/", "io.bfq", "slice_idle=0 max_budget=32 fifo_expire_sync=1"),
     ("/", "io.scheduler", "none"),
     ("/main", "io.weight", "500"),
+    ("/main", "io.prio.class", "promote-to-rt"),
     ("/main", "io.max", "riops=max wiops=max rbps=max wbps=max"),
     ("/main", "io.limiter", "pace"),
     ("/", "io.scheduler", "bfq"),

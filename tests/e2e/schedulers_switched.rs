@@ -14,6 +14,7 @@ const CONFIG: &str = r#"
     slice_idle = 0
     max_budget = "64K"
     [cgroup."/a"]
+    "io.prio.class" = "restrict-to-be"
     [cgroup."/b"]
     "io.bfq.weight" = 300
     [export.a]
@@ -102,6 +103,12 @@ fn settings_read_back_and_are_refused_in_words() {
         assert!(ran.stdout.is_empty() && ran.stderr.contains(words), "{ran:?}");
         assert_eq!(set(&server, "io.bfq", "slice_idle=1500us"), now, "{key} {value}");
     }
+    let ran = server.ask("set", &["/a", "io.prio.class", "idle"]);
+    assert_eq!(ran.stdout, "disk idle\n", "{ran:?}");
+    let ran = server.ask("status", &["--interval", "10ms"]);
+    assert!(ran.stdout.contains("scheduler bfq"), "{ran:?}");
+    let ran = server.ask("set", &["/a", "io.prio.class", "rt"]);
+    assert!(ran.stderr.contains("available: no-change, promote-to-rt"), "{ran:?}");
     let ran = server.ask("set", &["/a", "io.scheduler", "none"]);
     assert!(ran.stderr.contains("belongs to the device"), "{ran:?}");
     server.stop();

@@ -1,6 +1,6 @@
 //! `[cgroup."/PATH"]`.
 
-use weir_engine::{NameError, Path, Weight, WeightError};
+use weir_engine::{NameError, Path, PrioClass, Weight, WeightError};
 
 use crate::device::Devices;
 use crate::limiter;
@@ -9,6 +9,7 @@ use crate::model::{CgroupConfig, DeviceLimits};
 use crate::report::{Problem, Report};
 use crate::source::Text;
 use crate::table::{Entry, Section};
+use crate::value;
 
 /// Most cgroups, those counted that are not listed but above one that is.
 pub(crate) const CGROUPS_MAX: usize = 1_000_000;
@@ -17,8 +18,8 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
-const KEYS: [&str; 6] =
-    ["io.max", "io.burst", "io.peak", "io.weight", "io.bfq.weight", "io.limiter"];
+const KEYS: [&str; 7] =
+    ["io.max", "io.burst", "io.peak", "io.weight", "io.bfq.weight", "io.prio.class", "io.limiter"];
 
 /// Reads `[cgroup]`; sorted by path.
 pub(crate) fn read_all(
@@ -90,6 +91,10 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         return None;
     }
     let weight = weight_of(&section, report).unwrap_or_default();
+    let prio_class = section
+        .text("io.prio.class", report)
+        .and_then(|text| prio_class(&text, report))
+        .unwrap_or_default();
     let limiter = section
         .text("io.limiter", report)
         .and_then(|text| limiter::read(&text, report))
@@ -99,7 +104,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .into_iter()
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
-    Some(CgroupConfig { path, weight, limiter, limits })
+    Some(CgroupConfig { path, weight, prio_class, limiter, limits })
 }
 
 /// `io.weight`, or `io.bfq.weight`, which is the same.
@@ -139,6 +144,12 @@ pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
     Ok(path)
 }
 
+/// `text` as what becomes of a cgroup's priority classes.
+fn prio_class(text: &Text, report: &mut Report) -> Option<PrioClass> {
+    let names = PrioClass::ALL.map(PrioClass::name);
+    value::word(text, &names, report).map(|index| PrioClass::ALL[index])
+}
+
 /// `text` as a weight.
 pub(crate) fn weight(text: &Text, report: &mut Report) -> Option<Weight> {
     let hint = "write a number from 1 to 1000; 100 is what others have who say nothing";
@@ -151,7 +162,7 @@ pub(crate) fn weight(text: &Text, report: &mut Report) -> Option<Weight> {
             ),
             Err(error) => (error.to_string(), hint),
         },
-        Err(_) => (format!("{:?} is no weight", crate::value::cut(&text.value)), hint),
+        Err(_) => (format!("{:?} is no weight", value::cut(&text.value)), hint),
     };
     report.refuse(text, message, Some(hint.into()));
     None

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_engine::{LimiterKind, Limits, Path, Weight};
+use weir_engine::{LimiterKind, Limits, Path, PrioClass, Weight};
 
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,6 +87,8 @@ pub struct CgroupConfig {
     pub path: Path,
     /// `io.weight`.
     pub weight: Weight,
+    /// `io.prio.class`.
+    pub prio_class: PrioClass,
     /// `io.limiter`: for all its limits, also those set later.
     pub limiter: LimiterKind,
     /// `io.max`, `io.burst` and `io.peak`, by device; devices without any are left out.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weir_engine::io_max::{LimitKey, parse_limits};
 use weir_engine::units::{Bytes, Ios};
-use weir_engine::{Dimension, Path, PerDimension, Resource};
+use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource};
 
 use crate::backend::{self, Files};
 use crate::bfq;
@@ -154,8 +154,13 @@ fn build(
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
     let path = Path::parse(SingleExport::CGROUP).expect("it is a cgroup's path");
-    let cgroup =
-        CgroupConfig { path: path.clone(), weight: weight.unwrap_or_default(), limiter, limits };
+    let cgroup = CgroupConfig {
+        path: path.clone(),
+        weight: weight.unwrap_or_default(),
+        prio_class: PrioClass::NoChange,
+        limiter,
+        limits,
+    };
     let export = ExportConfig {
         name: String::new(),
         device: 0,

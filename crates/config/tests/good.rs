@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
 use weir_engine::{
-    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, PerDimension, SchedulerKind,
-    SliceProfile, Weight,
+    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, PerDimension, PrioClass,
+    SchedulerKind, SliceProfile, Weight,
 };
 
 fn example() -> Config {
@@ -117,6 +117,15 @@ fn settings_of_bfq_are_text_numbers_or_switches() {
         ("stable_late = 1\nstable = \"kernel\"", "stable=600/180/1"),
     ] {
         assert_eq!(bfq(keys), parse(text), "{keys}");
+    }
+}
+
+#[test]
+fn classes_have_the_kernels_names() {
+    for class in PrioClass::ALL {
+        let key = format!("\"io.prio.class\" = {:?}\n[export", class.name());
+        let config = Config::from_str("weir.toml", &MINIMAL.replace("[export", &key)).unwrap();
+        assert_eq!(config.cgroups[0].prio_class, class);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
 use crate::limits::{Dimension, Limits};
+use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats};
@@ -113,6 +114,12 @@ impl Engine {
     pub fn weight(&self, cgroup: CgroupId) -> Option<Weight> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         Some(self.core.tree.cgroups[index].weight)
+    }
+
+    /// What becomes of the priority classes of a cgroup's clients.
+    pub fn prio_class(&self, cgroup: CgroupId) -> Option<PrioClass> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        Some(self.core.tree.cgroups[index].prio_class)
     }
 
     /// Opens a client: one share of `cgroup`, whatever number of tasks it has.

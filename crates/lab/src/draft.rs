@@ -8,8 +8,8 @@ use weir_config::{Backend, Config};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
-    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, Path, PerDimension, SchedulerKind,
-    SliceProfile, Weight,
+    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, Path, PerDimension, PrioClass,
+    SchedulerKind, SliceProfile, Weight,
 };
 
 use crate::cache;
@@ -33,6 +33,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("burst", "[/CGROUP] AMOUNTS", "io.burst, likewise (riops=8)"),
     ("peak", "[/CGROUP] RATES", "io.peak, likewise"),
     ("weight", "[/CGROUP] N", "io.weight, 1 to 1000"),
+    (
+        "prio-class",
+        "[/CGROUP] CLASS",
+        "io.prio.class: no-change, promote-to-rt, restrict-to-be or idle; counts with the scheduler bfq",
+    ),
     (
         "home",
         "/CGROUP|per-job",
@@ -118,6 +123,7 @@ pub enum DraftError {
 struct Cgroup {
     path: Path,
     weight: Option<Weight>,
+    prio_class: Option<PrioClass>,
     limits: Limits,
     /// Its own limiter, from a configuration; else the draft's.
     limiter: Option<LimiterKind>,
@@ -220,6 +226,18 @@ impl Draft {
                 let weight = Weight::new(weight).map_err(|error| refuse(error.to_string()))?;
                 self.cgroup(path).weight = Some(weight);
             }
+            "prio-class" => {
+                let (path, name) = self.split(key, value)?;
+                let class = PrioClass::from_name(name).ok_or_else(|| {
+                    let names = PrioClass::ALL.map(PrioClass::name);
+                    let hint = match nearest(name, names) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("available: {}", names.join(", ")),
+                    };
+                    SettingError::new(key, format!("there is no class {name:?}"), hint)
+                })?;
+                self.cgroup(path).prio_class = Some(class);
+            }
             "home" if value == "per-job" => self.home = Home::PerJob,
             "home" => self.home = Home::Shared(path(key, value)?),
             "seed" => {
@@ -309,6 +327,7 @@ impl Draft {
             let limits = cgroup.limits.iter().find(|limits| limits.device == index);
             let at = self.cgroup(cgroup.path.clone());
             at.weight = Some(cgroup.weight);
+            at.prio_class = Some(cgroup.prio_class);
             at.limiter = Some(cgroup.limiter);
             at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
         }
@@ -371,8 +390,9 @@ impl Draft {
                 });
                 SettingError::new("limits", format!("of cgroup {}: {error}", cgroup.path), hint)
             })?;
-            let (path, weight) = (cgroup.path.clone(), cgroup.weight);
-            cgroups.push(CgroupSetting { path, weight, limits });
+            let (path, weight, prio_class) =
+                (cgroup.path.clone(), cgroup.weight, cgroup.prio_class);
+            cgroups.push(CgroupSetting { path, weight, prio_class, limits });
         }
         let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
         Ok(Scenario {
@@ -504,6 +524,7 @@ impl Draft {
         self.cgroups.entry(path.to_string()).or_insert_with(|| Cgroup {
             path,
             weight: None,
+            prio_class: None,
             limits: Limits::default(),
             limiter: None,
         })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use weir_engine::units::Bytes;
-use weir_engine::{Limits, Path, Weight};
+use weir_engine::{Limits, Path, PrioClass, Weight};
 
 use crate::cache;
 use crate::fio::{JobFile, ReplaySkip};
@@ -60,6 +60,8 @@ pub struct CgroupSetting {
     pub path: Path,
     /// `io.weight`; None leaves it as it is.
     pub weight: Option<Weight>,
+    /// `io.prio.class`; None leaves it as it is.
+    pub prio_class: Option<PrioClass>,
     /// `io.max` and its relatives; valid.
     pub limits: Limits,
 }

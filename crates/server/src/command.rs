@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use weir_engine::{
-    BfqError, ChangeError, CreateError, LimiterKind, Limits, Path, SchedulerKind, Weight,
+    BfqError, ChangeError, CreateError, LimiterKind, Limits, Path, PrioClass, SchedulerKind, Weight,
 };
 
 use crate::device::Arrived;
@@ -63,6 +63,8 @@ pub enum Setting {
     Limiter(LimiterKind),
     /// `io.weight`.
     Weight(Weight),
+    /// `io.prio.class`.
+    PrioClass(PrioClass),
     /// The device window, whatever the cgroup.
     Depth(std::num::NonZeroU32),
     /// Who chooses the next request for the device, whatever the cgroup.

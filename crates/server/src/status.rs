@@ -72,6 +72,9 @@ pub struct CgroupStatus {
     pub io_peak: Option<String>,
     /// `io.weight`.
     pub io_weight: u16,
+    /// `io.prio.class`: `no-change`, `promote-to-rt`, `restrict-to-be` or `idle`.
+    #[serde(default)]
+    pub io_prio_class: String,
     /// `pace`, `slice:VERSION`, `token` or `leaky`.
     pub limiter: String,
     /// What is left of the burst, per limited dimension that has one.

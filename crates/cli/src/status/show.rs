@@ -133,6 +133,9 @@ fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     } else if cgroup.io_weight != 100 {
         lines.push(format!("weight {}", cgroup.io_weight));
     }
+    if !["", "no-change"].contains(&cgroup.io_prio_class.as_str()) {
+        lines.push(format!("priority class: {}", cgroup.io_prio_class));
+    }
     let waited = sentence(&rates.waited_for);
     if !waited.is_empty() {
         lines.push(format!("waited for {waited}"));

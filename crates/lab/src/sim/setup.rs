@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use slab::Slab;
-use weir_engine::{CgroupId, Change, Engine, Instant, Path, Weight};
+use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
 
 use super::calendar::Calendar;
 use super::layout::{self, FileAt};
@@ -79,6 +79,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         let cgroup = cgroups.of_job(&mut engine, job, &scenario.home)?;
         let id = cgroups.ids[cgroup as usize];
         let client = engine.open_client(id).expect("a cgroup that was just made");
+        let priority = Change::SetPriority { client, priority: job.options.priority() };
+        engine.reconfigure(Instant::ZERO, priority).expect("a client that was just opened");
         let task = engine.open_task(client).expect("a client that was just opened");
         if forks {
             children.insert(index as u32, (client, 1));
@@ -107,7 +109,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         depth: scenario.engine.depth.get(),
         seed: scenario.seed,
         rows,
-        notes: notes(jobs, layout.unsized_jobs),
+        notes: notes(jobs, layout.unsized_jobs, scenario.engine.scheduler),
         ..Results::default()
     };
     let mut replays_left = 0;
@@ -193,7 +195,9 @@ impl Cgroups {
                 engine.ensure_cgroup(&setting.path).map_err(|error| refuse(error.to_string()))?;
             let limits = Change::SetLimits { cgroup, limits: setting.limits };
             let weight = setting.weight.map(|weight| Change::SetWeight { cgroup, weight });
-            for change in [Some(limits), weight].into_iter().flatten() {
+            let prio_class =
+                setting.prio_class.map(|prio_class| Change::SetPrioClass { cgroup, prio_class });
+            for change in [Some(limits), weight, prio_class].into_iter().flatten() {
                 let done = engine.reconfigure(Instant::ZERO, change);
                 done.map_err(|error| refuse(error.to_string()))?;
             }
@@ -302,15 +306,19 @@ fn rows(jobs: &JobFile) -> Rows {
 }
 
 /// Options that shape I/O in fio and have no effect, or less of one, on processes here.
-fn without_effect(options: &Options) -> Vec<(&'static str, &'static str)> {
+fn without_effect(
+    options: &Options,
+    scheduler: SchedulerKind,
+) -> Vec<(&'static str, &'static str)> {
     let has_minimum =
         options.rate_min.iter().chain(options.rate_iops_min.iter()).any(Option::is_some);
     let priority = "the scheduler `none` knows no priorities";
+    let has_none = scheduler == SchedulerKind::None;
     let all = [
         (has_minimum, "rate_min", "a job that falls behind goes on"),
         (options.serialize_overlap, "serialize_overlap", "requests for the same bytes do not wait"),
-        (options.prio.is_some(), "prio", priority),
-        (options.prioclass.is_some(), "prioclass", priority),
+        (has_none && options.prio.is_some(), "prio", priority),
+        (has_none && options.prioclass.is_some(), "prioclass", priority),
         (
             options.unified_rw_reporting == UnifiedReporting::Both,
             "unified_rw_reporting=both",
@@ -320,7 +328,7 @@ fn without_effect(options: &Options) -> Vec<(&'static str, &'static str)> {
     all.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, name, reason)| (name, reason)).collect()
 }
 
-fn notes(jobs: &JobFile, unsized_jobs: u32) -> Vec<String> {
+fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<String> {
     let mut notes: Vec<String> = jobs
         .ignored
         .iter()
@@ -330,7 +338,7 @@ fn notes(jobs: &JobFile, unsized_jobs: u32) -> Vec<String> {
         })
         .collect();
     for job in &jobs.jobs {
-        for (option, reason) in without_effect(&job.options) {
+        for (option, reason) in without_effect(&job.options, scheduler) {
             let note = format!("`{option}` has no effect here: {reason}");
             if !notes.contains(&note) {
                 notes.push(note);

@@ -7,7 +7,7 @@ use slab::Slab;
 use weir_disk::{DiskModel, DiskOp};
 use weir_driver::Device;
 use weir_engine::{
-    ClientId, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId,
+    Change, ClientId, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId,
 };
 
 use super::Progress;
@@ -279,6 +279,10 @@ impl World {
         let id = self.cgroups.id(actor.cgroup);
         *client = self.engine.open_client(id).expect("a cgroup that is there");
         actor.task = self.engine.open_task(*client).expect("a client that was just opened");
+        let priority = self.jobs.jobs[process as usize].options.priority();
+        let priority = Change::SetPriority { client: *client, priority };
+        let now = Instant::from_nanos(self.now_ns);
+        self.engine.reconfigure(now, priority).expect("a client that was just opened");
         *count += 1;
     }
 

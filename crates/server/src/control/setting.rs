@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
 use weir_engine::{
-    BfqError, BfqSettings, Dimension, LimiterKind, PerDimension, SchedulerKind, Weight,
+    BfqError, BfqSettings, Dimension, LimiterKind, PerDimension, PrioClass, SchedulerKind, Weight,
 };
 
 use super::refuse::Refused;
@@ -19,6 +19,7 @@ const DEPTH_MAX: u32 = 4096;
 pub(super) enum Key {
     Limit(LimitKey),
     Weight,
+    PrioClass,
     Limiter,
     Depth,
     Scheduler,
@@ -35,11 +36,12 @@ pub(super) enum Which<'a> {
 }
 
 impl Key {
-    const ALL: [Key; 8] = [
+    const ALL: [Key; 9] = [
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),
         Key::Weight,
+        Key::PrioClass,
         Key::Limiter,
         Key::Depth,
         Key::Scheduler,
@@ -65,6 +67,7 @@ impl Key {
         match self {
             Key::Limit(limit) => limit.key(),
             Key::Weight => "io.weight",
+            Key::PrioClass => "io.prio.class",
             Key::Limiter => "io.limiter",
             Key::Depth => "io.depth",
             Key::Scheduler => "io.scheduler",
@@ -82,6 +85,7 @@ impl Key {
         match self {
             Key::Limit(limit) => self.limits(limit, value),
             Key::Weight => self.weight(value).map(|weight| (Which::Unnamed, weight)),
+            Key::PrioClass => self.prio_class(value).map(|class| (Which::Unnamed, class)),
             Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
             Key::Depth => self.depth(value).map(|depth| (Which::Unnamed, depth)),
             Key::Scheduler => self.scheduler(value).map(|kind| (Which::Unnamed, kind)),
@@ -157,6 +161,14 @@ impl Key {
         Weight::new(weight).map(Setting::Weight).map_err(|error| refuse(error.to_string()))
     }
 
+    fn prio_class(self, value: &str) -> Result<Setting, Refused> {
+        PrioClass::from_name(value.trim()).map(Setting::PrioClass).ok_or_else(|| {
+            let names = PrioClass::ALL.map(PrioClass::name).join(", ");
+            let message = format!("there is no class {value:?}");
+            Refused::bad(self.name(), message).hint(format!("available: {names}"))
+        })
+    }
+
     fn depth(self, value: &str) -> Result<Setting, Refused> {
         let depth: Option<NonZeroU32> = value.trim().parse().ok();
         depth.filter(|depth| depth.get() <= DEPTH_MAX).map(Setting::Depth).ok_or_else(|| {
@@ -176,6 +188,7 @@ impl Key {
             Key::Limit(LimitKey::Burst) => limits(&cgroup.io_burst),
             Key::Limit(LimitKey::Peak) => limits(&cgroup.io_peak),
             Key::Weight => cgroup.io_weight.to_string(),
+            Key::PrioClass => cgroup.io_prio_class.clone(),
             Key::Limiter => cgroup.limiter.clone(),
             Key::Depth => device.depth.to_string(),
             Key::Scheduler => device.scheduler.clone(),
@@ -236,6 +249,7 @@ mod tests {
             ("io.weight", "1000", "-", Setting::Weight(Weight::new(1000).unwrap())),
             ("io.limiter", "token", "-", Setting::Limiter(LimiterKind::Token)),
             ("io.bfq.weight", "7", "-", Setting::Weight(Weight::new(7).unwrap())),
+            ("io.prio.class", "idle", "-", Setting::PrioClass(PrioClass::Idle)),
             ("io.scheduler", " bfq", "-", Setting::Scheduler(SchedulerKind::Bfq)),
             ("io.bfq", "slice_idle=0 stable_late=1", "-", bfq("slice_idle=0 stable_late=1")),
             ("io.bfq", "* low_latency=0", "*", bfq(" low_latency=0")),
@@ -285,6 +299,11 @@ mod tests {
                 "io.scheduler",
                 "cfq",
                 "io.scheduler: there is no scheduler \"cfq\" (available: none, bfq)",
+            ),
+            (
+                "io.prio.class",
+                "rt",
+                "io.prio.class: there is no class \"rt\" (available: no-change, promote-to-rt, restrict-to-be, idle)",
             ),
             (
                 "io.bfq",

@@ -59,6 +59,7 @@ pub(super) fn set(
     let old = engine.limits(cgroup).unwrap_or_default();
     let change = match setting {
         Setting::Weight(weight) => Change::SetWeight { cgroup, weight },
+        Setting::PrioClass(prio_class) => Change::SetPrioClass { cgroup, prio_class },
         Setting::Depth(depth) => Change::SetDepth(depth),
         Setting::Scheduler(kind) => Change::SetScheduler(kind),
         Setting::Bfq(text) => Change::SetBfq(BfqSettings::parse(&text, engine.bfq_settings())?),
@@ -82,9 +83,11 @@ fn with(old: Limits, setting: Setting) -> Result<Limits, SetError> {
         Setting::Text { key: LimitKey::Peak, text } => {
             Limits { peak: parse_limits(LimitKey::Peak, &text, old.peak)?, ..old }
         }
-        Setting::Weight(_) | Setting::Depth(_) | Setting::Scheduler(_) | Setting::Bfq(_) => {
-            unreachable!("not limits")
-        }
+        Setting::Weight(_)
+        | Setting::PrioClass(_)
+        | Setting::Depth(_)
+        | Setting::Scheduler(_)
+        | Setting::Bfq(_) => unreachable!("not limits"),
     })
 }
 

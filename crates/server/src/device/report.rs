@@ -72,6 +72,7 @@ impl Worker {
             io_burst: text(limits.burst),
             io_peak: text(limits.peak),
             io_weight: self.engine.weight(entry.cgroup).unwrap_or_default().get(),
+            io_prio_class: self.engine.prio_class(entry.cgroup).unwrap_or_default().name().into(),
             limiter: limiter_name(limits.limiter),
             burst_left: left.collect(),
             connections,
