@@ -10,7 +10,7 @@ from lib import fio, lab, servers
 from lib.blkthrottle import Limited
 from lib.comparison import Comparison, Metric, arguments, table
 from lib.disk import KernelDisk
-from lib.numbers import percentile
+from lib.numbers import median, percentile
 from lib.quiet import QuietCpus
 from lib.usage import Disturbance
 
@@ -25,14 +25,18 @@ AIMS = {"bytes_per_second": 5, "latency_us_p50": 5, "latency_us_p99": 10}
 # The kernel's throttle of limits, which are not met as `pace` meets them: the lab takes its profile of that kernel.
 KERNEL = "6.12"
 
+# Runs in the lab, each with dice of its own. Time is not what they cost, so that chance need not come from them.
+LAB_RUNS = 5
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A fio job on a disk, perhaps with limits by the keys of io.max."""
+    """A fio job on a disk, perhaps with limits by the keys of io.max; `part` of the run's seconds is enough for it."""
 
     disk: str
     job: dict
     limits: dict
+    part: float
 
     def max(self):
         """The limits as Weir's flags take them."""
@@ -59,11 +63,27 @@ JOBS = {
     "randread-32-100": (_random(32), {"riops": 100}),
 }
 
+# Disks, and which part of the seconds is enough: where a request takes a hundredth of the time, chance evens out sooner.
 # A flash disk that was never written answers reads without looking at its flash.
-DISKS = ("hdd7200", "ssd-sata,state=full")
+DISKS = {"hdd7200": 1, "ssd-sata,state=full": 0.4}
 
-# A disk that takes no time: what is left is the way to it, of which the lab has nothing.
-WAY = "null,latency=0ns,size=1G"
+# What the way to a disk takes, measured on disks of which all is known. One takes a tenth of a millisecond for each
+# read: what is more, one read at a time, is the way. It has to be some time, for a server that waits for a disk is asleep
+# when it is done. The other takes no time: as many reads as then come through, 32 under way, is what the way lets through.
+WAY_DISK_US = 100
+WAY = "the way, depth 1"
+WAY_EACH = "the way, depth 32"
+WAY_PART = 0.4
+WAYS = {
+    WAY: Case(f"null,latency={WAY_DISK_US}us,size=1G", _random(1), {}, WAY_PART),
+    WAY_EACH: Case("null,latency=0ns,size=1G", _random(32), {}, WAY_PART),
+}
+
+# Which system's way the lab is given, by its name among the systems, and which of them it is held against.
+TWINS = {
+    "lab": ("weir-serve", ["weir-serve"]),
+    "lab-kernel": ("kernel-none", ["kernel-none", "kernel-mq-deadline"]),
+}
 
 METRICS = [
     Metric("bytes_per_second", "MiB/s", "{:.3f}", MIB),
@@ -78,16 +98,17 @@ def main():
         description=__doc__ + "\n\nEach job runs in the lab (virtual time), through fio's NBD engine on `weir serve`"
         "\nwith the emulated disk in real time, and on a loop device over `weir disk mount`, with the same disk, below"
         "\nthe kernel's schedulers and its blk-throttle. Latencies are of reads where there are reads, else of writes."
+        "\nWhat the way to the disk takes is measured first, with other jobs on other disks, and told to the lab."
         f"\nTo reach against `weir serve`: within {AIMS['bytes_per_second']} % for throughput and p50,"
         f" {AIMS['latency_us_p99']} % for p99.",
         examples=[
-            "bench/fidelity.py                                     all jobs and disks, 60 s each",
+            "bench/fidelity.py                                     all jobs and disks, under 15 minutes",
             "bench/fidelity.py --jobs randread-1,randread-32       some",
             "bench/fidelity.py --disks hdd7200 --only lab,weir     without the kernel",
             "bench/fidelity.py --quiet-cpus                        where other work disturbs",
             "bench/fidelity.py --quick                             does it work?",
         ],
-        seconds=60,
+        seconds=20,
         quick_seconds=4,
         rounds=1,
         more=_more,
@@ -100,34 +121,42 @@ def main():
         print(f"unknown jobs: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
         return 2
     disks, absent = _disks(options)
-    cases = {f"{disk} {name}": Case(disk, *JOBS[name]) for disk in disks for name in jobs}
-    cases["the way alone"] = Case(WAY, *JOBS["randread-1"])
+    chosen = {f"{disk} {name}": Case(disk, *JOBS[name], DISKS.get(disk, 1)) for disk in disks for name in jobs}
+    ways = Ways()
+    slices = ["slice", "--kernel", KERNEL]
     systems = {
-        "lab": lambda place, case: _lab(place, case, options, ["pace"]),
-        "lab-slice": lambda place, case: _lab_as_kernel(place, case, options),
+        "lab": lambda place, case: _lab(place, case, options, ways.of("weir-serve"), ["pace"]),
         "weir-serve": lambda place, case: _serve(place, case, options),
+        "lab-kernel": lambda place, case: _lab(place, case, options, ways.of("kernel-none"), slices),
         "kernel-none": lambda place, case: _kernel(place, case, options, "none"),
         "kernel-mq-deadline": lambda place, case: _kernel(place, case, options, "mq-deadline"),
     }
-    note = "the way alone: randread-1 on a disk that takes no time.\n"
-    note += f"lab-slice is the lab with the throttle of Linux {KERNEL}, for the kernel's rows of jobs with limits."
+    note = f"The lab's figures are medians of {LAB_RUNS} runs with dice of their own. lab-kernel has the way of"
+    note += f" kernel-none,\nand the throttle of Linux {KERNEL} for limits."
     note += "".join(f"\nskipped: {disk}: weir disk list does not know it" for disk in absent)
     if options.quiet_cpus:
         note += "\nCPUs: kept awake; servers and clients run before everything else, where that is permitted."
 
-    def measure(place, case, system):
+    def measure(place, case, name):
+        of_way = case in WAYS.values()
+        if of_way and name not in (system for system, _ in TWINS.values()):
+            return None
+        if name in TWINS:
+            # Held against nothing, it has nothing to say.
+            return None if name == "lab-kernel" and not ways.of("kernel-none") else systems[name](place, case)
         with QuietCpus(place, options.quiet_cpus) as quiet:
             disturbance, awake = Disturbance(), quiet.cpu_seconds()
-            done = system(place, case)
-            if done is None or isinstance(done, dict):
-                return done
-            job, server_cpu = done
-            return _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
+            job, server_cpu = systems[name](place, case)
+            figures = _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
+        if of_way:
+            ways.measured(name, case, figures)
+        return figures
 
     def conclude(medians):
-        return _conclude(medians, cases)
+        return _conclude(medians, chosen, ways)
 
-    return Comparison("fidelity", options, METRICS, None, note, conclude=conclude).run(systems, cases, measure)
+    comparison = Comparison("fidelity", options, METRICS, None, note, conclude=conclude)
+    return comparison.run({name: name for name in systems}, WAYS | chosen, measure)
 
 
 def _more(parser):
@@ -144,36 +173,60 @@ def _disks(options):
         return options.disks.split(), []
     program = options.weir or servers.weir_program()
     listed = subprocess.run([program, "disk", "list", "--format", "json"], capture_output=True, text=True, check=False)
+    disks = list(DISKS)
     if listed.returncode != 0:
-        return list(DISKS[:1]), list(DISKS[1:])
+        return disks[:1], disks[1:]
     known = {disk["name"] for disk in json.loads(listed.stdout)}
-    there = [disk for disk in DISKS if disk.split(",")[0] in known]
-    return there, [disk for disk in DISKS if disk not in there]
+    there = [disk for disk in disks if disk.split(",")[0] in known]
+    return there, [disk for disk in disks if disk not in there]
+
+
+class Ways:
+    """What the way to a disk takes on each system, from the runs of WAYS. No job that is compared has a part in it."""
+
+    def __init__(self):
+        self._periods_us = {}
+
+    def measured(self, system, case, figures):
+        """Takes over a run of one of `WAYS`."""
+        self._periods_us.setdefault((system, case.disk), []).append(1e6 / figures["ios_per_second"])
+
+    def of(self, system):
+        """All of the way, and the part that is for one request at a time, in ns; None if it was not measured."""
+        alone, together = (self._periods_us.get((system, WAYS[name].disk)) for name in (WAY, WAY_EACH))
+        if not alone or not together:
+            return None
+        way = max(0.0, median(alone) - WAY_DISK_US)
+        return round(1000 * way), round(1000 * min(way, median(together)))
 
 
 def _job(case, options):
-    everything = {"direct": 1, "time_based": 1, "runtime": f"{options.seconds:g}", "randseed": options.seed}
+    everything = {"direct": 1, "time_based": 1, "runtime": f"{_seconds(case, options):g}", "randseed": options.seed}
     return everything | case.job
 
 
-def _lab_as_kernel(place, case, options):
-    """The lab with the kernel's throttle, where there is something to throttle."""
-    return _lab(place, case, options, ["slice", "--kernel", KERNEL]) if case.limits else None
+def _seconds(case, options):
+    return max(1, options.seconds * case.part)
 
 
-def _lab(place, case, options, limiter):
-    """The job in the lab, from a job file."""
-    if case.disk == WAY:
-        return None
+def _lab(place, case, options, way_ns, limiter):
+    """The job in the lab, from a job file: the middle of several runs."""
+    runs = [_lab_once(place, case, options, way_ns, limiter, options.seed + turn) for turn in range(LAB_RUNS)]
+    return {name: median([run[name] for run in runs]) for name in runs[0]}
+
+
+def _lab_once(place, case, options, way_ns, limiter, seed):
+    job = _job(case, options) | {"randseed": seed}
     path = place.fresh("job", ".fio")
-    path.write_text(lab.job_file({"fidelity": _job(case, options)}, ioengine="libaio"), encoding="utf-8")
-    flags = ["--disk", case.disk, "--depth", DEPTH, "--scheduler", "none", "--seed", options.seed]
+    path.write_text(lab.job_file({"fidelity": job}, ioengine="libaio"), encoding="utf-8")
+    flags = ["--disk", case.disk, "--depth", DEPTH, "--scheduler", "none", "--seed", seed]
     if case.limits:
         flags += ["--max", case.max(), "--limiter", *limiter]
-    report = lab.run(place, options, path, *flags, form="fio-json")
-    [entry] = report["jobs"]
-    way = entry["read"] if entry["read"]["total_ios"] else entry["write"]
-    quantiles = way["clat_ns"]["percentile"]
+    for key, value in zip(("way", "way-each"), way_ns or ()):
+        flags += ["--set", f"{key}={value}ns"]
+    [entry] = lab.run(place, options, path, *flags, form="fio-json")["jobs"]
+    direction = entry["read"] if entry["read"]["total_ios"] else entry["write"]
+    quantiles = direction["clat_ns"]["percentile"]
     return {
         "bytes_per_second": entry["read"]["bw_bytes"] + entry["write"]["bw_bytes"],
         "ios_per_second": entry["read"]["iops"] + entry["write"]["iops"],
@@ -201,7 +254,9 @@ def _kernel(place, case, options, scheduler):
 
 
 def _run(place, case, options, **how):
-    [job] = fio.run(place, {"fidelity": _job(case, options)}, until_seconds=options.seconds, **how)
+    # As the lab counts, from when the process wants the I/O: submitting it is a part of the way.
+    how |= {"until_seconds": _seconds(case, options), "log": "lat"}
+    [job] = fio.run(place, {"fidelity": _job(case, options)}, **how)
     return job
 
 
@@ -218,25 +273,37 @@ def _figures(job, other_cpu_percent):
     }
 
 
-def _conclude(medians, cases):
-    """The lab's error against each system, as text and as JSON. `medians` is by case and system."""
+def _conclude(medians, chosen, ways):
+    """The ways, and the lab's error against each system, as text and as JSON. `medians` is by case and system."""
+    measured = {system: ways.of(system) for system, _ in TWINS.values()}
     errors = []
-    for name, case in cases.items():
-        for system in ("weir-serve", "kernel-none", "kernel-mq-deadline"):
-            twin = "lab-slice" if case.limits and system.startswith("kernel") else "lab"
-            real, lab = medians.get((name, system)), medians.get((name, twin))
-            if real and lab:
-                off = {key: 100 * (lab[key] / real[key] - 1) for key in AIMS}
-                is_reached = all(abs(off[key]) <= AIMS[key] for key in AIMS)
-                errors.append({"case": name, "system": system, "lab": twin,
-                               "error_percent": off, "reached": is_reached})
-    if not errors:
-        return "", errors
-    rows = [["lab against", "throughput %", "p50 %", "p99 %", "within 5, 5, 10 %"]]
-    for error in errors:
-        off = [f"{error['error_percent'][key]:+.1f}" for key in AIMS]
-        rows.append([f"{error['case']} {error['system']}", *off, "yes" if error["reached"] else "no"])
-    return f"fidelity: error of the lab\n\n{table(rows)}", errors
+    for name in chosen:
+        for twin, (_, systems) in TWINS.items():
+            for system in systems:
+                real, told = medians.get((name, system)), medians.get((name, twin))
+                if real and told:
+                    off = {key: 100 * (told[key] / real[key] - 1) for key in AIMS}
+                    is_reached = all(abs(off[key]) <= AIMS[key] for key in AIMS)
+                    errors.append({"case": name, "system": system, "lab": twin,
+                                   "error_percent": off, "reached": is_reached})
+    conclusion = {
+        "ways": [{"system": system, "way_ns": way[0], "way_each_ns": way[1]}
+                 for system, way in measured.items() if way],
+        "errors": errors,
+    }
+    parts = []
+    if conclusion["ways"]:
+        rows = [["the way, as the lab is told", "way us", "one at a time us"]]
+        rows += [[way["system"], f"{way['way_ns'] / 1000:.1f}", f"{way['way_each_ns'] / 1000:.1f}"]
+                 for way in conclusion["ways"]]
+        parts.append(table(rows))
+    if errors:
+        rows = [["lab against", "throughput %", "p50 %", "p99 %", "within 5, 5, 10 %"]]
+        for error in errors:
+            off = [f"{error['error_percent'][key]:+.1f}" for key in AIMS]
+            rows.append([f"{error['case']} {error['system']}", *off, "yes" if error["reached"] else "no"])
+        parts.append(f"fidelity: error of the lab\n\n{table(rows)}")
+    return "\n\n".join(parts), conclusion
 
 
 if __name__ == "__main__":

@@ -115,23 +115,24 @@ class Load(contextlib.ExitStack):
         return {name: list(_completions(self._logs, name)) for name in self._jobs}
 
 
-def run(place, jobs, before=None, until_seconds=None, **options):
+def run(place, jobs, before=None, until_seconds=None, log="clat", **options):
     """Runs fio with one section for each of `jobs` (name -> options) and returns a list of `Job`s.
 
     `options` hold for all of them; a value of True gives an option without value, and `latencies=False` keeps no
-    log of every I/O, for jobs with millions of them. `before` runs in the new process before fio does. Latencies that
-    are noted later than `until_seconds` after a job's start are left out: when its time is over fio waits for all that
-    is under way, and notes the time of the last one for each.
+    log of every I/O, for jobs with millions of them. `before` runs in the new process before fio does. Latencies are of
+    fio's log `log`: "clat" is from when an I/O was submitted, "lat" from when its submission began. Those that are noted
+    later than `until_seconds` after a job's start are left out: when its time is over fio waits for all that is under
+    way, and notes the time of the last one for each.
     """
     logs = place.fresh("fio")
     logs.mkdir()
     try:
-        return _run(place, logs, jobs, before, until_seconds, options)
+        return _run(place, logs, jobs, before, until_seconds, log, options)
     finally:
         shutil.rmtree(logs, ignore_errors=True)
 
 
-def _run(place, logs, jobs, before, until_seconds, options):
+def _run(place, logs, jobs, before, until_seconds, log, options):
     command = _command(logs, jobs, options)
     process = place.spawn(command, before=before, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=logs)
     try:
@@ -144,7 +145,7 @@ def _run(place, logs, jobs, before, until_seconds, options):
     # fio writes notes ahead of its JSON.
     report = json.loads(out[out.index("{"):])
     until_ms = math.inf if until_seconds is None else 1000 * until_seconds
-    return [_job(entry, logs, until_ms) for entry in report["jobs"]]
+    return [_job(entry, logs, until_ms, log) for entry in report["jobs"]]
 
 
 def _command(logs, jobs, options):
@@ -158,12 +159,12 @@ def _command(logs, jobs, options):
     return command
 
 
-def _job(entry, logs, until_ms):
+def _job(entry, logs, until_ms, log):
     _check(entry)
     read = entry["read"]
     latencies = [
         (each.is_read, each.latency_us)
-        for each in _completions(logs, entry["jobname"]) if round(1000 * each.at_seconds) <= until_ms
+        for each in _completions(logs, entry["jobname"], log) if round(1000 * each.at_seconds) <= until_ms
     ]
     return Job(
         name=entry["jobname"],
@@ -183,10 +184,10 @@ def _check(entry):
         raise RuntimeError(f"fio's job {entry['jobname']} failed with errno {entry['error']}")
 
 
-def _completions(logs, name):
+def _completions(logs, name, log="clat"):
     # Lines of "time_ms, latency_ns, direction, size, ...", one for each I/O; a job's clones have logs 2, 3, ...
-    for log in sorted(logs.glob(f"{name}_clat.*.log")):
-        with open(log, encoding="ascii") as lines:
+    for path in sorted(logs.glob(f"{name}_{log}.*.log")):
+        with open(path, encoding="ascii") as lines:
             for line in lines:
                 time_ms, latency, direction, size = line.split(",", 4)[:4]
                 yield Completion(int(time_ms) / 1000, int(latency) / 1000, int(direction) == _READ, int(size))

@@ -54,6 +54,12 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
     ("hiccup", "TIME", "one pause in ten, by chance, is longer by this"),
     ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
+    ("way", "TIME", "a request takes so much longer than engine and disk do: sockets, wake-ups"),
+    (
+        "way-each",
+        "TIME",
+        "so much of the way is for one request at a time, as in a server of one thread",
+    ),
     ("fio.OPTION", "VALUE", "an option of every job, whatever the file says (fio.iodepth=8)"),
     (
         "trace.format",
@@ -264,6 +270,8 @@ impl Draft {
             "pause-late" => self.machine.pause_late_ns = time(key, value)?,
             "hiccup" => self.machine.hiccup_ns = time(key, value)?,
             "timer-late" => self.machine.timer_late_ns = time(key, value)?,
+            "way" => self.machine.way_ns = time(key, value)?,
+            "way-each" => self.machine.way_each_ns = time(key, value)?,
             _ if key.starts_with("trace.") => self.trace(key, value)?,
             _ if key.starts_with("bfq.") => {
                 self.bfq
@@ -355,6 +363,12 @@ impl Draft {
                     SettingError::new("forks", format!("there is no job {name:?}"), hint).into()
                 );
             }
+        }
+        if self.machine.way_each_ns > self.machine.way_ns {
+            let (each, way) = (Nanos(self.machine.way_each_ns), Nanos(self.machine.way_ns));
+            let reason = format!("{each} of each request, and the way takes {way}");
+            let hint = format!("it is a part of the way: for example `way={each}`");
+            return Err(SettingError::new("way-each", reason, hint).into());
         }
         let limiter = match (&self.kernel, self.limiter) {
             (None, limiter) => limiter,

@@ -24,7 +24,7 @@ pub struct Scenario {
     pub home: Home,
     /// The page cache, for jobs that do not go around it.
     pub cache: cache::Settings,
-    /// How late the machine is.
+    /// How late the machine is, and what the way to the disk takes.
     pub machine: Machine,
     /// What all random choices come from.
     pub seed: u64,
@@ -37,7 +37,8 @@ pub struct Scenario {
     pub work: Work,
 }
 
-/// How a machine differs from one whose sleeps and timers end when they should. The default is that one.
+/// How a machine differs from one whose sleeps and timers end when they should, and whose processes are right at the
+/// disk. The default is that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
     /// A pause of a process (`thinktime`) is longer by this.
@@ -46,6 +47,13 @@ pub struct Machine {
     pub hiccup_ns: u64,
     /// A limiter's timer rings later by this.
     pub timer_late_ns: u64,
+    /// What a request takes besides engine and disk: system calls, sockets, wake-ups, the client's own work. It comes
+    /// after the disk, all of it: to those who wait for the request it is the same, and what the engine sees of it is
+    /// the pause before the next request either way.
+    pub way_ns: u64,
+    /// The part of the way, at most all of it, that is for one request at a time, as with a server of one thread: no more
+    /// than one request in this time comes through.
+    pub way_each_ns: u64,
 }
 
 impl Machine {
@@ -173,6 +181,18 @@ pub enum ScenarioError {
         /// Why not.
         reason: String,
     },
+    /// A trace whose format its looks do not tell.
+    #[error(
+        "{file}: its first lines are of no known format of traces; the first is {first_line:?}"
+    )]
+    TraceFormat {
+        /// Which.
+        file: String,
+        /// What it begins with, cut.
+        first_line: String,
+        /// Whether `trace.format` can say it: a job's `read_iolog` has no such setting.
+        can_be_told: bool,
+    },
     /// Something takes no time, for ever.
     #[error(
         "virtual time stands still at {now_ns} ns: after {events} events nothing has taken any time"
@@ -198,7 +218,12 @@ impl ScenarioError {
             ScenarioError::Standstill { .. } => {
                 Some("give the disk a latency or the job a `thinktime` or a `rate`".into())
             }
-            ScenarioError::Job { .. }
+            ScenarioError::TraceFormat { can_be_told: true, .. } => {
+                let names = weir_trace::Format::ALL.map(weir_trace::Format::name).join(", ");
+                Some(format!("`--set trace.format=NAME` says it: {names}"))
+            }
+            ScenarioError::TraceFormat { .. }
+            | ScenarioError::Job { .. }
             | ScenarioError::Cgroup { .. }
             | ScenarioError::Trace { .. } => None,
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, end_of, wrap};
-use super::figures::{Labels, directions, per_sec, quotient, round};
+use super::figures::{Labels, directions, mixed, per_sec, quotient, round};
 use crate::results::{CgroupResults, Latency, Results, Transfers};
 
 /// Pairs that the table lists; the JSON has all.
@@ -33,7 +33,7 @@ pub(super) struct Pair {
     pub(super) name: String,
     /// A job's cgroup; empty for cgroups.
     pub(super) cgroup: String,
-    /// `read`, `write` or `trim` of a job, `all` of a cgroup.
+    /// `read`, `write`, `trim` or `mixed` of a job, `all` of a cgroup.
     pub(super) direction: &'static str,
     pub(super) a: Option<Figures>,
     pub(super) b: Option<Figures>,
@@ -81,7 +81,8 @@ fn job_figures(results: &Results) -> Sides {
     let mut sides = Vec::new();
     for row in &results.rows {
         let nth = seen.entry((&row.name, row.clone)).or_default();
-        for (direction, moved) in directions(row).into_iter().filter(|(_, moved)| moved.ios > 0) {
+        let moved = directions(row).into_iter().chain(mixed(row));
+        for (direction, moved) in moved.filter(|(_, moved)| moved.ios > 0) {
             let key = Key { name: row.name.clone(), clone: row.clone, nth: *nth, direction };
             let figures = Figures::of_job(moved);
             sides

@@ -9,7 +9,7 @@ use crate::results::{CgroupResults, Latency, Results, Row, Transfers};
 
 /// Requests of one kind that a row made.
 pub(super) struct Line<'r> {
-    /// `read`, `write`, `trim` or `sync`.
+    /// `read`, `write`, `trim`, `mixed` (those three together) or `sync`.
     pub(super) kind: &'static str,
     pub(super) ios: u64,
     /// None for `sync`, which moves nothing by itself.
@@ -33,9 +33,14 @@ pub(super) fn directions(row: &Row) -> [(&'static str, &Transfers); 3] {
     [("read", &row.read), ("write", &row.write), ("trim", &row.trim)]
 }
 
+/// All directions together, of a row that is to tell them so as well.
+pub(super) fn mixed(row: &Row) -> Option<(&'static str, &Transfers)> {
+    row.mixed.as_ref().map(|mixed| ("mixed", mixed))
+}
+
 /// What a row did: one line for each kind of request that it made.
 pub(super) fn lines(row: &Row) -> Vec<Line<'_>> {
-    let moved = directions(row).into_iter().filter(|(_, moved)| moved.ios > 0);
+    let moved = directions(row).into_iter().chain(mixed(row)).filter(|(_, moved)| moved.ios > 0);
     let mut lines: Vec<Line<'_>> = moved
         .map(|(kind, moved)| Line {
             kind,
@@ -246,6 +251,17 @@ pub(super) fn percent_text(part: u64, whole: u64) -> String {
         percent if percent < 1.0 => format!("{percent:.1} %"),
         percent if percent > 99.0 => format!("{:.1} %", percent.min(99.9)),
         percent => format!("{percent:.0} %"),
+    }
+}
+
+/// `way 32 us (6 us one at a time), `: what a request took besides engine and disk; empty if nothing.
+pub(super) fn way(results: &Results) -> String {
+    match (results.way_ns, results.way_each_ns) {
+        (0, _) => String::new(),
+        (way, 0) => format!("way {}, ", Nanos(way).rounded()),
+        (way, each) => {
+            format!("way {} ({} one at a time), ", Nanos(way).rounded(), Nanos(each).rounded())
+        }
     }
 }
 

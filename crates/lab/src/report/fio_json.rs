@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{directions, percent, quotient};
+use super::figures::{directions, mixed, percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
 use crate::results::{Latency, Results, Row, Transfers};
 
@@ -57,7 +57,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    for (name, moved) in directions(row) {
+    for (name, moved) in directions(row).into_iter().chain(mixed(row)) {
         value[name] = direction(moved).into();
     }
     for (name, class) in classes(&all) {

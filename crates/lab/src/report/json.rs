@@ -5,8 +5,8 @@ use weir_engine::{Dimension, Moved, PerDimension};
 
 use super::bfq;
 use super::figures::{
-    Cause, device_ns, directions, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient,
-    round, waits,
+    Cause, device_ns, directions, inside_ns, limiter, mixed, per_sec, percent, quantiles_ns,
+    quotient, round, waits,
 };
 use crate::results::{CgroupResults, DeviceResults, Latency, Results, Row, Series};
 
@@ -27,6 +27,8 @@ pub fn json(results: &Results) -> Value {
         "scheduler": results.scheduler,
         "depth": results.depth,
         "seed": results.seed,
+        "way_ns": results.way_ns,
+        "way_each_ns": results.way_each_ns,
         "elapsed_ns": results.elapsed_ns,
         "requests": results.requests,
         "jobs": results.rows.iter().map(job).collect::<Vec<_>>(),
@@ -49,7 +51,7 @@ fn job(row: &Row) -> Value {
         "runtime_ns": row.runtime_ns,
         "options": row.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
     });
-    for (name, moved) in directions(row) {
+    for (name, moved) in directions(row).into_iter().chain(mixed(row)) {
         let mut direction = rates(moved.bytes, moved.ios, moved.runtime_ns);
         direction.insert("runtime_ns".into(), moved.runtime_ns.into());
         direction.append(&mut latency(&moved.latency));
@@ -85,6 +87,8 @@ fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
         "waited_for": waited_for(cgroup),
         "read_series": series(&cgroup.read_series, "bytes"),
         "write_series": series(&cgroup.write_series, "bytes"),
+        "read_ios_series": series(&cgroup.read_ios_series, "ios"),
+        "write_ios_series": series(&cgroup.write_ios_series, "ios"),
     });
     if let Value::Object(object) = &mut value {
         object.append(&mut latency(&cgroup.latency));

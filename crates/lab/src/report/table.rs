@@ -5,7 +5,7 @@ use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 use super::bfq;
 use super::columns::{Columns, clean, end_of, unbroken, wrap};
 use super::figures::{
-    Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits,
+    Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
 };
 use crate::results::{CgroupResults, Results, Row};
 
@@ -46,9 +46,10 @@ fn head(results: &Results, width: usize) -> Vec<String> {
     let mut lines = wrap(&clean(&results.title), width, 2);
     lines.extend(wrap(&format!("  on {}", clean(&results.disk)), width, 5));
     let how = format!(
-        "  scheduler {}, depth {}, seed {}; {} of virtual time, {}",
+        "  scheduler {}, depth {}, {}seed {}; {} of virtual time, {}",
         clean(&results.scheduler),
         results.depth,
+        way(results),
         results.seed,
         Nanos(results.elapsed_ns).rounded(),
         if results.requests == 1 {

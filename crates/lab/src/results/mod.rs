@@ -24,6 +24,10 @@ pub struct Results {
     pub depth: u32,
     /// What all random choices came from.
     pub seed: u64,
+    /// What a request took besides engine and disk, and which part of that was for one at a time.
+    pub way_ns: u64,
+    /// See [`Results::way_ns`].
+    pub way_each_ns: u64,
     /// From the first start to the last end.
     pub elapsed_ns: u64,
     /// Requests that the engine took in.
@@ -63,6 +67,8 @@ pub struct Row {
     pub write: Transfers,
     /// What it trimmed.
     pub trim: Transfers,
+    /// All of these together, where `unified_rw_reporting=both` asks for it.
+    pub mixed: Option<Transfers>,
     /// How long its `fsync`s and `fdatasync`s took.
     pub sync: Latency,
     /// The largest number of requests in flight that it was allowed.
@@ -126,6 +132,10 @@ pub struct CgroupResults {
     pub read_series: Series,
     /// Likewise.
     pub write_series: Series,
+    /// Reads and writes over time, each when it ends; likewise.
+    pub read_ios_series: Series,
+    /// Likewise.
+    pub write_ios_series: Series,
 }
 
 impl CgroupResults {

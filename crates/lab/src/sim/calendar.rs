@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 pub(super) enum Planned {
     /// A process goes on.
     Wake(u32),
-    /// What a process asked the page cache for is in its hands.
+    /// What was asked of the page cache, or of a disk that is some way off, is with whoever asked.
     Deliver(u32),
     /// A stream of a trace goes on: the number of its actor.
     Stream(u32),

@@ -11,14 +11,14 @@
 //! calendar of the processes. The same scenario and seed give equal results on every machine: integers, no hash order,
 //! no clock, no threads.
 //!
-//! What a process itself costs is left out: making a request takes no time, except for calls of the null engine and for
-//! calls and copies of the page
-//! cache.
+//! What a process itself costs is left out: making a request takes no time, except for calls of the null engine, for
+//! calls and copies of the page cache, and for the way to the disk where one is set ([`crate::scenario::Machine`]).
 
 mod calendar;
 mod flights;
 mod flow;
 mod layout;
+mod overlap;
 mod pacing;
 mod pre_read;
 mod process;
@@ -27,6 +27,7 @@ mod replay;
 mod setup;
 mod stages;
 mod streams;
+mod way;
 mod world;
 
 use std::ops::ControlFlow;

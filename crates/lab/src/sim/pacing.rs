@@ -1,5 +1,7 @@
 //! When a process makes its next request: `rate`, `rate_iops` and `thinktime`.
 
+use weir_engine::units::{BytesPerSec, IosPerSec};
+
 use crate::fio::{Options, PerDirection, RateProcess};
 use crate::random::Random;
 use crate::stream::Access;
@@ -13,7 +15,33 @@ pub(super) struct Rates {
     poisson: Option<Random>,
     /// `rate_ignore_thinktime`: schedules move on by the pauses.
     ignores_thinking: bool,
+    minima: Option<Minima>,
 }
+
+/// What a process has to reach in each [`Options::rate_cycle`], or fails: `rate_min`, or `rate_iops_min`.
+///
+/// As in fio: looked at when a request of the direction ends, each time that the cycle has passed since the last look,
+/// the first of which is 2 s after the start at the earliest. A direction with a rate, or a minimum, in bytes is judged by
+/// that one.
+#[derive(Debug, Clone)]
+struct Minima {
+    lanes: [Minimum; 3],
+    cycle_ns: u64,
+    from_ns: u64,
+}
+
+/// The minimum of one direction, and what it has moved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Minimum {
+    per_second: Option<u64>,
+    counts_ios: bool,
+    moved: u64,
+    /// What it had moved at the last look, and when that was.
+    seen: Option<(u64, u64)>,
+}
+
+/// Nothing is asked of a job in the first so long.
+const MINIMA_AFTER_NS: u64 = 2_000_000_000;
 
 /// The rate of one direction.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +60,9 @@ struct Lane {
 impl Rates {
     /// Whether a job has rates.
     pub(super) fn are_any(options: &Options) -> bool {
-        options.rate.iter().chain(options.rate_iops.iter()).any(Option::is_some)
+        let rates = options.rate.iter().chain(options.rate_iops.iter());
+        let minima = options.rate_min.iter().chain(options.rate_iops_min.iter());
+        rates.chain(minima).any(Option::is_some)
     }
 
     pub(super) fn new(options: &Options, begun_ns: u64, random: Random) -> Rates {
@@ -64,7 +94,12 @@ impl Rates {
         ];
         let poisson = (options.rate_process == RateProcess::Poisson).then_some(random);
         let ignores_thinking = options.rate_ignore_thinktime;
-        Rates { lanes, poisson, ignores_thinking }
+        Rates { lanes, poisson, ignores_thinking, minima: Minima::new(options, begun_ns) }
+    }
+
+    /// A request has ended: why the process fails now, if it does.
+    pub(super) fn moved(&mut self, now_ns: u64, access: Access, bytes: u64) -> Option<String> {
+        self.minima.as_mut()?.moved(now_ns, access, bytes)
     }
 
     /// When the next request of a direction may be made.
@@ -101,6 +136,65 @@ impl Rates {
                 lane.drawn_ns = lane.drawn_ns.saturating_add(pause_ns);
             }
         }
+    }
+}
+
+impl Minima {
+    fn new(options: &Options, begun_ns: u64) -> Option<Minima> {
+        let lane = |rate: Option<u64>, min: Option<u64>, min_ios: Option<u64>| Minimum {
+            per_second: if rate.or(min).is_some() { min } else { min_ios },
+            counts_ios: rate.or(min).is_none(),
+            ..Minimum::default()
+        };
+        let (rate, min, min_ios) = (options.rate, options.rate_min, options.rate_iops_min);
+        let lanes = [
+            lane(rate.read, min.read, min_ios.read),
+            lane(rate.write, min.write, min_ios.write),
+            lane(rate.trim, min.trim, min_ios.trim),
+        ];
+        let cycle_ns = u64::try_from(options.rate_cycle.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let from_ns = begun_ns.saturating_add(MINIMA_AFTER_NS);
+        let is_any = lanes.iter().any(|lane| lane.per_second.is_some());
+        is_any.then_some(Minima { lanes, cycle_ns, from_ns })
+    }
+
+    fn moved(&mut self, now_ns: u64, access: Access, bytes: u64) -> Option<String> {
+        let lane = &mut self.lanes[access as usize];
+        let least = lane.per_second?;
+        lane.moved = lane.moved.saturating_add(if lane.counts_ios { 1 } else { bytes });
+        if now_ns < self.from_ns {
+            return None;
+        }
+        let Some((moved, since_ns)) = lane.seen else {
+            lane.seen = Some((lane.moved, now_ns));
+            return None;
+        };
+        let spent_ns = now_ns - since_ns;
+        if spent_ns < self.cycle_ns {
+            return None;
+        }
+        lane.seen = Some((lane.moved, now_ns));
+        let rate = u128::from(lane.moved - moved) * SECOND_NS / u128::from(spent_ns);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let (option, got, least) = match lane.counts_ios {
+            true => (
+                "rate_iops_min",
+                IosPerSec(rate).rounded().to_string(),
+                IosPerSec(least).to_string(),
+            ),
+            false => (
+                "rate_min",
+                BytesPerSec(rate).rounded().to_string(),
+                BytesPerSec(least).to_string(),
+            ),
+        };
+        let what = match access {
+            Access::Read => "reads",
+            Access::Write => "writes",
+            Access::Trim => "trims",
+        };
+        (rate < lane.per_second?)
+            .then(|| format!("{what} at {got} in a cycle, less than its {option} of {least}"))
     }
 }
 

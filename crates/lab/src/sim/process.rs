@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::layout::FileAt;
+use super::overlap::Overlapping;
 use super::pacing::{Rates, Thinking};
 use crate::fio::{IoEngine, Job, Options};
 use crate::random::Random;
 use crate::scenario::Machine;
-use crate::stream::{Step, Stream};
+use crate::stream::{Access, Step, Stream};
 
 /// What clones of a job share.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub(super) struct Plan {
     pub(super) depth: u32,
     /// Where the queue is filled again after it was full: at most `depth - 1`.
     low: u32,
-    /// Completions that are taken together.
-    batch: u32,
+    /// Requests that have ended are taken by so many at once.
+    pub(super) batch: u32,
     pub(super) path: IoPath,
     /// `sync=`: each write is on the disk before it ends.
     pub(super) syncs_writes: bool,
@@ -26,12 +27,12 @@ pub(super) struct Plan {
     is_time_based: bool,
     loops: u32,
     pub(super) latency_max_ns: Option<u64>,
-    /// Whether all syncs are those at the end, for which all requests are awaited first.
-    syncs_at_end: bool,
     /// A pause after so many requests, or None where only time counts.
     thinks_every: Option<u32>,
     /// A new child process for each loop.
     forks: bool,
+    /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
+    pub(super) overlap: Option<Overlapping>,
     /// All directions are reported together (`unified_rw_reporting`).
     pub(super) is_unified: bool,
     machine: Machine,
@@ -72,9 +73,9 @@ impl Plan {
             is_time_based: options.time_based,
             loops: options.loops,
             latency_max_ns: options.max_latency.map(nanos),
-            syncs_at_end: options.fsync == 0 && options.fdatasync == 0,
             thinks_every: thinks_every(job),
             forks,
+            overlap: Overlapping::of(&options, depth),
             is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
             machine,
             options,
@@ -101,7 +102,7 @@ pub(super) struct Process {
     /// Requests made and not yet taken back.
     in_flight: u32,
     /// Of these, ended ones that wait to be taken together with others.
-    ended: u32,
+    aside: Vec<Done>,
     /// Cleared when the queue is full, set when it has drained far enough.
     is_filling: bool,
     /// Made, and held back by its rate or flow.
@@ -112,6 +113,8 @@ pub(super) struct Process {
     pub(super) free_ns: u64,
     /// Its flow lets it make one request.
     may_go: bool,
+    /// Nothing is under way that its next request would have to wait for (`serialize_overlap`).
+    is_clear: bool,
     rates: Option<Box<Rates>>,
     thinking: Option<Thinking>,
     loops_left: u32,
@@ -151,6 +154,16 @@ enum Then {
     End,
 }
 
+/// A request of a process that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) access: Access,
+    pub(super) len: u32,
+    /// On the disk.
+    pub(super) offset: u64,
+    pub(super) issued_ns: u64,
+}
+
 /// What a process wants from the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
@@ -160,6 +173,11 @@ pub(super) enum Act {
     Sleep(u64),
     /// To know whether its flow lets it make a request: [`Process::may_go`] or [`Process::must_wait`].
     Ask,
+    /// To know whether something is under way that this step has to wait for: [`Process::cleared`]. Asked again when one
+    /// of its requests has ended, or one that is not its own.
+    Clear(Step),
+    /// What has ended is to be taken; then ask again.
+    Take,
     /// A new child process is to go on in its place; then ask again.
     Fork,
     /// Its trace is to be replayed; then [`Process::replayed`].
@@ -186,12 +204,13 @@ impl Process {
             stream,
             state: State::Waiting,
             in_flight: 0,
-            ended: 0,
+            aside: Vec::new(),
             is_filling: true,
             held: None,
             is_planned_until: u64::MAX,
             free_ns: 0,
             may_go: false,
+            is_clear: false,
             rates: None,
             thinking: None,
             loops_left,
@@ -268,6 +287,8 @@ impl Process {
                     }
                     self.state = State::Running;
                 }
+                // Who waits for the last ones takes each as it ends.
+                State::Draining(_) if !self.aside.is_empty() => return Act::Take,
                 State::Draining(_) if self.in_flight > 0 => return Act::Wait,
                 State::Draining(Then::End) => {
                     self.state = State::Done;
@@ -349,10 +370,15 @@ impl Process {
                         return Some(self.sleep(due_ns, false));
                     }
                 }
-                if self.plan.options.flow.is_some() && !std::mem::take(&mut self.may_go) {
+                if self.plan.options.flow.is_some() && !self.may_go {
                     self.held = Some(step);
                     return Some(Act::Ask);
                 }
+                if self.plan.overlap.is_some() && !self.is_clear {
+                    self.held = Some(step);
+                    return Some(Act::Clear(step));
+                }
+                (self.may_go, self.is_clear) = (false, false);
                 if let Some(rates) = &mut self.rates {
                     rates.issued(access, u64::from(len));
                 }
@@ -363,7 +389,8 @@ impl Process {
                 self.is_filling = self.in_flight < self.plan.depth;
             }
             Step::Sync { .. } => {
-                if self.plan.syncs_at_end && self.in_flight > 0 {
+                // Those of the end are of all that was made.
+                if stream.is_closing() && self.in_flight > 0 {
                     self.held = Some(step);
                     self.state = State::Draining(Then::Sync);
                     return None;
@@ -378,6 +405,11 @@ impl Process {
     /// Its flow lets it go on; ask again.
     pub(super) fn may_go(&mut self) {
         self.may_go = true;
+    }
+
+    /// Nothing is in the way of its next request; ask again.
+    pub(super) fn cleared(&mut self) {
+        self.is_clear = true;
     }
 
     /// It is ahead of the others in its flow. It is to be woken when it is no more, and then.
@@ -405,27 +437,39 @@ impl Process {
         Act::Sleep(until_ns.min(self.ends_ns))
     }
 
-    /// A read, write or trim of its own has ended. Answers how many it takes now, this one included: 0 while it waits
-    /// for more to take together (`iodepth_batch_complete_min`).
-    pub(super) fn completed(&mut self) -> u32 {
-        self.ended += 1;
-        self.take_ended()
-    }
-
-    fn take_ended(&mut self) -> u32 {
-        // When it is only waiting for the last ones, there may never be a full batch.
-        let is_draining = matches!(self.state, State::Draining(_));
-        let batch = if is_draining { self.in_flight } else { self.plan.batch };
-        if self.ended < batch.min(self.in_flight) {
-            return 0;
-        }
-        let taken = std::mem::take(&mut self.ended);
-        self.in_flight -= taken;
+    /// So many of its requests, which have ended, are in its hands.
+    pub(super) fn took(&mut self, count: u32) {
+        self.in_flight -= count;
         self.is_filling |= self.in_flight <= self.plan.low;
         if let Some(thinking) = &mut self.thinking {
-            (0..taken).for_each(|_| thinking.completed());
+            (0..count).for_each(|_| thinking.completed());
         }
-        taken
+    }
+
+    /// One of its requests has ended and is to be taken together with others (`iodepth_batch_complete_min`).
+    pub(super) fn put_aside(&mut self, done: Done) {
+        self.aside.push(done);
+    }
+
+    /// Whether what was put aside is to be taken now. In fsync nothing is; while it waits for the last ones, each is as
+    /// it ends: there may never be a full batch.
+    pub(super) fn has_batch(&self) -> bool {
+        let least = match self.state {
+            State::Blocked => return false,
+            State::Draining(_) => 1,
+            _ => self.plan.batch.min(self.in_flight),
+        };
+        !self.aside.is_empty() && self.aside.len() >= least as usize
+    }
+
+    /// What was put aside; to be given back, for its room.
+    pub(super) fn aside(&mut self) -> &mut Vec<Done> {
+        &mut self.aside
+    }
+
+    /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.
+    pub(super) fn moved(&mut self, now_ns: u64, access: Access, len: u32) -> Option<String> {
+        self.rates.as_mut()?.moved(now_ns, access, len.into())
     }
 
     /// When it is to end, whatever is left to do.
@@ -442,8 +486,6 @@ impl Process {
     pub(super) fn synced(&mut self) {
         self.in_flight -= 1;
         self.state = State::Running;
-        // What has ended meanwhile could not be taken.
-        self.take_ended();
     }
 
     /// Whether it waits for its trace to be replayed.

@@ -35,9 +35,17 @@ pub(super) struct Recorder {
 struct CgroupRecord {
     id: Option<CgroupId>,
     latency: Latency,
-    /// Bytes read and written in the present interval.
-    fresh: [u64; 2],
+    /// Bytes read and written in the present interval, and how many requests did it.
+    fresh: [Fresh; 2],
     series: [Series; 2],
+    ios_series: [Series; 2],
+}
+
+/// What has ended in the present interval of the series.
+#[derive(Default)]
+struct Fresh {
+    bytes: u64,
+    ios: u64,
 }
 
 impl Recorder {
@@ -68,10 +76,14 @@ impl Recorder {
     /// [`SERIES_MAX`]); about a thousand times for each doubling of the run's length.
     pub(super) fn sample(&mut self, now_ns: u64, next_ns: u64, busy_ns: u64, at_disk: u32) {
         for record in self.cgroups.iter_mut().take(SERIES_MAX) {
-            for (series, fresh) in record.series.iter_mut().zip(&mut record.fresh) {
-                let fresh = std::mem::take(fresh);
-                if fresh > 0 {
-                    series.add(self.due_ns - 1, fresh);
+            let all = record.series.iter_mut().zip(&mut record.ios_series);
+            for ((series, ios_series), fresh) in all.zip(&mut record.fresh) {
+                let Fresh { bytes, ios } = std::mem::take(fresh);
+                if bytes > 0 {
+                    series.add(self.due_ns - 1, bytes);
+                }
+                if ios > 0 {
+                    ios_series.add(self.due_ns - 1, ios);
                 }
             }
         }
@@ -99,9 +111,10 @@ impl Recorder {
         };
         let bytes = u64::from(flight.len);
         self.device.bytes += bytes;
+        record.fresh[direction].ios += 1;
         // What is at the disk for long moves all the while.
         if now_ns - flight.dispatched_ns < self.interval_ns {
-            record.fresh[direction] += bytes;
+            record.fresh[direction].bytes += bytes;
         } else if (cgroup as usize) < SERIES_MAX {
             record.series[direction].spread(flight.dispatched_ns, now_ns, bytes);
         }
@@ -186,6 +199,12 @@ impl Recorder {
         for row in &mut results.rows[job_rows..] {
             set_runtime(row, now_ns);
         }
+        for row in &mut results.rows {
+            if let Some(mut mixed) = row.mixed.take() {
+                [&row.read, &row.write, &row.trim].into_iter().for_each(|one| mixed.absorb(one));
+                row.mixed = Some(mixed);
+            }
+        }
         results.cgroups = cgroups(engine, self.cgroups);
         let is_bfq = engine.device().scheduler == SchedulerKind::Bfq;
         results.bfq = is_bfq
@@ -227,12 +246,15 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
             latency: Latency::default(),
             read_series: Series::default(),
             write_series: Series::default(),
+            read_ios_series: Series::default(),
+            write_ios_series: Series::default(),
         })
         .collect();
     for record in records {
         let Some(at) = record.id.and_then(place) else { continue };
         all[at].latency = record.latency;
         [all[at].read_series, all[at].write_series] = record.series;
+        [all[at].read_ios_series, all[at].write_ios_series] = record.ios_series;
     }
     // From the leaves up: whatever is below has been added to a child before the child is added to its parent.
     let parents: Vec<Option<usize>> = parents(&all);
@@ -243,6 +265,8 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
         parent.latency.absorb(&child.latency);
         parent.read_series.absorb(&child.read_series);
         parent.write_series.absorb(&child.write_series);
+        parent.read_ios_series.absorb(&child.read_ios_series);
+        parent.write_ios_series.absorb(&child.write_ios_series);
     }
     all
 }

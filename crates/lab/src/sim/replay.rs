@@ -284,21 +284,20 @@ impl Replay {
 }
 
 fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
-    Reader::open(&trace.path, trace.format).map_err(|error| ScenarioError::Trace {
-        file: trace.path.display().to_string(),
+    Reader::open(&trace.path, trace.format).map_err(|error| {
+        let file = trace.path.display().to_string();
         // The file is named already.
-        reason: match error {
+        let reason = match error {
             OpenError::Io { source, .. } => format!("cannot be read: {source}"),
             OpenError::Foreign { what, .. } => format!("this is {what}"),
             OpenError::UnknownFormat { first_line, .. } if first_line.is_empty() => {
                 "begins with an empty line, or is empty: its format cannot be told".into()
             }
             OpenError::UnknownFormat { first_line, .. } => {
-                format!(
-                    "its first lines are of no known format of traces; the first is {first_line:?}"
-                )
+                return ScenarioError::TraceFormat { file, first_line, can_be_told: true };
             }
-        },
+        };
+        ScenarioError::Trace { file, reason }
     })
 }
 

@@ -12,11 +12,13 @@ use super::layout::{self, FileAt};
 use super::process::{Plan, Process};
 use super::recorder::Recorder;
 use super::replay::Replay;
+use super::stages::Ends;
+use super::way::Way;
 use super::world::{Actor, Desk, World};
 use crate::cache::PageCache;
 use crate::fio::{Job, JobFile, Options, UnifiedReporting};
 use crate::random::Random;
-use crate::results::{Results, Row};
+use crate::results::{Results, Row, Transfers};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
 use crate::stream::Stream;
 
@@ -46,6 +48,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let mut actors = Vec::with_capacity(jobs.jobs.len());
     let mut children = BTreeMap::new();
     let mut replays = Vec::new();
+    let mut replay_of = BTreeMap::new();
     let mut row_cgroups = vec![None; rows.rows.len()];
     for (index, (job, files)) in jobs.jobs.iter().zip(&layout.of_job).enumerate() {
         let forks = scenario.forks.iter().any(|name| **name == *job.name);
@@ -61,8 +64,15 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         };
         let stream = match &job.options.read_iolog {
             Some(path) => {
-                let mut replay = Replay::new(&iolog(path, &job.options), disk.capacity())?;
+                let replay = Replay::new(&iolog(path, &job.options), disk.capacity());
+                let mut replay = replay.map_err(|mut error| {
+                    if let ScenarioError::TraceFormat { can_be_told, .. } = &mut error {
+                        *can_be_told = false;
+                    }
+                    error
+                })?;
                 replay.process = Some(index as u32);
+                replay_of.insert(index as u32, replays.len() as u32);
                 replays.push(replay);
                 None
             }
@@ -108,6 +118,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         scheduler: scenario.engine.scheduler.name().into(),
         depth: scenario.engine.depth.get(),
         seed: scenario.seed,
+        way_ns: scenario.machine.way_ns,
+        way_each_ns: scenario.machine.way_each_ns,
         rows,
         notes: notes(jobs, layout.unsized_jobs, scenario.engine.scheduler),
         ..Results::default()
@@ -121,7 +133,9 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         now_ns: 0,
         actors,
         replays,
+        replay_of,
         flows: Default::default(),
+        overlaps: Default::default(),
         pre_reads: BTreeMap::new(),
         children,
         replays_left,
@@ -137,7 +151,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         cache,
         calendar: Calendar::default(),
         processes,
-        has_waits: jobs.jobs.iter().any(|job| !job.wait_for.is_empty()),
+        ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),
         file_starts,
         stages,
@@ -145,6 +159,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         ended: 0,
         requests: 0,
         timer_late_ns: scenario.machine.timer_late_ns,
+        way: Way::new(scenario.machine),
         until_ns: scenario.until_ns.unwrap_or(u64::MAX),
     })
 }
@@ -290,6 +305,8 @@ fn rows(jobs: &JobFile) -> Rows {
                 group: job.group,
                 clone: job.clone,
                 options: job.said.to_vec(),
+                mixed: (options.unified_rw_reporting == UnifiedReporting::Both)
+                    .then(Transfers::default),
                 ..Row::default()
             });
             rows.len() as u32 - 1
@@ -310,20 +327,11 @@ fn without_effect(
     options: &Options,
     scheduler: SchedulerKind,
 ) -> Vec<(&'static str, &'static str)> {
-    let has_minimum =
-        options.rate_min.iter().chain(options.rate_iops_min.iter()).any(Option::is_some);
     let priority = "the scheduler `none` knows no priorities";
     let has_none = scheduler == SchedulerKind::None;
     let all = [
-        (has_minimum, "rate_min", "a job that falls behind goes on"),
-        (options.serialize_overlap, "serialize_overlap", "requests for the same bytes do not wait"),
         (has_none && options.prio.is_some(), "prio", priority),
         (has_none && options.prioclass.is_some(), "prioclass", priority),
-        (
-            options.unified_rw_reporting == UnifiedReporting::Both,
-            "unified_rw_reporting=both",
-            "directions are reported apart; write `mixed` for their sum",
-        ),
     ];
     all.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, name, reason)| (name, reason)).collect()
 }

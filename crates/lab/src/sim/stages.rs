@@ -1,25 +1,88 @@
 //! Who starts when, and what an end means to others: stages, `wait_for`, `exitall`.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
 use super::calendar::Planned;
 use super::world::World;
-use crate::fio::ExitWhat;
+use crate::fio::{ExitWhat, Job};
 use crate::scenario::ScenarioError;
+
+/// What ends and starts of processes hang on.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    /// Jobs that others wait for, by the place of their first clone.
+    awaited: BTreeMap<usize, Awaited>,
+    /// Processes for which nobody is left to be waited for, and that were not looked at since.
+    due: Vec<usize>,
+    /// Places of the processes that an `exitall` has stopped; they need not be stopped again when the next one ends.
+    stopped: BTreeSet<(usize, usize)>,
+}
+
+/// The clones of a job that others wait for.
+#[derive(Debug)]
+struct Awaited {
+    end: usize,
+    left: usize,
+    waiters: Vec<usize>,
+}
+
+impl Ends {
+    pub(super) fn new(jobs: &[Job]) -> Ends {
+        let mut ends = Ends::default();
+        let waiters = jobs.iter().enumerate().filter(|(_, job)| !job.wait_for.is_empty());
+        for (waiter, Job { wait_for: Range { start, end }, .. }) in waiters {
+            let awaited = ends.awaited.entry(*start);
+            let awaited = awaited.or_insert_with(|| Awaited {
+                end: *end,
+                left: end - start,
+                waiters: Vec::new(),
+            });
+            awaited.waiters.push(waiter);
+        }
+        ends
+    }
+
+    /// Whether nobody is left for whom a job waits. O(log jobs).
+    fn is_awaited_no_more(&self, job: &Job) -> bool {
+        let awaited = self.awaited.get(&job.wait_for.start);
+        job.wait_for.is_empty() || awaited.is_none_or(|awaited| awaited.left == 0)
+    }
+
+    /// A process has ended. O(log jobs), and O(those that waited for its job) at the last of its clones.
+    fn ended(&mut self, index: usize) {
+        let Some((_, awaited)) = self.awaited.range_mut(..=index).next_back() else { return };
+        if index < awaited.end {
+            awaited.left -= 1;
+            if awaited.left == 0 {
+                self.due.append(&mut awaited.waiters);
+            }
+        }
+    }
+}
 
 impl World {
     pub(super) fn start_stage(&mut self) {
         while self.stage < self.stages.len() && self.stages[self.stage] == 0 {
             self.stage += 1;
         }
-        for index in 0..self.processes.len() {
+        let stage = self.stage as u32;
+        for index in self.those(|job| job.stage, stage) {
             self.start_if_due(index);
         }
+    }
+
+    /// The processes whose group or stage is `number`: both go up from job to job, so it is one row of them. O(log jobs).
+    fn those(&self, of: impl Fn(&Job) -> u32, number: u32) -> Range<usize> {
+        let jobs = &self.jobs.jobs;
+        jobs.partition_point(|job| of(job) < number)..jobs.partition_point(|job| of(job) <= number)
     }
 
     fn start_if_due(&mut self, index: usize) {
         let job = &self.jobs.jobs[index];
         let is_due = job.stage as usize <= self.stage
             && self.processes[index].is_waiting()
-            && job.wait_for.clone().all(|other| self.processes[other].is_done());
+            && self.ends.is_awaited_no_more(job);
         if is_due && !self.pre_reads(index as u32) {
             self.start(index as u32);
         }
@@ -47,37 +110,36 @@ impl World {
         self.count_end(index);
         let job = &self.jobs.jobs[index];
         if job.options.exitall {
-            let (group, stage, what) = (job.group, job.stage, job.options.exit_what);
-            for other in 0..self.processes.len() {
-                let job = &self.jobs.jobs[other];
-                let with = match what {
-                    ExitWhat::Group => job.group == group,
-                    ExitWhat::Stonewall => job.stage == stage,
-                    ExitWhat::All => true,
-                };
-                if with && other != index {
-                    if self.stop(other as u32) {
-                        self.count_end(other);
-                    } else if !self.processes[other].is_done() {
-                        self.calendar.plan(self.now_ns, Planned::Wake(other as u32));
-                    }
-                }
+            let others = match job.options.exit_what {
+                ExitWhat::Group => self.those(|job| job.group, job.group),
+                ExitWhat::Stonewall => self.those(|job| job.stage, job.stage),
+                ExitWhat::All => 0..self.processes.len(),
+            };
+            if self.ends.stopped.insert((others.start, others.end)) {
+                others.filter(|&other| other != index).for_each(|other| self.stop_with(other));
             }
         }
         if self.stages[self.stage] == 0 {
             self.start_stage();
-        } else if self.has_waits {
-            for other in 0..self.processes.len() {
-                if self.jobs.jobs[other].wait_for.contains(&index) {
-                    self.start_if_due(other);
-                }
-            }
+        }
+        for waiter in std::mem::take(&mut self.ends.due) {
+            self.start_if_due(waiter);
         }
         Ok(())
     }
 
+    /// Stops a process for another's end.
+    fn stop_with(&mut self, other: usize) {
+        if self.stop(other as u32) {
+            self.count_end(other);
+        } else if !self.processes[other].is_done() {
+            self.calendar.plan(self.now_ns, Planned::Wake(other as u32));
+        }
+    }
+
     fn count_end(&mut self, index: usize) {
         self.ended += 1;
+        self.ends.ended(index);
         self.stages[self.jobs.jobs[index].stage as usize] -= 1;
     }
 }

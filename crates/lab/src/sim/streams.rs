@@ -4,18 +4,12 @@ use weir_engine::Op;
 
 use super::calendar::Planned;
 use super::flights::{Flight, Purpose};
-use super::replay::{Next, Replay};
+use super::replay::Next;
 use super::world::{Actor, World};
 use crate::scenario::ScenarioError;
 use crate::stream::Access;
 
 impl World {
-    /// The replay of a process's `read_iolog`.
-    pub(super) fn replay_of(&self, process: u32) -> Option<u32> {
-        let own = |replay: &Replay| replay.process == Some(process);
-        self.replays.iter().position(own).map(|replay| replay as u32)
-    }
-
     pub(super) fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {
         self.replays[replay as usize].begin(self.now_ns, ends_ns);
         self.feed(replay)?;

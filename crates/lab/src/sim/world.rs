@@ -14,11 +14,14 @@ use super::Progress;
 use super::calendar::{Calendar, Planned};
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
+use super::overlap::Overlaps;
 use super::pre_read::PreRead;
-use super::process::{Act, IoPath, Process};
+use super::process::{Act, Done, IoPath, Process};
 use super::recorder::Recorder;
 use super::replay::Replay;
 use super::setup::Cgroups;
+use super::stages::Ends;
+use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
 use crate::fio::JobFile;
 use crate::results::Results;
@@ -58,8 +61,12 @@ pub(super) struct World {
     pub(super) actors: Vec<Actor>,
     pub(super) processes: Vec<Process>,
     pub(super) replays: Vec<Replay>,
+    /// By process that replays one (`read_iolog`), which.
+    pub(super) replay_of: BTreeMap<u32, u32>,
     /// Jobs that keep their requests in proportion (`flow`).
     pub(super) flows: Flows,
+    /// What is under way of jobs that ask for it (`serialize_overlap`).
+    pub(super) overlaps: Overlaps,
     /// By process that has its files read before it starts: how far that is.
     pub(super) pre_reads: BTreeMap<u32, PreRead>,
     /// By process that lets children make its loops: the client of the present one, and how many there were.
@@ -69,8 +76,7 @@ pub(super) struct World {
     pub(super) cgroups: Cgroups,
     pub(super) home: Home,
     pub(super) jobs: JobFile,
-    /// Whether some job waits for others (`wait_for`).
-    pub(super) has_waits: bool,
+    pub(super) ends: Ends,
     /// Where each file begins on the disk.
     pub(super) file_starts: Vec<u64>,
     /// Processes of each stage that have not ended.
@@ -80,6 +86,8 @@ pub(super) struct World {
     pub(super) requests: u64,
     /// The engine's deadlines are noticed so much later.
     pub(super) timer_late_ns: u64,
+    /// What lies between the disk and those who asked.
+    pub(super) way: Way,
     pub(super) until_ns: u64,
 }
 
@@ -197,7 +205,7 @@ impl World {
             events += 1;
             match planned {
                 Planned::Wake(process) => self.go_on(process)?,
-                Planned::Deliver(flight) => self.ended(flight as usize)?,
+                Planned::Deliver(flight) => self.arrived(flight as usize)?,
                 Planned::Stream(actor) => {
                     if let Some((replay, stream)) = self.actors[actor as usize].stream {
                         self.replays[replay as usize].woken(stream);
@@ -227,15 +235,21 @@ impl World {
                         return Ok(());
                     }
                 }
+                Act::Clear(step) => {
+                    if !self.ask_overlaps(process, step) {
+                        return Ok(());
+                    }
+                }
+                Act::Take => self.take_batch(process),
                 Act::Fork => self.fork(process),
                 Act::Wait if self.processes[process as usize].is_replaying() => {
-                    let replay = self.replay_of(process).expect("one for each such job");
+                    let replay = self.replay_of[&process];
                     return self.end_replay_if_over(replay);
                 }
                 Act::Wait => return Ok(()),
                 Act::Replay => {
                     let ends_ns = self.processes[process as usize].ends_ns();
-                    let replay = self.replay_of(process).expect("one for each such job");
+                    let replay = self.replay_of[&process];
                     return self.begin_replay(replay, ends_ns);
                 }
                 Act::End => return self.process_ended(process),
@@ -261,6 +275,19 @@ impl World {
         }
         self.wake(freed);
         goes
+    }
+
+    /// Whether nothing is under way that a process's next request would have to wait for.
+    fn ask_overlaps(&mut self, process: u32, step: Step) -> bool {
+        let at = &mut self.processes[process as usize];
+        if let (Some(with), Step::Io { file, offset, len, .. }) = (at.plan.overlap, step) {
+            let start = at.files[file as usize].start + offset;
+            if !self.overlaps.enter(process, with, start, len) {
+                return false;
+            }
+        }
+        at.cleared();
+        true
     }
 
     pub(super) fn wake(&mut self, processes: Vec<u32>) {
@@ -374,6 +401,17 @@ impl World {
         self.desk.at_disk -= 1;
         let cgroup = self.actors[flight.actor as usize].cgroup;
         self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
+        if self.way.takes_time() {
+            let at_ns = self.way.arrival_ns(self.now_ns);
+            self.calendar.plan(at_ns, Planned::Deliver(key as u32));
+            return Ok(());
+        }
+        self.arrived(key)
+    }
+
+    /// A request is back with whoever asked for it.
+    fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let flight = &mut self.desk.flights[key];
         match flight.purpose {
             Purpose::OfCache(io) => {
                 self.desk.flights.remove(key);
@@ -394,61 +432,112 @@ impl World {
     fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
         let flight = self.desk.flights.remove(key);
         let actor = self.actors[flight.actor as usize];
-        let took_ns = self.now_ns - flight.issued_ns;
         let access = match flight.purpose {
             Purpose::PreRead => {
                 self.pre_read_on(flight.actor);
                 return Ok(());
             }
-            Purpose::Io(access) | Purpose::Cached(access) => Some(access),
-            Purpose::FlushOfWrite => Some(Access::Write),
-            Purpose::Fsync | Purpose::CachedSync => None,
+            Purpose::Io(access) | Purpose::Cached(access) => access,
+            Purpose::FlushOfWrite => Access::Write,
+            Purpose::Fsync | Purpose::CachedSync => return self.synced(flight, actor),
             Purpose::SyncedWrite | Purpose::OfCache(_) => unreachable!("they end at the disk"),
         };
-        // The process that it counts for, if any: that of the `read_iolog`, for a stream.
+        let Flight { len, offset, issued_ns, .. } = flight;
+        let done = Done { access, len, offset, issued_ns };
+        if let Some((replay, stream)) = actor.stream {
+            // The process that it counts for, if any, is that of the `read_iolog`.
+            let process = self.replays[replay as usize].process;
+            self.account(actor.row, process, done);
+            self.replays[replay as usize].completed(stream, self.now_ns);
+            return self.stream_goes_on(replay, stream);
+        }
+        let process = &mut self.processes[flight.actor as usize];
+        if process.plan.batch > 1 {
+            process.put_aside(done);
+            if !process.has_batch() {
+                return Ok(());
+            }
+            self.take_batch(flight.actor);
+        } else {
+            process.took(1);
+            self.account(actor.row, Some(flight.actor), done);
+        }
+        self.go_on(flight.actor)
+    }
+
+    /// An fsync is done.
+    fn synced(&mut self, flight: Flight, actor: Actor) -> Result<(), ScenarioError> {
         let process = match actor.stream {
             None => Some(flight.actor),
             Some((replay, _)) => self.replays[replay as usize].process,
         };
-        let is_late = |most: u64| access.is_some() && took_ns > most;
-        let (counts_from_ns, is_late, is_unified) = process.map_or((0, false, false), |process| {
-            let process = &self.processes[process as usize];
-            let is_late = process.plan.latency_max_ns.is_some_and(is_late);
-            (process.counts_from_ns, is_late, process.plan.is_unified)
-        });
-        // fio, too, has them under its figures for reads then.
-        let told = if is_unified { access.map(|_| Access::Read) } else { access };
+        let counts_from_ns =
+            process.map_or(0, |process| self.processes[process as usize].counts_from_ns);
         if self.now_ns >= counts_from_ns {
-            let recorder = &mut self.desk.recorder;
-            match told {
-                Some(access) => recorder.ended(actor.row, access, flight.len, took_ns),
-                None => recorder.synced(actor.row, took_ns),
-            }
-        }
-        if is_late && let Some(process) = process {
-            let error = format!("a request took {took_ns} ns, more than its max_latency");
-            self.desk.recorder.failed(actor.row, error);
-            self.stop(process);
+            self.desk.recorder.synced(actor.row, self.now_ns - flight.issued_ns);
         }
         if let Some((replay, stream)) = actor.stream {
             self.replays[replay as usize].completed(stream, self.now_ns);
             return self.stream_goes_on(replay, stream);
         }
         let process = &mut self.processes[flight.actor as usize];
-        match access {
-            Some(_) => {
-                if process.completed() == 0 {
-                    return Ok(());
-                }
-            }
-            None => process.synced(),
+        process.synced();
+        // What has ended meanwhile could not be taken.
+        if process.has_batch() {
+            self.take_batch(flight.actor);
         }
         self.go_on(flight.actor)
     }
 
+    /// A process takes what has ended and was put aside.
+    fn take_batch(&mut self, process: u32) {
+        let at = &mut self.processes[process as usize];
+        let mut batch = std::mem::take(at.aside());
+        at.took(batch.len() as u32);
+        let row = at.row;
+        for &done in &batch {
+            self.account(row, Some(process), done);
+        }
+        batch.clear();
+        *self.processes[process as usize].aside() = batch;
+    }
+
+    /// Notes what a request came to that has ended and, if a process made it, is in its hands.
+    fn account(&mut self, row: u32, process: Option<u32>, done: Done) {
+        let Done { access, len, .. } = done;
+        let took_ns = self.now_ns - done.issued_ns;
+        let Some(number) = process else {
+            return self.desk.recorder.ended(row, access, len, took_ns);
+        };
+        let process = &mut self.processes[number as usize];
+        // fio, too, has them under its figures for reads then.
+        let told = if process.plan.is_unified { Access::Read } else { access };
+        if self.now_ns >= process.counts_from_ns {
+            self.desk.recorder.ended(row, told, len, took_ns);
+        }
+        if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
+            let error = format!("a request took {took_ns} ns, more than its max_latency");
+            self.fail(number, error);
+        } else if let Some(error) = process.moved(self.now_ns, access, len) {
+            self.fail(number, error);
+        }
+        if let Some(with) = self.processes[number as usize].plan.overlap {
+            let mut freed = Vec::new();
+            self.overlaps.leave(number, with, done.offset, len, &mut freed);
+            self.wake(freed);
+        }
+    }
+
+    /// A process has failed, and makes no further request.
+    fn fail(&mut self, process: u32, error: String) {
+        let row = self.processes[process as usize].row;
+        self.desk.recorder.failed(row, error);
+        self.stop(process);
+    }
+
     /// A process makes no further request. Answers whether it is over at once, for it had not started.
     pub(super) fn stop(&mut self, process: u32) -> bool {
-        if let Some(replay) = self.replay_of(process) {
+        if let Some(&replay) = self.replay_of.get(&process) {
             let replay = &mut self.replays[replay as usize];
             replay.stop_ns = replay.stop_ns.min(self.now_ns);
         }

@@ -185,6 +185,11 @@ impl Stream {
         self.phase = Phase::Making;
     }
 
+    /// Whether the last step was a sync of `end_fsync` or `fsync_on_close`, which is of all that was made before.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing(_))
+    }
+
     /// The time is up: what still comes are the syncs of `end_fsync` and `fsync_on_close`.
     pub fn stop(&mut self) {
         self.verify = None;

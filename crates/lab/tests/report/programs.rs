@@ -8,7 +8,7 @@ use crate::sample::{many, nothing, one_request, tenants};
 /// The document without its series, whose thousands of points would bury what matters.
 fn without_points(mut document: Value) -> String {
     let shorten = |series: &mut Value| {
-        for amount in ["bytes", "busy_ns"] {
+        for amount in ["bytes", "ios", "busy_ns"] {
             if let Some(points) = series.get_mut(amount) {
                 let list = points.as_array().unwrap();
                 let sum: u64 = list.iter().map(|point| point.as_u64().unwrap()).sum();
@@ -17,8 +17,9 @@ fn without_points(mut document: Value) -> String {
         }
     };
     for cgroup in document["cgroups"].as_array_mut().unwrap() {
-        shorten(&mut cgroup["read_series"]);
-        shorten(&mut cgroup["write_series"]);
+        for name in ["read_series", "write_series", "read_ios_series", "write_ios_series"] {
+            shorten(&mut cgroup[name]);
+        }
     }
     shorten(&mut document["device"]["busy_series"]);
     serde_json::to_string_pretty(&document).unwrap()

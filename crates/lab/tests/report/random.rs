@@ -71,7 +71,8 @@ prop_compose! {
         let [ios, block, runtime_ns, processes] = numbers;
         let read = transfers(ios, block % (u64::MAX / ios.max(1)), runtime_ns, reads);
         let (processes, depth) = (processes as u32, ios as u32);
-        Row { name, cgroup, processes, runtime_ns, read, sync, error, depth, ..Row::default() }
+        let mixed = (ios % 3 == 0).then(|| read.clone());
+        Row { name, cgroup, processes, runtime_ns, read, mixed, sync, error, depth, ..Row::default() }
     }
 }
 
@@ -93,8 +94,10 @@ prop_compose! {
             selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0], ..Default::default()
         };
         let bfq = watermark_percent.map(|_| BfqResults { stats, ..BfqResults::default() });
+        let (way_ns, way_each_ns) = (busy_ns, requests);
         Results {
-            title, disk, scheduler, depth, seed, elapsed_ns, requests, rows, cgroups, device, bfq, notes,
+            title, disk, scheduler, depth, seed, way_ns, way_each_ns, elapsed_ns, requests, rows, cgroups, device,
+            bfq, notes,
         }
     }
 }

@@ -42,6 +42,15 @@ pub(crate) fn series(seed: u64, bytes: u64, from_ms: u64, to_ms: u64) -> Series 
     series
 }
 
+/// So many requests from `from_ms` to `to_ms`, at random.
+fn counts(seed: u64, ios: u64, from_ms: u64, to_ms: u64) -> Series {
+    let (mut dice, mut series) = (Dice(seed), Series::default());
+    for _ in 0..ios {
+        series.add((from_ms + dice.below(to_ms - from_ms)) * MS, 1);
+    }
+    series
+}
+
 pub(crate) fn transfers(ios: u64, block: u64, runtime_ns: u64, latency: Latency) -> Transfers {
     Transfers { ios, bytes: ios * block, latency, runtime_ns }
 }
@@ -57,6 +66,8 @@ pub(crate) fn cgroup(path: &str, limits: PerDimension) -> CgroupResults {
         latency: Latency::default(),
         read_series: Series::default(),
         write_series: Series::default(),
+        read_ios_series: Series::default(),
+        write_ios_series: Series::default(),
     }
 }
 
@@ -77,6 +88,8 @@ fn sum(parent: &mut CgroupResults, children: &[&CgroupResults]) {
         parent.latency.absorb(&child.latency);
         absorb_series(&mut parent.read_series, &child.read_series);
         absorb_series(&mut parent.write_series, &child.write_series);
+        absorb_series(&mut parent.read_ios_series, &child.read_ios_series);
+        absorb_series(&mut parent.write_ios_series, &child.write_ios_series);
         for waits in &child.limit_waits {
             match parent.limit_waits.iter_mut().find(|known| known.path == waits.path) {
                 Some(known) => {
@@ -118,6 +131,8 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     db.latency = latency(seed, 1_912, 6 * MS * slow);
     db.read_series = series(seed + 1, 1_500 * 4096, 0, 10_000);
     db.write_series = series(seed + 2, 400 * 8192, 0, 10_000);
+    db.read_ios_series = counts(seed + 21, 1_500, 0, 10_000);
+    db.write_ios_series = counts(seed + 22, 400, 0, 10_000);
 
     let mut web = cgroup("/vms/web", none);
     web.weight = 300;
@@ -133,6 +148,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     web.limit_waits = vec![waits("/vms", Dimension::Rbps, 1_100 * MS)];
     web.latency = latency(seed + 3, 800, 4 * MS * slow);
     web.read_series = series(seed + 4, 800 * 65_536, 2_000, 9_000);
+    web.read_ios_series = counts(seed + 24, 800, 2_000, 9_000);
 
     let mut vms = cgroup("/vms", none.with(Dimension::Rbps, 8 * MIB));
     sum(&mut vms, &[&db, &web]);
@@ -148,6 +164,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     batch.limit_waits = vec![waits("/batch", Dimension::Wbps, 31_000 * MS)];
     batch.latency = latency(seed + 5, 192, 190 * MS);
     batch.write_series = series(seed + 6, 192 * MIB, 0, 10_000);
+    batch.write_ios_series = counts(seed + 26, 192, 0, 10_000);
 
     let mut root = cgroup("/", none);
     sum(&mut root, &[&vms, &batch]);
@@ -202,6 +219,8 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
         scheduler: "none".into(),
         depth: 32,
         seed,
+        way_ns: 40_000,
+        way_each_ns: 6_500,
         elapsed_ns,
         requests: root.counters.completed,
         rows,
@@ -238,6 +257,7 @@ pub(crate) fn one_request() -> Results {
     root.counters.blame.device_ns = 6 * MS;
     root.latency = times.clone();
     root.read_series.add(6 * MS - 1, 4096);
+    root.read_ios_series.add(6 * MS - 1, 1);
     results.rows = vec![Row {
         name: "one".into(),
         cgroup: "/".into(),
@@ -274,6 +294,7 @@ pub(crate) fn many() -> Results {
         one.limit_waits = vec![waits(&path, Dimension::Rbps, ios * 2 * MS)];
         one.latency = latency(index, ios, (1 + index / 3) * MS);
         one.read_series = series(index, ios * 16_384, 20 * index, 5_000);
+        one.read_ios_series = counts(index, ios, 20 * index, 5_000);
         results.rows.push(Row {
             name: "tenant".into(),
             clone: index as u32,

@@ -51,6 +51,16 @@ fn ends_of_others() {
             "[a]\nnumber_ios=3\nexitall\n[b]\nthinktime=1s\ntime_based\nruntime=10\n[c]\nstonewall\nnumber_ios=1\n",
             (vec![3, 1, 1], 4_000),
         ),
+        // c waits for one that is stopped before it starts.
+        (
+            "[a]\nnumber_ios=3\nexitall\n[b]\nwait_for=a\n[c]\nnew_group\nwait_for=b\nnumber_ios=2\n",
+            (vec![3, 0, 2], 5_000),
+        ),
+        // A later end stops whom the first could not: those of another scope.
+        (
+            "[global]\nexitall\n[a]\nnumber_ios=2\n[b]\nexit_what=all\nnumber_ios=5\n[c]\nnew_group\nnumber_ios=9\n",
+            (vec![2, 2, 2], 2_000),
+        ),
     ] {
         assert_eq!(ios(jobs), expected, "{jobs}");
     }

@@ -13,3 +13,4 @@ mod requests;
 mod shapes;
 mod support;
 mod traces;
+mod way;

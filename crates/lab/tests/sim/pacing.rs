@@ -99,6 +99,42 @@ fn each_direction_has_a_rate() {
     assert!((900..=1100).contains(&read), "{read}");
 }
 
+/// A job that is slower than its minimum fails after the first cycle that is looked at: from 2 s on.
+#[test]
+fn a_minimum_that_is_not_reached_ends_the_job() {
+    let run = |options: &str| {
+        let jobs = format!(
+            "[j]\nrw=randrw\nbs=4k\ndirect=1\nsize=1g\nruntime=10\ntime_based\nrwmixread=100\n{options}"
+        );
+        let results = run(ONE_MS, &[], &jobs);
+        (results.rows[0].error.clone().unwrap_or_default(), results.elapsed_ns / MS)
+    };
+    let fine = (String::new(), 10_000);
+    // 1,000 requests a second.
+    assert_eq!(run("rate_iops_min=900\n"), fine);
+    let (why, when_ms) = run("rate_iops_min=1100\n");
+    assert!(
+        why.starts_with("reads at 1.00k/s in a cycle")
+            && why.ends_with("less than its rate_iops_min of 1100/s"),
+        "{why}"
+    );
+    assert!(when_ms.abs_diff(3_000) < 5, "{when_ms}");
+    let (why, when_ms) = run("rate_min=4m,1m\nrate_cycle=500\n");
+    assert!(why.contains("less than its rate_min of 4 MiB/s"), "{why}");
+    assert!(when_ms.abs_diff(2_500) < 5, "{when_ms}");
+    // Of writes there are too few, and who does nothing is not looked at.
+    let (why, _) = run("rate_min=,1m\nrwmixread=99\n");
+    assert!(why.starts_with("writes at "), "{why}");
+    assert_eq!(run("rate_min=,1m\n"), fine);
+    // One value is for every direction.
+    assert!(run("rate_iops_min=900\nrwmixread=99\n").0.starts_with("writes at "));
+    // A rate in bytes: a minimum of requests is not asked for.
+    assert_eq!(run("rate=1m,1m\nrate_iops_min=100k\n"), fine);
+    assert_eq!(run("rate=1m,1m\nrate_min=1000k,1k\n"), fine);
+    // A cycle that is never over.
+    assert_eq!(run("rate_min=1g\nrate_cycle=9s\n"), fine);
+}
+
 #[test]
 fn poisson_arrivals_have_the_mean_of_their_rate() {
     let jobs = "[j]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nioengine=libaio\niodepth=64\nrate_process=poisson\nruntime=20\ntime_based\n";

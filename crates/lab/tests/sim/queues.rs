@@ -28,10 +28,13 @@ fn a_queue_is_filled_as_its_options_say() {
         ("ioengine=libaio\niodepth=4\n", 4, 6 + 37 * 4),
         // Filled up when one is left: 1, 2, 3, 4, and then 2, 3, 4 twelve times.
         ("ioengine=libaio\niodepth=4\niodepth_low=1\n", 4, 10 + 12 * 9),
-        // Four are taken at once, and four made: 1, 2, 3, 4 ten times.
-        ("ioengine=libaio\niodepth=4\niodepth_batch_complete_min=4\n", 4, 100),
-        // Two are: 1, 2, 3, 4; then two each that find two under way, 3 and 4.
-        ("ioengine=libaio\niodepth=4\niodepth_batch_complete_min=2\n", 4, 10 + 18 * 7),
+        // Four are taken at once, when the last of them has ended, and four made: 4 each time.
+        ("ioengine=libaio\niodepth=4\niodepth_batch_complete_min=4\n", 4, 160),
+        // Two are: 2, 2, 4, 4; then two each that find two under way, and are taken after 4. When only the last two are
+        // awaited, each is taken as it ends.
+        ("ioengine=libaio\niodepth=4\niodepth_batch_complete_min=2\n", 4, 12 + 36 * 4 - 1),
+        // Thirteen times three, and one that waits for no others.
+        ("ioengine=libaio\niodepth=3\niodepth_batch_complete_min=3\n", 3, 13 * 9 + 1),
     ] {
         let jobs = format!("[j]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nnumber_ios=40\n{options}");
         let results = run(ONE_BY_ONE, &[], &jobs);

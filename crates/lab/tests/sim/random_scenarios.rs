@@ -72,6 +72,7 @@ fn job() -> impl Strategy<Value = String> {
         option("max_latency", &["20ms"]),
         option("verify", &["crc32c"]),
         option("pre_read", &["1"]),
+        option("serialize_overlap", &["1", "1\nio_submit_mode=offload"]),
     );
     let ends = (
         option("numjobs", &["2", "3"]),
@@ -93,7 +94,7 @@ fn job() -> impl Strategy<Value = String> {
         option("cgroup", &["a", "a/b", "c"]),
         option("nrfiles", &["3"]),
         option("norandommap", &["1"]),
-        option("unified_rw_reporting", &["mixed"]),
+        option("unified_rw_reporting", &["mixed", "both"]),
     );
     (what, pacing, syncs, ends).prop_map(
         |((rw, bs, engine, depth, direct), pacing, syncs, ends)| {
@@ -107,8 +108,8 @@ fn job() -> impl Strategy<Value = String> {
             for part in [a, b, c, d, e, f, g, h, i] {
                 text += &part;
             }
-            let (a, b, c, d, e, f, g, h, i) = syncs;
-            for part in [a, b, c, d, e, f, g, h, i] {
+            let (a, b, c, d, e, f, g, h, i, j) = syncs;
+            for part in [a, b, c, d, e, f, g, h, i, j] {
                 text += &part;
             }
             let (a, b, c, d, e, f, g, h, i, j) = ends;
@@ -134,10 +135,11 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         maybe("memory", &["64k", "1M", "256M"]),
         maybe("forks", &["j0"]),
         maybe("timer-late", &["1ms"]),
+        maybe("way", &["1ms", "30us"]),
         maybe("stop-after", &["50ms"]),
     )
-        .prop_map(|(a, b, c, d, e, f, g, h, i, j)| {
-            [a, b, c, d, e, f, g, h, i, j].into_iter().flatten().collect()
+        .prop_map(|(a, b, c, d, e, f, g, h, i, j, k)| {
+            [a, b, c, d, e, f, g, h, i, j, k].into_iter().flatten().collect()
         })
 }
 

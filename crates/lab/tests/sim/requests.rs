@@ -25,6 +25,8 @@ fn syncs_are_flushes_and_take_their_time() {
         ("number_ios=8\nsync=dsync\nioengine=libaio\niodepth=4\n", (8, 0, 4_000)),
         // The sync at the end is for all that was written, so that is awaited.
         ("number_ios=8\nend_fsync=1\nioengine=libaio\niodepth=8\n", (8, 1, 2_000)),
+        // So it is where there were syncs before: one at once after the fourth, and the other when all have ended.
+        ("number_ios=8\nfsync=4\nend_fsync=1\nioengine=libaio\niodepth=8\n", (8, 2, 3_000)),
         // The time is up: the sync at the end is made all the same.
         ("runtime=5ms\ntime_based\nend_fsync=1\n", (5, 1, 6_000)),
         ("runtime=5ms\ntime_based\nend_fsync=1\nioengine=libaio\niodepth=2\n", (10, 1, 6_000)),
@@ -75,12 +77,53 @@ fn directions_can_be_reported_together() {
     let results = run(ONE_MS, &[], &format!("{jobs}none\n"));
     let row = &results.rows[0];
     assert!(row.read.ios > 0 && row.write.ios > 0 && results.notes.is_empty());
+    assert_eq!(row.mixed, None);
+    let results = run(ONE_MS, &[], &format!("{jobs}both\n"));
+    let (row, mixed) = (&results.rows[0], results.rows[0].mixed.as_ref().unwrap());
+    assert!(row.read.ios > 0 && row.write.ios > 0 && results.notes.is_empty());
+    assert_eq!((mixed.ios, mixed.bytes, mixed.runtime_ns), (100, 400 << 10, row.runtime_ns));
+    assert_eq!((mixed.latency.count(), mixed.iops()), (100, 1000.0));
+    // As in fio, a further object beside the three; and a line of the table.
+    let told = weir_lab::report::fio_json(&results);
+    assert_eq!(told["jobs"][0]["mixed"]["total_ios"], 100);
+    assert_eq!(weir_lab::report::json(&results)["jobs"][0]["mixed"]["ios"], 100);
+    let table = weir_lab::report::table(&results, 100);
+    assert!(table.contains("mixed  3.91 MiB/s  1.00k/s  1.00 ms"), "{table}");
+}
+
+/// Requests for the same bytes are made one after the other, whoever makes them where threads submit.
+#[test]
+fn overlapping_requests_wait_for_each_other() {
+    // Each 64 KiB begin 4 KiB after the last: no two of sixteen may be under way.
+    let walk =
+        "rw=write:-60k\nbs=64k\ndirect=1\nsize=1m\nnumber_ios=16\nioengine=libaio\niodepth=8\n";
+    for (options, in_flight, elapsed_ms) in [
+        ("", 8, 2),
+        ("serialize_overlap=1\n", 1, 16),
+        // Blocks beside each other do not overlap.
+        ("serialize_overlap=1\nrw=write\n", 8, 2),
+        // Nor do those of reads, which change nothing.
+        ("serialize_overlap=1\nrw=read:-60k\n", 8, 2),
+    ] {
+        let results = run(ONE_MS, &[], &format!("[j]\n{walk}{options}"));
+        let found = (results.device.in_flight_max, results.elapsed_ns / MS);
+        assert_eq!(found, (in_flight, elapsed_ms), "{options}");
+        let row = &results.rows[0];
+        assert_eq!(row.read.ios + row.write.ios, 16, "{options}");
+    }
+    // Two jobs write the same blocks in the same order.
+    let both = "[global]\nfilename=f\nrw=write\nbs=4k\ndirect=1\nsize=40k\nserialize_overlap=1\n";
+    let ends_ms =
+        |options: &str| run(ONE_MS, &[], &format!("{both}{options}[a]\n[b]\n")).elapsed_ns / MS;
+    assert_eq!(ends_ms("ioengine=libaio\niodepth=4\n"), 3);
+    // One block of each: what one has under way the other waits for.
+    assert_eq!(ends_ms("io_submit_mode=offload\n"), 11);
 }
 
 #[test]
 fn options_without_an_effect_are_told_once() {
-    let jobs = "[global]\nrw=read\ndirect=1\nsize=4k\nrate_min=1k\nprio=3\n[a]\n[b]\nserialize_overlap=1\n[c]\nunified_rw_reporting=both\n";
+    let jobs = "[global]\nrw=read\ndirect=1\nsize=4k\nprio=3\n[a]\n[b]\nprioclass=2\n";
     let notes = run(ONE_MS, &[], jobs).notes;
     let told: Vec<&str> = notes.iter().filter_map(|note| note.split('`').nth(1)).collect();
-    assert_eq!(told, ["rate_min", "prio", "serialize_overlap", "unified_rw_reporting=both"]);
+    assert_eq!(told, ["prio", "prioclass"]);
 }

@@ -77,6 +77,9 @@ pub(crate) fn sound(results: &Results) {
     if results.cgroups.len() <= 64 {
         let points = |series: &weir_lab::results::Series| series.points().iter().sum::<u64>();
         assert_eq!(points(&root.read_series) + points(&root.write_series), device.bytes);
+        let ios = points(&root.read_ios_series) + points(&root.write_ios_series);
+        let others = counters.discard.ios + counters.other_ios;
+        assert!(ios <= device.ios && ios + others >= device.ios, "{ios}, {others}, {device:?}");
     }
     for row in &results.rows {
         for moved in [&row.read, &row.write, &row.trim] {

@@ -33,6 +33,8 @@ pub(super) enum Unit {
     Latency,
     /// Bytes a second.
     Rate,
+    /// Requests a second.
+    Ios,
     /// Percent.
     Percent,
     /// Percentile.
@@ -45,6 +47,7 @@ impl Unit {
             Unit::Time => "time",
             Unit::Latency => "latency",
             Unit::Rate => "rate",
+            Unit::Ios => "ios",
             Unit::Percent => "percent",
             Unit::Percentile => "percentile",
         }
@@ -118,6 +121,26 @@ impl Axis {
             Tick { at: index as f64 / count, name }
         });
         Axis { unit: Unit::Rate, scale: Scale::Linear(end), ticks: ticks.collect() }
+    }
+
+    /// Rates from 0 to at least `largest` requests a second.
+    pub(super) fn ios(largest: u64) -> Axis {
+        let step = round_step(largest.max(1), 1);
+        let count = largest.max(1).div_ceil(step);
+        let units = [(1_000_000_000, "G/s"), (1_000_000, "M/s"), (1_000, "k/s"), (1, "/s")];
+        let (unit, name) = units
+            .into_iter()
+            .find(|(unit, _)| step.is_multiple_of(*unit))
+            .expect("all are multiples of 1");
+        let ticks = (0..=count).map(|index| {
+            let name = match index * (step / unit) {
+                0 => "0".into(),
+                value => format!("{value}{name}"),
+            };
+            Tick { at: index as f64 / count as f64, name }
+        });
+        let end = count as f64 * step as f64;
+        Axis { unit: Unit::Ios, scale: Scale::Linear(end), ticks: ticks.collect() }
     }
 
     /// Latencies from `least_ns` to `largest_ns`, both widened to round figures.
@@ -230,6 +253,11 @@ mod tests {
         assert_eq!(rate(20 << 20), "0 | 5 MiB/s | 10 MiB/s | 15 MiB/s | 20 MiB/s");
         assert_eq!(rate(1_500_000), "0 | 0.5 MiB/s | 1.0 MiB/s | 1.5 MiB/s");
         assert_eq!(rate(0).split(" | ").count(), 6);
+        let ios = |count| names(&Axis::ios(count)).join(" | ");
+        assert_eq!(ios(0), "0 | 1/s");
+        assert_eq!(ios(45), "0 | 10/s | 20/s | 30/s | 40/s | 50/s");
+        assert_eq!(ios(5_600), "0 | 1k/s | 2k/s | 3k/s | 4k/s | 5k/s | 6k/s");
+        assert_eq!(ios(850_000), "0 | 200k/s | 400k/s | 600k/s | 800k/s | 1000k/s");
         let latency = |from, to| names(&Axis::latency(from, to)).join(" | ");
         assert_eq!(latency(1_300_000, 18_000_000), "1 ms | 2 ms | 5 ms | 10 ms | 20 ms");
         assert_eq!(latency(90_000, 2_000_000_000), "100 us | 1 ms | 10 ms | 100 ms | 1 s");
@@ -242,7 +270,8 @@ mod tests {
     fn no_length_of_a_run_has_too_many_ticks() {
         for power in 0..64 {
             for value in [1u64 << power, (1 << power) - 1, (1 << power) + (1 << power) / 3] {
-                for axis in [Axis::time(value), Axis::rate(value), Axis::latency(1, value)] {
+                let all = [Axis::time, Axis::rate, Axis::ios].map(|axis| axis(value));
+                for axis in all.into_iter().chain([Axis::latency(1, value)]) {
                     let count = axis.ticks.len() as u64;
                     assert!((1..=TICKS_MAX + 2).contains(&count), "{value}: {axis:?}");
                     assert!(axis.ticks.iter().all(|tick| (-1e-9..=1.0 + 1e-9).contains(&tick.at)));

@@ -1,13 +1,13 @@
 //! A run, or several beside each other, as a page that needs nothing but itself.
 
 mod axis;
-mod bandwidth;
 mod blame;
 mod chart;
 mod latency;
 mod markup;
 mod over_time;
 mod palette;
+mod rates;
 mod tables;
 mod utilisation;
 
@@ -108,7 +108,9 @@ fn body(markup: &mut Markup, results: &[(&str, &Results)], palette: &Palette) {
             });
         }
     }
-    plots(markup, "Bandwidth", BANDWIDTH, bandwidth::charts(results, palette), results.len());
+    let over_time = |of| rates::charts(of, results, palette);
+    plots(markup, "Bandwidth", BANDWIDTH, over_time(rates::Of::Bytes), results.len());
+    plots(markup, "IOPS", IOPS, over_time(rates::Of::Requests), results.len());
     plots(markup, "Latency", LATENCY, latency::charts(results, palette), results.len());
     let busy = utilisation::chart(results).into_iter().collect();
     plots(markup, "Utilisation", UTILISATION, busy, 1);
@@ -139,6 +141,8 @@ fn body(markup: &mut Markup, results: &[(&str, &Results)], palette: &Palette) {
 const RATIOS: &str = "Ratios: above 1x is more. Blue is better, orange is worse, by more than 2 %.";
 const BANDWIDTH: &str =
     "Dashed lines are limits, dotted ones limits on requests times the mean size of a request.";
+const IOPS: &str =
+    "Dashed lines are limits, dotted ones limits on bytes by the mean size of a request.";
 const LATENCY: &str = "How long a request took at most, for how many of them: at p99, 99 of 100.";
 const UTILISATION: &str =
     "Share of the time with a request at the disk. A dashed line is the watermark.";

@@ -12,6 +12,7 @@
   };
   const names = {
     rate: (value) => scaled(value, 1024, ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]),
+    ios: (value) => scaled(value, 1000, ["/s", "k/s", "M/s"]).replace(" ", ""),
     latency: (value) => scaled(value, 1000, ["ns", "us", "ms", "s"]),
     time: (value) => scaled(value, 1000, ["ns", "us", "ms", "s"]),
     percent: (value) => `${three(value)} %`,

@@ -6,7 +6,7 @@ use super::markup::{Attributes, Markup};
 use super::palette::Palette;
 use crate::report::compare::{Comparison, Pair, ratio_text};
 use crate::report::figures::{
-    Labels, device_ns, limits, lines, per_sec, percent_text, throttled, time,
+    Labels, device_ns, limits, lines, per_sec, percent_text, throttled, time, way,
 };
 use crate::results::{CgroupResults, Results};
 
@@ -86,8 +86,12 @@ pub(super) fn facts(results: &Results) -> Vec<(&'static str, String)> {
 /// What ran, how, and on what.
 pub(super) fn setting(results: &Results) -> String {
     format!(
-        "{}, scheduler {}, depth {}, seed {}",
-        results.disk, results.scheduler, results.depth, results.seed
+        "{}, scheduler {}, depth {}, {}seed {}",
+        results.disk,
+        results.scheduler,
+        results.depth,
+        way(results),
+        results.seed
     )
 }
 

@@ -1,6 +1,6 @@
-//! Bandwidth over time of each cgroup, with its limits.
+//! Bandwidth and requests over time of each cgroup, with its limits.
 
-use weir_engine::units::{Bytes, BytesPerSec};
+use weir_engine::units::{Bytes, BytesPerSec, IosPerSec};
 use weir_engine::{Dimension, Moved};
 
 use super::axis::Axis;
@@ -13,63 +13,95 @@ use crate::results::{CgroupResults, Results, Series};
 /// Different limits of cgroups without a colour of their own that are drawn.
 const GREY_LIMITS_MAX: usize = 4;
 
-/// Reads or writes.
+/// What is drawn over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Read,
-    Write,
+pub(super) enum Of {
+    Bytes,
+    Requests,
 }
 
-impl Side {
+/// What a chart is of: bytes or requests, of reads or writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct What {
+    of: Of,
+    is_write: bool,
+}
+
+impl What {
     fn name(self) -> &'static str {
-        match self {
-            Side::Read => "Reads",
-            Side::Write => "Writes",
-        }
+        if self.is_write { "Writes" } else { "Reads" }
     }
 
     fn series(self, cgroup: &CgroupResults) -> &Series {
-        match self {
-            Side::Read => &cgroup.read_series,
-            Side::Write => &cgroup.write_series,
+        match (self.of, self.is_write) {
+            (Of::Bytes, false) => &cgroup.read_series,
+            (Of::Bytes, true) => &cgroup.write_series,
+            (Of::Requests, false) => &cgroup.read_ios_series,
+            (Of::Requests, true) => &cgroup.write_ios_series,
         }
     }
 
     fn moved(self, cgroup: &CgroupResults) -> Moved {
-        match self {
-            Side::Read => cgroup.counters.read,
-            Side::Write => cgroup.counters.write,
+        if self.is_write { cgroup.counters.write } else { cgroup.counters.read }
+    }
+
+    fn amount(self, moved: Moved) -> u64 {
+        match self.of {
+            Of::Bytes => moved.bytes,
+            Of::Requests => moved.ios,
         }
     }
 
+    /// The limit on what is drawn, and the one on the other of the two.
     fn dimensions(self) -> (Dimension, Dimension) {
-        match self {
-            Side::Read => (Dimension::Rbps, Dimension::Riops),
-            Side::Write => (Dimension::Wbps, Dimension::Wiops),
+        let (bytes, ios) = match self.is_write {
+            false => (Dimension::Rbps, Dimension::Riops),
+            true => (Dimension::Wbps, Dimension::Wiops),
+        };
+        match self.of {
+            Of::Bytes => (bytes, ios),
+            Of::Requests => (ios, bytes),
+        }
+    }
+
+    fn axis(self, largest: u64) -> Axis {
+        match self.of {
+            Of::Bytes => Axis::rate(largest),
+            Of::Requests => Axis::ios(largest),
+        }
+    }
+
+    /// A rate, for people.
+    fn text(self, rate: u64) -> String {
+        match self.of {
+            Of::Bytes => BytesPerSec(rate).rounded().to_string(),
+            Of::Requests => IosPerSec(rate).rounded().to_string(),
         }
     }
 }
 
 /// Charts of all runs, each direction that was in use, with the same axes: what looks higher is more.
-pub(super) fn charts(runs: &[(&str, &Results)], palette: &Palette) -> Vec<Chart> {
+pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for side in [Side::Read, Side::Write] {
+    for is_write in [false, true] {
+        let what = What { of, is_write };
         let is_used = runs.iter().any(|(_, results)| {
-            results.cgroups.iter().any(|cgroup| !side.series(cgroup).is_empty())
+            results.cgroups.iter().any(|cgroup| !what.series(cgroup).is_empty())
         });
         if !is_used {
             continue;
         }
         let drawn: Vec<Vec<Drawn<'_>>> =
-            runs.iter().map(|(_, results)| drawn(results, side, palette)).collect();
+            runs.iter().map(|(_, results)| drawn(results, what, palette)).collect();
         let elapsed_ns = runs.iter().map(|(_, results)| results.elapsed_ns).max().unwrap_or(0);
-        for (what, part) in parts(drawn) {
+        for (who, part) in parts(drawn) {
             let largest = largest(&part);
             for (index, ((name, _), drawn)) in runs.iter().zip(&part).enumerate() {
                 let of_run = if runs.len() > 1 { format!(", {name}") } else { String::new() };
-                let title = format!("{}{what}{of_run}", side.name());
-                let id = format!("bandwidth{}-{index}", charts.len());
-                charts.push(chart(id, title, drawn, elapsed_ns, largest));
+                let title = format!("{}{who}{of_run}", what.name());
+                let kind = if of == Of::Bytes { "bandwidth" } else { "iops" };
+                let id = format!("{kind}{}-{index}", charts.len());
+                charts.push(chart(what, id, title, drawn, elapsed_ns, largest));
             }
         }
     }
@@ -113,16 +145,16 @@ impl Drawn<'_> {
     }
 }
 
-fn drawn<'r>(results: &'r Results, side: Side, palette: &Palette) -> Vec<Drawn<'r>> {
+fn drawn<'r>(results: &'r Results, what: What, palette: &Palette) -> Vec<Drawn<'r>> {
     let shown = results.cgroups.iter().filter(|cgroup| {
-        !side.series(cgroup).is_empty() && !is_told_by_a_child(results, cgroup, side)
+        !what.series(cgroup).is_empty() && !is_told_by_a_child(results, cgroup, what)
     });
     let drawn = shown.map(|cgroup| Drawn {
         path: &cgroup.path,
         colour: palette.colour(&cgroup.path),
-        points: per_second(side.series(cgroup), results.elapsed_ns),
-        mean: per_sec(side.moved(cgroup).bytes, results.elapsed_ns),
-        limit: limit(cgroup, side),
+        points: per_second(what.series(cgroup), results.elapsed_ns),
+        mean: per_sec(what.amount(what.moved(cgroup)), results.elapsed_ns),
+        limit: limit(cgroup, what),
         is_sum: is_any_below(results, cgroup, |_| true),
     });
     drawn.collect()
@@ -130,9 +162,9 @@ fn drawn<'r>(results: &'r Results, side: Side, palette: &Palette) -> Vec<Drawn<'
 
 /// Whether everything that a cgroup moved went through one below it, whose line would cover its own, and it has no
 /// limit to show.
-fn is_told_by_a_child(results: &Results, cgroup: &CgroupResults, side: Side) -> bool {
-    limit(cgroup, side).is_none()
-        && is_any_below(results, cgroup, |other| side.moved(other) == side.moved(cgroup))
+fn is_told_by_a_child(results: &Results, cgroup: &CgroupResults, what: What) -> bool {
+    limit(cgroup, what).is_none()
+        && is_any_below(results, cgroup, |other| what.moved(other) == what.moved(cgroup))
 }
 
 fn is_any_below(
@@ -147,18 +179,28 @@ fn is_any_below(
     })
 }
 
-/// The limit in bytes a second, whether it is only about that, and how it is set.
-fn limit(cgroup: &CgroupResults, side: Side) -> Option<(u64, bool, String)> {
-    let (bytes, ios) = side.dimensions();
-    if let Some(rate) = cgroup.limits.max.get(bytes) {
-        return Some((rate.get(), false, format!("limit {}", BytesPerSec(rate.get()).rounded())));
+/// The limit in what is drawn, whether it is only about that, and how it is set.
+fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
+    let (own, other) = what.dimensions();
+    if let Some(rate) = cgroup.limits.max.get(own) {
+        return Some((rate.get(), false, format!("limit {}", what.text(rate.get()))));
     }
-    // A limit on requests is one on bytes as far as requests are of one size: the mean stands for it.
-    let rate = cgroup.limits.max.get(ios)?.get();
-    let moved = side.moved(cgroup);
+    // A limit on requests is one on bytes as far as requests are of one size, and the other way round: the mean stands
+    // for it.
+    let rate = cgroup.limits.max.get(other)?.get();
+    let moved = what.moved(cgroup);
     let mean = moved.bytes.checked_div(moved.ios)?;
-    let text = format!("limit {}={rate}, about {} each", ios.key(), Bytes(mean).rounded());
-    Some((rate.saturating_mul(mean), true, text))
+    let each = Bytes(mean).rounded();
+    Some(match what.of {
+        Of::Bytes => {
+            let text = format!("limit {}={rate}, about {each} each", other.key());
+            (rate.saturating_mul(mean), true, text)
+        }
+        Of::Requests => {
+            let text = format!("limit {}, about {each} each", BytesPerSec(rate).rounded());
+            (rate.checked_div(mean)?, true, text)
+        }
+    })
 }
 
 /// The end of the axis: all lines, and limits that are near enough not to press them down.
@@ -169,8 +211,15 @@ fn largest(drawn: &[Vec<Drawn<'_>>]) -> u64 {
     near.filter(|&limit| limit / 2 <= largest).fold(largest, u64::max)
 }
 
-fn chart(id: String, title: String, drawn: &[Drawn<'_>], elapsed_ns: u64, largest: u64) -> Chart {
-    let y = Axis::rate(largest.saturating_add(largest / 20));
+fn chart(
+    what: What,
+    id: String,
+    title: String,
+    drawn: &[Drawn<'_>],
+    elapsed_ns: u64,
+    largest: u64,
+) -> Chart {
+    let y = what.axis(largest.saturating_add(largest / 20));
     let mut limits = Vec::new();
     let mut grey = Vec::new();
     for drawn in drawn {
@@ -187,7 +236,7 @@ fn chart(id: String, title: String, drawn: &[Drawn<'_>], elapsed_ns: u64, larges
         limits.push(Limit { colour: drawn.colour, value: value as f64, is_about });
     }
     Chart {
-        description: describe(drawn),
+        description: describe(what, drawn),
         id,
         title,
         x: Axis::time(elapsed_ns),
@@ -201,17 +250,17 @@ fn chart(id: String, title: String, drawn: &[Drawn<'_>], elapsed_ns: u64, larges
             })
             .collect(),
         limits,
-        legend: legend(drawn, largest),
+        legend: legend(what, drawn, largest),
         is_area: false,
         is_wide: false,
     }
 }
 
-fn legend(drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
+fn legend(what: What, drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
     let own = drawn.iter().filter(|drawn| drawn.colour != Colour::Rest);
     let mut legend: Vec<Legend> = own
         .map(|drawn| {
-            let mean = BytesPerSec(drawn.mean).rounded();
+            let mean = what.text(drawn.mean);
             let limit = drawn.limit.as_ref().map_or(String::new(), |(value, _, text)| {
                 let place = if *value > largest { " (above)" } else { "" };
                 format!(", {text}{place}")
@@ -223,10 +272,14 @@ fn legend(drawn: &[Drawn<'_>], largest: u64) -> Vec<Legend> {
     legend
 }
 
-fn describe(drawn: &[Drawn<'_>]) -> String {
+fn describe(what: What, drawn: &[Drawn<'_>]) -> String {
     let told = drawn.iter().filter(|drawn| drawn.colour != Colour::Rest).map(|drawn| {
         let limit = drawn.limit.as_ref().map_or(String::new(), |(_, _, text)| format!(", {text}"));
-        format!("{}: {} on average{limit}", drawn.path, BytesPerSec(drawn.mean).rounded())
+        format!("{}: {} on average{limit}", drawn.path, what.text(drawn.mean))
     });
-    format!("Bandwidth over time. {}.", told.collect::<Vec<_>>().join("; "))
+    let kind = match what.of {
+        Of::Bytes => "Bandwidth",
+        Of::Requests => "Requests a second",
+    };
+    format!("{kind} over time. {}.", told.collect::<Vec<_>>().join("; "))
 }

@@ -1,0 +1,73 @@
+//! `serialize_overlap`: requests for the same bytes are not under way together.
+
+use std::collections::BTreeMap;
+
+use crate::fio::{Mix, Options, SubmitMode};
+
+/// Whose requests a job's wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overlapping {
+    /// The process's own.
+    Own,
+    /// Those of all jobs whose requests threads of their own submit (`io_submit_mode=offload`).
+    Shared,
+}
+
+impl Overlapping {
+    /// None where the option is not set, and where, as in fio, nothing could race: nothing is changed, or there is one
+    /// request at a time.
+    pub(super) fn of(options: &Options, depth: u32) -> Option<Overlapping> {
+        let is_shared = options.submit_mode == SubmitMode::Offload;
+        let can_race = is_shared || depth > 1 && options.pattern.mix != Mix::Read;
+        (options.serialize_overlap && can_race).then_some(match is_shared {
+            true => Overlapping::Shared,
+            false => Overlapping::Own,
+        })
+    }
+}
+
+/// What is under way of the jobs that asked for it.
+#[derive(Debug, Default)]
+pub(super) struct Overlaps {
+    /// First byte and the one after the last, on the disk; by process, or under None those of all that share.
+    ranges: BTreeMap<Option<u32>, Vec<(u64, u64)>>,
+    /// Processes that wait for others' requests.
+    waiting: Vec<u32>,
+}
+
+impl Overlaps {
+    /// Whether a process may make a request now; if so, it is under way. O(requests under way).
+    pub(super) fn enter(&mut self, process: u32, with: Overlapping, start: u64, len: u32) -> bool {
+        let end = start + u64::from(len);
+        let ranges = self.ranges.entry(key(process, with)).or_default();
+        let is_clear = ranges.iter().all(|range| range.1 <= start || end <= range.0);
+        if is_clear {
+            ranges.push((start, end));
+        } else if with == Overlapping::Shared && !self.waiting.contains(&process) {
+            self.waiting.push(process);
+        }
+        is_clear
+    }
+
+    /// A request is no more under way. Processes that waited for others' are put into `freed`: they are to ask again.
+    pub(super) fn leave(
+        &mut self,
+        process: u32,
+        with: Overlapping,
+        start: u64,
+        len: u32,
+        freed: &mut Vec<u32>,
+    ) {
+        let range = (start, start + u64::from(len));
+        if let Some(ranges) = self.ranges.get_mut(&key(process, with))
+            && let Some(at) = ranges.iter().position(|known| *known == range)
+        {
+            ranges.swap_remove(at);
+        }
+        freed.append(&mut self.waiting);
+    }
+}
+
+fn key(process: u32, with: Overlapping) -> Option<u32> {
+    (with == Overlapping::Own).then_some(process)
+}
