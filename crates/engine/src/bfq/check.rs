@@ -42,8 +42,9 @@ impl Bfq {
         let id = EntityId::flow(at);
         let state = self.hierarchy.state(id);
         let is_busy = !matches!(state, State::Off | State::Idle);
-        ensure(flow.is_counted == (is_busy || flow.in_flight > 0), || {
-            format!("{state:?}, {} out, counted: {}", flow.in_flight, flow.is_counted)
+        let is_counted = self.hierarchy.entities[id].is_counted;
+        ensure(is_counted == (is_busy || flow.in_flight > 0), || {
+            format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
         let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
@@ -80,7 +81,8 @@ impl Bfq {
     /// Who is counted, is counted once.
     fn check_counts(&self, requests: &Requests) -> Result<(), String> {
         let live = || self.flows.live().into_iter();
-        let counted = live().filter(|&at| self.flows[at].is_counted).count();
+        let counted =
+            live().filter(|&at| self.hierarchy.entities[EntityId::flow(at)].is_counted).count();
         let flows = self.scenario.flows();
         ensure(counted == flows as usize, || format!("{flows} flows counted, not {counted}"))?;
         let state = |at| self.hierarchy.state(EntityId::flow(at));

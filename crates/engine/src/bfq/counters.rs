@@ -174,6 +174,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// A flow of `cgroup` comes to be: room is made here, and nowhere on a request's way afterwards.
+    pub(crate) fn make_room(&mut self, cgroup: u32) {
+        self.of(cgroup);
+    }
+
     /// A flow got a slot.
     pub(crate) fn selected(&mut self) {
         self.device.selections += 1;

@@ -84,6 +84,8 @@ pub(crate) struct Entity {
     pub(crate) class: PriorityClass,
     /// The class of a flow from its next placing on.
     pub(crate) next_class: PriorityClass,
+    /// Whether [`super::scenario::Scenario`] counts it: a flow, while it is busy or has requests at the device.
+    pub(crate) is_counted: bool,
 }
 
 impl Entity {
@@ -99,6 +101,7 @@ impl Entity {
         state: State::Off,
         class: PriorityClass::BestEffort,
         next_class: PriorityClass::BestEffort,
+        is_counted: false,
     };
 }
 

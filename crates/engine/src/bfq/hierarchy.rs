@@ -97,7 +97,7 @@ impl Hierarchy {
             mine = EntityId::group(meets);
             meets = self.entities[mine].parent;
         };
-        if self.nodes[meets as usize].next(&mut self.entities) != Some(mine) {
+        if self.nodes[meets as usize].eligible(&mut self.entities) != Some(mine) {
             return false;
         }
         let (mine, theirs) = (&self.entities[mine], &self.entities[theirs]);

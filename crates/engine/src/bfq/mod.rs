@@ -327,6 +327,8 @@ impl Bfq {
     fn open(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
         let at = self.flows.open(self.now, owner, &self.tunables);
         self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
+        self.counters.make_room(cgroup);
+        self.positions.make_room(self.flows.id(at));
         if let Owner::Client(_) = owner {
             self.open_queue(tree, requests, at);
         }
@@ -416,7 +418,8 @@ impl Bfq {
     }
 
     fn set_rank(&mut self, at: u32, rank: Rank) {
-        let (old, is_counted) = (self.rank(at), self.flows[at].is_counted);
+        let (old, is_counted) =
+            (self.rank(at), self.hierarchy.entities[EntityId::flow(at)].is_counted);
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
         self.hierarchy.set_rank(EntityId::flow(at), rank);
         if is_counted {
@@ -429,7 +432,7 @@ impl Bfq {
     /// Counts a flow that is busy.
     fn count(&mut self, at: u32) {
         let (rank, cgroup) = (self.rank(at), self.hierarchy.cgroup(EntityId::flow(at)));
-        if !core::mem::replace(&mut self.flows[at].is_counted, true) {
+        if !core::mem::replace(&mut self.hierarchy.entities[EntityId::flow(at)].is_counted, true) {
             self.scenario.enter(cgroup, rank.class, rank.weight);
         }
     }
@@ -442,7 +445,7 @@ impl Bfq {
         if is_busy || flow.in_flight > 0 {
             return;
         }
-        if core::mem::take(&mut flow.is_counted) {
+        if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
             self.scenario.leave(self.hierarchy.cgroup(id), rank.class, rank.weight);
         }
         if flow.is_orphan() {

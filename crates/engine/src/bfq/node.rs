@@ -116,6 +116,14 @@ impl Node {
         next.or_else(|| others.idle.next(entities))
     }
 
+    /// The eligible child that is first by class and tags, while another is in service: V stays where it is.
+    pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        let Some(others) = &mut self.others else { return self.best_effort.eligible(entities) };
+        let next = others.real_time.eligible(entities);
+        let next = next.or_else(|| self.best_effort.eligible(entities));
+        next.or_else(|| others.idle.eligible(entities))
+    }
+
     /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
     pub(crate) fn select(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
         let Some(others) = &mut self.others else { return self.best_effort.select(entities) };

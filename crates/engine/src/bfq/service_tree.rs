@@ -153,6 +153,12 @@ impl ServiceTree {
         self.eligible.first().map(|entry| entry.id)
     }
 
+    /// The active child that V has reached and that has the least finish of those; V stays where it is.
+    pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        self.promote(entities);
+        self.eligible.first().map(|entry| entry.id)
+    }
+
     /// Hands the device to the child that is next.
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service, None);

@@ -32,7 +32,7 @@ pub struct BfqSettings {
 const MS: u64 = 1_000_000;
 
 impl BfqSettings {
-    /// The kernel's defaults; of merging, Weir's.
+    /// The kernel's defaults; of merging, Weir's, without stable merging: docs/decisions/013.
     pub const DEFAULT: BfqSettings = BfqSettings {
         slice_idle_ns: 8 * MS,
         strict_guarantees: false,
@@ -43,7 +43,7 @@ impl BfqSettings {
         fifo_expire_async_ns: 250 * MS,
         back_seek_max_bytes: 16 << 20,
         back_seek_penalty: 2,
-        merging: merge::Settings::WEIR,
+        merging: merge::Settings { stable: None, ..merge::Settings::WEIR },
     };
 
     /// `slice_idle`: how long the device is kept free for a flow that should return soon; none turns that off.

@@ -58,14 +58,20 @@ impl Positions {
         self.len == 0
     }
 
+    /// Allocates now what `queue` needs.
+    pub fn make_room(&mut self, queue: QueueId) {
+        let index = queue.index as usize;
+        if self.nodes.len() <= index {
+            self.nodes.resize(index + 1, Node::default());
+        }
+    }
+
     /// `queue`, of the cgroup `group`, will go on at `at`; it leaves its former place.
     ///
     /// `false` if another queue is exactly there: `queue` then has no place. O(log n).
     pub fn place(&mut self, queue: QueueId, group: u32, at: Position) -> bool {
         let index = queue.index as usize;
-        if self.nodes.len() <= index {
-            self.nodes.resize(index + 1, Node::default());
-        }
+        self.make_room(queue);
         let key = (group, at);
         if self.nodes[index].key == Some(key) && self.nodes[index].generation == queue.generation {
             return true;

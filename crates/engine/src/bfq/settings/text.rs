@@ -445,7 +445,7 @@ mod tests {
             default.to_string(),
             "slice_idle=8ms strict_guarantees=0 low_latency=1 timeout_sync=125ms max_budget=0 fifo_expire_sync=125ms \
              fifo_expire_async=250ms back_seek_max=16MiB back_seek_penalty=2 merge_window=100ms close_bytes=4MiB \
-             stable=intent evidence_insertions=20 stable_tries_max=64 merge_rules=weir"
+             stable=off evidence_insertions=20 stable_tries_max=64 merge_rules=weir"
         );
         for text in [
             "",
@@ -457,7 +457,7 @@ mod tests {
         ] {
             let settings = parse(text).expect(text);
             // Whatever it was before: everything is said.
-            for old in [default, parse("stable=off slice_idle=1 merge_rules=kernel").unwrap()] {
+            for old in [default, parse("stable=intent slice_idle=1 merge_rules=kernel").unwrap()] {
                 assert_eq!(BfqSettings::parse(&settings.to_string(), old), Ok(settings), "{text}");
             }
         }
@@ -474,7 +474,7 @@ mod tests {
             ("back_seek_max=32768", "back_seek_max=32MiB"),
             ("merge_window=50", "merge_window=50ms"),
             ("close_bytes=8192", "close_bytes=8K"),
-            ("stable_late=300", "stable_late=300ms"),
+            ("stable=intent stable_late=300", "stable=600/600/300"),
             ("low_latency=false", "low_latency=0"),
             ("stable=kernel", "stable=600/180/600"),
         ] {
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(twice.slice_idle(), Duration::from_millis(4));
         assert_eq!(twice.timeout_sync(), Duration::from_millis(50));
         // On the way the window is longer than the anchor's life; in the end it is not.
-        let times = parse("stable_anchor_life=100 stable_create_window=100").unwrap();
+        let times = parse("stable=intent stable_anchor_life=100 stable_create_window=100").unwrap();
         assert_eq!(times.merging().stable, "100/100/600".parse().ok());
     }
 
