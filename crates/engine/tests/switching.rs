@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use proptest::prelude::*;
 use weir_engine::{
     BfqSettings, CgroupId, Change, ChangeError, Config, Dispatch, Engine, Expiration, Extent,
     Instant, Op, Outcome, Request, SchedulerKind, TaskId, Weight,
@@ -241,4 +242,54 @@ fn books_outlive_the_scheduler_and_the_cgroup() {
     assert_eq!(charged(&engine, root), stats.time_charged_bytes);
     let rows = engine.census();
     assert!(rows.iter().all(|row| row.bfq.time_charged_bytes == stats.time_charged_bytes));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whoever was not served before a switch to turns is served in the order in which its task asked.
+    #[test]
+    fn the_order_within_a_task_survives(
+        arrivals in prop::collection::vec((0..6_usize, 0..64_u64, 0..20_u64), 1..80),
+        before in 0..40_usize,
+        switches in 1..4_usize,
+    ) {
+        let mut engine = engine(SchedulerKind::Bfq, 2);
+        let root = engine.root();
+        let clients = [(); 3].map(|()| engine.open_client(root).expect("live"));
+        let tasks = [0, 0, 0, 1, 1, 2].map(|client: usize| {
+            engine.open_task(clients[client]).expect("a live client")
+        });
+        let mut now = ZERO;
+        for (tag, &(task, gib, ms)) in arrivals.iter().enumerate() {
+            now = now.plus_nanos(ms * 1_000_000);
+            submit(&mut engine, now, tasks[task], tag as u64, gib);
+        }
+        // Some have gone, by position, and two of those are still out.
+        let mut gone = 0;
+        let mut out = Vec::new();
+        while gone < before {
+            // The device may be kept free for somebody.
+            now = engine.poll_timeout().map_or(now, |at| at.max(now));
+            engine.handle_timeout(now);
+            let Some(dispatch) = engine.poll_dispatch(now) else { break };
+            out.push(dispatch.ticket);
+            if out.len() == 2 {
+                engine.complete(now, out.remove(0), Outcome::Done);
+            }
+            gone += 1;
+        }
+        for _ in 0..switches {
+            switch(&mut engine, now, SchedulerKind::Bfq);
+            switch(&mut engine, now, SchedulerKind::None);
+        }
+        out.into_iter().for_each(|ticket| engine.complete(now, ticket, Outcome::Done));
+        let tags = drain(&mut engine, now);
+        prop_assert_eq!(tags.len(), arrivals.len() - gone);
+        for task in 0..tasks.len() {
+            let of_task: Vec<u64> =
+                tags.iter().copied().filter(|&tag| arrivals[tag as usize].0 == task).collect();
+            prop_assert!(of_task.is_sorted(), "task {}: {:?}", task, of_task);
+        }
+    }
 }

@@ -2,11 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use weir_engine::{BfqSettings, SchedulerKind};
 use weir_server::status::{BfqCgroupStatus, BfqStatus, CgroupStatus, DeviceStatus};
 
 use super::rates::seconds;
 
 type ByKind = BTreeMap<String, u64>;
+
+/// Its settings, where it is the scheduler, as far as they are not what nobody set.
+pub(super) fn settings_of(device: &DeviceStatus) -> Option<String> {
+    if device.scheduler != SchedulerKind::Bfq.name() {
+        return None;
+    }
+    let default = BfqSettings::DEFAULT.to_string();
+    let is_default = |word: &str| default.split(' ').any(|said| said == word);
+    let words = device.bfq.settings.split(' ').filter(|word| !word.is_empty() && !is_default(word));
+    let words: Vec<&str> = words.collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
 
 /// What it did on a device, part after part; nothing where it did nothing.
 pub(super) fn of_device(before: &DeviceStatus, after: &DeviceStatus) -> Vec<String> {
@@ -131,6 +144,22 @@ mod tests {
         let cgroup = CgroupStatus { cgroup: "/a".into(), bfq: of_cgroup, ..Default::default() };
         let at_ns = 1_000_000_000 * seconds;
         DeviceStatus { at_ns, bfq, cgroups: vec![cgroup], ..DeviceStatus::default() }
+    }
+
+    #[test]
+    fn settings_that_somebody_set_are_told() {
+        let told = |scheduler: &str, text: &str| {
+            let settings = BfqSettings::parse(text, BfqSettings::DEFAULT).unwrap().to_string();
+            let bfq = BfqStatus { settings, ..BfqStatus::default() };
+            settings_of(&DeviceStatus { scheduler: scheduler.into(), bfq, ..Default::default() })
+        };
+        let text = "slice_idle=0ns stable=kernel";
+        assert_eq!(told("bfq", text).as_deref(), Some(text));
+        assert_eq!(told("none", text), None);
+        assert_eq!(told("bfq", "slice_idle=8"), None);
+        // A server that says nothing about it.
+        let silent = DeviceStatus { scheduler: "bfq".into(), ..Default::default() };
+        assert_eq!(settings_of(&silent), None);
     }
 
     #[test]

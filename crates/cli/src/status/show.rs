@@ -47,6 +47,9 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         after.ready,
         after.connections
     );
+    if let Some(settings) = bfq::settings_of(after) {
+        let _ = writeln!(text, "  bfq: {settings}");
+    }
     for part in bfq::of_device(before, after) {
         let _ = writeln!(text, "  bfq: {part}");
     }
