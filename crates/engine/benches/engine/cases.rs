@@ -8,6 +8,10 @@ pub(crate) struct Case {
     pub(crate) tree: Tree,
     pub(crate) load: Load,
     pub(crate) scheduler: SchedulerKind,
+    /// Settings of BFQ.
+    pub(crate) bfq: &'static str,
+    /// Whether the device is a disk that seeks, on which BFQ looks for flows that should be one.
+    pub(crate) rotational: bool,
     /// The design's figure (section 9), in nanoseconds.
     pub(crate) time_ns_goal: Option<u32>,
 }
@@ -81,7 +85,7 @@ const SLICE: LimiterKind =
     LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 });
 
 /// Every case, in the order of the table.
-pub(crate) const CASES: [Case; 23] = [
+pub(crate) const CASES: [Case; 25] = [
     case("1-none", ONE, Load::Unlimited, Some(150)),
     case("1-below", ONE, Load::Below(PACE), Some(150)),
     case("1-reached", ONE, Load::Reached(PACE), Some(150)),
@@ -101,17 +105,32 @@ pub(crate) const CASES: [Case; 23] = [
     case("deep-below", DEEP, Load::Below(PACE), Some(1000)),
     case("deep-reached", DEEP, Load::Reached(PACE), Some(1000)),
     bfq("1-bfq", ONE, Load::Unlimited, Some(150)),
+    Case { bfq: "", ..bfq("1-bfq-idling", ONE, Load::Unlimited, Some(150)) },
     bfq("1000-bfq", THOUSAND, Load::Unlimited, Some(300)),
+    Case { rotational: true, ..bfq("1000-bfq-disk", THOUSAND, Load::Unlimited, None) },
     bfq("1000-below-bfq", THOUSAND, Load::Below(PACE), None),
     bfq("1000000-bfq", MILLION, Load::Unlimited, Some(1000)),
     bfq("deep-bfq", DEEP, Load::Unlimited, None),
 ];
 
 const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
-    Case { name, tree, load, scheduler: SchedulerKind::None, time_ns_goal }
+    Case {
+        name,
+        tree,
+        load,
+        scheduler: SchedulerKind::None,
+        bfq: "",
+        rotational: false,
+        time_ns_goal,
+    }
 }
 
 /// Each flow has one request in a turn, so every request is a slot of its own: the most that BFQ has to do for one.
+/// Nobody is waited for: with a wait there is nothing to measure but the clock. `1-bfq-idling` has the bookkeeping of it.
 const fn bfq(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
-    Case { scheduler: SchedulerKind::Bfq, ..case(name, tree, load, time_ns_goal) }
+    Case {
+        scheduler: SchedulerKind::Bfq,
+        bfq: "slice_idle=0",
+        ..case(name, tree, load, time_ns_goal)
+    }
 }

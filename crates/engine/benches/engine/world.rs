@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
+    BfqSettings, CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
     PerDimension, Request, TaskId, Ticket,
 };
 
@@ -35,7 +35,10 @@ impl World {
         let depth = const { NonZeroU32::new(DEPTH).unwrap() };
         let requests_max = NonZeroU32::MAX;
         let scheduler = case.scheduler;
-        let config = Config { depth, requests_max, scheduler, ..Config::default() };
+        let bfq = BfqSettings::parse(case.bfq, BfqSettings::DEFAULT).expect("settings");
+        let rotational = case.rotational;
+        let config =
+            Config { depth, requests_max, scheduler, bfq, rotational, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
         let mut flows = Vec::new();
         let root = engine.root();
@@ -89,7 +92,8 @@ impl World {
         for ticket in self.tickets.drain(..) {
             self.engine.complete(self.now, ticket, Outcome::Done);
         }
-        assert_eq!(self.engine.poll_timeout(), None, "nothing waits");
+        let device = self.engine.device();
+        assert_eq!((device.ready, device.throttled), (0, 0), "nothing waits");
         u64::from(DEPTH)
     }
 

@@ -14,7 +14,7 @@ use super::{Bfq, rank_of};
 use crate::merge::cooperation::{Device, InService, Side};
 use crate::merge::sets::Departure;
 use crate::merge::stable::Evidence;
-use crate::merge::{Ask, Check, Merge, MergeWindow, Position, QueueId, Traits};
+use crate::merge::{Ask, Check, Merge, MergeWindow, Position, QueueId, Rules, Traits};
 use crate::priority::PriorityClass;
 use crate::request::Op;
 use crate::requests::Requests;
@@ -50,10 +50,14 @@ impl Bfq {
             return home;
         }
         let own = self.flows.id(home);
-        self.leave_if_parting(tree, home);
+        let as_weir = self.merging.settings().rules == Rules::Weir;
+        if !as_weir {
+            self.leave_if_parting(tree, home);
+        }
         let at = self.merging.representative(own).map_or(home, |queue| queue.index);
         let request = &requests[index].request;
-        if request.op == Op::Flush {
+        // Where order hardly matters, flows merge as they are made or not at all.
+        if request.op == Op::Flush || (as_weir && self.tunables.queueing_flash()) {
             return at;
         }
         let position = Position(request.extent.offset);

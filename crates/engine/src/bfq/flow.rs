@@ -65,8 +65,6 @@ const SEEK_BYTES: u64 = 400 << 10;
 const SMALL_ON_FLASH: u32 = 32 << 10;
 /// Far requests of the last 32 above which a flow is seeky.
 const SEEKY_ABOVE: u32 = 19;
-/// The requests after which that proportion is taken for the whole.
-const SEEN_ENOUGH: u8 = 4;
 
 impl Flow {
     pub(crate) fn new(now: Instant, sync: bool, tunables: &Tunables) -> Flow {
@@ -107,14 +105,15 @@ impl Flow {
     /// Whether its requests are far from each other, more often than not.
     ///
     /// The kernel takes a flow for a stream until its 20th request says otherwise. With a thousand random readers that
-    /// is the device's time for minutes; so here the proportion counts from the fourth request on.
+    /// is the device's time for minutes; so here the proportion counts from the second request on, which is the first
+    /// with a distance.
     pub(crate) fn is_seeky(&self) -> bool {
         let far = self.seeks.count_ones();
         if self.seen == 32 {
             return far > SEEKY_ABOVE;
         }
         // Without the bit that the history begins with.
-        self.seen >= SEEN_ENOUGH && (far - 1) * 32 > SEEKY_ABOVE * u32::from(self.seen)
+        (far - 1) * 32 > SEEKY_ABOVE * u32::from(self.seen).saturating_sub(1)
     }
 
     /// The nearest by position. None while it is empty.
@@ -259,10 +258,10 @@ mod tests {
             flow.note_distance(far(number), &tunables);
             flow.is_seeky()
         };
-        // The first has no distance, so 3 of 4 are far; of EX-15's history, the 20th request would say so.
+        // The first has no distance; of EX-15's history, the 20th request would say so.
         let seeky = (1..40).find(|&number| request(&mut flow, number));
-        assert_eq!(seeky, Some(4));
-        assert!((5..34).all(|number| request(&mut flow, number)));
+        assert_eq!(seeky, Some(2));
+        assert!((3..34).all(|number| request(&mut flow, number)));
         assert_eq!(flow.seeks, u32::MAX, "all seeks after the 33rd");
         // As in EX-15, 13 near ones of the last 32 are a stream's.
         let near = (1..40).find(|_| {
@@ -277,7 +276,7 @@ mod tests {
     fn a_stream_that_jumps_now_and_then_is_one() {
         let tunables = Tunables::new(true, NonZeroU32::MIN);
         let mut flow = Flow::new(Instant::ZERO, true, &tunables);
-        // Half of the requests are far, from the beginning on.
+        // Every second request is far, from the third on.
         for number in 0..200_u64 {
             let offset = (number / 2) << 30 | (number % 2) << 12;
             flow.note_distance(Extent::new(offset, 4096), &tunables);
