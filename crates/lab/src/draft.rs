@@ -631,6 +631,7 @@ mod tests {
     #[test]
     fn times_that_belong_together_may_come_one_by_one() {
         let mut draft = draft();
+        draft.set("bfq.stable", "intent").unwrap();
         draft.set("bfq.stable_create_window", "700").unwrap();
         let DraftError::Setting(error) = draft.scenario().unwrap_err() else {
             panic!("an error of the file");
