@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use crate::bfq::BfqSettings;
+use crate::bfq::{BfqSettings, LowLatency};
 use crate::limits::Limits;
 use crate::price::Prices;
 use crate::priority::{PrioClass, Priority};
@@ -89,6 +89,21 @@ pub enum Change {
         cgroup: CgroupId,
         /// The new setting.
         prio_class: PrioClass,
+    },
+    /// Says whether a scheduler with low latency may raise the weights of a cgroup's clients, all below it included that
+    /// have no setting nearer. O(flows).
+    SetLowLatency {
+        /// Which.
+        cgroup: CgroupId,
+        /// The setting; none to go by what is set above, and by [`LowLatency::Auto`] at last.
+        low_latency: Option<LowLatency>,
+    },
+    /// The same for a client. O(flows).
+    SetClientLowLatency {
+        /// Which.
+        client: ClientId,
+        /// The setting; none to go by its cgroup's.
+        low_latency: Option<LowLatency>,
     },
     /// Sets the device window.
     SetDepth(NonZeroU32),

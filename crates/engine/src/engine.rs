@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats};
+use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats, LowLatency};
 use crate::census::census;
 use crate::config::{Change, Config};
 use crate::core::Core;
@@ -120,6 +120,12 @@ impl Engine {
     pub fn prio_class(&self, cgroup: CgroupId) -> Option<PrioClass> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         Some(self.core.tree.cgroups[index].prio_class)
+    }
+
+    /// What is set for a cgroup itself of [`Change::SetLowLatency`].
+    pub fn low_latency(&self, cgroup: CgroupId) -> Option<LowLatency> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        self.core.tree.cgroups[index].low_latency
     }
 
     /// Opens a client: one share of `cgroup`, whatever number of tasks it has.
@@ -306,6 +312,17 @@ impl Engine {
                 let client = client.ok_or(ChangeError::UnknownClient)?;
                 self.core.tree.clients[client].priority = priority;
                 self.core.scheduler.reprioritize(&self.core.tree, client);
+            }
+            Change::SetLowLatency { cgroup, low_latency } => {
+                let cgroup = find(cgroup)?;
+                self.core.tree.cgroups[cgroup].low_latency = low_latency;
+                self.core.scheduler.review_policies(now, &self.core.tree);
+            }
+            Change::SetClientLowLatency { client, low_latency } => {
+                let client = self.core.tree.client_index(client);
+                let client = client.ok_or(ChangeError::UnknownClient)?;
+                self.core.tree.clients[client].low_latency = low_latency;
+                self.core.scheduler.review_policies(now, &self.core.tree);
             }
             Change::SetPrioClass { cgroup, prio_class } => {
                 let cgroup = find(cgroup)?;

@@ -76,7 +76,7 @@ mod weight;
 
 pub use bfq::{
     BfqCgroupStats, BfqEdit, BfqError, BfqKey, BfqSettings, BfqStats, Expiration, IdlingCause,
-    Injection, Raising,
+    Injection, LowLatency, Raising,
 };
 pub use blame::{Blame, LimitBlame};
 pub use config::{Change, Config};

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use weir_engine::{
     BfqSettings, CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine,
-    Extent, Instant, Limits, Op, Outcome, PerDimension, Request, RequestId, SchedulerKind, TaskId,
-    Ticket, Weight,
+    Extent, Instant, Limits, LowLatency, Op, Outcome, PerDimension, Request, RequestId,
+    SchedulerKind, TaskId, Ticket, Weight,
 };
 
 fn engine(depth: u32) -> Engine {
@@ -144,6 +144,10 @@ fn a_seeky_flow_pays_for_its_time() {
     // the time. By time it has about half.
     let mut engine = engine(1);
     let root = engine.root();
+    // While it is new, it would not.
+    let low_latency = Some(LowLatency::Never);
+    let change = Change::SetLowLatency { cgroup: root, low_latency };
+    engine.reconfigure(Instant::ZERO, change).expect("the root");
     let [stream, random] = [(); 2].map(|()| task(&mut engine, root));
     let (mut now, mut busy, mut at) = (Instant::ZERO, [0_u64; 2], 0_u64);
     let mut next = |task| {

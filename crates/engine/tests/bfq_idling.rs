@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, PrioClass,
-    Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket, Weight,
+    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op,
+    Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket, Weight,
 };
 
 const BLOCK: u32 = 128 << 10;
@@ -20,7 +20,9 @@ impl Scene {
     fn new(rotational: bool, depth: u32) -> Scene {
         let depth = NonZeroU32::new(depth).expect("a depth");
         let scheduler = SchedulerKind::Bfq;
-        let config = Config { depth, scheduler, rotational, ..Config::default() };
+        // Each would be new, and waited for longer.
+        let bfq = BfqSettings::parse("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
+        let config = Config { depth, scheduler, rotational, bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
         Scene { engine, now: Instant::ZERO, out: Vec::new() }
     }

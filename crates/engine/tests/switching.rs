@@ -203,6 +203,8 @@ fn rules_of_merging_stay_while_bfq_is_at_work() {
 #[test]
 fn books_outlive_the_scheduler_and_the_cgroup() {
     let mut engine = engine(SchedulerKind::Bfq, 1);
+    // Whoever begins would not pay.
+    tune(&mut engine, "low_latency=0").expect("a setting");
     let root = engine.root();
     let parent = engine.create_cgroup(root, "a").expect("a name");
     let child = engine.create_cgroup(parent, "b").expect("a name");

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::{
-    Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId,
-    Weight,
+    BfqSettings, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
+    SchedulerKind, TaskId, Weight,
 };
 use weir_model::share::Ledger;
 
@@ -44,8 +44,10 @@ struct World {
 
 impl World {
     fn new(tree: &[Top]) -> World {
-        let config =
-            Config { depth: NonZeroU32::MIN, scheduler: SchedulerKind::Bfq, ..Config::default() };
+        // While it begins, a flow gets more than its share.
+        let bfq = BfqSettings::parse("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
+        let (depth, scheduler) = (NonZeroU32::MIN, SchedulerKind::Bfq);
+        let config = Config { depth, scheduler, bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
         let weight = |top: &Top| match top {
             Top::Client(_) => CLIENT,

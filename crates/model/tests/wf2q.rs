@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::{
-    CgroupId, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, RequestId,
-    SchedulerKind, TaskId, Weight,
+    BfqSettings, CgroupId, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
+    RequestId, SchedulerKind, TaskId, Weight,
 };
 use weir_model::share::Ledger;
 use weir_model::wf2q::{NodeId, ROOT, Wf2q};
@@ -138,8 +138,10 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let config =
-            Config { depth: NonZeroU32::MIN, scheduler: SchedulerKind::Bfq, ..Config::default() };
+        // While it begins, a flow gets more than its share.
+        let bfq = BfqSettings::parse("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
+        let (depth, scheduler) = (NonZeroU32::MIN, SchedulerKind::Bfq);
+        let config = Config { depth, scheduler, bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
         let story = Story { tree: Wf2q::new(), flows: BTreeMap::new(), slot: (0, 0) };
         World { cgroups: vec![(engine.root(), ROOT)], engine, stories: vec![story], flows: vec![] }

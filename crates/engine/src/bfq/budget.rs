@@ -18,9 +18,9 @@ pub(crate) enum Expiry {
 }
 
 impl Expiry {
-    /// A flow's next budget, from its last and the slot (specification 3.2, not raised): more for whoever used it up, so
+    /// A flow's next budget, from its last and the slot (specification 3.2): more for whoever used it up, so
     /// that a sequential flow seeks less between slots, and less for whoever did not, so that it is served sooner.
-    /// Nobody waits for what is asynchronous: it gets the most.
+    /// Nobody waits for what is asynchronous: it gets the most. Who is raised gets little, often.
     pub(crate) fn next_budget(
         self,
         last: u32,
@@ -31,6 +31,9 @@ impl Expiry {
         let (max, min) = (tunables.max_budget, tunables.min_budget());
         if !slot.sync {
             return max;
+        }
+        if slot.is_raised {
+            return tunables.raised_budget();
         }
         match self {
             // A budget is as long as its first request at least, and that may be longer than the largest.
@@ -54,6 +57,8 @@ pub(crate) struct Slot {
     pub(crate) budget: u64,
     pub(crate) is_seeky: bool,
     pub(crate) sync: bool,
+    /// Whether the flow's weight is raised.
+    pub(crate) is_raised: bool,
     /// Requests of the flow at the device.
     pub(crate) in_flight: u32,
 }
@@ -99,8 +104,15 @@ mod tests {
     use super::*;
 
     const SECTOR: u64 = 512;
-    const SLOT: Slot =
-        Slot { length_ns: 0, service: 0, budget: 0, is_seeky: false, sync: true, in_flight: 0 };
+    const SLOT: Slot = Slot {
+        length_ns: 0,
+        service: 0,
+        budget: 0,
+        is_seeky: false,
+        sync: true,
+        is_raised: false,
+        in_flight: 0,
+    };
 
     fn hdd() -> Tunables {
         Tunables::new(true, NonZeroU32::MIN)
@@ -122,6 +134,8 @@ mod tests {
         let max_budget = tunables.max_budget;
         assert_eq!(Expiry::TooIdle.next_budget(512, writeback, 0, &tunables), max_budget);
         assert_eq!(tunables.first_budget(), 10922 * 512);
+        let raised = Slot { is_raised: true, ..SLOT };
+        assert_eq!(Expiry::BudgetExhausted.next_budget(8192, raised, 8192, &tunables), 1024 * 512);
         assert_eq!(next(10922, Expiry::BudgetExhausted, 10922), 16384);
         assert_eq!(next(512, Expiry::BudgetTimeout, 100), 1024);
         assert_eq!(next(4096, Expiry::NoMoreRequests, 100), 512);

@@ -46,6 +46,9 @@ impl Bfq {
         ensure(is_counted == (is_busy || flow.in_flight > 0), || {
             format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
+        let (raise, factor) = (self.flows.ways(at).raise, self.factor(at));
+        raise.check(&self.terms())?;
+        ensure(raise.level().factor() == factor, || format!("{factor} times, and {raise:?}"))?;
         let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
         let shown = self.positions.place_of(self.flows.id(at));
@@ -85,6 +88,13 @@ impl Bfq {
             live().filter(|&at| self.hierarchy.entities[EntityId::flow(at)].is_counted).count();
         let flows = self.scenario.flows();
         ensure(counted == flows as usize, || format!("{flows} flows counted, not {counted}"))?;
+        let is_raised = |at: u32| {
+            let entity = &self.hierarchy.entities[EntityId::flow(at)];
+            entity.is_counted && entity.next_factor > 1
+        };
+        let raised = live().filter(|&at| is_raised(at)).count();
+        let told = self.scenario.raised();
+        ensure(raised == told as usize, || format!("{told} flows raised, not {raised}"))?;
         let state = |at| self.hierarchy.state(EntityId::flow(at));
         let busy = live().filter(|&at| !matches!(state(at), State::Off | State::Idle)).count();
         ensure(busy == self.busy as usize, || format!("{} flows busy, not {busy}", self.busy))?;

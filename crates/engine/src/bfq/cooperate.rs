@@ -13,6 +13,7 @@ use super::think::Habits;
 use super::{Bfq, rank_of};
 use crate::merge::cooperation::{Device, InService, Side};
 use crate::merge::sets::Departure;
+use crate::merge::split::Raising;
 use crate::merge::stable::Evidence;
 use crate::merge::{Ask, Check, Merge, MergeWindow, Position, QueueId, Rules, Traits};
 use crate::priority::PriorityClass;
@@ -24,6 +25,7 @@ use crate::tree::Tree;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Aside {
     habits: Habits,
+    raising: Raising,
 }
 
 impl Bfq {
@@ -164,16 +166,23 @@ impl Bfq {
         }
     }
 
+    /// What a flow gets back when it is alone again.
+    fn aside(&self, queue: QueueId) -> Aside {
+        Aside { habits: self.flows.ways(queue.index).habits, raising: self.raising_of(queue) }
+    }
+
     /// Joins two sets; the flow that the asker's requests go to now.
     fn carry_out(&mut self, tree: &Tree, requests: &Requests, merge: Merge) -> u32 {
-        let flows = &self.flows;
-        let save = |queue: QueueId| Aside { habits: flows.ways(queue.index).habits };
+        // Of two flows that become one, either may have been alone.
+        let [from, to] = [merge.from, merge.to].map(|queue| (queue, self.aside(queue)));
+        let save = |queue: QueueId| if queue == from.0 { from.1 } else { to.1 };
         let to = self.merging.merge(merge, save).index;
         self.counters.merging(self.hierarchy.cgroup(EntityId::flow(to))).merges += 1;
         let from = merge.from.index;
         let mut giving = self.flows.ways(from).habits;
         self.flows.ways_mut(to).habits.inherit(&mut giving);
         self.flows.ways_mut(from).habits = giving;
+        self.join_raising(from, to);
         self.share(tree, requests, from);
         self.share(tree, requests, to);
         to
@@ -211,6 +220,7 @@ impl Bfq {
             let ways = self.flows.ways_mut(at);
             ways.habits = aside.habits;
             ways.insertions = 0;
+            self.resume_raising(at, aside.raising);
             self.recall(at);
             self.rerank(tree, at);
         }

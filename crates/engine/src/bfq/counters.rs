@@ -115,9 +115,9 @@ pub struct BfqStats {
     pub injections: [u64; Injection::ALL.len()],
     /// How often a flow's weight was raised, by [`Raising::index`].
     pub raisings: [u64; Raising::ALL.len()],
-    /// For how long, in nanoseconds, summed over those that have ended.
+    /// For how long, in nanoseconds, with pauses, summed over those that have ended.
     pub raised_ns: [u64; Raising::ALL.len()],
-    /// Flows whose weight is raised now.
+    /// Flows with something waiting or at the device whose weight is raised now.
     pub raised_now: u32,
     /// Requests that were joined with an adjacent one of the same flow.
     pub coalesced: u64,
@@ -212,19 +212,24 @@ impl Counters {
     }
 
     /// The weight of a flow of `cgroup` is raised from now on.
-    #[expect(dead_code, reason = "no weight is raised yet")]
     pub(crate) fn raised(&mut self, cgroup: u32, why: Raising) {
         self.device.raisings[why.index()] += 1;
-        self.device.raised_now += 1;
-        let of = self.of(cgroup);
-        of.raisings += 1;
-        of.raised_now += 1;
+        self.of(cgroup).raisings += 1;
     }
 
-    /// The weight of a flow of `cgroup` is no longer raised; it was for `ns`. Also for one that goes away.
-    #[expect(dead_code, reason = "no weight is raised yet")]
-    pub(crate) fn lowered(&mut self, cgroup: u32, why: Raising, ns: u64) {
+    /// The weight of a flow is no longer raised; it was for `ns`. Also of one that goes away.
+    pub(crate) fn lowered(&mut self, why: Raising, ns: u64) {
         self.device.raised_ns[why.index()] += ns;
+    }
+
+    /// A flow of `cgroup` whose weight is raised has something to do.
+    pub(crate) fn raised_enters(&mut self, cgroup: u32) {
+        self.device.raised_now += 1;
+        self.of(cgroup).raised_now += 1;
+    }
+
+    /// It has not, or is not raised any more.
+    pub(crate) fn raised_leaves(&mut self, cgroup: u32) {
         self.device.raised_now -= 1;
         self.of(cgroup).raised_now -= 1;
     }

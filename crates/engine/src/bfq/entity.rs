@@ -79,6 +79,8 @@ pub(crate) struct Entity {
     pub(crate) parent: u32,
     /// The weight of a flow from its next placing on; a cgroup's is in the tree.
     pub(crate) next_weight: u32,
+    /// What a flow's weight is multiplied with from its next placing on.
+    pub(crate) next_factor: u16,
     pub(crate) state: State,
     /// The class it is placed with.
     pub(crate) class: PriorityClass,
@@ -98,6 +100,7 @@ impl Entity {
         place: 0,
         parent: NO_CGROUP,
         next_weight: 0,
+        next_factor: 1,
         state: State::Off,
         class: PriorityClass::BestEffort,
         next_class: PriorityClass::BestEffort,

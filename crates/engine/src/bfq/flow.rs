@@ -116,6 +116,11 @@ impl Flow {
         (far - 1) * 32 > SEEKY_ABOVE * u32::from(self.seen).saturating_sub(1)
     }
 
+    /// Whether each of its last 32 requests was far from the one before.
+    pub(crate) fn is_all_seeks(&self) -> bool {
+        self.seeks == u32::MAX
+    }
+
     /// The nearest by position. None while it is empty.
     pub(crate) fn next(&self) -> Option<u32> {
         (self.next != NO_INDEX).then_some(self.next)

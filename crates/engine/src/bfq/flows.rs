@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::flow::{Flow, Use};
+use super::raising::Raise;
 use super::think::Habits;
 use super::tunables::Tunables;
 use crate::merge::QueueId;
@@ -38,6 +39,7 @@ pub(crate) enum Owner {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     pub(crate) habits: Habits,
+    pub(crate) raise: Raise,
     pub(crate) owner: Owner,
     /// Requests that came since it was made, or was last alone again.
     pub(crate) insertions: u32,
@@ -45,7 +47,7 @@ pub(crate) struct Ways {
 
 impl Ways {
     fn new(now: Instant, owner: Owner) -> Ways {
-        Ways { habits: Habits::new(now), owner, insertions: 0 }
+        Ways { habits: Habits::new(now), raise: Raise::NEW, owner, insertions: 0 }
     }
 }
 

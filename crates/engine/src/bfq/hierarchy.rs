@@ -43,6 +43,16 @@ impl Hierarchy {
         (entity.next_class, entity.next_weight) = (rank.class, rank.weight);
     }
 
+    /// What a flow's weight is multiplied with from its next placing on, and never within a slot (D-19).
+    pub(crate) fn set_factor(&mut self, id: EntityId, factor: u16) {
+        self.entities[id].next_factor = factor;
+    }
+
+    /// Whether the weight of a flow is raised.
+    pub(crate) fn is_raised(&self, id: EntityId) -> bool {
+        self.entities[id].next_factor > 1
+    }
+
     /// A flow has a backlog now.
     pub(crate) fn activate(
         &mut self,
@@ -118,6 +128,31 @@ impl Hierarchy {
                 return;
             }
             at = EntityId::group(parent);
+        }
+    }
+
+    /// Who would be next if the flow in service had nothing left: among its siblings, else among those of its cgroup, and
+    /// so on.
+    pub(crate) fn runner_up(&mut self, in_service: EntityId) -> Option<u32> {
+        let mut at = in_service;
+        loop {
+            let parent = self.entities[at].parent;
+            let mut next = self.nodes[parent as usize].next(&mut self.entities);
+            while let Some(group) = next.and_then(EntityId::as_group) {
+                next = self.nodes[group as usize].next(&mut self.entities);
+            }
+            if next.is_some() || parent == ROOT {
+                return next.map(EntityId::as_flow);
+            }
+            at = EntityId::group(parent);
+        }
+    }
+
+    /// Charges everyone above a flow, and not the flow.
+    pub(crate) fn charge_above(&mut self, id: EntityId, bytes: u64) {
+        let parent = self.cgroup(id);
+        if parent != ROOT && bytes > 0 {
+            self.charge(EntityId::group(parent), bytes);
         }
     }
 
@@ -242,7 +277,8 @@ impl Hierarchy {
             }
             None => {
                 let entity = &self.entities[id];
-                Rank { class: entity.next_class, weight: entity.next_weight }
+                let weight = entity.next_weight * u32::from(entity.next_factor);
+                Rank { class: entity.next_class, weight }
             }
         }
     }

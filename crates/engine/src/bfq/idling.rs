@@ -4,6 +4,7 @@
 use super::Bfq;
 use super::counters::IdlingCause;
 use super::entity::{EntityId, State};
+use super::node::Rank;
 use super::service_tree::Return;
 use super::slot::{Idle, Turn};
 use crate::priority::PriorityClass;
@@ -39,13 +40,13 @@ impl Bfq {
     }
 
     /// Whether the flow in service, which has nothing left, keeps the device.
-    pub(super) fn is_waited_for(&self, turn: &Turn) -> bool {
+    pub(super) fn is_waited_for(&mut self, turn: &Turn) -> bool {
         let in_flight = self.flows[turn.flow].in_flight;
         turn.idle.is_some() || (in_flight > 0 && self.is_better_to_idle(turn.flow))
     }
 
     /// Whether waiting for this flow is better than serving another (specification 5.2).
-    pub(super) fn is_better_to_idle(&self, at: u32) -> bool {
+    pub(super) fn is_better_to_idle(&mut self, at: u32) -> bool {
         let flow = &self.flows[at];
         if !flow.is_used() {
             return false;
@@ -59,14 +60,19 @@ impl Bfq {
         }
         // Alone it keeps nobody waiting.
         self.scenario.flows() == 1
+            || self.is_raised_beside_others(at)
             || self.boosts_throughput(at)
-            || self.scenario.is_asymmetric(rank.weight)
+            || self.is_asymmetric(at)
     }
 
     /// Whether the device is faster if it waits for this flow: a stream on a disk that seeks, or anybody's next request
     /// on a disk that has no queue of its own to order it into.
     pub(super) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
+        // Whoever is raised should not have to wait for that.
+        if self.scenario.raised() > 0 {
+            return false;
+        }
         if rotational && !queueing {
             return true;
         }
@@ -79,11 +85,13 @@ impl Bfq {
 
     /// The flow in service has nothing left, here or at the device: waits for it.
     pub(super) fn start_idling(&mut self, at: u32) {
-        let asymmetric = self.scenario.is_asymmetric(self.rank(at).weight);
         let slice_idle_ns = self.tunables.slice_idle_ns;
-        let length_ns = match self.flows[at].is_seeky() && !asymmetric {
-            true => slice_idle_ns.min(SEEKY_IDLE_NS),
-            false => slice_idle_ns,
+        let length_ns = if self.hierarchy.is_raised(EntityId::flow(at)) {
+            self.raised_idle_ns()
+        } else if self.flows[at].is_seeky() && !self.is_asymmetric(at) {
+            slice_idle_ns.min(SEEKY_IDLE_NS)
+        } else {
+            slice_idle_ns
         };
         let cause = match self.boosts_throughput(at) {
             true => IdlingCause::Throughput,
@@ -97,19 +105,22 @@ impl Bfq {
 
     /// The wait for the flow in service is over.
     pub(super) fn stop_idling(&mut self) {
-        if let Some(turn) = &mut self.turn
-            && let Some(idle) = turn.idle.take()
-        {
-            let cgroup = self.hierarchy.cgroup(EntityId::flow(turn.flow));
-            self.counters.idled(cgroup, idle.cause, self.now.nanos_since(idle.since));
-        }
+        let Some(turn) = &mut self.turn else { return };
+        let Some(idle) = turn.idle.take() else { return };
+        let (flow, ns) = (turn.flow, self.now.nanos_since(idle.since));
+        self.counters.idled(self.hierarchy.cgroup(EntityId::flow(flow)), idle.cause, ns);
+        self.note_idling(flow, ns);
     }
 
     /// Whether a flow that has just become busy is served at once, and the slot of the one in service ends
     /// (specification 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
     pub(super) fn preempts(&mut self, tree: &Tree, at: u32, how: Return) -> bool {
         let Some(turn) = self.turn else { return false };
-        let matters = how == Return::InTime
+        if turn.idle.is_some() && !self.is_better_to_idle(turn.flow) {
+            // Whoever is next, the one in service is not, for it has nothing.
+            return true;
+        }
+        let matters = (how == Return::InTime && self.factor(at) >= self.factor(turn.flow))
             || self.matters_more(tree, at, turn.flow)
             || !self.is_better_to_idle(turn.flow);
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
@@ -124,7 +135,8 @@ impl Bfq {
         let [my_group, their_group] =
             [at, other].map(|flow| self.hierarchy.cgroup(EntityId::flow(flow)));
         if my_group == their_group {
-            return mine.weight > theirs.weight;
+            let weight = |flow, rank: Rank| rank.weight * u32::from(self.factor(flow));
+            return weight(at, mine) > weight(other, theirs);
         }
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
         weight(my_group) > weight(their_group)

@@ -12,6 +12,7 @@
 //! `docs/bfq.md` has what is not there yet.
 
 mod budget;
+mod burst;
 mod check;
 mod cooperate;
 mod counters;
@@ -21,8 +22,10 @@ mod flows;
 mod heap;
 mod hierarchy;
 mod idling;
+mod low_latency;
 mod node;
 mod position;
+mod raising;
 mod scenario;
 mod service_tree;
 mod settings;
@@ -35,14 +38,17 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
+use self::burst::Burst;
 use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
 use self::flows::{Flows, Owner};
 use self::hierarchy::Hierarchy;
+use self::low_latency::Patience;
 use self::node::Rank;
 use self::position::Places;
+pub use self::raising::LowLatency;
 use self::scenario::Scenario;
 use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
@@ -80,6 +86,10 @@ pub(crate) struct Bfq {
     positions: Positions,
     /// Flows that are alone again; kept to reuse its memory.
     alone: Vec<(u32, Aside)>,
+    /// Flows that were made shortly after each other.
+    burst: Burst,
+    /// How much longer the device may be kept for raised flows.
+    patience: Patience,
     /// The last instant heard of.
     now: Instant,
     counters: Counters,
@@ -107,6 +117,8 @@ impl Bfq {
             merging: Merging::new(settings.merging()),
             positions: Positions::new(),
             alone: Vec::new(),
+            burst: Burst::new(),
+            patience: Patience::NEW,
             now: Instant::ZERO,
             counters,
         }
@@ -116,6 +128,9 @@ impl Bfq {
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
         self.tunables = self.tunables.with(settings);
         self.merging.reconfigure(settings.merging());
+        if !settings.low_latency() {
+            self.lower_all();
+        }
     }
 
     /// What was counted so far.
@@ -130,6 +145,7 @@ impl Bfq {
 
     /// Another scheduler takes over: the books, for a successor.
     pub(crate) fn into_counters(mut self) -> Counters {
+        self.lower_all();
         self.counters.close(self.merging.counters());
         self.counters
     }
@@ -182,6 +198,7 @@ impl Bfq {
         self.note_arrival(at, state);
         let flow = &mut self.flows[at];
         flow.insert(&mut self.places, requests, index, at, self.position, &self.tunables);
+        self.note_seeks(at);
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
@@ -330,6 +347,7 @@ impl Bfq {
         self.counters.make_room(cgroup);
         self.positions.make_room(self.flows.id(at));
         if let Owner::Client(_) = owner {
+            self.note_creation(tree, at);
             self.open_queue(tree, requests, at);
         }
         at
@@ -338,6 +356,7 @@ impl Bfq {
     /// Nobody uses the flow of `owner` any more.
     fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
         let Some(at) = self.flows.close(owner) else { return };
+        self.burst.forget(at);
         if let Owner::Client(_) = owner {
             self.close_queue(tree, at);
         }
@@ -346,6 +365,10 @@ impl Bfq {
 
     /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
+        if self.arrive(tree, at) {
+            let flow = &mut self.flows[at];
+            flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
+        }
         let charge = self.next_charge(requests, at);
         let flow = &mut self.flows[at];
         let away_ns = self.now.nanos_since(flow.last_end);
@@ -405,7 +428,7 @@ impl Bfq {
         };
         let bytes = bytes.max(CHARGE_MIN);
         let at = self.places[index].flow;
-        if self.flows[at].sync || self.scenario.is_asymmetric(self.rank(at).weight) {
+        if self.flows[at].sync || self.is_asymmetric(at) {
             return bytes;
         }
         bytes.saturating_mul(u64::from(self.tunables.async_charge))
@@ -418,37 +441,59 @@ impl Bfq {
     }
 
     fn set_rank(&mut self, at: u32, rank: Rank) {
-        let (old, is_counted) =
-            (self.rank(at), self.hierarchy.entities[EntityId::flow(at)].is_counted);
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        self.hierarchy.set_rank(EntityId::flow(at), rank);
+        let id = EntityId::flow(at);
+        self.recounted(at, |hierarchy| hierarchy.set_rank(id, rank));
+    }
+
+    /// Where a flow is counted and what it is placed with change in one place (D-17).
+    fn recounted(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
+        let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
         if is_counted {
-            // Where it is counted and what it is placed with change in one place (D-17).
-            self.scenario.leave(cgroup, old.class, old.weight);
-            self.scenario.enter(cgroup, rank.class, rank.weight);
+            self.leave(at);
+        }
+        change(&mut self.hierarchy);
+        if is_counted {
+            self.enter(at);
+        }
+    }
+
+    fn enter(&mut self, at: u32) {
+        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
+        self.scenario.enter(cgroup, self.rank(at).class, weight);
+        if weight.is_none() {
+            self.counters.raised_enters(cgroup);
+        }
+    }
+
+    fn leave(&mut self, at: u32) {
+        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
+        self.scenario.leave(cgroup, self.rank(at).class, weight);
+        if weight.is_none() {
+            self.counters.raised_leaves(cgroup);
         }
     }
 
     /// Counts a flow that is busy.
     fn count(&mut self, at: u32) {
-        let (rank, cgroup) = (self.rank(at), self.hierarchy.cgroup(EntityId::flow(at)));
         if !core::mem::replace(&mut self.hierarchy.entities[EntityId::flow(at)].is_counted, true) {
-            self.scenario.enter(cgroup, rank.class, rank.weight);
+            self.enter(at);
         }
     }
 
     /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
     fn recount(&mut self, at: u32) {
-        let (id, rank) = (EntityId::flow(at), self.rank(at));
+        let id = EntityId::flow(at);
         let is_busy = !matches!(self.hierarchy.state(id), State::Off | State::Idle);
         let flow = &mut self.flows[at];
         if is_busy || flow.in_flight > 0 {
             return;
         }
         if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
-            self.scenario.leave(self.hierarchy.cgroup(id), rank.class, rank.weight);
+            self.leave(at);
+            self.note_rest(at);
         }
-        if flow.is_orphan() {
+        if self.flows[at].is_orphan() {
+            self.lower(at);
             self.hierarchy.forget(id);
             self.flows.release(at);
         }

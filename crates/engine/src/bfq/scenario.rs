@@ -12,6 +12,8 @@ pub(crate) struct Scenario {
     weights: Vec<(u32, u32)>,
     /// Weights that somebody has.
     distinct: u32,
+    /// Flows whose weight is raised; they are not among the weights.
+    raised: u32,
     /// Busy flows by class.
     classes: [u32; 3],
     /// Flows by cgroup.
@@ -21,16 +23,12 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn enter(&mut self, cgroup: u32, class: PriorityClass, weight: u32) {
-        let at = match self.weights.binary_search_by_key(&weight, |&(weight, _)| weight) {
-            Ok(at) => at,
-            Err(at) => {
-                self.weights.insert(at, (weight, 0));
-                at
-            }
-        };
-        self.distinct += u32::from(self.weights[at].1 == 0);
-        self.weights[at].1 += 1;
+    /// A flow is busy; `weight` is none while it is raised.
+    pub(crate) fn enter(&mut self, cgroup: u32, class: PriorityClass, weight: Option<u32>) {
+        match weight {
+            Some(weight) => self.enter_weight(weight),
+            None => self.raised += 1,
+        }
         self.classes[class.index()] += 1;
         if self.groups.len() <= cgroup as usize {
             self.groups.resize(cgroup as usize + 1, 0);
@@ -40,12 +38,29 @@ impl Scenario {
         *flows += 1;
     }
 
+    fn enter_weight(&mut self, weight: u32) {
+        let at = match self.weights.binary_search_by_key(&weight, |&(weight, _)| weight) {
+            Ok(at) => at,
+            Err(at) => {
+                self.weights.insert(at, (weight, 0));
+                at
+            }
+        };
+        self.distinct += u32::from(self.weights[at].1 == 0);
+        self.weights[at].1 += 1;
+    }
+
     /// The opposite of [`Scenario::enter`], with what was entered.
-    pub(crate) fn leave(&mut self, cgroup: u32, class: PriorityClass, weight: u32) {
-        let at = self.weights.binary_search_by_key(&weight, |&(weight, _)| weight);
-        let flows = &mut self.weights[at.expect("a weight that was entered")].1;
-        *flows -= 1;
-        self.distinct -= u32::from(*flows == 0);
+    pub(crate) fn leave(&mut self, cgroup: u32, class: PriorityClass, weight: Option<u32>) {
+        match weight {
+            Some(weight) => {
+                let at = self.weights.binary_search_by_key(&weight, |&(weight, _)| weight);
+                let flows = &mut self.weights[at.expect("a weight that was entered")].1;
+                *flows -= 1;
+                self.distinct -= u32::from(*flows == 0);
+            }
+            None => self.raised -= 1,
+        }
         self.classes[class.index()] -= 1;
         let flows = &mut self.groups[cgroup as usize];
         *flows -= 1;
@@ -57,12 +72,17 @@ impl Scenario {
         self.classes.iter().sum()
     }
 
-    /// Whether somebody with this weight needs the device to wait, to get the share that is due: among equals, nobody
+    /// Flows that are counted and raised.
+    pub(crate) fn raised(&self) -> u32 {
+        self.raised
+    }
+
+    /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due: among equals, nobody
     /// does; the lightest does not among others of one class and one cgroup.
-    pub(crate) fn is_asymmetric(&self, weight: u32) -> bool {
+    pub(crate) fn is_asymmetric(&self, weight: Option<u32>) -> bool {
         let lightest =
             || self.weights.iter().find(|&&(_, flows)| flows > 0).map(|&(weight, _)| weight);
         let classes = self.classes.iter().filter(|&&flows| flows > 0).count();
-        (self.distinct > 1 && lightest() != Some(weight)) || classes > 1 || self.busy_groups > 1
+        (self.distinct > 1 && lightest() != weight) || classes > 1 || self.busy_groups > 1
     }
 }

@@ -37,6 +37,7 @@ impl Bfq {
         let flow = self.hierarchy.select(self.now)?.as_flow();
         self.counters.selected();
         let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
+        self.note_selection(flow);
         self.turn = Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None });
         self.turn
     }
@@ -58,6 +59,7 @@ impl Bfq {
         if let Some(turn) = &mut self.turn {
             turn.last_end = Some(Position(self.position));
         }
+        self.review(at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
         if is_idle && self.scenario.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
@@ -109,16 +111,22 @@ impl Bfq {
             budget: entity.budget,
             is_seeky: flow.is_seeky(),
             sync: flow.sync,
+            is_raised: self.hierarchy.is_raised(id),
             in_flight: flow.in_flight,
         };
-        let extra = time_charge(slot, expiry, &self.tunables);
-        if extra > 0 {
+        let mut extra = time_charge(slot, expiry, &self.tunables);
+        if slot.is_raised {
+            // Its requests are far apart because it starts, and it is not to wait for that. But it is raised among its
+            // siblings only: other cgroups get for its time what they would get for anybody's.
+            self.hierarchy.charge_above(id, core::mem::take(&mut extra));
+        } else if extra > 0 {
             self.hierarchy.charge(id, extra);
         }
         self.counters.expired(entity.parent, expiry.into(), extra);
         let service = entity.service + extra;
         let max_budget = expiry.next_budget(flow.max_budget, slot, service, &self.tunables);
         self.flows[turn.flow].max_budget = max_budget;
+        self.flows.ways_mut(turn.flow).raise.charge(service);
         let charge = self.next_charge(requests, turn.flow);
         let flow = &mut self.flows[turn.flow];
         let budget = (charge > 0).then(|| u64::from(max_budget).max(charge));

@@ -26,6 +26,8 @@ pub(crate) struct Tunables {
     /// How long the device waits for a flow that has nothing left; a flow may stay away three times as long and go on
     /// where it was. 0: never, and not at all.
     pub(crate) slice_idle_ns: u64,
+    /// Whether the weight of flows that begin, or want little, is raised (specification 6).
+    pub(crate) low_latency: bool,
     /// Whether the device waits for everybody, and has one request at a time (specification 5.7).
     pub(crate) strict_guarantees: bool,
     /// How many times its bytes an asynchronous request is charged, where nobody needs exact shares.
@@ -58,6 +60,7 @@ impl Tunables {
             max_budget: settings.max_budget().unwrap_or(16_384 * SECTOR),
             slice_idle_ns: nanos(settings.slice_idle()),
             strict_guarantees: settings.strict_guarantees(),
+            low_latency: settings.low_latency(),
             async_charge: 3,
             seek_flash_ns: 2 * MS,
             rotational,
@@ -92,6 +95,11 @@ impl Tunables {
     /// The least that a flow's budget falls to.
     pub(crate) const fn min_budget(&self) -> u32 {
         self.max_budget / 32
+    }
+
+    /// What a raised flow gets: little, so that others who are raised, or urgent, wait for little.
+    pub(crate) const fn raised_budget(&self) -> u32 {
+        2 * self.min_budget()
     }
 
     /// What a flow begins with.

@@ -132,6 +132,13 @@ impl Scheduler {
         }
     }
 
+    /// Whether weights may be raised is another question than it was.
+    pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
+        if let Policy::Bfq(bfq) = &mut self.policy {
+            bfq.review_policies(now, tree);
+        }
+    }
+
     /// What a cgroup makes of the priority of its writeback has changed.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use super::family::Family;
 use super::list::List;
+use crate::bfq::LowLatency;
 use crate::deadlines::Timer;
 use crate::limits::{Limits, Resource};
 use crate::priority::PrioClass;
@@ -29,6 +30,8 @@ pub(crate) struct Cgroup {
     pub(crate) depth: u32,
     pub(crate) weight: Weight,
     pub(crate) prio_class: PrioClass,
+    /// What is set here rather than above.
+    pub(crate) low_latency: Option<LowLatency>,
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
@@ -83,6 +86,7 @@ impl Cgroup {
             depth,
             weight: Weight::DEFAULT,
             prio_class: PrioClass::NoChange,
+            low_latency: None,
             dying: false,
             sides: [side(), side()],
             account: None,

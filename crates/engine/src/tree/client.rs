@@ -2,6 +2,7 @@
 
 use super::list::{Link, Links, List};
 use super::{Arena, NO_CGROUP};
+use crate::bfq::LowLatency;
 use crate::priority::Priority;
 use crate::request::Direction;
 use crate::throttle::Standing;
@@ -19,6 +20,8 @@ pub(crate) struct Client {
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
     pub(crate) priority: Priority,
+    /// What is set for it rather than for its cgroup.
+    pub(crate) low_latency: Option<LowLatency>,
     sides: [ClientSide; 2],
 }
 
@@ -43,6 +46,7 @@ impl Client {
             has_turn: false,
             closing: false,
             priority: Priority::default(),
+            low_latency: None,
             sides: [side(), side()],
         }
     }

@@ -23,6 +23,7 @@ pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
 
+use crate::bfq::LowLatency;
 use crate::request::Direction;
 
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
@@ -66,6 +67,19 @@ impl Tree {
 
     pub(crate) fn id(&self, cgroup: u32) -> CgroupId {
         CgroupId { index: cgroup, generation: self.cgroups.generation(cgroup) }
+    }
+
+    /// Whether weights below a cgroup may be raised: what is set nearest. O(depth).
+    pub(crate) fn low_latency(&self, cgroup: u32) -> LowLatency {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            let cgroup = &self.cgroups[at];
+            if let Some(set) = cgroup.low_latency {
+                return set;
+            }
+            at = cgroup.parent;
+        }
+        LowLatency::default()
     }
 
     /// The index behind an id, if the cgroup still exists.

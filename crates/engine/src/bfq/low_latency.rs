@@ -1,0 +1,285 @@
+//! Where raised weights meet the schedule: what [`super::raising`] and [`super::burst`] are told, and what follows
+//! (specification 6).
+
+use super::Bfq;
+use super::burst::Created;
+use super::entity::EntityId;
+use super::flows::Owner;
+use super::raising::{Arrival, LowLatency, Raise, Terms, interactive_ms};
+use crate::merge::QueueId;
+use crate::merge::split::{Raising, Resume};
+use crate::time::Instant;
+use crate::tree::Tree;
+
+const MS: u64 = 1_000_000;
+
+/// How long the device waits for a raised flow at least: one that starts also computes.
+const RAISED_IDLE_NS: u64 = 20 * MS;
+/// Two thirds of the rates of the reference disks, in 2^-16 sectors a microsecond (specification 3.3).
+const RATES: [u32; 2] = [22_000, 9_333];
+
+/// How long the device may still be kept for raised flows, beyond what it is kept for others (D-20, D-29).
+///
+/// It costs everybody else the device, so it is half of all time at most, over about a second: a wait takes from what
+/// is left, and time gives half of itself back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// What is left, as it was at `since`.
+    left_ns: u64,
+    since: Instant,
+}
+
+impl Patience {
+    const MAX_NS: u64 = 500 * MS;
+    pub(crate) const NEW: Patience = Patience { left_ns: Patience::MAX_NS, since: Instant::ZERO };
+
+    fn left(&self, now: Instant) -> u64 {
+        self.left_ns.saturating_add(now.nanos_since(self.since) / 2).min(Patience::MAX_NS)
+    }
+
+    /// The device was kept for `ns`.
+    fn take(&mut self, now: Instant, ns: u64) {
+        *self = Patience { left_ns: self.left(now).saturating_sub(ns), since: now };
+    }
+}
+
+impl Bfq {
+    pub(super) fn terms(&self) -> Terms {
+        let rotational = self.tunables.rotational;
+        Terms {
+            enabled: self.tunables.low_latency,
+            interactive_ms: interactive_ms(RATES[usize::from(rotational)], rotational),
+            slice_idle_ns: self.tunables.slice_idle_ns,
+        }
+    }
+
+    /// What the weight of a flow is multiplied with.
+    pub(super) fn factor(&self, at: u32) -> u16 {
+        self.hierarchy.entities[EntityId::flow(at)].next_factor
+    }
+
+    /// The weight of a flow, unless it is raised.
+    pub(super) fn plain_weight(&self, at: u32) -> Option<u32> {
+        (self.factor(at) == 1).then(|| self.rank(at).weight)
+    }
+
+    /// Whether shares need the device to wait for this flow.
+    pub(super) fn is_asymmetric(&self, at: u32) -> bool {
+        self.scenario.is_asymmetric(self.plain_weight(at))
+    }
+
+    /// Whether a raised flow in service would lose time to others that are not, here or at the device, if it were not
+    /// waited for. Nobody waits for it who is raised as much: the device is kept for all of those together.
+    pub(super) fn is_raised_beside_others(&mut self, at: u32) -> bool {
+        /// As many requests of others at the device delay the next of a flow by what counts.
+        const OTHERS_MANY: u32 = 4;
+        let factor = self.factor(at);
+        if factor == 1 {
+            return false;
+        }
+        let raised = self.scenario.raised();
+        let are_others = raised < self.scenario.flows()
+            || self.in_device >= self.flows[at].in_flight + OTHERS_MANY;
+        if !are_others || raised == 1 {
+            return are_others;
+        }
+        let next = self.hierarchy.runner_up(EntityId::flow(at));
+        next.is_none_or(|next| self.factor(next) < factor)
+    }
+
+    /// How long the device waits for a raised flow.
+    pub(super) fn raised_idle_ns(&mut self) -> u64 {
+        let slice_idle_ns = self.tunables.slice_idle_ns;
+        let more_ns = RAISED_IDLE_NS.saturating_sub(slice_idle_ns);
+        slice_idle_ns + more_ns.min(self.patience.left(self.now))
+    }
+
+    /// The device was kept for a flow, for `ns`.
+    pub(super) fn note_idling(&mut self, at: u32, ns: u64) {
+        if self.factor(at) > 1 {
+            self.patience.take(self.now, ns.saturating_sub(self.tunables.slice_idle_ns));
+        }
+    }
+
+    /// A client has its first request: it may be one of many that begin together.
+    pub(super) fn note_creation(&mut self, tree: &Tree, at: u32) {
+        if !self.tunables.low_latency || self.policy(tree, at) != LowLatency::Auto {
+            return;
+        }
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let flows = &mut self.flows;
+        let mut mark = |at| flows.ways_mut(at).raise.in_large_burst = true;
+        match self.burst.created(self.now, at, cgroup, self.busy > 0) {
+            Created::Alone => {}
+            Created::AmongMany => mark(at),
+            Created::MadeMany(others) => {
+                others.iter().for_each(|&other| mark(other));
+                mark(at);
+            }
+        }
+    }
+
+    /// A flow begins; whether its weight is raised from here on (specification 6.5).
+    pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
+        let (now, terms, flow) = (self.now, self.terms(), &self.flows[at]);
+        let arrival = Arrival {
+            last_end: flow.last_end,
+            is_in_flight: flow.in_flight > 0,
+            is_sync: flow.sync,
+            is_all_seeks: flow.is_all_seeks(),
+            is_of_one_task: flow.sync && self.merging.may_be_raised(self.flows.id(at)),
+        };
+        let mut raise = self.flows.ways(at).raise;
+        let begins = raise.arrive(now, &arrival, &terms, || self.policy(tree, at));
+        self.set_raise(at, raise);
+        begins
+    }
+
+    /// A flow has got the device.
+    pub(super) fn note_selection(&mut self, at: u32) {
+        if self.factor(at) > 1 {
+            let (now, last_end) = (self.now, self.flows[at].last_end);
+            self.flows.ways_mut(at).raise.select(now, last_end);
+        }
+    }
+
+    /// A flow has sent a request: its raising may be over.
+    pub(super) fn review(&mut self, at: u32) {
+        if self.factor(at) > 1 {
+            let (now, terms) = (self.now, self.terms());
+            let served = self.hierarchy.entities[EntityId::flow(at)].service;
+            self.change_raise(at, |raise| raise.review(now, served, &terms));
+        }
+    }
+
+    /// A flow has got a request.
+    pub(super) fn note_seeks(&mut self, at: u32) {
+        if self.factor(at) == Raising::SOFT_REAL_TIME && self.flows[at].is_all_seeks() {
+            let (now, terms) = (self.now, self.terms());
+            self.change_raise(at, |raise| raise.stray(now, &terms));
+        }
+    }
+
+    /// A flow has nothing left, here or at the device.
+    pub(super) fn note_rest(&mut self, at: u32) {
+        if self.tunables.low_latency && self.flows[at].sync {
+            let (now, terms) = (self.now, self.terms());
+            self.flows.ways_mut(at).raise.rest(now, &terms);
+        }
+    }
+
+    /// Ends all raising of a flow.
+    pub(super) fn lower(&mut self, at: u32) {
+        if self.factor(at) > 1 {
+            let now = self.now;
+            self.change_raise(at, |raise| raise.end(now));
+        }
+    }
+
+    /// Ends all raising. O(flows).
+    pub(super) fn lower_all(&mut self) {
+        self.flows.live().into_iter().for_each(|at| self.lower(at));
+    }
+
+    /// Ends what settings do not allow any more. O(flows).
+    pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
+        self.now = self.now.max(now);
+        for at in self.flows.live() {
+            let is_off =
+                || !self.tunables.low_latency || self.policy(tree, at) == LowLatency::Never;
+            if self.factor(at) > 1 && is_off() {
+                let now = self.now;
+                self.change_raise(at, |raise| raise.end(now));
+            }
+        }
+    }
+
+    /// What is put aside of a flow that joins others (specification 7.6).
+    pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
+        let ways = self.flows.ways(queue.index);
+        let is_newborn = ways.insertions == 0 && !ways.raise.in_large_burst;
+        if is_newborn && self.tunables.low_latency {
+            Raising::newborn(self.now, u64::from(self.terms().interactive_ms) * MS)
+        } else {
+            ways.raise.saved()
+        }
+    }
+
+    /// Raising moves along with a flow that joins another.
+    pub(super) fn join_raising(&mut self, from: u32, to: u32) {
+        let [mut giving, mut taking] = [from, to].map(|at| self.flows.ways(at).raise.saved());
+        taking.inherit(&mut giving);
+        let now = self.now;
+        self.change_raise(from, |raise| raise.restore(now, &giving));
+        self.change_raise(to, |raise| raise.restore(now, &taking));
+    }
+
+    /// Gives back what a flow that is alone again had put aside (specification 7.7).
+    pub(super) fn resume_raising(&mut self, at: u32, aside: Raising) {
+        let (now, terms) = (self.now, self.terms());
+        let resume = Resume {
+            low_latency: terms.enabled,
+            burst_became_large: false,
+            interactive_ns: u64::from(terms.interactive_ms) * MS,
+        };
+        self.change_raise(at, |raise| {
+            raise.restore(now, &aside.resume(now, raise.in_large_burst, &resume));
+            raise.part(now);
+        });
+        // Its client was not away, although nothing came here.
+        self.flows[at].last_end = now;
+    }
+
+    /// The setting that is nearest to the owner of a flow.
+    fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
+        let Owner::Client(client) = self.flows.ways(at).owner else { return LowLatency::Never };
+        let own = tree.clients.get(client).and_then(|client| client.low_latency);
+        own.unwrap_or_else(|| tree.low_latency(self.hierarchy.cgroup(EntityId::flow(at))))
+    }
+
+    fn change_raise(&mut self, at: u32, change: impl FnOnce(&mut Raise)) {
+        let mut raise = self.flows.ways(at).raise;
+        change(&mut raise);
+        self.set_raise(at, raise);
+    }
+
+    /// A new level counts from the flow's next placing on.
+    fn set_raise(&mut self, at: u32, raise: Raise) {
+        let old = core::mem::replace(&mut self.flows.ways_mut(at).raise, raise);
+        let (before, after) = (old.level(), raise.level());
+        if before == after {
+            return;
+        }
+        let id = EntityId::flow(at);
+        let cgroup = self.hierarchy.cgroup(id);
+        if let Some(kind) = before.kind() {
+            self.counters.lowered(kind, old.level_ns(self.now));
+        }
+        if let Some(kind) = after.kind() {
+            self.counters.raised(cgroup, kind);
+        }
+        self.recounted(at, |hierarchy| hierarchy.set_factor(id, after.factor()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_half_of_all_time() {
+        let mut patience = Patience::NEW;
+        let mut kept = 0;
+        // Asked for 20 ms, 5 ms after each wait, for ten seconds.
+        let mut now = Instant::ZERO;
+        while now < Instant::from_millis(10_000) {
+            let wait = patience.left(now).min(20 * MS);
+            now = now.plus_nanos(wait);
+            patience.take(now, wait);
+            kept += wait;
+            now = now.plus_nanos(5 * MS);
+        }
+        let most = 10_000 * MS / 2 + Patience::MAX_NS;
+        assert!((most - 600 * MS..most + 20 * MS).contains(&kept), "{kept} ns");
+    }
+}

@@ -1,0 +1,408 @@
+//! Whose weight is raised: flows that begin after a pause, and flows that want little at a time (specification 6).
+//!
+//! ```text
+//!                begins after a pause
+//!  as given ──────────────────────────► interactive: 30 ×, some seconds, 58.6 MiB at most
+//!    ▲  │ wants little at a time           │ ▲
+//!    │  └──────────────► soft real-time ◄──┘ │ if those seconds are not over
+//!    │                   3000 ×, 300 ms ─────┘
+//!    └─── over in time, or in service; began among many; low latency off
+//! ```
+//!
+//! An application that starts, or answers its user after a while, asks for a few megabytes in small pieces, one after
+//! the other, and somebody waits for it. A player wants its frames in time, and few bytes a second. Both are told by
+//! what they do. Whoever was told the wrong way has a setting to say so: [`LowLatency`].
+
+use alloc::format;
+use alloc::string::String;
+
+use super::counters;
+use crate::check::ensure;
+use crate::merge::split::Raising;
+use crate::time::Instant;
+
+/// Whether the scheduler may raise a flow's weight for a while, so that whoever begins need not wait for whoever is
+/// reading and writing all day.
+///
+/// Counts for `scheduler = "bfq"`, where a cgroup's setting holds for all clients below it that have none nearer. In the
+/// kernel's BFQ the question is whether the weight is exactly 40, so that any explicit level turns it off silently.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum LowLatency {
+    /// By what it does: raised when it begins after a pause, or wants little at a time, unless it began together with
+    /// many others.
+    #[default]
+    Auto,
+    /// Not at all: its share is its weight, at every moment.
+    Never,
+    /// As `Auto`, and also if it begins together with many others: a session that starts ten programs at once is as
+    /// interactive as each of them.
+    Interactive,
+}
+
+impl LowLatency {
+    /// All of them, in the order in which tables list them.
+    pub const ALL: [LowLatency; 3] = [LowLatency::Auto, LowLatency::Never, LowLatency::Interactive];
+
+    /// The name in configurations and reports: `auto`, `never` or `interactive`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LowLatency::Auto => "auto",
+            LowLatency::Never => "never",
+            LowLatency::Interactive => "interactive",
+        }
+    }
+
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<LowLatency> {
+        LowLatency::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+/// A flow that was away for longer than this begins anew.
+const PAUSE_NS: u64 = 2_000 * MS;
+/// One that was away for longer than this is no member of the burst it was created in any more.
+const BURST_FORGOTTEN_NS: u64 = 10_000 * MS;
+/// What an application reads to start, with some room: LibreOffice Writer 110,000 sectors. It reads as much from a fast
+/// disk as from a slow one, so this does not grow with the device (D-25); the time does.
+const SERVED_MAX: u64 = 120_000 * 512;
+/// How long a soft real-time flow goes on without being told anew.
+const SOFT_MS: u16 = 300;
+/// How much later than idling would have ended a flow must come to have waited of its own will.
+const SOFT_SLACK_NS: u64 = 4 * MS;
+
+/// Bounds of an interactive period, in milliseconds.
+const INTERACTIVE_MIN: u16 = 3_000;
+const INTERACTIVE_MAX: u16 = 25_000;
+
+/// Nanoseconds that a soft real-time flow takes for a byte at most: 7,000 sectors a second are 3,584 bytes a
+/// millisecond, 15,625 ns for 56 bytes.
+const SOFT_NS: u64 = 15_625;
+const SOFT_BYTES: u64 = 56;
+
+/// How long an interactive period lasts, in milliseconds, on a device of peak rate `rate`; that is in 2^-16 sectors a
+/// microsecond.
+///
+/// As long as starting the largest application takes alone: 7 s on a reference disk of 109 MB/s, 2.5 s on a reference
+/// flash of 258 MB/s, and in inverse proportion on others; 3 to 25 s.
+pub(crate) fn interactive_ms(rate: u32, rotational: bool) -> u16 {
+    let reference: u32 = if rotational { 14_000 * 7_000 } else { 33_000 * 2_500 };
+    (reference / rate.max(1)).clamp(INTERACTIVE_MIN.into(), INTERACTIVE_MAX.into()) as u16
+}
+
+/// How much a flow's weight is raised.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Level {
+    #[default]
+    Plain,
+    Interactive,
+    SoftRealTime,
+}
+
+impl Level {
+    /// What the weight is multiplied with.
+    pub(crate) const fn factor(self) -> u16 {
+        match self {
+            Level::Plain => 1,
+            Level::Interactive => Raising::INTERACTIVE,
+            Level::SoftRealTime => Raising::SOFT_REAL_TIME,
+        }
+    }
+
+    /// What a raised level counts as.
+    pub(crate) const fn kind(self) -> Option<counters::Raising> {
+        match self {
+            Level::Plain => None,
+            Level::Interactive => Some(counters::Raising::Interactive),
+            Level::SoftRealTime => Some(counters::Raising::SoftRealTime),
+        }
+    }
+}
+
+/// What raising depends on beside the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Whether weights are raised at all.
+    pub(crate) enabled: bool,
+    /// See [`interactive_ms`].
+    pub(crate) interactive_ms: u16,
+    /// How long the device is kept for a flow that may return.
+    pub(crate) slice_idle_ns: u64,
+}
+
+/// A flow with its first request after having had none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// When its last request came back.
+    pub(crate) last_end: Instant,
+    /// Whether requests of it are at the device.
+    pub(crate) is_in_flight: bool,
+    pub(crate) is_sync: bool,
+    /// Whether each of its last 32 requests was far from the one before.
+    pub(crate) is_all_seeks: bool,
+    /// Whether its requests are those of one task: it is alone, or merged stably.
+    pub(crate) is_of_one_task: bool,
+}
+
+/// How a flow's weight is raised, and what its next raising depends on.
+///
+/// Forty-eight bytes, since a million idle flows have one each: a rate is told by an instant that moves with each
+/// request, and what follows from the flow's other state is not kept again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Raise {
+    /// When the present period began.
+    since: Instant,
+    /// Since when the level is what it is, however many periods that were.
+    level_since: Instant,
+    /// If it is soft real-time: when the interactive period began that it was in, or [`NEVER`].
+    interactive_since: Instant,
+    /// After this it is soft real-time if it begins.
+    soft_from: Instant,
+    /// When a soft real-time flow, as fast as those may be, would have got what this one got since it last began; zero
+    /// before it first began.
+    paced_to: Instant,
+    /// Bytes served since it was first raised, not counted on beyond four gigabytes.
+    served: u32,
+    duration_ms: u16,
+    level: Level,
+    /// Whether it was created together with many others: none of them is what somebody waits for.
+    pub(crate) in_large_burst: bool,
+}
+
+const _: () = assert!(size_of::<Raise>() == 48);
+
+const NEVER: Instant = Instant::FAR_FUTURE;
+
+impl Raise {
+    /// A flow that did nothing yet.
+    pub(crate) const NEW: Raise = Raise {
+        since: Instant::ZERO,
+        level_since: Instant::ZERO,
+        interactive_since: NEVER,
+        soft_from: Instant::ZERO,
+        paced_to: Instant::ZERO,
+        served: 0,
+        duration_ms: 0,
+        level: Level::Plain,
+        in_large_burst: false,
+    };
+
+    pub(crate) const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How long the level has been what it is, in nanoseconds.
+    pub(crate) const fn level_ns(&self, now: Instant) -> u64 {
+        now.nanos_since(self.level_since)
+    }
+
+    pub(crate) const fn is_raised(&self) -> bool {
+        !matches!(self.level, Level::Plain)
+    }
+
+    /// The flow begins (specification 6.5); whether it was not raised and is now. `policy` is asked where it matters.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        terms: &Terms,
+        policy: impl FnOnce() -> LowLatency,
+    ) -> bool {
+        let (was_raised, is_new) = (self.is_raised(), self.paced_to == Instant::ZERO);
+        self.paced_to = now.max(Instant::from_nanos(1));
+        let away_ns = now.nanos_since(arrival.last_end);
+        if !is_new && !arrival.is_in_flight && away_ns > BURST_FORGOTTEN_NS {
+            self.in_large_burst = false;
+        }
+        let is_interactive = !arrival.is_in_flight && (is_new || away_ns > PAUSE_NS);
+        let is_soft = !arrival.is_in_flight && !arrival.is_all_seeks && now > self.soft_from;
+        // Writeback comes in bursts after pauses, and nobody waits for it (D-22).
+        let may_begin = arrival.is_sync && arrival.is_of_one_task && (is_interactive || is_soft);
+        if !was_raised && !may_begin {
+            return false;
+        }
+        match policy() {
+            LowLatency::Auto => {}
+            LowLatency::Interactive => self.in_large_burst = false,
+            LowLatency::Never => {
+                self.end(now);
+                return false;
+            }
+        }
+        if self.in_large_burst || !terms.enabled {
+            self.end(now);
+        } else if is_interactive {
+            if !was_raised {
+                self.served = 0;
+            }
+            self.begin_interactive(now, now, terms);
+        } else if is_soft {
+            match self.level {
+                Level::Plain => self.begin_soft(now, NEVER),
+                Level::Interactive => self.begin_soft(now, self.since),
+                Level::SoftRealTime => self.since = now,
+            }
+        }
+        self.is_raised() && !was_raised
+    }
+
+    /// The flow gets the device; a request of it came back last at `last_end`.
+    ///
+    /// A soft real-time period is as short as two slots of others: the time spent waiting for them does not count.
+    pub(crate) fn select(&mut self, now: Instant, last_end: Instant) {
+        if self.level == Level::SoftRealTime {
+            self.since = if last_end > self.since {
+                self.since.plus_nanos(now.nanos_since(last_end))
+            } else {
+                now
+            };
+        }
+    }
+
+    /// A slot in which the flow was charged for `bytes` is over.
+    pub(crate) fn charge(&mut self, bytes: u64) {
+        // A slot is a few GiB at most, so that the product fits; later by less than a nanosecond is on the safe side.
+        self.paced_to = self.paced_to.plus_nanos((bytes * SOFT_NS).div_ceil(SOFT_BYTES));
+        if self.is_raised() {
+            self.served = self.served.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Ends or lowers what is over, after a dispatch (specification 6.2). `bytes` have been served, for which it was not
+    /// charged yet.
+    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) {
+        if self.level == Level::Plain {
+            return;
+        }
+        if !terms.enabled || self.in_large_burst {
+            self.end(now);
+        } else if is_past(now, self.since, u64::from(self.duration_ms) * MS) {
+            self.lower(now, terms);
+        }
+        let served = u64::from(self.served).saturating_add(bytes);
+        if self.level == Level::Interactive && served > SERVED_MAX {
+            self.end(now);
+        }
+    }
+
+    /// All of the flow's last requests were far from each other: no player reads like that.
+    pub(crate) fn stray(&mut self, now: Instant, terms: &Terms) {
+        if self.level == Level::SoftRealTime {
+            self.lower(now, terms);
+        }
+    }
+
+    /// The flow has no request left and none at the device (specification 6.3).
+    pub(crate) fn rest(&mut self, now: Instant, terms: &Terms) {
+        // A flow that is served as fast as it asks comes back within the idling, and is greedy, not modest.
+        let soonest = now.plus_nanos(terms.slice_idle_ns).plus_nanos(SOFT_SLACK_NS);
+        self.soft_from = self.soft_from.max(self.paced_to).max(soonest);
+    }
+
+    /// The flow was one with others, and is alone again: what it did meanwhile says nothing about it for a while.
+    pub(crate) fn part(&mut self, now: Instant) {
+        self.soft_from = self.soft_from.max(now.plus_nanos(PAUSE_NS));
+        self.paced_to = self.paced_to.max(now);
+    }
+
+    /// Ends all raising, for instance because low latency is off now.
+    pub(crate) fn end(&mut self, now: Instant) {
+        if self.level == Level::Plain {
+            return;
+        }
+        if self.level == Level::Interactive {
+            // What it was given as an interactive flow is not held against it.
+            self.soft_from = now;
+        }
+        self.set_level(now, Level::Plain);
+        (self.since, self.interactive_since) = (now, NEVER);
+        self.duration_ms = 0;
+    }
+
+    /// What is put aside when the flow joins others, and passed on to them.
+    pub(crate) fn saved(&self) -> Raising {
+        Raising {
+            factor: self.level.factor(),
+            since: self.since,
+            duration_ns: u64::from(self.duration_ms) * MS,
+            interactive_since: Some(self.interactive_since).filter(|&since| since != NEVER),
+            served_bytes: u64::from(self.served),
+        }
+    }
+
+    /// Takes over what was put aside, or comes from another flow.
+    pub(crate) fn restore(&mut self, now: Instant, saved: &Raising) {
+        let level = match saved.factor {
+            Raising::SOFT_REAL_TIME => Level::SoftRealTime,
+            Raising::INTERACTIVE => Level::Interactive,
+            _ => Level::Plain,
+        };
+        if level == Level::Plain {
+            self.end(now);
+            return;
+        }
+        self.set_level(now, level);
+        self.since = saved.since;
+        // Whole milliseconds and below 2^16 of them: durations are ours.
+        self.duration_ms = u16::try_from(saved.duration_ns / MS).unwrap_or(u16::MAX);
+        self.interactive_since = saved.interactive_since.unwrap_or(NEVER);
+        self.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
+    }
+
+    /// Interactive from `now` on, in a period that began at `since`.
+    fn begin_interactive(&mut self, now: Instant, since: Instant, terms: &Terms) {
+        self.set_level(now, Level::Interactive);
+        (self.since, self.interactive_since) = (since, NEVER);
+        self.duration_ms = terms.interactive_ms;
+    }
+
+    fn begin_soft(&mut self, now: Instant, interactive_since: Instant) {
+        self.set_level(now, Level::SoftRealTime);
+        (self.since, self.interactive_since) = (now, interactive_since);
+        self.duration_ms = SOFT_MS;
+    }
+
+    fn set_level(&mut self, now: Instant, level: Level) {
+        if self.level != level {
+            (self.level, self.level_since) = (level, now);
+        }
+    }
+
+    /// Back to the interactive period that a soft real-time one interrupted, if that goes on; else all ends.
+    fn lower(&mut self, now: Instant, terms: &Terms) {
+        let (since, duration_ns) = (self.interactive_since, u64::from(terms.interactive_ms) * MS);
+        if self.level == Level::SoftRealTime && since != NEVER && !is_past(now, since, duration_ns)
+        {
+            self.begin_interactive(now, since, terms);
+        } else {
+            self.end(now);
+        }
+    }
+}
+
+/// For tests, the lab and fuzzers.
+impl Raise {
+    /// Whether the level, its times and `terms` fit together (specification 11, 17).
+    ///
+    /// # Errors
+    /// A text that says what does not.
+    pub(crate) fn check(&self, terms: &Terms) -> Result<(), String> {
+        let is_sound = match self.level {
+            Level::Plain => self.duration_ms == 0,
+            Level::Interactive => (INTERACTIVE_MIN..=INTERACTIVE_MAX).contains(&self.duration_ms),
+            Level::SoftRealTime => self.duration_ms == SOFT_MS,
+        };
+        ensure(is_sound, || format!("{} ms of {self:?}", self.duration_ms))?;
+        ensure(terms.enabled || !self.is_raised(), || format!("low latency is off: {self:?}"))
+    }
+}
+
+/// Whether more than `nanos` have gone by since `since`.
+fn is_past(now: Instant, since: Instant, nanos: u64) -> bool {
+    now > since.plus_nanos(nanos)
+}
+
+#[cfg(test)]
+#[path = "raising_tests.rs"]
+mod tests;
