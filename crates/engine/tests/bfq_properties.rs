@@ -8,9 +8,10 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::{
-    CgroupId, Change, Class, ClientId, Config, Dimension, Dispatch, Engine, Extent, Instant,
-    KernelProfile, LimiterKind, Limits, Op, Outcome, Part, PerDimension, Request, RequestId,
-    SchedulerKind, SliceProfile, TaskId, Ticket, Weight,
+    BfqSettings, CgroupId, Change, Class, ClientId, Config, Dimension, Dispatch, Engine, Extent,
+    Instant, KernelProfile, LimiterKind, Limits, Op, Outcome, Part, PerDimension, PrioClass,
+    Priority, PriorityClass, Request, RequestId, Resource, SchedulerKind, SliceProfile, TaskId,
+    Ticket, Weight,
 };
 
 /// What can happen. Numbers choose among what there is.
@@ -23,6 +24,7 @@ enum Step {
         len: u32,
         class: Class,
         part: Part,
+        sync: bool,
     },
     /// A stream: so many requests, one after the other.
     Stream {
@@ -84,7 +86,33 @@ enum Step {
     Depth {
         depth: u32,
     },
+    Priority {
+        client: usize,
+        class: PriorityClass,
+        level: u8,
+    },
+    PrioClass {
+        cgroup: usize,
+        prio_class: PrioClass,
+    },
+    Switch {
+        scheduler: SchedulerKind,
+    },
+    Tune {
+        settings: &'static str,
+    },
 }
+
+/// What BFQ may be set to while it runs, from nothing of it to the most that it can do.
+const SETTINGS: [&str; 7] = [
+    "",
+    "slice_idle=0",
+    "slice_idle=100 stable=intent merge_window=unlimited close_bytes=1TiB",
+    "strict_guarantees=1",
+    "merge_window=off low_latency=0",
+    "max_budget=16KiB timeout_sync=1",
+    "fifo_expire_sync=1 fifo_expire_async=1 back_seek_max=0",
+];
 
 fn step() -> impl Strategy<Value = Step> {
     let number = || 0..64_usize;
@@ -92,7 +120,12 @@ fn step() -> impl Strategy<Value = Step> {
     let lens = vec![0, 512, 4096, 65_536, 1 << 20, 20 << 20, u32::MAX / 512 * 512];
     let class = prop_oneof![5 => Just(Class::Data), 1 => Just(Class::Metadata)];
     let part = prop_oneof![9 => Just(Part::Whole), 1 => Just(Part::Remainder)];
-    let what = (prop::sample::select(ops.to_vec()), prop::sample::select(lens), class, part);
+    let (op, len) = (prop::sample::select(ops.to_vec()), prop::sample::select(lens));
+    let what = (op, len, class, part, prop::bool::weighted(0.8));
+    let classes = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
+    let priority = (number(), prop::sample::select(classes.to_vec()), 0..8_u8);
+    let prio_class = (number(), prop::sample::select(PrioClass::ALL.to_vec()));
+    let scheduler = prop_oneof![3 => Just(SchedulerKind::Bfq), 1 => Just(SchedulerKind::None)];
     let offset = || prop_oneof![0..64_u64, Just(1 << 20), Just((1 << 40) - 64)];
     let outcome = prop_oneof![3 => Just(Outcome::Done), 1 => Just(Outcome::Failed)];
     let weight = || prop_oneof![1..1001_u64, 1..4_u64];
@@ -103,8 +136,8 @@ fn step() -> impl Strategy<Value = Step> {
     let kind = prop::sample::select(kinds.to_vec());
     let limit = (number(), prop::sample::select(Dimension::ALL.to_vec()), rate, kind);
     prop_oneof![
-        8 => (number(), offset(), what).prop_map(|(task, offset, (op, len, class, part))| {
-            Step::Submit { task, op, offset: offset << 20, len, class, part }
+        8 => (number(), offset(), what).prop_map(|(task, offset, (op, len, class, part, sync))| {
+            Step::Submit { task, op, offset: offset << 20, len, class, part, sync }
         }),
         3 => (number(), offset(), 1..20_u32)
             .prop_map(|(task, offset, count)| Step::Stream { task, offset: offset << 20, count }),
@@ -125,6 +158,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => number().prop_map(|task| Step::CloseTask { task }),
         1 => number().prop_map(|client| Step::CloseClient { client }),
         1 => (1..9_u32).prop_map(|depth| Step::Depth { depth }),
+        1 => priority.prop_map(|(client, class, level)| Step::Priority { client, class, level }),
+        1 => prio_class.prop_map(|(cgroup, prio_class)| Step::PrioClass { cgroup, prio_class }),
+        1 => scheduler.prop_map(|scheduler| Step::Switch { scheduler }),
+        1 => prop::sample::select(SETTINGS.to_vec()).prop_map(|settings| Step::Tune { settings }),
     ]
 }
 
@@ -176,10 +213,10 @@ impl World {
     fn apply(&mut self, step: &Step) {
         let now = self.now;
         match *step {
-            Step::Submit { task, op, offset, len, class, part } => {
+            Step::Submit { task, op, offset, len, class, part, sync } => {
                 if let Some(task) = pick(&self.tasks, task) {
                     let request = Request::new(task, op, Extent::new(offset, len), 0);
-                    self.submit(Request { class, part, ..request });
+                    self.submit(Request { class, part, sync, ..request });
                 }
             }
             Step::Stream { task, offset, count } => {
@@ -239,6 +276,10 @@ impl World {
             Step::Limit { cgroup, dimension, rate, kind } => {
                 let Some(cgroup) = pick(&self.cgroups, cgroup) else { return };
                 let max = match rate {
+                    // By the page: 4 GiB at a byte a second would be waited for longer than time lasts.
+                    Some(rate) if dimension.resource() == Resource::Bytes => {
+                        PerDimension::NONE.with(dimension, rate << 12)
+                    }
                     Some(rate) => PerDimension::NONE.with(dimension, rate),
                     None => PerDimension::NONE,
                 };
@@ -269,6 +310,23 @@ impl World {
             Step::Depth { depth } => {
                 let depth = NonZeroU32::new(depth).expect("a depth");
                 self.engine.reconfigure(now, Change::SetDepth(depth)).expect("a depth");
+            }
+            Step::Priority { client, class, level } => {
+                let Some(client) = pick(&self.clients, client) else { return };
+                let priority = Priority::new(class, level).expect("a level");
+                let _ = self.engine.reconfigure(now, Change::SetPriority { client, priority });
+            }
+            Step::PrioClass { cgroup, prio_class } => {
+                let Some(cgroup) = pick(&self.cgroups, cgroup) else { return };
+                let _ = self.engine.reconfigure(now, Change::SetPrioClass { cgroup, prio_class });
+            }
+            Step::Switch { scheduler } => {
+                self.engine.reconfigure(now, Change::SetScheduler(scheduler)).expect("known");
+            }
+            Step::Tune { settings } => {
+                let settings = BfqSettings::parse(settings, BfqSettings::DEFAULT)
+                    .expect("settings that make sense");
+                self.engine.reconfigure(now, Change::SetBfq(settings)).expect("the same rules");
             }
         }
     }
@@ -355,7 +413,7 @@ impl World {
             self.limit(cgroup, Limits::default());
         }
         // Cgroups that are removed and have clients keep their limits: a rate of 1 a second is the least.
-        for _ in 0..100_000 {
+        for _ in 0..10_000 {
             self.dispatch_all()?;
             if self.out.is_empty() && self.inside.is_empty() {
                 return self.check();
@@ -369,7 +427,7 @@ impl World {
                 self.done.completed += 1;
             }
         }
-        Err(format!("{:?} never came out", self.inside))
+        Err(format!("{:?} never came out: {:?}", self.inside, self.engine.device()))
     }
 }
 
