@@ -74,7 +74,7 @@ const LONG_NS: u64 = 20 * MS;
 /// A seeky flow billed by bytes would hold the device for almost nothing. It pays the share of the maximum budget that
 /// its slot was of the longest slot; the configured one, and the configured seek (D-23).
 pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
-    let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.max_budget));
+    let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.time_budget));
     let is_slow = if !slot.sync {
         false
     } else if length_ns < SHORT_NS {
@@ -155,7 +155,7 @@ mod tests {
         let done = Expiry::NoMoreRequests;
         assert_eq!(extra(hdd, 40 * MS, 160, 10922, true, done), 5082);
         assert_eq!(extra(flash, 400_000, 64, 10922, true, done), 198);
-        let fast = Tunables { max_budget: 17801 * 512, ..hdd };
+        let fast = Tunables { time_budget: 17801 * 512, ..hdd };
         let timeout = Expiry::BudgetTimeout;
         assert_eq!(extra(fast, 125 * MS, 9000, 10922, false, timeout), 0);
         assert_eq!(extra(fast, 125 * MS, 8000, 10922, false, timeout), 9801);

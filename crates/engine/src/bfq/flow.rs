@@ -233,14 +233,17 @@ impl Flow {
 
     fn note_distance(&mut self, extent: Extent, tunables: &Tunables) {
         // Without a request before it there is no distance (D-11).
-        let is_far = self.end.is_some_and(|end| {
-            extent.offset.abs_diff(end.get()) > SEEK_BYTES
-                && (tunables.rotational || extent.len < SMALL_ON_FLASH)
-        });
+        let is_far = self.end.is_some_and(|end| is_far(end.get(), extent, tunables));
         self.seeks = self.seeks << 1 | u32::from(is_far);
         self.seen = (self.seen + 1).min(32);
         self.end = NonZeroU64::new(extent.offset.saturating_add(u64::from(extent.len)));
     }
+}
+
+/// Whether the way from `from` to a request is a seek (specification 5.5).
+pub(crate) fn is_far(from: u64, extent: Extent, tunables: &Tunables) -> bool {
+    extent.offset.abs_diff(from) > SEEK_BYTES
+        && (tunables.rotational || extent.len < SMALL_ON_FLASH)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Bfq {
     pub(super) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
         // Whoever is raised should not have to wait for that.
-        if self.scenario.raised() > 0 {
+        if self.scenario.raised() > 0 && !self.hierarchy.is_raised(EntityId::flow(at)) {
             return false;
         }
         if rotational && !queueing {

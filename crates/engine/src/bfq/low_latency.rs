@@ -15,8 +15,6 @@ const MS: u64 = 1_000_000;
 
 /// How long the device waits for a raised flow at least: one that starts also computes.
 const RAISED_IDLE_NS: u64 = 20 * MS;
-/// Two thirds of the rates of the reference disks, in 2^-16 sectors a microsecond (specification 3.3).
-const RATES: [u32; 2] = [22_000, 9_333];
 
 /// How long the device may still be kept for raised flows, beyond what it is kept for others (D-20, D-29).
 ///
@@ -48,7 +46,7 @@ impl Bfq {
         let rotational = self.tunables.rotational;
         Terms {
             enabled: self.tunables.low_latency,
-            interactive_ms: interactive_ms(RATES[usize::from(rotational)], rotational),
+            interactive_ms: interactive_ms(self.peak.rate(), rotational),
             slice_idle_ns: self.tunables.slice_idle_ns,
         }
     }
@@ -61,6 +59,12 @@ impl Bfq {
     /// The weight of a flow, unless it is raised.
     pub(super) fn plain_weight(&self, at: u32) -> Option<u32> {
         (self.factor(at) == 1).then(|| self.rank(at).weight)
+    }
+
+    /// Whether a flow is raised above somebody. Where everybody who is busy is raised, nobody is: small slots that cost
+    /// no time would only make a disk seek.
+    pub(super) fn is_preferred(&self, at: u32) -> bool {
+        self.factor(at) > 1 && self.scenario.raised() < self.scenario.flows()
     }
 
     /// Whether shares need the device to wait for this flow.

@@ -24,6 +24,7 @@ mod hierarchy;
 mod idling;
 mod low_latency;
 mod node;
+mod peak_rate;
 mod position;
 mod raising;
 mod scenario;
@@ -43,10 +44,12 @@ use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
+use self::flow::is_far;
 use self::flows::{Flows, Owner};
 use self::hierarchy::Hierarchy;
 use self::low_latency::Patience;
 use self::node::Rank;
+use self::peak_rate::{PeakRate, PeakSettings};
 use self::position::Places;
 pub use self::raising::LowLatency;
 use self::scenario::Scenario;
@@ -67,7 +70,9 @@ const CHARGE_MIN: u64 = 512;
 /// Requests past every limit, and who among their clients is next. O(depth × log siblings + log requests of the flow)
 /// a step, no allocation once grown.
 pub(crate) struct Bfq {
+    settings: BfqSettings,
     tunables: Tunables,
+    peak: PeakRate,
     hierarchy: Hierarchy,
     flows: Flows,
     places: Places,
@@ -103,8 +108,13 @@ impl Bfq {
         depth: NonZeroU32,
         counters: Counters,
     ) -> Bfq {
+        let tunables = Tunables::from(settings, rotational, depth);
+        let peak = PeakSettings::new(rotational, tunables.timeout_ns);
+        let max_budget = settings.max_budget();
         Bfq {
-            tunables: Tunables::from(settings, rotational, depth),
+            settings: *settings,
+            tunables,
+            peak: PeakRate::new(PeakSettings { max_budget, ..peak }),
             hierarchy: Hierarchy::default(),
             flows: Flows::default(),
             places: Places::default(),
@@ -126,7 +136,10 @@ impl Bfq {
 
     /// Decides by other settings from now on; slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
+        self.settings = *settings;
         self.tunables = self.tunables.with(settings);
+        self.peak.retune(self.tunables.timeout_ns, settings.max_budget());
+        self.tunables.follow(&self.peak, settings);
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
             self.lower_all();
@@ -279,6 +292,9 @@ impl Bfq {
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         self.now = now;
         self.in_device -= 1;
+        if self.peak.completed(now) {
+            self.tunables.follow(&self.peak, &self.settings);
+        }
         let at = self.places[index].flow;
         let flow = &mut self.flows[at];
         flow.in_flight -= 1;
@@ -365,7 +381,7 @@ impl Bfq {
 
     /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) {
+        if self.arrive(tree, at) && self.scenario.raised() < self.scenario.flows() {
             let flow = &mut self.flows[at];
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }
@@ -406,7 +422,14 @@ impl Bfq {
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
         if request.op != Op::Flush {
-            self.position = request.extent.offset.saturating_add(u64::from(request.extent.len));
+            let extent = request.extent;
+            let is_near = !is_far(self.position, extent, &self.tunables);
+            let before = self.in_device - 1;
+            let is_of_stream = !self.flows[at].is_seeky();
+            if is_of_stream && self.peak.dispatched(self.now, extent.len, is_near, before) {
+                self.tunables.follow(&self.peak, &self.settings);
+            }
+            self.position = extent.offset.saturating_add(u64::from(extent.len));
         }
         tree.tasks[task].ready.remove(requests, index);
         self.show_place(at);

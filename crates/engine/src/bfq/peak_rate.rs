@@ -131,11 +131,6 @@ impl PeakRate {
         self.rate
     }
 
-    /// The estimate in bytes a second, rounded down.
-    pub(crate) fn bytes_per_sec(&self) -> u64 {
-        (u64::from(self.rate) * SECTOR * 1_000_000) >> RATE_SHIFT
-    }
-
     /// The largest budget of the device, in bytes: what it does at its best in the longest slot, or what was chosen.
     /// Clamps what flows have learnt, and what time is charged with (`CAP` of specification 3.2 and 3.7).
     pub(crate) fn cap(&self) -> u32 {
@@ -204,6 +199,13 @@ impl PeakRate {
         }
         self.last_dispatch = now;
         changed
+    }
+
+    /// Somebody whose requests are far apart has had the device for `ns`, until `now`: no part of the window, nor were the
+    /// requests. Else a stream beside a random reader would make the device look slow, the reader's time cheap, and
+    /// so on.
+    pub(crate) fn leave_out(&mut self, now: Instant, ns: u64) {
+        self.window.since = self.window.since.plus_nanos(ns).min(now);
     }
 
     /// A request is back from the device. Whether the estimate is another now.
@@ -370,7 +372,7 @@ mod tests {
                 break;
             }
         }
-        peak.bytes_per_sec()
+        (u64::from(peak.rate()) * SECTOR * 1_000_000) >> RATE_SHIFT
     }
 
     #[test]

@@ -36,6 +36,10 @@ impl Bfq {
     pub(super) fn select(&mut self) -> Option<Turn> {
         let flow = self.hierarchy.select(self.now)?.as_flow();
         self.counters.selected();
+        if !self.peak.is_trusted() {
+            self.peak.selected();
+            self.tunables.follow(&self.peak, &self.settings);
+        }
         let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
         self.note_selection(flow);
         self.turn = Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None });
@@ -111,9 +115,12 @@ impl Bfq {
             budget: entity.budget,
             is_seeky: flow.is_seeky(),
             sync: flow.sync,
-            is_raised: self.hierarchy.is_raised(id),
+            is_raised: self.is_preferred(turn.flow),
             in_flight: flow.in_flight,
         };
+        if slot.is_seeky {
+            self.peak.leave_out(self.now, self.now.nanos_since(turn.since));
+        }
         let mut extra = time_charge(slot, expiry, &self.tunables);
         if slot.is_raised {
             // Its requests are far apart because it starts, and it is not to wait for that. But it is raised among its

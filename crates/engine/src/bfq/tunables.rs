@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU32;
 
+use super::peak_rate::PeakRate;
 use super::settings::BfqSettings;
 
 /// What can be set, as [`BfqSettings`] has it, and what cannot, after specification 0.2, which has its origins; in bytes
@@ -21,8 +22,10 @@ pub(crate) struct Tunables {
     pub(crate) back_seek_penalty: u64,
     /// Longest slot.
     pub(crate) timeout_ns: u64,
-    /// Most service of a slot.
+    /// Most service of a slot: what was chosen, else what the device does in the longest slot, [`BUDGET_MAX`] at most.
     pub(crate) max_budget: u32,
+    /// What the device does in the longest slot: the price of its time.
+    pub(crate) time_budget: u32,
     /// How long the device waits for a flow that has nothing left; a flow may stay away three times as long and go on
     /// where it was. 0: never, and not at all.
     pub(crate) slice_idle_ns: u64,
@@ -46,6 +49,10 @@ const QUEUEING_ABOVE: u32 = 3;
 const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
+/// The largest budget unless another is chosen: 8 MiB. The kernel's grows with the device, to 13 MiB on a disk of
+/// 110 MB/s and 31 MiB on flash of 258 MB/s, and with it the time in which shares are not yet what they are to be.
+const BUDGET_MAX: u32 = 16_384 * SECTOR;
+
 impl Tunables {
     pub(crate) fn from(settings: &BfqSettings, rotational: bool, depth: NonZeroU32) -> Tunables {
         // Settings are at most an hour.
@@ -57,7 +64,8 @@ impl Tunables {
             back_seek_max: settings.back_seek_max(),
             back_seek_penalty: settings.back_seek_penalty().into(),
             timeout_ns: nanos(settings.timeout_sync()),
-            max_budget: settings.max_budget().unwrap_or(16_384 * SECTOR),
+            max_budget: settings.max_budget().unwrap_or(BUDGET_MAX),
+            time_budget: settings.max_budget().unwrap_or(BUDGET_MAX),
             slice_idle_ns: nanos(settings.slice_idle()),
             strict_guarantees: settings.strict_guarantees(),
             low_latency: settings.low_latency(),
@@ -65,6 +73,14 @@ impl Tunables {
             seek_flash_ns: 2 * MS,
             rotational,
             queueing: depth.get() > QUEUEING_ABOVE,
+        }
+    }
+
+    /// Takes over what is known of the device's speed, where no budget was chosen.
+    pub(crate) fn follow(&mut self, peak: &PeakRate, settings: &BfqSettings) {
+        if settings.max_budget().is_none() {
+            self.max_budget = peak.max_budget().min(BUDGET_MAX);
+            self.time_budget = peak.cap();
         }
     }
 
