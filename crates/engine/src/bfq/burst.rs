@@ -24,13 +24,13 @@ pub(crate) struct Burst {
 
 /// What a creation means for raising.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Created<'a> {
+pub(crate) enum Created {
     /// Nothing so far.
     Alone,
     /// The flow is one of many.
     AmongMany,
     /// The flow is one of many, and so were these.
-    MadeMany(&'a [u32]),
+    MadeMany([u32; LARGE - 1]),
 }
 
 impl Burst {
@@ -47,7 +47,7 @@ impl Burst {
         flow: u32,
         cgroup: u32,
         is_anyone_busy: bool,
-    ) -> Created<'_> {
+    ) -> Created {
         let is_going_on = self.is_large || self.len > 0;
         if !is_going_on && is_anyone_busy {
             return Created::Alone;
@@ -66,7 +66,7 @@ impl Burst {
         let len = usize::from(self.len);
         if len == self.listed.len() {
             (self.is_large, self.len) = (true, 0);
-            return Created::MadeMany(&self.listed);
+            return Created::MadeMany(self.listed);
         }
         self.listed[len] = flow;
         self.len += 1;
@@ -93,7 +93,7 @@ impl Burst {
 mod tests {
     use super::*;
 
-    fn created(burst: &mut Burst, ms: u64, flow: u32, busy: bool) -> Created<'_> {
+    fn created(burst: &mut Burst, ms: u64, flow: u32, busy: bool) -> Created {
         burst.created(Instant::from_millis(ms), flow, 0, busy)
     }
 
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(usize::from(burst.len), 1 + flow as usize);
         }
         let eighth = created(&mut burst, 1_700, 7, true);
-        assert_eq!(eighth, Created::MadeMany(&[0, 1, 2, 3, 4, 5, 6]));
+        assert_eq!(eighth, Created::MadeMany([0, 1, 2, 3, 4, 5, 6]));
         let mut other = burst.clone();
         assert_eq!(created(&mut burst, 1_850, 8, true), Created::AmongMany);
         assert!(!burst.lists(8));

@@ -111,14 +111,17 @@ impl Bfq {
             return;
         }
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        let flows = &mut self.flows;
-        let mut mark = |at| flows.ways_mut(at).raise.in_large_burst = true;
+        let mark = |bfq: &mut Bfq, at| {
+            bfq.flows.ways_mut(at).raise.in_large_burst = true;
+            // Whoever waits for the device need not be served first to be one of many.
+            bfq.lower(at);
+        };
         match self.burst.created(self.now, at, cgroup, self.busy > 0) {
             Created::Alone => {}
-            Created::AmongMany => mark(at),
+            Created::AmongMany => mark(self, at),
             Created::MadeMany(others) => {
-                others.iter().for_each(|&other| mark(other));
-                mark(at);
+                others.into_iter().for_each(|other| mark(self, other));
+                mark(self, at);
             }
         }
     }

@@ -133,7 +133,7 @@ impl Bfq {
         let service = entity.service + extra;
         let max_budget = expiry.next_budget(flow.max_budget, slot, service, &self.tunables);
         self.flows[turn.flow].max_budget = max_budget;
-        self.flows.ways_mut(turn.flow).raise.charge(service);
+        self.flows.ways_mut(turn.flow).raise.charge(entity.service);
         let charge = self.next_charge(requests, turn.flow);
         let flow = &mut self.flows[turn.flow];
         let budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
