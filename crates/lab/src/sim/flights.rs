@@ -9,6 +9,8 @@ use crate::stream::Access;
 pub(super) struct Flight {
     pub(super) purpose: Purpose,
     pub(super) op: Op,
+    /// Whether somebody waits for it: not so for what the page cache writes back by itself.
+    pub(super) sync: bool,
     /// Who made it, among the actors; for the page cache's, who is charged.
     pub(super) actor: u32,
     pub(super) len: u32,
@@ -36,6 +38,7 @@ impl Flight {
         Flight {
             purpose,
             op,
+            sync: true,
             actor,
             len,
             offset,

@@ -386,7 +386,8 @@ impl World {
         flight.submitted_ns = self.now_ns;
         let extent = Extent::new(flight.offset, flight.len);
         let task = self.actors[flight.actor as usize].task;
-        let request = Request::new(task, flight.op, extent, key as u64);
+        let request =
+            Request { sync: flight.sync, ..Request::new(task, flight.op, extent, key as u64) };
         self.requests += 1;
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for every queue of every process");
@@ -557,7 +558,10 @@ impl World {
                     CacheOp::Flush => Op::Flush,
                 };
                 let (purpose, offset) = (Purpose::OfCache(io.id), start + io.offset);
-                self.submit(Flight::new(purpose, op, io.owner, offset, io.len, self.now_ns));
+                // What is read ahead is soon waited for.
+                let sync = io.sync || op != Op::Write;
+                let flight = Flight::new(purpose, op, io.owner, offset, io.len, self.now_ns);
+                self.submit(Flight { sync, ..flight });
             }
             while let Some(Token(key)) = self.cache.poll_done() {
                 idle = false;

@@ -1,0 +1,36 @@
+//! What the page cache writes back by itself is a flow that nobody waits for.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use weir_lab::draft::{Draft, Source};
+use weir_lab::sim;
+
+/// Bytes at the disk that a reader with 16 requests under way and a writer get within ten seconds.
+fn shares(writer: &str) -> [u64; 2] {
+    let jobs = format!(
+        "[global]\nbs=128k\nsize=8g\ntime_based\nruntime=10\n\
+         [reader]\nrw=randread\ndirect=1\nioengine=libaio\niodepth=16\ncgroup=a\n\
+         [writer]\nrw=randwrite\ncgroup=a\n{writer}\n"
+    );
+    let source =
+        Source::Jobs { name: "writeback.fio".into(), text: jobs.into(), env: BTreeMap::new() };
+    let mut draft = Draft::new("writeback", source);
+    for (key, value) in
+        [("scheduler", "bfq"), ("disk", "ssd-sata"), ("depth", "2"), ("memory", "256M")]
+    {
+        draft.set(key, value).unwrap();
+    }
+    let scenario = draft.scenario().unwrap();
+    let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap();
+    let cgroup = results.cgroups.iter().find(|cgroup| cgroup.path == "/a").unwrap();
+    [cgroup.counters.read.bytes, cgroup.counters.write.bytes]
+}
+
+#[test]
+fn it_counts_three_times_beside_a_reader() {
+    let [read, written] = shares("direct=1\nioengine=libaio\niodepth=16");
+    assert!((4 * written..6 * written).contains(&(5 * read)), "equals: {read}, {written}");
+    let [read, written] = shares("direct=0");
+    assert!((2 * written..4 * written).contains(&read), "writeback: {read}, {written}");
+}
