@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op,
-    Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket, Weight,
+    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Injection, Instant,
+    Op, Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket,
+    Weight,
 };
 
 const BLOCK: u32 = 128 << 10;
@@ -265,4 +266,77 @@ fn writeback_waits_for_those_who_wait() {
     // Nobody waits for it, so the disk does not either.
     scene.complete();
     assert_eq!(scene.engine.poll_timeout(), None);
+}
+
+#[test]
+fn a_gap_is_filled_as_far_as_the_flow_in_service_bears_it() {
+    // A thinks for 6 ms after each request, and the device is kept for it, because its share depends on it. B has always
+    // more, far apart as A's are.
+    let mut scene = Scene::new(true, 32);
+    let [a, b] = ["a", "b"].map(|name| {
+        let cgroup = scene.cgroup(name, 100);
+        scene.client(cgroup).1
+    });
+    let far = |number: u64| (number * 7919 % 4096) << 28;
+    (0..4).for_each(|number| scene.read(b, far(number)));
+    let (mut number, mut returns) = (4, Some(0));
+    for ms in 0..4_000 {
+        scene.at(ms);
+        if returns == Some(ms) {
+            scene.read(a, far(number));
+            (number, returns) = (number + 1, None);
+        }
+        // Each takes 3 ms, one after the other.
+        if ms % 3 == 0 && !scene.out.is_empty() {
+            let task = scene.out[0].1.task;
+            scene.complete();
+            if task == a {
+                returns = Some(ms + 6);
+            } else {
+                scene.read(b, far(number));
+                number += 1;
+            }
+        }
+        while scene.dispatch().is_some() {}
+    }
+    let stats = scene.engine.bfq_stats();
+    let others = stats.injections[Injection::Other.index()];
+    assert!(others > 50, "{stats:?}");
+    assert_eq!(stats.injections.iter().sum::<u64>(), others);
+}
+
+#[test]
+fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
+    // The stream reads a block only when its helper has had one back, as a file system waits for its journal.
+    let mut scene = Scene::new(true, 32);
+    let cgroups = ["stream", "helper", "other"].map(|name| scene.cgroup(name, 100));
+    let [stream, helper, other] = cgroups.map(|cgroup| scene.client(cgroup).1);
+    let far = |number: u64| (number * 7919 % 4096) << 28;
+    let mut number = 0;
+    scene.read(helper, far(7));
+    (0..4).for_each(|number| scene.read(other, far(number)));
+    let (mut helped, mut streamed) = (None, None);
+    for ms in 0..6_000 {
+        scene.at(ms);
+        number += 1;
+        // Each a moment after the other's; the stream thinks long, from its own completion on.
+        if helped == Some(ms) {
+            scene.read(stream, far(number));
+        }
+        if streamed == Some(ms) {
+            scene.read(helper, far(number + 50));
+        }
+        if ms % 3 == 0 && !scene.out.is_empty() {
+            let task = scene.out[0].1.task;
+            scene.complete();
+            match task {
+                task if task == helper => helped = Some(ms + 1),
+                task if task == stream => streamed = Some(ms + 1),
+                _ => scene.read(other, far(number)),
+            }
+        }
+        while scene.dispatch().is_some() {}
+    }
+    let stats = scene.engine.bfq_stats();
+    assert!(stats.injections[Injection::Waker.index()] > 10, "{stats:?}");
 }

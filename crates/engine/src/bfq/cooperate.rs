@@ -7,6 +7,7 @@ use super::entity::{EntityId, State};
 use super::flow::Use;
 use super::flows::{Flows, Owner};
 use super::hierarchy::Hierarchy;
+use super::inject::Injection;
 use super::node::Rank;
 use super::slot::Turn;
 use super::think::Habits;
@@ -26,6 +27,7 @@ use crate::tree::Tree;
 pub(crate) struct Aside {
     habits: Habits,
     raising: Raising,
+    injection: Injection,
 }
 
 impl Bfq {
@@ -168,7 +170,9 @@ impl Bfq {
 
     /// What a flow gets back when it is alone again.
     fn aside(&self, queue: QueueId) -> Aside {
-        Aside { habits: self.flows.ways(queue.index).habits, raising: self.raising_of(queue) }
+        let ways = self.flows.ways(queue.index);
+        let raising = self.raising_of(queue);
+        Aside { habits: ways.habits, raising, injection: ways.injection }
     }
 
     /// Joins two sets; the flow that the asker's requests go to now.
@@ -182,6 +186,8 @@ impl Bfq {
         let mut giving = self.flows.ways(from).habits;
         self.flows.ways_mut(to).habits.inherit(&mut giving);
         self.flows.ways_mut(from).habits = giving;
+        let (waker, target) = (self.flows.ways(from).waker, self.flows.id(to));
+        self.flows.ways_mut(to).waker.inherit(target, &waker);
         self.join_raising(from, to);
         self.share(tree, requests, from);
         self.share(tree, requests, to);
@@ -219,6 +225,7 @@ impl Bfq {
         for (at, aside) in alone.drain(..) {
             let ways = self.flows.ways_mut(at);
             ways.habits = aside.habits;
+            ways.injection = aside.injection;
             ways.insertions = 0;
             self.resume_raising(at, aside.raising);
             self.recall(at);

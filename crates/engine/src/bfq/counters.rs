@@ -205,7 +205,6 @@ impl Counters {
     }
 
     /// A request of a client of `cgroup` went in a gap.
-    #[expect(dead_code, reason = "nothing is injected yet")]
     pub(crate) fn injected(&mut self, cgroup: u32, kind: Injection) {
         self.device.injections[kind.index()] += 1;
         self.of(cgroup).injections += 1;

@@ -3,10 +3,12 @@
 use alloc::vec::Vec;
 
 use super::flow::{Flow, Use};
+use super::inject::Injection;
 use super::raising::Raise;
 use super::think::Habits;
 use super::tunables::Tunables;
 use crate::merge::QueueId;
+use crate::merge::waker::Waker;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
@@ -43,11 +45,25 @@ pub(crate) struct Ways {
     pub(crate) owner: Owner,
     /// Requests that came since it was made, or was last alone again.
     pub(crate) insertions: u32,
+    /// Who lets it go on.
+    pub(crate) waker: Waker,
+    /// Who was last found to go on when this one does; [`NO_INDEX`] for nobody.
+    pub(crate) woken: u32,
+    /// How much may be injected into its gaps.
+    pub(crate) injection: Injection,
 }
 
 impl Ways {
     fn new(now: Instant, owner: Owner) -> Ways {
-        Ways { habits: Habits::new(now), raise: Raise::NEW, owner, insertions: 0 }
+        Ways {
+            habits: Habits::new(now),
+            raise: Raise::NEW,
+            owner,
+            insertions: 0,
+            waker: Waker::NONE,
+            woken: NO_INDEX,
+            injection: Injection::new(now, true),
+        }
     }
 }
 
@@ -107,6 +123,11 @@ impl Flows {
 
     pub(crate) fn ways_mut(&mut self, index: u32) -> &mut Ways {
         &mut self.ways[index as usize]
+    }
+
+    /// Whether a name is that of a flow there is.
+    pub(crate) fn is_current(&self, queue: QueueId) -> bool {
+        self.generations.get(queue.index as usize) == Some(&queue.generation)
     }
 
     /// The name under which a flow merges.

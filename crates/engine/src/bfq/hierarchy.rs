@@ -137,9 +137,9 @@ impl Hierarchy {
         let mut at = in_service;
         loop {
             let parent = self.entities[at].parent;
-            let mut next = self.nodes[parent as usize].next(&mut self.entities);
+            let mut next = self.nodes[parent as usize].peek(&mut self.entities);
             while let Some(group) = next.and_then(EntityId::as_group) {
-                next = self.nodes[group as usize].next(&mut self.entities);
+                next = self.nodes[group as usize].peek(&mut self.entities);
             }
             if next.is_some() || parent == ROOT {
                 return next.map(EntityId::as_flow);

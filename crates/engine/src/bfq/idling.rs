@@ -33,10 +33,16 @@ impl Bfq {
             habits.thought(now, last_end, slice_idle_ns);
         }
         if !is_idle_class && slice_idle_ns > 0 {
-            habits.judge_think(slice_idle_ns, is_used);
+            let flips = habits.judge_think(slice_idle_ns, is_used);
+            if let Some(briefly) = flips {
+                ways.injection.think_changed(now, briefly);
+            }
         }
         let idle_since = (is_empty && in_flight == 0).then_some(last_end);
         habits.arrived(now, idle_since, is_new);
+        if idle_since.is_some() {
+            self.note_return(at);
+        }
     }
 
     /// Whether the flow in service, which has nothing left, keeps the device.

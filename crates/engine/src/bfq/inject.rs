@@ -27,6 +27,7 @@ impl Injection {
     }
 
     /// Requests in the device from which on nothing is injected.
+    #[cfg(test)]
     pub(crate) fn limit(&self) -> u32 {
         self.limit.into()
     }

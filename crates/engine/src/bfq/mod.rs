@@ -19,9 +19,11 @@ mod counters;
 mod entity;
 mod flow;
 mod flows;
+mod gaps;
 mod heap;
 mod hierarchy;
 mod idling;
+mod inject;
 mod low_latency;
 mod node;
 mod peak_rate;
@@ -47,6 +49,7 @@ use self::entity::{EntityId, State};
 use self::flow::is_far;
 use self::flows::{Flows, Owner};
 use self::hierarchy::Hierarchy;
+use self::inject::Probe;
 use self::low_latency::Patience;
 use self::node::Rank;
 use self::peak_rate::{PeakRate, PeakSettings};
@@ -57,7 +60,7 @@ use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::slot::Turn;
 use self::tunables::Tunables;
-use crate::merge::{Merging, Positions};
+use crate::merge::{Merging, Positions, QueueId};
 use crate::priority::Priority;
 use crate::request::Op;
 use crate::requests::Requests;
@@ -91,6 +94,10 @@ pub(crate) struct Bfq {
     positions: Positions,
     /// Flows that are alone again; kept to reuse its memory.
     alone: Vec<(u32, Aside)>,
+    /// The flow that had a request back last, and when.
+    last_completed: Option<(QueueId, Instant)>,
+    /// What others cost the flow in service.
+    probe: Probe,
     /// Flows that were made shortly after each other.
     burst: Burst,
     /// How much longer the device may be kept for raised flows.
@@ -127,6 +134,8 @@ impl Bfq {
             merging: Merging::new(settings.merging()),
             positions: Positions::new(),
             alone: Vec::new(),
+            last_completed: None,
+            probe: Probe::default(),
             burst: Burst::new(),
             patience: Patience::NEW,
             now: Instant::ZERO,
@@ -244,7 +253,7 @@ impl Bfq {
             };
             let flow = &self.flows[turn.flow];
             let expiry = match flow.pick(now, requests, &self.tunables) {
-                None if self.is_waited_for(&turn) => return None,
+                None if self.is_waited_for(&turn) => return self.fill_gap(tree, requests, &turn),
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out(&turn) => Expiry::BudgetTimeout,
                 Some(index) => {
@@ -275,6 +284,9 @@ impl Bfq {
         tree.tasks[task].ready.remove(requests, index);
         let at = self.places[index].flow;
         self.flows[at].remove(&mut self.places, index, &self.tunables);
+        if self.turn.is_some_and(|turn| turn.flow == at) {
+            self.probe.reset();
+        }
         let id = EntityId::flow(at);
         if self.hierarchy.state(id).is_active() {
             if self.flows[at].queued == 0 {
@@ -291,6 +303,10 @@ impl Bfq {
     /// The request that was at `index` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         self.now = now;
+        if let Some(turn) = self.turn {
+            let injection = &mut self.flows.ways_mut(turn.flow).injection;
+            self.probe.completed(injection, now, index, self.in_device);
+        }
         self.in_device -= 1;
         if self.peak.completed(now) {
             self.tunables.follow(&self.peak, &self.settings);
@@ -299,6 +315,10 @@ impl Bfq {
         let flow = &mut self.flows[at];
         flow.in_flight -= 1;
         flow.last_end = now;
+        let queue = self.flows.id(at);
+        // A shared flow stands for nobody.
+        let is_one = self.flows[at].sync && self.merging.sets().members(queue) == 1;
+        self.last_completed = is_one.then_some((queue, now));
         if let Some(turn) = self.turn
             && turn.flow == at
         {
@@ -404,8 +424,9 @@ impl Bfq {
     /// A budget has room for the flow's next request, which may be another than it was (specification 3.5).
     fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
-        let budget = u64::from(self.flows[at].max_budget).max(charge);
         let id = EntityId::flow(at);
+        let service = self.hierarchy.entities[id].service;
+        let budget = u64::from(self.flows[at].max_budget).max(charge).max(service);
         if charge > self.hierarchy.entities[id].budget {
             self.hierarchy.reposition(self.now, tree, id, budget);
         }
@@ -414,6 +435,8 @@ impl Bfq {
     fn dispatch(&mut self, tree: &mut Tree, requests: &mut Requests, at: u32, index: u32) {
         self.len -= 1;
         self.in_device += 1;
+        let is_own = self.turn.is_some_and(|turn| turn.flow == at);
+        self.probe.dispatched(index, is_own, self.in_device);
         let charge = self.charge(requests, index);
         self.hierarchy.charge(EntityId::flow(at), charge);
         let flow = &mut self.flows[at];

@@ -124,6 +124,14 @@ impl Node {
         next.or_else(|| others.idle.eligible(entities))
     }
 
+    /// Who would be next, by class, with everybody's V where it is.
+    pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        let Some(others) = &mut self.others else { return self.best_effort.peek(entities) };
+        let next = others.real_time.peek(entities);
+        let next = next.or_else(|| self.best_effort.peek(entities));
+        next.or_else(|| others.idle.peek(entities))
+    }
+
     /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
     pub(crate) fn select(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
         let Some(others) = &mut self.others else { return self.best_effort.select(entities) };

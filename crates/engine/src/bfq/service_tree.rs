@@ -159,6 +159,13 @@ impl ServiceTree {
         self.eligible.first().map(|entry| entry.id)
     }
 
+    /// Who would be next, without V going anywhere: it does not while somebody is in service.
+    pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        self.promote(entities);
+        let first = self.eligible.first().or_else(|| self.waiting.first());
+        first.map(|entry| entry.id)
+    }
+
     /// Hands the device to the child that is next.
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service, None);

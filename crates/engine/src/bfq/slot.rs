@@ -21,6 +21,8 @@ pub(crate) struct Turn {
     pub(crate) idle: Option<Idle>,
     /// Where its last request of this slot ended.
     pub(crate) last_end: Option<Position>,
+    /// Requests of others that were sent since it last sent one.
+    pub(crate) injected: u32,
 }
 
 /// The device waits for the flow in service, which has nothing left.
@@ -42,7 +44,8 @@ impl Bfq {
         }
         let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
         self.note_selection(flow);
-        self.turn = Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None });
+        self.turn =
+            Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None, injected: 0 });
         self.turn
     }
 
@@ -62,6 +65,7 @@ impl Bfq {
         self.stop_idling();
         if let Some(turn) = &mut self.turn {
             turn.last_end = Some(Position(self.position));
+            turn.injected = 0;
         }
         self.review(at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
@@ -106,6 +110,7 @@ impl Bfq {
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
         self.stop_idling();
         let Some(turn) = self.turn.take() else { return };
+        self.probe.reset();
         let id = EntityId::flow(turn.flow);
         let entity = self.hierarchy.entities[id];
         let flow = &self.flows[turn.flow];

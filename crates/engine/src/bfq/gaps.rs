@@ -1,0 +1,138 @@
+//! Whose requests go while the device waits for the flow in service (specification 7.8, 7.9).
+//!
+//! The candidates, in this order: what the same client has written back, the flow whose completions let the one in
+//! service go on, one that waits for it in turn, and whoever is next anyway, as far as the latency of the flow in service
+//! bears it. What is injected is charged to the flow it comes from.
+
+use super::Bfq;
+use super::counters::Injection;
+use super::entity::EntityId;
+use super::flows::Owner;
+use super::slot::Turn;
+use crate::merge::waker::{Fill, Gap, InjectSettings};
+use crate::requests::Requests;
+use crate::tree::{NO_INDEX, Tree};
+
+/// From this length on, a request is not put beside others into flash: it would hold them up (specification 7.9).
+const LONG_ON_FLASH: u32 = 32 << 10;
+
+impl Bfq {
+    pub(super) fn inject_settings(&self) -> InjectSettings {
+        InjectSettings { slice_idle_ns: self.tunables.slice_idle_ns, ..InjectSettings::default() }
+    }
+
+    /// The only request of a client came for its flow: who let it go on, and how long will it take?
+    pub(super) fn note_return(&mut self, at: u32) {
+        let (settings, queue) = (self.inject_settings(), self.flows.id(at));
+        let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
+        let ways = self.flows.ways_mut(at);
+        let briefly = ways.habits.thinks_briefly();
+        let found = ways.waker.observe(&settings, now, queue, briefly, completed);
+        if self.turn.is_some_and(|turn| turn.flow == at) {
+            self.probe.arrived(&mut ways.injection, &settings, now, briefly, in_device);
+        }
+        if let Some(waker) = found.filter(|&waker| self.flows.is_current(waker)) {
+            self.flows.ways_mut(waker.index).woken = at;
+        }
+    }
+
+    /// A request to send while the flow in service has none.
+    pub(super) fn fill_gap(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+        turn: &Turn,
+    ) -> Option<u32> {
+        if self.tunables.strict_guarantees {
+            return None;
+        }
+        let settings = self.inject_settings();
+        let gap = self.gap(tree, requests, turn);
+        let (at, kind) = match gap.fill(&settings) {
+            Fill::Nothing => return None,
+            Fill::With(queue) if gap.own_async == Some(queue) => (queue.index, Injection::OwnAsync),
+            Fill::With(queue) if gap.waker == Some(queue) => (queue.index, Injection::Waker),
+            Fill::With(queue) => (queue.index, Injection::Woken),
+            Fill::Any => {
+                let at = self.any_for_gap(requests, turn, &settings)?;
+                self.probe.injected();
+                (at, Injection::Other)
+            }
+        };
+        let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
+        self.dispatch(tree, requests, at, index);
+        let id = EntityId::flow(at);
+        if self.flows[at].queued == 0 {
+            self.busy -= 1;
+            self.hierarchy.deactivate(self.now, tree, id);
+        } else {
+            self.refresh_budget(tree, requests, at);
+        }
+        self.counters.injected(self.hierarchy.cgroup(id), kind);
+        if let Some(turn) = &mut self.turn {
+            turn.injected += 1;
+        }
+        Some(index)
+    }
+
+    /// Who is related to the flow in service and has a request that fits its budget.
+    fn gap(&self, tree: &Tree, requests: &Requests, turn: &Turn) -> Gap {
+        let ways = self.flows.ways(turn.flow);
+        let fits = |at: &u32| self.fits_gap(requests, turn, *at);
+        let own_async = match ways.owner {
+            Owner::Client(client) => {
+                let cgroup = self.hierarchy.cgroup(EntityId::flow(turn.flow));
+                let is_own = |at: &u32| {
+                    let next = self.flows[*at].next();
+                    next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
+                };
+                self.flows.of(Owner::Writeback(cgroup)).filter(is_own).filter(fits)
+            }
+            Owner::Writeback(_) => None,
+        };
+        let waker = ways.waker.get().filter(|&waker| self.flows.is_current(waker));
+        let waker = waker.map(|waker| waker.index).filter(fits);
+        let own = self.flows.id(turn.flow);
+        let is_woken = |at: &u32| *at != NO_INDEX && self.flows.ways(*at).waker.get() == Some(own);
+        let woken = Some(ways.woken).filter(is_woken).filter(fits);
+        let is_raised = self.factor(turn.flow) > 1;
+        let id = |at: u32| self.flows.id(at);
+        Gap {
+            own_async: own_async.map(id),
+            waker: waker.map(id),
+            woken: woken.map(id),
+            injected: turn.injected,
+            boosts_throughput: self.boosts_throughput(turn.flow),
+            is_precious: is_raised && self.scenario.raised() <= 1 && ways.habits.thinks_briefly(),
+        }
+    }
+
+    /// Whoever is next among all others, if the flow in service bears another request in the device.
+    fn any_for_gap(
+        &mut self,
+        requests: &Requests,
+        turn: &Turn,
+        settings: &InjectSettings,
+    ) -> Option<u32> {
+        let ways = self.flows.ways(turn.flow);
+        let idling_since = turn.idle.map(|idle| idle.since);
+        if !ways.injection.admits(settings, self.now, idling_since, self.in_device) {
+            return None;
+        }
+        let is_patient = self.factor(turn.flow) == 1 || !ways.habits.thinks_briefly();
+        let at = self.hierarchy.runner_up(EntityId::flow(turn.flow))?;
+        let is_allowed = is_patient || self.factor(at) > 1;
+        let next = self.flows[at].next()?;
+        let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
+        let delays = is_long && !self.tunables.rotational && self.in_device > 0;
+        (is_allowed && !delays && self.fits_gap(requests, turn, at)).then_some(at)
+    }
+
+    /// Whether a flow has a request that is no more than what is left of the budget of the one in service.
+    fn fits_gap(&self, requests: &Requests, turn: &Turn, at: u32) -> bool {
+        let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+        let left = entity.budget.saturating_sub(entity.service);
+        let charge = self.next_charge(requests, at);
+        at != turn.flow && charge > 0 && charge <= left
+    }
+}
