@@ -388,12 +388,21 @@ impl World {
                 self.engine.reconfigure(now, Change::SetScheduler(scheduler)).expect("allowed");
                 let after = self.engine.device();
                 assert_eq!(after, DeviceStats { scheduler, ..before });
+                if scheduler == SchedulerKind::None {
+                    assert_eq!(self.raised_now(), [0, 0]);
+                }
             }
             Step::Tune { text } => {
                 let settings = BfqSettings::parse(text, self.engine.bfq_settings()).expect(text);
                 self.engine.reconfigure(now, Change::SetBfq(settings)).expect("the same rules");
             }
         }
+    }
+
+    /// Flows whose weight is raised, by the device's books and by those of cgroups.
+    fn raised_now(&self) -> [u32; 2] {
+        let of_root = self.engine.bfq_cgroup_stats(self.engine.root()).expect("the root");
+        [self.engine.bfq_stats().raised_now, of_root.raised_now]
     }
 
     /// Without any limit, everything inside comes out.
@@ -430,6 +439,8 @@ proptest! {
             if let Err(broken) = world.engine.check() {
                 panic!("after {text}: {broken}");
             }
+            let [of_device, of_cgroups] = world.raised_now();
+            prop_assert_eq!(of_device, of_cgroups, "after {}", text);
         }
         world.finish();
         world.engine.check().expect("a sound engine");

@@ -252,9 +252,13 @@ impl Counters {
         stats
     }
 
-    /// The scheduler ends: what `merging` has counted is kept.
+    /// The scheduler ends: what `merging` has counted is kept, and no weight is raised any more.
     pub(crate) fn close(&mut self, merging: &merge::Counters) {
         self.device.merging.absorb(merging);
+        self.device.raised_now = 0;
+        for cgroup in &mut self.cgroups {
+            cgroup.raised_now = 0;
+        }
     }
 
     /// What was counted of a cgroup, without what is below it but with what removed cgroups below it had.
