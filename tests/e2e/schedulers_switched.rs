@@ -107,6 +107,10 @@ fn settings_read_back_and_are_refused_in_words() {
     assert_eq!(ran.stdout, "disk idle\n", "{ran:?}");
     let ran = server.ask("status", &["--interval", "10ms"]);
     assert!(ran.stdout.contains("scheduler bfq"), "{ran:?}");
+    for policy in ["never", "inherit"] {
+        let ran = server.ask("set", &["/a", "io.bfq.low_latency", policy]);
+        assert_eq!(ran.stdout, format!("disk {policy}\n"), "{ran:?}");
+    }
     let ran = server.ask("set", &["/a", "io.prio.class", "rt"]);
     assert!(ran.stderr.contains("available: no-change, promote-to-rt"), "{ran:?}");
     let ran = server.ask("set", &["/a", "io.scheduler", "none"]);

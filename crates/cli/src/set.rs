@@ -13,6 +13,7 @@ Keys and values are those of the configuration:
   io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  the rate inside a burst
   io.weight   1 to 1000                                   share among siblings; also io.bfq.weight
   io.prio.class  no-change, promote-to-rt, restrict-to-be or idle   who goes first, with bfq
+  io.bfq.low_latency  auto, never, interactive or inherit           whose weight bfq may raise
   io.limiter  pace, slice:KERNEL, token or leaky          how limits are enforced
 Of devices, for the cgroup /, which itself has no limits and no weight:
   io.depth      1 to 4096                                 requests at the device at once

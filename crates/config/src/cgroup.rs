@@ -1,6 +1,6 @@
 //! `[cgroup."/PATH"]`.
 
-use weir_engine::{NameError, Path, PrioClass, Weight, WeightError};
+use weir_engine::{LowLatency, NameError, Path, PrioClass, Weight, WeightError};
 
 use crate::device::Devices;
 use crate::limiter;
@@ -18,8 +18,16 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
-const KEYS: [&str; 7] =
-    ["io.max", "io.burst", "io.peak", "io.weight", "io.bfq.weight", "io.prio.class", "io.limiter"];
+const KEYS: [&str; 8] = [
+    "io.max",
+    "io.burst",
+    "io.peak",
+    "io.weight",
+    "io.bfq.weight",
+    "io.prio.class",
+    "io.bfq.low_latency",
+    "io.limiter",
+];
 
 /// Reads `[cgroup]`; sorted by path.
 pub(crate) fn read_all(
@@ -95,6 +103,8 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .text("io.prio.class", report)
         .and_then(|text| prio_class(&text, report))
         .unwrap_or_default();
+    let low_latency =
+        section.text("io.bfq.low_latency", report).and_then(|text| low_latency(&text, report));
     let limiter = section
         .text("io.limiter", report)
         .and_then(|text| limiter::read(&text, report))
@@ -104,7 +114,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .into_iter()
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
-    Some(CgroupConfig { path, weight, prio_class, limiter, limits })
+    Some(CgroupConfig { path, weight, prio_class, low_latency, limiter, limits })
 }
 
 /// `io.weight`, or `io.bfq.weight`, which is the same.
@@ -148,6 +158,12 @@ pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
 fn prio_class(text: &Text, report: &mut Report) -> Option<PrioClass> {
     let names = PrioClass::ALL.map(PrioClass::name);
     value::word(text, &names, report).map(|index| PrioClass::ALL[index])
+}
+
+/// `text` as whose weights may be raised.
+fn low_latency(text: &Text, report: &mut Report) -> Option<LowLatency> {
+    let names = LowLatency::ALL.map(LowLatency::name);
+    value::word(text, &names, report).map(|index| LowLatency::ALL[index])
 }
 
 /// `text` as a weight.

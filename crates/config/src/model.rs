@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_engine::{LimiterKind, Limits, Path, PrioClass, Weight};
+use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Weight};
 
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +89,8 @@ pub struct CgroupConfig {
     pub weight: Weight,
     /// `io.prio.class`.
     pub prio_class: PrioClass,
+    /// `io.bfq.low_latency`; `None` goes by the nearest cgroup above that says something.
+    pub low_latency: Option<LowLatency>,
     /// `io.limiter`: for all its limits, also those set later.
     pub limiter: LimiterKind,
     /// `io.max`, `io.burst` and `io.peak`, by device; devices without any are left out.

@@ -158,6 +158,7 @@ fn build(
         path: path.clone(),
         weight: weight.unwrap_or_default(),
         prio_class: PrioClass::NoChange,
+        low_latency: None,
         limiter,
         limits,
     };

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
 use weir_engine::{
-    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, PerDimension, PrioClass,
-    SchedulerKind, SliceProfile, Weight,
+    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, LowLatency, PerDimension,
+    PrioClass, SchedulerKind, SliceProfile, Weight,
 };
 
 fn example() -> Config {
@@ -117,6 +117,17 @@ fn settings_of_bfq_are_text_numbers_or_switches() {
         ("stable_late = 1\nstable = \"kernel\"", "stable=600/180/1"),
     ] {
         assert_eq!(bfq(keys), parse(text), "{keys}");
+    }
+}
+
+#[test]
+fn a_cgroup_says_whose_weight_is_raised() {
+    let minimal = Config::from_str("weir.toml", MINIMAL).unwrap();
+    assert_eq!(minimal.cgroups[0].low_latency, None);
+    for policy in LowLatency::ALL {
+        let key = format!("\"io.bfq.low_latency\" = {:?}\n[export", policy.name());
+        let config = Config::from_str("weir.toml", &MINIMAL.replace("[export", &key)).unwrap();
+        assert_eq!(config.cgroups[0].low_latency, Some(policy));
     }
 }
 

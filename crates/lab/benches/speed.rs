@@ -54,7 +54,13 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
         if limit > 0 {
             let limits = Limits { max, ..Limits::default() };
             let path = Path::parse(&format!("/t{tenant}")).unwrap();
-            cgroups.push(CgroupSetting { path, weight: None, prio_class: None, limits });
+            cgroups.push(CgroupSetting {
+                path,
+                weight: None,
+                prio_class: None,
+                low_latency: None,
+                limits,
+            });
         }
     }
     let jobs = fio::parse("speed.fio", jobs.as_bytes(), &BTreeMap::new()).unwrap();
@@ -81,7 +87,13 @@ fn trace(path: &std::path::Path, limit: u64) -> Scenario {
     let home = Path::parse("/main").unwrap();
     let limits = Limits { max, ..Limits::default() };
     Scenario {
-        cgroups: vec![CgroupSetting { path: home, weight: None, prio_class: None, limits }],
+        cgroups: vec![CgroupSetting {
+            path: home,
+            weight: None,
+            prio_class: None,
+            low_latency: None,
+            limits,
+        }],
         disk: "null,latency=10us,size=1T".parse().unwrap(),
         work: Work::Trace(trace),
         ..tenants_of(1, 1, 0, 32, 1)

@@ -8,7 +8,7 @@ use weir_config::{Backend, Config};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
-    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, Path, PerDimension, PrioClass,
+    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass,
     SchedulerKind, SliceProfile, Weight,
 };
 
@@ -37,6 +37,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "prio-class",
         "[/CGROUP] CLASS",
         "io.prio.class: no-change, promote-to-rt, restrict-to-be or idle; counts with the scheduler bfq",
+    ),
+    (
+        "low-latency",
+        "[/CGROUP] POLICY",
+        "io.bfq.low_latency: whose weight the scheduler bfq may raise: auto, never or interactive",
     ),
     (
         "home",
@@ -130,6 +135,7 @@ struct Cgroup {
     path: Path,
     weight: Option<Weight>,
     prio_class: Option<PrioClass>,
+    low_latency: Option<LowLatency>,
     limits: Limits,
     /// Its own limiter, from a configuration; else the draft's.
     limiter: Option<LimiterKind>,
@@ -244,6 +250,15 @@ impl Draft {
                 })?;
                 self.cgroup(path).prio_class = Some(class);
             }
+            "low-latency" => {
+                let (path, name) = self.split(key, value)?;
+                let policy = LowLatency::from_name(name).ok_or_else(|| {
+                    let names = LowLatency::ALL.map(LowLatency::name).join(", ");
+                    let reason = format!("there is no policy {name:?}");
+                    SettingError::new(key, reason, format!("available: {names}"))
+                })?;
+                self.cgroup(path).low_latency = Some(policy);
+            }
             "home" if value == "per-job" => self.home = Home::PerJob,
             "home" => self.home = Home::Shared(path(key, value)?),
             "seed" => {
@@ -336,6 +351,7 @@ impl Draft {
             let at = self.cgroup(cgroup.path.clone());
             at.weight = Some(cgroup.weight);
             at.prio_class = Some(cgroup.prio_class);
+            at.low_latency = cgroup.low_latency;
             at.limiter = Some(cgroup.limiter);
             at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
         }
@@ -404,9 +420,13 @@ impl Draft {
                 });
                 SettingError::new("limits", format!("of cgroup {}: {error}", cgroup.path), hint)
             })?;
-            let (path, weight, prio_class) =
-                (cgroup.path.clone(), cgroup.weight, cgroup.prio_class);
-            cgroups.push(CgroupSetting { path, weight, prio_class, limits });
+            cgroups.push(CgroupSetting {
+                path: cgroup.path.clone(),
+                weight: cgroup.weight,
+                prio_class: cgroup.prio_class,
+                low_latency: cgroup.low_latency,
+                limits,
+            });
         }
         let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
         Ok(Scenario {
@@ -539,6 +559,7 @@ impl Draft {
             path,
             weight: None,
             prio_class: None,
+            low_latency: None,
             limits: Limits::default(),
             limiter: None,
         })
@@ -605,6 +626,12 @@ mod tests {
                 "slice_idle",
                 "bfq: \"slice_idle\" is not KEY=VALUE",
                 "for example \"slice_idle=0 low_latency=0\"",
+            ),
+            (
+                "low-latency",
+                "/a ever",
+                "low-latency: there is no policy \"ever\"",
+                "available: auto, never, interactive",
             ),
             (
                 "bfq.slice_idel",

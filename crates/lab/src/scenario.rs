@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use weir_engine::units::Bytes;
-use weir_engine::{Limits, Path, PrioClass, Weight};
+use weir_engine::{Limits, LowLatency, Path, PrioClass, Weight};
 
 use crate::cache;
 use crate::fio::{JobFile, ReplaySkip};
@@ -70,6 +70,8 @@ pub struct CgroupSetting {
     pub weight: Option<Weight>,
     /// `io.prio.class`; None leaves it as it is.
     pub prio_class: Option<PrioClass>,
+    /// `io.bfq.low_latency`; None goes by what is set above.
+    pub low_latency: Option<LowLatency>,
     /// `io.max` and its relatives; valid.
     pub limits: Limits,
 }

@@ -2,7 +2,8 @@
 
 use tokio::sync::oneshot;
 use weir_engine::{
-    BfqError, ChangeError, CreateError, LimiterKind, Limits, Path, PrioClass, SchedulerKind, Weight,
+    BfqError, ChangeError, CreateError, LimiterKind, Limits, LowLatency, Path, PrioClass,
+    SchedulerKind, Weight,
 };
 
 use crate::device::Arrived;
@@ -65,6 +66,8 @@ pub enum Setting {
     Weight(Weight),
     /// `io.prio.class`.
     PrioClass(PrioClass),
+    /// `io.bfq.low_latency`; `None` goes by what is set above.
+    LowLatency(Option<LowLatency>),
     /// The device window, whatever the cgroup.
     Depth(std::num::NonZeroU32),
     /// Who chooses the next request for the device, whatever the cgroup.

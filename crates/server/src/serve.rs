@@ -285,6 +285,7 @@ fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)>
         let mut set = |setting| settings.push((cgroup.path.clone(), setting));
         set(Setting::Weight(cgroup.weight));
         set(Setting::PrioClass(cgroup.prio_class));
+        set(Setting::LowLatency(cgroup.low_latency));
         set(Setting::Limiter(cgroup.limiter));
         if let Some(found) = cgroup.limits.iter().find(|limits| limits.device == device) {
             set(Setting::Limits(found.limits));

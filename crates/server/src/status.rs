@@ -75,6 +75,9 @@ pub struct CgroupStatus {
     /// `io.prio.class`: `no-change`, `promote-to-rt`, `restrict-to-be` or `idle`.
     #[serde(default)]
     pub io_prio_class: String,
+    /// `io.bfq.low_latency`: `auto`, `never` or `interactive`; `None` goes by what is set above.
+    #[serde(default)]
+    pub io_bfq_low_latency: Option<String>,
     /// `pace`, `slice:VERSION`, `token` or `leaky`.
     pub limiter: String,
     /// What is left of the burst, per limited dimension that has one.

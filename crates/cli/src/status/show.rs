@@ -139,6 +139,9 @@ fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     if !["", "no-change"].contains(&cgroup.io_prio_class.as_str()) {
         lines.push(format!("priority class: {}", cgroup.io_prio_class));
     }
+    if let Some(policy) = &cgroup.io_bfq_low_latency {
+        lines.push(format!("low latency: {policy}"));
+    }
     let waited = sentence(&rates.waited_for);
     if !waited.is_empty() {
         lines.push(format!("waited for {waited}"));

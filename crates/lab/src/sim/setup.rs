@@ -212,7 +212,10 @@ impl Cgroups {
             let weight = setting.weight.map(|weight| Change::SetWeight { cgroup, weight });
             let prio_class =
                 setting.prio_class.map(|prio_class| Change::SetPrioClass { cgroup, prio_class });
-            for change in [Some(limits), weight, prio_class].into_iter().flatten() {
+            let low_latency = Change::SetLowLatency { cgroup, low_latency: setting.low_latency };
+            for change in
+                [Some(limits), weight, prio_class, Some(low_latency)].into_iter().flatten()
+            {
                 let done = engine.reconfigure(Instant::ZERO, change);
                 done.map_err(|error| refuse(error.to_string()))?;
             }

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 
 use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
 use weir_engine::{
-    BfqError, BfqSettings, Dimension, LimiterKind, PerDimension, PrioClass, SchedulerKind, Weight,
+    BfqError, BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass,
+    SchedulerKind, Weight,
 };
 
 use super::refuse::Refused;
@@ -14,12 +15,16 @@ use crate::status::{CgroupStatus, DeviceStatus};
 /// The largest device window, as in the configuration.
 const DEPTH_MAX: u32 = 4096;
 
+/// What takes a setting back, so that the one above counts.
+const INHERIT: &str = "inherit";
+
 /// What can be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Limit(LimitKey),
     Weight,
     PrioClass,
+    LowLatency,
     Limiter,
     Depth,
     Scheduler,
@@ -36,12 +41,13 @@ pub(super) enum Which<'a> {
 }
 
 impl Key {
-    const ALL: [Key; 9] = [
+    const ALL: [Key; 10] = [
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),
         Key::Weight,
         Key::PrioClass,
+        Key::LowLatency,
         Key::Limiter,
         Key::Depth,
         Key::Scheduler,
@@ -68,6 +74,7 @@ impl Key {
             Key::Limit(limit) => limit.key(),
             Key::Weight => "io.weight",
             Key::PrioClass => "io.prio.class",
+            Key::LowLatency => "io.bfq.low_latency",
             Key::Limiter => "io.limiter",
             Key::Depth => "io.depth",
             Key::Scheduler => "io.scheduler",
@@ -86,6 +93,7 @@ impl Key {
             Key::Limit(limit) => self.limits(limit, value),
             Key::Weight => self.weight(value).map(|weight| (Which::Unnamed, weight)),
             Key::PrioClass => self.prio_class(value).map(|class| (Which::Unnamed, class)),
+            Key::LowLatency => self.low_latency(value).map(|policy| (Which::Unnamed, policy)),
             Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
             Key::Depth => self.depth(value).map(|depth| (Which::Unnamed, depth)),
             Key::Scheduler => self.scheduler(value).map(|kind| (Which::Unnamed, kind)),
@@ -169,6 +177,18 @@ impl Key {
         })
     }
 
+    fn low_latency(self, value: &str) -> Result<Setting, Refused> {
+        let policy = match value.trim() {
+            INHERIT => Some(None),
+            name => LowLatency::from_name(name).map(Some),
+        };
+        policy.map(Setting::LowLatency).ok_or_else(|| {
+            let names = LowLatency::ALL.map(LowLatency::name).join(", ");
+            let message = format!("there is no policy {value:?}");
+            Refused::bad(self.name(), message).hint(format!("available: {names}, {INHERIT}"))
+        })
+    }
+
     fn depth(self, value: &str) -> Result<Setting, Refused> {
         let depth: Option<NonZeroU32> = value.trim().parse().ok();
         depth.filter(|depth| depth.get() <= DEPTH_MAX).map(Setting::Depth).ok_or_else(|| {
@@ -189,6 +209,9 @@ impl Key {
             Key::Limit(LimitKey::Peak) => limits(&cgroup.io_peak),
             Key::Weight => cgroup.io_weight.to_string(),
             Key::PrioClass => cgroup.io_prio_class.clone(),
+            Key::LowLatency => {
+                cgroup.io_bfq_low_latency.clone().unwrap_or_else(|| INHERIT.to_owned())
+            }
             Key::Limiter => cgroup.limiter.clone(),
             Key::Depth => device.depth.to_string(),
             Key::Scheduler => device.scheduler.clone(),
@@ -250,6 +273,8 @@ mod tests {
             ("io.limiter", "token", "-", Setting::Limiter(LimiterKind::Token)),
             ("io.bfq.weight", "7", "-", Setting::Weight(Weight::new(7).unwrap())),
             ("io.prio.class", "idle", "-", Setting::PrioClass(PrioClass::Idle)),
+            ("io.bfq.low_latency", "never", "-", Setting::LowLatency(Some(LowLatency::Never))),
+            ("io.bfq.low_latency", "inherit", "-", Setting::LowLatency(None)),
             ("io.scheduler", " bfq", "-", Setting::Scheduler(SchedulerKind::Bfq)),
             ("io.bfq", "slice_idle=0 stable_late=1", "-", bfq("slice_idle=0 stable_late=1")),
             ("io.bfq", "* low_latency=0", "*", bfq(" low_latency=0")),
@@ -304,6 +329,11 @@ mod tests {
                 "io.prio.class",
                 "rt",
                 "io.prio.class: there is no class \"rt\" (available: no-change, promote-to-rt, restrict-to-be, idle)",
+            ),
+            (
+                "io.bfq.low_latency",
+                "0",
+                "io.bfq.low_latency: there is no policy \"0\" (available: auto, never, interactive, inherit)",
             ),
             (
                 "io.bfq",

@@ -73,6 +73,10 @@ impl Worker {
             io_peak: text(limits.peak),
             io_weight: self.engine.weight(entry.cgroup).unwrap_or_default().get(),
             io_prio_class: self.engine.prio_class(entry.cgroup).unwrap_or_default().name().into(),
+            io_bfq_low_latency: self
+                .engine
+                .low_latency(entry.cgroup)
+                .map(|policy| policy.name().to_owned()),
             limiter: limiter_name(limits.limiter),
             burst_left: left.collect(),
             connections,
