@@ -71,6 +71,8 @@ DISKS = {"hdd7200": 1, "ssd-sata,state=full": 0.4}
 # read: what is more, one read at a time, is the way. It has to be some time, for a server that waits for a disk is asleep
 # when it is done. The other takes no time: as many reads as then come through, 32 under way, is what the way lets through.
 WAY_DISK_US = 100
+# The lab draws from so many times, each the mean of as many of those that were measured.
+WAY_TIMES = 200
 WAY = "the way, depth 1"
 WAY_EACH = "the way, depth 32"
 WAY_PART = 0.4
@@ -149,7 +151,7 @@ def main():
             job, server_cpu = systems[name](place, case)
             figures = _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
         if of_way:
-            ways.measured(name, case, figures)
+            ways.measured(name, case, job)
         return figures
 
     def conclude(medians):
@@ -185,19 +187,32 @@ class Ways:
     """What the way to a disk takes on each system, from the runs of WAYS. No job that is compared has a part in it."""
 
     def __init__(self):
-        self._periods_us = {}
+        self._times_ns, self._periods_us = {}, {}
 
-    def measured(self, system, case, figures):
+    def measured(self, system, case, job):
         """Takes over a run of one of `WAYS`."""
-        self._periods_us.setdefault((system, case.disk), []).append(1e6 / figures["ios_per_second"])
+        period_us = 1e6 / job.all_iops
+        if case == WAYS[WAY]:
+            # What fio does between two reads is a part of the way, too.
+            own_us = max(0.0, period_us - sum(job.reads_us) / len(job.reads_us))
+            means = _means(job.reads_us, WAY_TIMES)
+            self._times_ns[system] = [round(1000 * max(0.0, each - WAY_DISK_US + own_us)) for each in means]
+        else:
+            self._periods_us[system] = period_us
 
     def of(self, system):
-        """All of the way, and the part that is for one request at a time, in ns; None if it was not measured."""
-        alone, together = (self._periods_us.get((system, WAYS[name].disk)) for name in (WAY, WAY_EACH))
-        if not alone or not together:
+        """The way's times, and the part that is for one request at a time, in ns; None if it was not measured."""
+        times, period_us = self._times_ns.get(system), self._periods_us.get(system)
+        if not times or not period_us:
             return None
-        way = max(0.0, median(alone) - WAY_DISK_US)
-        return round(1000 * way), round(1000 * min(way, median(together)))
+        return times, min(round(1000 * period_us), sum(times) // len(times))
+
+
+def _means(ordered, count):
+    """The means of `count` equal parts of ordered values, or the values themselves where there are no more."""
+    edges = [len(ordered) * part // count for part in range(count + 1)]
+    parts = [ordered[start:end] for start, end in zip(edges, edges[1:]) if end > start]
+    return [sum(part) / len(part) for part in parts]
 
 
 def _job(case, options):
@@ -222,8 +237,9 @@ def _lab_once(place, case, options, way_ns, limiter, seed):
     flags = ["--disk", case.disk, "--depth", DEPTH, "--scheduler", "none", "--seed", seed]
     if case.limits:
         flags += ["--max", case.max(), "--limiter", *limiter]
-    for key, value in zip(("way", "way-each"), way_ns or ()):
-        flags += ["--set", f"{key}={value}ns"]
+    if way_ns:
+        times, each = way_ns
+        flags += ["--set", "way=" + ",".join(f"{time}ns" for time in times), "--set", f"way-each={each}ns"]
     [entry] = lab.run(place, options, path, *flags, form="fio-json")["jobs"]
     direction = entry["read"] if entry["read"]["total_ios"] else entry["write"]
     quantiles = direction["clat_ns"]["percentile"]
@@ -287,15 +303,17 @@ def _conclude(medians, chosen, ways):
                     errors.append({"case": name, "system": system, "lab": twin,
                                    "error_percent": off, "reached": is_reached})
     conclusion = {
-        "ways": [{"system": system, "way_ns": way[0], "way_each_ns": way[1]}
+        "ways": [{"system": system, "way_times_ns": way[0], "way_each_ns": way[1]}
                  for system, way in measured.items() if way],
         "errors": errors,
     }
     parts = []
     if conclusion["ways"]:
-        rows = [["the way, as the lab is told", "way us", "one at a time us"]]
-        rows += [[way["system"], f"{way['way_ns'] / 1000:.1f}", f"{way['way_each_ns'] / 1000:.1f}"]
-                 for way in conclusion["ways"]]
+        rows = [["the way, as the lab is told", "mean us", "p50 us", "p99 us", "one at a time us"]]
+        for way in conclusion["ways"]:
+            times = way["way_times_ns"]
+            told = [sum(times) / len(times), percentile(times, 50), percentile(times, 99), way["way_each_ns"]]
+            rows.append([way["system"], *(f"{time / 1000:.1f}" for time in told)])
         parts.append(table(rows))
     if errors:
         rows = [["lab against", "throughput %", "p50 %", "p99 %", "within 5, 5, 10 %"]]

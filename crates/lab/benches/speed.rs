@@ -73,6 +73,7 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
         home: Home::Shared(Path::parse("/main").unwrap()),
         cache: Default::default(),
         machine: Default::default(),
+        way: Default::default(),
         seed: 1,
         forks: Vec::new(),
         until_ns: None,

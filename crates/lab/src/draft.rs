@@ -14,7 +14,7 @@ use weir_engine::{
 
 use crate::cache;
 use crate::fio::{self, FioErrors};
-use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Timing, Trace, Work};
+use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Timing, Trace, Way, Work};
 
 /// Everything that [`Draft::set`] knows: name, value, what it does.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
@@ -59,7 +59,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
     ("hiccup", "TIME", "one pause in ten, by chance, is longer by this"),
     ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
-    ("way", "TIME", "a request takes so much longer than engine and disk do: sockets, wake-ups"),
+    (
+        "way",
+        "TIME[,TIME]",
+        "a request takes so much longer than engine and disk do: sockets, wake-ups; of several, one by chance",
+    ),
     (
         "way-each",
         "TIME",
@@ -100,6 +104,7 @@ pub struct Draft {
     until_ns: Option<u64>,
     cache: cache::Settings,
     machine: Machine,
+    way: Way,
 }
 
 /// What is to be run, as it was found.
@@ -181,6 +186,7 @@ impl Draft {
             until_ns: None,
             cache: cache::Settings::default(),
             machine: Machine::default(),
+            way: Way::default(),
         }
     }
 
@@ -285,8 +291,16 @@ impl Draft {
             "pause-late" => self.machine.pause_late_ns = time(key, value)?,
             "hiccup" => self.machine.hiccup_ns = time(key, value)?,
             "timer-late" => self.machine.timer_late_ns = time(key, value)?,
-            "way" => self.machine.way_ns = time(key, value)?,
-            "way-each" => self.machine.way_each_ns = time(key, value)?,
+            "way" => {
+                let times = value.split(',').map(|value| time(key, value.trim()));
+                let times = times.collect::<Result<Vec<_>, _>>()?;
+                if times.len() > Way::TIMES_MAX {
+                    let reason = format!("{} times, at most {}", times.len(), Way::TIMES_MAX);
+                    return Err(SettingError::new(key, reason, None));
+                }
+                self.way.times_ns = times;
+            }
+            "way-each" => self.way.each_ns = time(key, value)?,
             _ if key.starts_with("trace.") => self.trace(key, value)?,
             _ if key.starts_with("bfq.") => {
                 self.bfq
@@ -380,8 +394,8 @@ impl Draft {
                 );
             }
         }
-        if self.machine.way_each_ns > self.machine.way_ns {
-            let (each, way) = (Nanos(self.machine.way_each_ns), Nanos(self.machine.way_ns));
+        if self.way.each_ns > self.way.mean_ns() {
+            let (each, way) = (Nanos(self.way.each_ns), Nanos(self.way.mean_ns()));
             let reason = format!("{each} of each request, and the way takes {way}");
             let hint = format!("it is a part of the way: for example `way={each}`");
             return Err(SettingError::new("way-each", reason, hint).into());
@@ -437,6 +451,7 @@ impl Draft {
             home: self.home.clone(),
             cache: self.cache,
             machine: self.machine,
+            way: self.way.clone(),
             seed: self.seed,
             forks: self.forks.clone(),
             until_ns: self.until_ns,

@@ -24,8 +24,10 @@ pub struct Scenario {
     pub home: Home,
     /// The page cache, for jobs that do not go around it.
     pub cache: cache::Settings,
-    /// How late the machine is, and what the way to the disk takes.
+    /// How late the machine is.
     pub machine: Machine,
+    /// What lies between processes and disk.
+    pub way: Way,
     /// What all random choices come from.
     pub seed: u64,
     /// Jobs whose processes let a new child make each of their loops, one after the other: programs that are started
@@ -37,8 +39,7 @@ pub struct Scenario {
     pub work: Work,
 }
 
-/// How a machine differs from one whose sleeps and timers end when they should, and whose processes are right at the
-/// disk. The default is that one.
+/// How a machine differs from one whose sleeps and timers end when they should. The default is that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
     /// A pause of a process (`thinktime`) is longer by this.
@@ -47,18 +48,37 @@ pub struct Machine {
     pub hiccup_ns: u64,
     /// A limiter's timer rings later by this.
     pub timer_late_ns: u64,
-    /// What a request takes besides engine and disk: system calls, sockets, wake-ups, the client's own work. It comes
-    /// after the disk, all of it: to those who wait for the request it is the same, and what the engine sees of it is
-    /// the pause before the next request either way.
-    pub way_ns: u64,
-    /// The part of the way, at most all of it, that is for one request at a time, as with a server of one thread: no more
-    /// than one request in this time comes through.
-    pub way_each_ns: u64,
 }
 
 impl Machine {
     /// One pause in ten has a hiccup.
     pub const HICCUP_EVERY: u64 = 10;
+}
+
+/// What a request takes besides engine and disk: system calls, sockets, wake-ups, the client's own work. Nothing by
+/// default.
+///
+/// It comes after the disk, all of it: to those who wait for the request it is the same, and what the engine sees of it
+/// is the pause before the next request either way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Way {
+    /// So long, in nanoseconds: each as likely as the others.
+    pub times_ns: Vec<u64>,
+    /// The part of it that is for one request at a time, as with a server of one thread: no more than one request in this
+    /// time comes through. At most [`Way::mean_ns`].
+    pub each_ns: u64,
+}
+
+impl Way {
+    /// Most [`Way::times_ns`].
+    pub const TIMES_MAX: usize = 1000;
+
+    /// How long it is on average, rounded down.
+    pub fn mean_ns(&self) -> u64 {
+        let sum: u128 = self.times_ns.iter().map(|&time| u128::from(time)).sum();
+        let count = self.times_ns.len().max(1) as u128;
+        u64::try_from(sum / count).unwrap_or(u64::MAX)
+    }
 }
 
 /// What a cgroup is set to.

@@ -24,7 +24,7 @@ pub struct Results {
     pub depth: u32,
     /// What all random choices came from.
     pub seed: u64,
-    /// What a request took besides engine and disk, and which part of that was for one at a time.
+    /// What a request took besides engine and disk on average, and which part of that was for one at a time.
     pub way_ns: u64,
     /// See [`Results::way_ns`].
     pub way_each_ns: u64,

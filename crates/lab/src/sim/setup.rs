@@ -118,8 +118,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         scheduler: scenario.engine.scheduler.name().into(),
         depth: scenario.engine.depth.get(),
         seed: scenario.seed,
-        way_ns: scenario.machine.way_ns,
-        way_each_ns: scenario.machine.way_each_ns,
+        way_ns: scenario.way.mean_ns(),
+        way_each_ns: scenario.way.each_ns,
         rows,
         notes: notes(jobs, layout.unsized_jobs, scenario.engine.scheduler),
         ..Results::default()
@@ -159,7 +159,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         ended: 0,
         requests: 0,
         timer_late_ns: scenario.machine.timer_late_ns,
-        way: Way::new(scenario.machine),
+        way: Way::new(&scenario.way, scenario.seed),
         until_ns: scenario.until_ns.unwrap_or(u64::MAX),
     })
 }

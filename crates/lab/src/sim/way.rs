@@ -1,32 +1,46 @@
 //! The way between processes and the disk, where it takes time.
 
-use crate::scenario::Machine;
+use crate::random::Random;
+use crate::scenario;
 
-/// Requests come back in the order in which the disk has finished them: each passes the one that handles one at a time,
-/// and is under way for the rest.
+/// Apart from the numbers of streams and processes, which come from the same seed.
+const SALT: u64 = 0x7761_7973_7761_7973;
+
+/// Requests pass the one that handles one at a time in the order in which the disk has finished them, and are under way
+/// for the rest.
 #[derive(Debug)]
 pub(super) struct Way {
+    times_ns: Vec<u64>,
     each_ns: u64,
-    rest_ns: u64,
     /// When the one that handles one at a time is free again.
     free_ns: u64,
+    random: Random,
 }
 
 impl Way {
-    pub(super) fn new(machine: Machine) -> Way {
-        let Machine { way_ns, way_each_ns, .. } = machine;
-        Way { each_ns: way_each_ns, rest_ns: way_ns.saturating_sub(way_each_ns), free_ns: 0 }
+    pub(super) fn new(way: &scenario::Way, seed: u64) -> Way {
+        let takes_time = way.times_ns.iter().any(|&time_ns| time_ns > 0);
+        Way {
+            times_ns: if takes_time { way.times_ns.clone() } else { Vec::new() },
+            each_ns: way.each_ns,
+            free_ns: 0,
+            random: Random::new(seed ^ SALT),
+        }
     }
 
     /// Whether there is anything to wait for.
     #[inline]
     pub(super) fn takes_time(&self) -> bool {
-        self.each_ns | self.rest_ns != 0
+        !self.times_ns.is_empty()
     }
 
     /// When a request that the disk has finished now is back.
     pub(super) fn arrival_ns(&mut self, now_ns: u64) -> u64 {
+        let time_ns = match self.times_ns.as_slice() {
+            [one] => *one,
+            several => several[self.random.below(several.len() as u64) as usize],
+        };
         self.free_ns = self.free_ns.max(now_ns).saturating_add(self.each_ns);
-        self.free_ns.saturating_add(self.rest_ns)
+        self.free_ns.saturating_add(time_ns.saturating_sub(self.each_ns))
     }
 }

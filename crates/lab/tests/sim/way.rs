@@ -44,6 +44,21 @@ fn one_at_a_time_it_is_a_rate() {
     assert!(finish(&draft(AT_ONCE, &[], &format!("{JOB}time_based\nruntime=1\n"))).is_err());
 }
 
+/// Of several times each is as likely as the others; what was known of the way alone is what a job sees of it.
+#[test]
+fn it_may_be_one_of_several() {
+    let results = run(ONE_MS, &[("way", "100us,200us, 900us")], &format!("{JOB}number_ios=3000\n"));
+    let times = &results.rows[0].read.latency;
+    assert_eq!((times.min_ns(), times.max_ns()), (1_100 * US, 1_900 * US));
+    // A third of 3,000 each, five deviations of 26 around it.
+    let mean_us = times.mean_ns() / 1e3;
+    assert!((mean_us - 1_400.0).abs() < 33.0, "{mean_us}");
+    assert_eq!(times.quantile_ns(50_000).abs_diff(1_200 * US) / (5 * US), 0);
+    assert_eq!(results.way_ns, 400 * US);
+    let another = run(ONE_MS, &[("way", "100us,200us,900us"), ("seed", "2")], JOB);
+    assert_ne!(another.elapsed_ns, run(ONE_MS, &[("way", "100us,200us,900us")], JOB).elapsed_ns);
+}
+
 /// fsync, a write that is synced, the page cache, a trace: each request of the disk takes the way.
 #[test]
 fn every_request_takes_it() {
