@@ -4,8 +4,10 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_engine::units::Ios;
 use weir_lab::sim::Progress;
 
 use crate::failure::Failure;
@@ -64,7 +66,8 @@ impl Watch {
         if self.on_terminal && took_ns > QUIET_NS && now_ns - self.drawn_ns > EVERY_NS {
             self.drawn_ns = now_ns;
             let bar = self.bar.get_or_insert_with(|| {
-                let bar = ProgressBar::new_spinner();
+                // It began before there was anything to show.
+                let bar = ProgressBar::new_spinner().with_elapsed(Duration::from_nanos(took_ns));
                 let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
                 bar.set_style(style.expect("a template that is right"));
                 bar
@@ -86,14 +89,40 @@ impl Watch {
 fn words(progress: Progress, took_ns: u64) -> String {
     let seconds = progress.now_ns as f64 / 1e9;
     let rate = progress.requests as f64 * 1e3 / took_ns as f64;
-    let share = match progress.ends_ns {
+    let time = match progress.ends_ns {
         Some(ends_ns) if ends_ns > 0 => {
-            format!(" of {:.0} s ({:.0} %)", ends_ns as f64 / 1e9, seconds * 1e11 / ends_ns as f64)
+            let (whole, percent) = (ends_ns as f64 / 1e9, seconds * 1e11 / ends_ns as f64);
+            format!("{seconds:.1} of {whole:.0} s of virtual time ({percent:.0} %)")
         }
-        _ => format!(", {} of {} jobs have ended", progress.ended, progress.processes),
+        _ => {
+            let Progress { ended, processes, .. } = progress;
+            format!("{seconds:.1} s of virtual time, {ended} of {processes} jobs have ended")
+        }
     };
-    format!(
-        "{seconds:.1} s of virtual time{share}, {} requests, {rate:.1} million a second",
-        progress.requests
-    )
+    let requests = Ios(progress.requests).rounded();
+    format!("{time}, {requests} requests, {rate:.1} million a second")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_how_far_a_run_is_as_well_as_that_is_known() {
+        let mut progress = Progress {
+            now_ns: 3_200_000_000,
+            requests: 852_000,
+            ended: 1,
+            processes: 4,
+            ends_ns: None,
+        };
+        let text = words(progress, 1_000_000_000);
+        assert_eq!(
+            text,
+            "3.2 s of virtual time, 1 of 4 jobs have ended, 852k requests, 0.9 million a second"
+        );
+        progress.ends_ns = Some(60_000_000_000);
+        let text = words(progress, 1_000_000_000);
+        assert!(text.starts_with("3.2 of 60 s of virtual time (5 %), 852k requests"), "{text}");
+    }
 }

@@ -1,8 +1,10 @@
 //! `weir lab sweep`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use weir_engine::units::Nanos;
 use weir_lab::report;
@@ -26,6 +28,9 @@ Examples:
 
 Each combination of the values is a run; runs share the cores. A value with commas is put in
 braces. A row sums all jobs up; JSON has every run's whole report.";
+
+/// Nothing is shown of what takes no longer.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// Most runs of a sweep.
 const RUNS_MAX: usize = 100_000;
@@ -132,8 +137,16 @@ fn all(
 ) -> Result<Vec<Option<Results>>, Failure> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((0..runs.len()).map(|_| None).collect::<Vec<_>>());
-    let bar = indicatif::ProgressBar::new(runs.len() as u64);
-    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(5));
+    let bar = ProgressBar::with_draw_target(Some(runs.len() as u64), ProgressDrawTarget::hidden());
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {elapsed}");
+    bar.set_style(style.expect("a template that is right"));
+    let shown = AtomicBool::new(false);
+    let look = || {
+        if bar.elapsed() > QUIET && !shown.swap(true, Ordering::Relaxed) {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            bar.tick();
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -142,9 +155,12 @@ fn all(
                     if at >= runs.len() || stop.signal().is_some() {
                         break;
                     }
-                    let results = sim::run(&runs[at].1, &mut |_| match stop.signal() {
-                        None => std::ops::ControlFlow::Continue(()),
-                        Some(_) => std::ops::ControlFlow::Break(()),
+                    let results = sim::run(&runs[at].1, &mut |_| {
+                        look();
+                        match stop.signal() {
+                            None => std::ops::ControlFlow::Continue(()),
+                            Some(_) => std::ops::ControlFlow::Break(()),
+                        }
                     });
                     let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     // Half a run beside whole ones would mislead.
@@ -152,6 +168,7 @@ fn all(
                         done[at] = Some(results);
                     }
                     bar.inc(1);
+                    look();
                 }
             });
         }

@@ -46,7 +46,7 @@ pub struct Progress {
     pub ended: u32,
     /// All processes.
     pub processes: u32,
-    /// When the last process with a `runtime` will end, as far as is known: for a share of the way.
+    /// When the run ends at the latest, if all that is left to run has a `runtime`: for a share of the way.
     pub ends_ns: Option<u64>,
 }
 

@@ -83,6 +83,17 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// From when it may start to its end at the latest: `u64::MAX` without a `runtime`.
+    pub(super) fn lasts_ns(&self) -> u64 {
+        let (least, most) = self.options.start_delay;
+        let delay_ns = u64::try_from(most.max(least).as_nanos()).unwrap_or(u64::MAX);
+        self.runtime_ns.map_or(u64::MAX, |runtime_ns| {
+            runtime_ns.saturating_add(self.ramp_ns).saturating_add(delay_ns)
+        })
+    }
+}
+
 /// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any time.
 fn thinks_every(job: &Job) -> Option<u32> {
     let think = job.options.thinktime;

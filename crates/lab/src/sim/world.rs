@@ -173,8 +173,28 @@ impl World {
             requests: self.requests,
             ended: self.ended,
             processes: self.processes.len() as u32,
-            ends_ns: (self.until_ns != u64::MAX).then_some(self.until_ns),
+            ends_ns: Some(self.ends_ns().min(self.until_ns)).filter(|&ends_ns| ends_ns < u64::MAX),
         }
+    }
+
+    /// When the last process ends at the latest, as far as their `runtime`s tell: those of later stages begin when the
+    /// present one has ended. O(processes).
+    fn ends_ns(&self) -> u64 {
+        if self.replays_left > 0 {
+            return u64::MAX;
+        }
+        let mut ends_ns = vec![0; self.stages.len()];
+        for (process, job) in self.processes.iter().zip(&self.jobs.jobs) {
+            let stage = job.stage as usize;
+            let is_later = stage > self.stage;
+            let end_ns = match process.is_done() {
+                true => 0,
+                false if is_later => process.plan.lasts_ns(),
+                false => process.ends_ns(),
+            };
+            ends_ns[stage] = end_ns.max(ends_ns[stage]);
+        }
+        ends_ns.into_iter().fold(0, u64::saturating_add)
     }
 
     /// When something happens next.

@@ -85,6 +85,27 @@ fn a_run_can_be_stopped_at_a_time() {
     assert_eq!(results.rows[0].runtime_ns, 995 * MS);
 }
 
+/// Those of later stages are added to the present one's; who has no runtime may go on for ever.
+#[test]
+fn how_far_a_run_is_follows_from_its_runtimes() {
+    let ends_ns = |jobs: &str, settings: Settings| {
+        let jobs = format!("{GLOBAL}time_based\n[a]\nruntime=10\n{jobs}");
+        let scenario = draft("null,latency=100us", settings, &jobs).scenario().unwrap();
+        let mut seen = None;
+        let stopped = weir_lab::sim::run(&scenario, &mut |progress| {
+            seen = progress.ends_ns;
+            std::ops::ControlFlow::Break(())
+        });
+        assert!(stopped.unwrap().elapsed_ns < 10 * SECOND);
+        seen.map(|ends_ns| ends_ns / SECOND)
+    };
+    let later = "[b]\nstonewall\nruntime=3\nramp_time=1\n[c]\nruntime=1\nstartdelay=5\n";
+    assert_eq!(ends_ns("", &[]), Some(10));
+    assert_eq!(ends_ns(later, &[]), Some(16));
+    assert_eq!(ends_ns(later, &[("stop-after", "12s")]), Some(12));
+    assert_eq!(ends_ns("[b]\nstonewall\nnumber_ios=5\n", &[]), None);
+}
+
 #[test]
 fn what_takes_no_time_is_told() {
     let jobs = format!("{GLOBAL}[j]\nruntime=10\ntime_based\n");

@@ -177,8 +177,9 @@ impl Axis {
         ];
         // As many nines as fit, and the two names before the first.
         let ticks = named.into_iter().take(nines as usize + 2);
-        // On a long axis the minimum stands so near to the median that their names touch on a telephone.
-        let ticks = ticks.skip(usize::from(nines > 3.0));
+        // Unless the axis is as short as can be, the minimum stands so near to the median that their names touch on a
+        // telephone.
+        let ticks = ticks.skip(usize::from(nines > 2.0));
         let ticks = ticks.map(|(share, name)| Tick { at: scale.place(share), name: name.into() });
         Axis { unit: Unit::Percentile, scale, ticks: ticks.collect() }
     }
