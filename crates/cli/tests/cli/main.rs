@@ -2,6 +2,7 @@
 
 mod config_check;
 mod demo;
+mod lab_docs;
 mod serving;
 mod support;
 mod usage;

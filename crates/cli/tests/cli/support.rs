@@ -44,7 +44,17 @@ impl Place {
 
     /// Runs `weir ARGS` to its end: exit status, standard output, standard error.
     pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
+        Place::finish(self.weir(args))
+    }
+
+    /// Likewise in this directory.
+    pub(crate) fn run_inside(&self, args: &[&str]) -> (i32, String, String) {
         let mut command = self.weir(args);
+        command.current_dir(&self.0);
+        Place::finish(command)
+    }
+
+    fn finish(mut command: Command) -> (i32, String, String) {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = within(child, |child| child.wait_with_output().unwrap());
         let Output { status, stdout, stderr } = output;
