@@ -17,8 +17,22 @@ use weir_engine::{Dispatch, Engine, Event, Instant};
 
 /// Where dispatched requests go. The inbox brings them back, as calls of [`Engine::complete`].
 pub trait Device {
-    /// Starts a request. It must not wait for it.
+    /// Whether it does better with one large request than with many small ones that lie side by side. Where not, nothing
+    /// is ever joined.
+    const JOINS: bool = false;
+
+    /// Starts a request; where the device joins them, it takes it, to be started with those that are joined to it. It must
+    /// not wait for it.
     fn issue(&mut self, now: Instant, dispatch: Dispatch);
+
+    /// Joins a request to the one taken last: the same operation, which goes on where that one ends. Each is completed by
+    /// itself all the same.
+    fn join(&mut self, _now: Instant, _dispatch: Dispatch) {
+        unreachable!("a device that joins nothing was given something to join");
+    }
+
+    /// Starts what was taken and joined. It must not wait for it.
+    fn start(&mut self, _now: Instant) {}
 
     /// Takes note of what the engine tells about itself.
     fn record(&mut self, now: Instant, event: Event);
@@ -28,10 +42,16 @@ pub trait Device {
 /// turn is due, if nothing comes before.
 ///
 /// One reading of the clock serves the whole turn. O(requests dispatched).
-pub fn turn(engine: &mut Engine, now: Instant, device: &mut impl Device) -> Option<Instant> {
+pub fn turn<D: Device>(engine: &mut Engine, now: Instant, device: &mut D) -> Option<Instant> {
     engine.handle_timeout(now);
     while let Some(dispatch) = engine.poll_dispatch(now) {
         device.issue(now, dispatch);
+        if D::JOINS {
+            while let Some(dispatch) = engine.poll_joined(now) {
+                device.join(now, dispatch);
+            }
+            device.start(now);
+        }
     }
     while let Some(event) = engine.poll_event() {
         device.record(now, event);

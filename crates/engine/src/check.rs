@@ -54,6 +54,8 @@ fn check_counts(core: &mut Core) -> Result<(), String> {
     ensure(ready == core.scheduler.len(), || format!("{ready} ready of {}", core.scheduler.len()))?;
     let out = count(|stage| stage == Stage::Dispatched);
     ensure(out == core.in_flight, || format!("{out} out, counted {}", core.in_flight))?;
+    let joined = core.requests.iter().filter(|(_, record)| record.is_joined).count() as u32;
+    ensure(joined == core.joined, || format!("{joined} joined, counted {}", core.joined))?;
     for (task, flow) in core.tree.tasks.iter() {
         let held = core.requests.iter().filter(|(_, record)| record.task == task).count() as u32;
         ensure(held == flow.held, || format!("task {task} has {held}, counted {}", flow.held))?;

@@ -26,6 +26,8 @@ pub(crate) struct Core {
     /// Requests waiting for a limit.
     pub(crate) throttled: u32,
     pub(crate) in_flight: u32,
+    /// Those of them that went to the device as one with another.
+    pub(crate) joined: u32,
     /// Since when the device has had a request, while it has one.
     pub(crate) busy_since: Instant,
     pub(crate) busy_ns: u64,
@@ -46,6 +48,7 @@ impl Core {
             events: VecDeque::new(),
             throttled: 0,
             in_flight: 0,
+            joined: 0,
             busy_since: Instant::ZERO,
             busy_ns: 0,
             stamp: 0,
@@ -62,6 +65,11 @@ impl Core {
             }
         }
         self.scheduler.reprioritize_writeback(&self.tree, cgroup);
+    }
+
+    /// How many requests the device has room for; what went there as one counts as one.
+    pub(crate) fn room(&self) -> u32 {
+        self.config.depth.get().saturating_sub(self.in_flight - self.joined)
     }
 
     /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.

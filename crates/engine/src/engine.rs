@@ -211,6 +211,7 @@ impl Engine {
         let index = core.requests.index(ticket.0).expect("a ticket of this engine");
         let record = core.requests.remove(index);
         core.in_flight -= 1;
+        core.joined -= u32::from(record.is_joined);
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
@@ -349,10 +350,32 @@ impl Engine {
     pub fn poll_dispatch(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
         let core = &mut self.core;
-        if core.in_flight >= core.config.depth.get() {
-            return None;
-        }
+        core.room().checked_sub(1)?;
         let index = core.scheduler.next(now, &mut core.tree, &mut core.requests)?;
+        Some(self.hand_out(now, index))
+    }
+
+    /// The next request that goes on where the one dispatched last ends: of the same flow, the same operation, data. Both
+    /// are to be done as one, and count as one for the device window; each is completed by itself, in any order. `None`
+    /// when the run is over.
+    ///
+    /// For devices that do better with few large requests than with many small ones: they ask after each dispatch, before
+    /// any other call, until there is no more. Who does not ask gets one after the other from
+    /// [`Engine::poll_dispatch`]. Only as many are joined as is needed to bring all that waits to the device, up to
+    /// 512 KiB. Only [`crate::SchedulerKind::Bfq`] joins.
+    pub fn poll_joined(&mut self, now: Instant) -> Option<Dispatch> {
+        let now = self.advance(now);
+        let core = &mut self.core;
+        let room = core.room();
+        let index = core.scheduler.next_joined(now, room, &mut core.tree, &mut core.requests)?;
+        core.requests[index].is_joined = true;
+        core.joined += 1;
+        Some(self.hand_out(now, index))
+    }
+
+    /// A request goes to the device.
+    fn hand_out(&mut self, now: Instant, index: u32) -> Dispatch {
+        let core = &mut self.core;
         let record = &mut core.requests[index];
         record.stage = Stage::Dispatched;
         let waited = now.nanos_since(record.since);
@@ -367,7 +390,7 @@ impl Engine {
             core.busy_since = now;
         }
         core.in_flight += 1;
-        Some(Dispatch { ticket: Ticket(core.requests.id(index)), request })
+        Dispatch { ticket: Ticket(core.requests.id(index)), request }
     }
 
     /// The next event, oldest first.

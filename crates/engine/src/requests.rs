@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) task: u32,
     pub(crate) cost: Cost,
     pub(crate) stage: Stage,
+    /// Whether it went to the device as one with the request before it.
+    pub(crate) is_joined: bool,
     /// In whichever list `stage` says.
     link: Link,
     /// Since when the time waited has not been blamed on anything yet.
@@ -64,6 +66,7 @@ impl Requests {
             task,
             cost,
             stage: Stage::Waiting,
+            is_joined: false,
             link: Link::NONE,
             since: now,
             served_before,

@@ -154,7 +154,7 @@ impl Audit {
 pub struct DeviceStats {
     /// Requests at the device.
     pub in_flight: u32,
-    /// Most requests that may be there at once.
+    /// Most requests that may be there at once; those that went there as one count as one.
     pub depth: u32,
     /// Who chooses among those that wait.
     pub scheduler: SchedulerKind,

@@ -362,16 +362,26 @@ impl World {
         self.done.withdrawn += 1;
     }
 
+    /// A request, and what may be joined to it.
     fn dispatch(&mut self) -> bool {
-        let Some(Dispatch { ticket, request }) = self.engine.poll_dispatch(self.now) else {
-            return false;
-        };
+        let Some(dispatch) = self.engine.poll_dispatch(self.now) else { return false };
+        let mut last = self.note_dispatched(dispatch);
+        while let Some(dispatch) = self.engine.poll_joined(self.now) {
+            let next = self.note_dispatched(dispatch);
+            assert_eq!(next.op, last.op);
+            assert_eq!(next.extent.offset, last.extent.offset + u64::from(last.extent.len));
+            last = next;
+        }
+        true
+    }
+
+    fn note_dispatched(&mut self, dispatch: Dispatch) -> Request {
+        let Dispatch { ticket, request } = dispatch;
         let id = self.inside.remove(&request.tag);
         assert_eq!(id, Some(ticket.id()), "{} was dispatched, and was not inside", request.tag);
-        assert_eq!(self.engine.withdraw(self.now, ticket.id()), None, "it is at the device");
         self.log.push((request.tag, self.now.as_nanos()));
         self.out.push((request.tag, ticket));
-        true
+        request
     }
 
     /// What holds after every call.

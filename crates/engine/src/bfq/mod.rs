@@ -24,6 +24,7 @@ mod heap;
 mod hierarchy;
 mod idling;
 mod inject;
+mod join;
 mod low_latency;
 mod node;
 mod peak_rate;
@@ -50,6 +51,7 @@ use self::flow::is_far;
 use self::flows::{Flows, Owner};
 use self::hierarchy::Hierarchy;
 use self::inject::Probe;
+use self::join::Run;
 use self::low_latency::Patience;
 use self::node::Rank;
 use self::peak_rate::{PeakRate, PeakSettings};
@@ -81,6 +83,8 @@ pub(crate) struct Bfq {
     places: Places,
     scenario: Scenario,
     turn: Option<Turn>,
+    /// What went to the device last, while others may be joined to it.
+    run: Option<Run>,
     /// Where the last request for the device ended.
     position: u64,
     len: u32,
@@ -127,6 +131,7 @@ impl Bfq {
             places: Places::default(),
             scenario: Scenario::default(),
             turn: None,
+            run: None,
             position: 0,
             len: 0,
             in_device: 0,
@@ -442,6 +447,7 @@ impl Bfq {
         let flow = &mut self.flows[at];
         flow.dispatch(self.now, &mut self.places, requests, index, &self.tunables);
         flow.start.serve(self.now);
+        self.begin_run(requests, at, index);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
         if request.op != Op::Flush {

@@ -199,6 +199,21 @@ impl Scheduler {
         }
     }
 
+    /// The request that goes to the device with the one before it, as one. `room`: how many the device has room for
+    /// besides.
+    pub(crate) fn next_joined(
+        &mut self,
+        now: Instant,
+        room: u32,
+        tree: &mut Tree,
+        requests: &mut Requests,
+    ) -> Option<u32> {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => None,
+            Policy::Bfq(bfq) => bfq.next_joined(now, room, tree, requests),
+        }
+    }
+
     /// Takes out a request that waits.
     pub(crate) fn remove(
         &mut self,

@@ -23,6 +23,8 @@ pub(super) struct Flight {
     pub(super) dispatched_ns: u64,
     /// While it is at the disk.
     pub(super) ticket: Option<Ticket>,
+    /// The one that is joined to it at the disk.
+    pub(super) joined: Option<u32>,
 }
 
 impl Flight {
@@ -46,6 +48,7 @@ impl Flight {
             submitted_ns: now_ns,
             dispatched_ns: 0,
             ticket: None,
+            joined: None,
         }
     }
 }

@@ -145,6 +145,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             flights: Slab::new(),
             recorder: Recorder::new(results, &cgroups.ids),
             at_disk: 0,
+            run: None,
         },
         cgroups,
         engine,

@@ -98,16 +98,40 @@ pub(super) struct Desk {
     pub(super) recorder: Recorder,
     /// Requests at the disk.
     pub(super) at_disk: u32,
+    /// What goes to the disk as one, while it is put together.
+    pub(super) run: Option<Run>,
+}
+
+/// Requests that are one command for the disk, by their keys.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    first: u32,
+    last: u32,
+    bytes: u32,
 }
 
 impl Device for Desk {
+    const JOINS: bool = true;
+
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
-        let id = dispatch.request.tag;
-        let flight = &mut self.flights[id as usize];
-        flight.dispatched_ns = now.as_nanos();
-        flight.ticket = Some(dispatch.ticket);
+        let key = dispatch.request.tag as u32;
+        self.run = Some(Run { first: key, last: key, bytes: 0 });
+        self.extend_run(now, key, dispatch);
+    }
+
+    fn join(&mut self, now: Instant, dispatch: Dispatch) {
+        let key = dispatch.request.tag as u32;
+        let run = self.run.as_mut().expect("something to join it to");
+        self.flights[run.last as usize].joined = Some(key);
+        run.last = key;
+        self.extend_run(now, key, dispatch);
+    }
+
+    fn start(&mut self, now: Instant) {
+        let Some(run) = self.run.take() else { return };
         self.at_disk += 1;
         self.recorder.in_flight(self.at_disk);
+        let flight = &self.flights[run.first as usize];
         let op = match flight.op {
             Op::Read | Op::Cache | Op::Status => DiskOp::Read,
             Op::Write => DiskOp::Write,
@@ -115,10 +139,21 @@ impl Device for Desk {
             Op::Discard => DiskOp::Discard,
             Op::WriteZeroes => DiskOp::WriteZeroes,
         };
-        self.disk.submit(now.as_nanos(), id, op, flight.offset, flight.len);
+        self.disk.submit(now.as_nanos(), run.first.into(), op, flight.offset, run.bytes);
     }
 
     fn record(&mut self, _now: Instant, _event: Event) {}
+}
+
+impl Desk {
+    fn extend_run(&mut self, now: Instant, key: u32, dispatch: Dispatch) {
+        let flight = &mut self.flights[key as usize];
+        flight.dispatched_ns = now.as_nanos();
+        flight.ticket = Some(dispatch.ticket);
+        if let Some(run) = &mut self.run {
+            run.bytes += flight.len;
+        }
+    }
 }
 
 impl World {
@@ -413,13 +448,22 @@ impl World {
         taken.expect("the engine has room for every queue of every process");
     }
 
-    /// The disk has finished a request.
+    /// The disk has finished a command: a request, and those that were joined to it.
     fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+        self.desk.at_disk -= 1;
+        let mut next = Some(key as u32);
+        while let Some(key) = next {
+            next = self.desk.flights[key as usize].joined.take();
+            self.request_landed(key as usize)?;
+        }
+        Ok(())
+    }
+
+    fn request_landed(&mut self, key: usize) -> Result<(), ScenarioError> {
         let now = Instant::from_nanos(self.now_ns);
         let flight = &mut self.desk.flights[key];
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
         self.engine.complete(now, ticket, Outcome::Done);
-        self.desk.at_disk -= 1;
         let cgroup = self.actors[flight.actor as usize].cgroup;
         self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
         if self.way.takes_time() {

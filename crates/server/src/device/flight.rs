@@ -20,6 +20,8 @@ pub(super) struct Flight {
     pub(super) hold: Hold,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
+    /// The one that is joined to it at an emulated device.
+    pub(super) joined: Option<usize>,
 }
 
 /// What a command is to the engine.

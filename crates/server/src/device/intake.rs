@@ -178,8 +178,16 @@ impl Worker {
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
         let serial = connection.serial;
-        let flight =
-            Flight { connection: key, serial, command, extent, buffer, hold, ticket: None };
+        let flight = Flight {
+            connection: key,
+            serial,
+            command,
+            extent,
+            buffer,
+            hold,
+            ticket: None,
+            joined: None,
+        };
         let tag = self.desk.flights.insert(flight);
         let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {

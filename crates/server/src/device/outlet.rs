@@ -19,14 +19,35 @@ use super::worker::{Desk, Worker};
 const EXTENTS_PER_ANSWER: usize = 64;
 
 impl Device for Desk {
-    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+    const JOINS: bool = true;
+
+    fn issue(&mut self, _now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as usize;
         let flight = &mut self.flights[key];
         flight.ticket = Some(dispatch.ticket);
-        let (op, extent) = (engine_op(flight.command.op), flight.extent);
-        if !self.storage.defer(now.as_nanos(), key, op, extent.offset, extent.len) {
-            self.start(key);
+        self.run.push(key);
+    }
+
+    fn join(&mut self, now: Instant, dispatch: Dispatch) {
+        self.issue(now, dispatch);
+    }
+
+    /// A model has them as one. A real device is given each by itself, in one turn, and so in one call of the ring: the
+    /// kernel joins what lies side by side, and knows better what its device takes.
+    fn start(&mut self, now: Instant) {
+        let run = std::mem::take(&mut self.run);
+        let len = run.iter().map(|&key| self.flights[key].extent.len).sum();
+        let (op, offset) =
+            (engine_op(self.flights[run[0]].command.op), self.flights[run[0]].extent.offset);
+        if self.storage.defer(now.as_nanos(), run[0], op, offset, len) {
+            for pair in run.windows(2) {
+                self.flights[pair[0]].joined = Some(pair[1]);
+            }
+        } else {
+            run.iter().for_each(|&key| self.carry_out(key));
         }
+        self.run = run;
+        self.run.clear();
     }
 
     fn record(&mut self, _now: Instant, event: Event) {
@@ -36,8 +57,8 @@ impl Device for Desk {
 }
 
 impl Desk {
-    /// Starts a dispatched request at the device, or puts it where it waits for memory.
-    pub(super) fn start(&mut self, key: usize) {
+    /// Carries out a dispatched request at the device, or puts it where it waits for memory.
+    pub(super) fn carry_out(&mut self, key: usize) {
         let flight = &mut self.flights[key];
         let Command { op, fua, .. } = flight.command;
         let (offset, len) = (flight.extent.offset, u64::from(flight.extent.len));
@@ -67,7 +88,7 @@ impl Desk {
     pub(super) fn fund(&mut self) {
         for _ in 0..self.unfunded.len() {
             let Some(key) = self.unfunded.pop_front() else { return };
-            self.start(key);
+            self.carry_out(key);
             if self.unfunded.back() == Some(&key) {
                 return;
             }

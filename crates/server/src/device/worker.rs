@@ -56,6 +56,8 @@ pub(super) struct Desk {
     pub(super) connections_max: usize,
     pub(super) clients: Clients,
     pub(super) flights: Slab<Flight>,
+    /// What goes to the device as one, while it is put together.
+    pub(super) run: Vec<usize>,
     /// Requests that the engine has dispatched and that wait for memory.
     pub(super) unfunded: VecDeque<usize>,
     /// Dispatched requests that are done by looking, without the ring.
@@ -111,6 +113,7 @@ impl Worker {
             connections_max: setup.connections_max,
             clients: Clients::default(),
             flights: Slab::new(),
+            run: Vec::new(),
             unfunded: VecDeque::new(),
             instant: VecDeque::new(),
             relieved: Vec::new(),
@@ -207,7 +210,11 @@ impl Worker {
     /// Carries out what an emulated device has finished by now.
     fn finish_modelled(&mut self, now: Instant) {
         while let Some(key) = self.desk.storage.poll_done(now.as_nanos()) {
-            self.desk.start(key);
+            let mut next = Some(key);
+            while let Some(key) = next {
+                next = self.desk.flights[key].joined.take();
+                self.desk.carry_out(key);
+            }
         }
     }
 

@@ -1,0 +1,122 @@
+//! Requests that lie side by side go to the device as one (specification 4.3).
+
+use std::num::NonZeroU32;
+
+use weir_engine::{
+    BfqSettings, Change, Class, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
+    SchedulerKind, TaskId,
+};
+
+const ZERO: Instant = Instant::ZERO;
+
+fn engine(depth: u32) -> Engine {
+    let depth = NonZeroU32::new(depth).expect("a depth");
+    let config = Config { depth, scheduler: SchedulerKind::Bfq, ..Config::default() };
+    Engine::new(config, ZERO)
+}
+
+fn task(engine: &mut Engine) -> TaskId {
+    let client = engine.open_client(engine.root()).expect("the root");
+    engine.open_task(client).expect("a live client")
+}
+
+fn submit(engine: &mut Engine, request: Request) {
+    engine.submit(ZERO, request).expect("room");
+}
+
+fn read(task: TaskId, page: u64) -> Request {
+    Request::new(task, Op::Read, Extent::new(page << 12, 4096), page)
+}
+
+/// What goes to the device next as one, by tags; completed at once where `completes`.
+fn run(engine: &mut Engine, completes: bool) -> Vec<u64> {
+    let mut run: Vec<Dispatch> = engine.poll_dispatch(ZERO).into_iter().collect();
+    if !run.is_empty() {
+        run.extend(std::iter::from_fn(|| engine.poll_joined(ZERO)));
+    }
+    let tags = run.iter().map(|dispatch| dispatch.request.tag).collect();
+    for dispatch in run.into_iter().filter(|_| completes) {
+        engine.complete(ZERO, dispatch.ticket, Outcome::Done);
+        engine.check().expect("a sound engine");
+    }
+    engine.check().expect("a sound engine");
+    tags
+}
+
+#[test]
+fn what_lies_side_by_side_goes_as_one() {
+    // In front, behind and between what waits already; a gap before the last.
+    let mut engine = engine(1);
+    let task = task(&mut engine);
+    for page in [10, 12, 9, 11, 14] {
+        submit(&mut engine, read(task, page));
+    }
+    assert_eq!(run(&mut engine, true), [9, 10, 11, 12]);
+    assert_eq!(run(&mut engine, true), [14]);
+    assert_eq!(run(&mut engine, true), [0; 0]);
+}
+
+#[test]
+fn what_goes_as_one_counts_as_one() {
+    let mut engine = engine(2);
+    let task = task(&mut engine);
+    (0..8).for_each(|page| submit(&mut engine, read(task, page)));
+    assert_eq!(run(&mut engine, false), [0, 1, 2, 3], "half of them, for there is room for two");
+    assert_eq!(run(&mut engine, false), [4, 5, 6, 7]);
+    assert_eq!(engine.device().in_flight, 8);
+    submit(&mut engine, read(task, 8));
+    assert_eq!(run(&mut engine, false), [0; 0], "the window is full");
+}
+
+#[test]
+fn as_long_as_there_is_room_each_goes_by_itself() {
+    let mut engine = engine(8);
+    let task = task(&mut engine);
+    (0..8).for_each(|page| submit(&mut engine, read(task, page)));
+    for page in 0..8 {
+        assert_eq!(run(&mut engine, false), [page]);
+    }
+}
+
+#[test]
+fn what_is_not_alike_is_not_joined() {
+    let (first, second) = (0, 1);
+    let write = |task| Request::new(task, Op::Write, Extent::new(4096, 4096), second);
+    let flush = |task| Request::new(task, Op::Flush, Extent::default(), second);
+    let metadata = |task| Request { class: Class::Metadata, ..read(task, second) };
+    let discard = |task| Request::new(task, Op::Discard, Extent::new(4096, 4096), second);
+    let long = |task| Request::new(task, Op::Read, Extent::new(4096, 512 << 10), second);
+    let other: [&dyn Fn(TaskId) -> Request; 5] = [&write, &flush, &metadata, &discard, &long];
+    for (number, other) in other.into_iter().enumerate() {
+        let mut engine = engine(1);
+        let task = task(&mut engine);
+        submit(&mut engine, read(task, first));
+        submit(&mut engine, other(task));
+        let runs = [run(&mut engine, true), run(&mut engine, true)];
+        assert!(runs.iter().all(|run| run.len() == 1), "{number}: {runs:?}");
+    }
+    // Nor what is of another client, unless both have become one flow.
+    for (merge_window, expected) in [("off", &[first][..]), ("100", &[first, second])] {
+        let mut engine = engine(1);
+        let text = format!("merge_window={merge_window}");
+        let settings = BfqSettings::parse(&text, BfqSettings::DEFAULT).expect("a setting");
+        engine.reconfigure(ZERO, Change::SetBfq(settings)).expect("the same rules");
+        let tasks = [(); 2].map(|()| task(&mut engine));
+        submit(&mut engine, read(tasks[0], first));
+        submit(&mut engine, read(tasks[1], second));
+        assert_eq!(run(&mut engine, true), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_run_ends_where_something_comes_between() {
+    let mut engine = engine(1);
+    let task = task(&mut engine);
+    (0..3).for_each(|page| submit(&mut engine, read(task, page)));
+    let head = engine.poll_dispatch(ZERO).expect("a request");
+    engine.withdraw_next(ZERO, task).expect("the second");
+    assert_eq!(engine.poll_joined(ZERO), None, "it would leave a hole");
+    engine.complete(ZERO, head.ticket, Outcome::Done);
+    engine.reconfigure(ZERO, Change::SetScheduler(SchedulerKind::None)).expect("known");
+    assert_eq!(run(&mut engine, true), [2]);
+}
