@@ -4,6 +4,7 @@
 //! after, as today's kernels do it, and Weir's own way.
 
 mod blk_throttle;
+pub mod merge_cost;
 mod recording;
 mod spread;
 mod spurious_merges;
@@ -31,8 +32,12 @@ pub struct Reproduction {
 }
 
 /// All of them.
-pub const ALL: &[Reproduction] =
-    &[blk_throttle::REPRODUCTION, spurious_merges::REPRODUCTION, stable_merge::REPRODUCTION];
+pub const ALL: &[Reproduction] = &[
+    blk_throttle::REPRODUCTION,
+    spurious_merges::REPRODUCTION,
+    merge_cost::REPRODUCTION,
+    stable_merge::REPRODUCTION,
+];
 
 /// What came out, beside what was published. Serialises as the JSON of `weir lab reproduce`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

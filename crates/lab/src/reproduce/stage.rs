@@ -12,8 +12,8 @@ use slab::Slab;
 use weir_disk::{DiskModel, DiskOp, Spec};
 use weir_driver::Device;
 use weir_engine::{
-    CgroupId, ClientId, Config, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Path,
-    Request, TaskId, Ticket,
+    BfqStats, CgroupId, Change, Class, ClientId, Config, Dispatch, Engine, Event, Extent, Instant,
+    Op, Outcome, Path, Priority, PriorityClass, Request, TaskId, Ticket,
 };
 
 use super::recording::{Asked, Recording};
@@ -45,6 +45,8 @@ pub(super) struct Stream {
     pub(super) op: Op,
     /// Somebody waits for it.
     pub(super) sync: bool,
+    /// 0 (best) to 7.
+    pub(super) level: u8,
     /// Where it begins, and how far it goes before it begins again.
     pub(super) offset: u64,
     pub(super) size: u64,
@@ -62,13 +64,15 @@ pub(super) struct Played {
     pub(super) background_bytes: u64,
     /// Requests that went through the engine.
     pub(super) requests: u64,
+    /// What BFQ counted.
+    pub(super) bfq: BfqStats,
 }
 
 /// Plays it.
 pub(super) fn play(play: &Play<'_>) -> Played {
     let mut stage = Stage::new(play);
     stage.run();
-    stage.played
+    Played { bfq: stage.engine.bfq_stats(), ..stage.played }
 }
 
 struct Stage<'a> {
@@ -187,7 +191,7 @@ impl<'a> Stage<'a> {
             played: Played::default(),
         };
         for (index, stream) in play.background.iter().enumerate() {
-            let (_, task) = stage.open(4);
+            let (_, task) = stage.open(stream.level);
             stage.streams.push(Running { task, next: stream.offset });
             for _ in 0..stream.depth {
                 stage.plan(0, Who::Stream(index as u32));
@@ -241,8 +245,12 @@ impl<'a> Stage<'a> {
     }
 
     /// A client for a process of this level.
-    fn open(&mut self, _level: u8) -> (ClientId, TaskId) {
+    fn open(&mut self, level: u8) -> (ClientId, TaskId) {
         let client = self.engine.open_client(self.cgroup).expect("a cgroup that is there");
+        let priority = Priority::new(PriorityClass::BestEffort, level).expect("a level below 8");
+        let change = Change::SetPriority { client, priority };
+        let done = self.engine.reconfigure(Instant::from_nanos(self.now_ns), change);
+        done.expect("a client that was just opened");
         (client, self.engine.open_task(client).expect("a client that was just opened"))
     }
 
@@ -256,7 +264,10 @@ impl<'a> Stage<'a> {
                     self.script.clients[place] = Some(open);
                     open
                 });
-                self.submit(who, task, asked.op, asked.offset, asked.len, asked.sync);
+                let extent = Extent::new(asked.offset, asked.len);
+                let class = if asked.metadata { Class::Metadata } else { Class::Data };
+                let request = Request::new(task, asked.op, extent, 0);
+                self.submit(who, Request { sync: asked.sync, class, ..request });
             }
             Who::Stream(index) => {
                 let stream = self.play.background[index as usize];
@@ -266,14 +277,14 @@ impl<'a> Stage<'a> {
                 }
                 let (task, offset) = (running.task, running.next);
                 running.next += u64::from(stream.len);
-                self.submit(who, task, stream.op, offset, stream.len, stream.sync);
+                let request = Request::new(task, stream.op, Extent::new(offset, stream.len), 0);
+                self.submit(who, Request { sync: stream.sync, ..request });
             }
         }
     }
 
-    fn submit(&mut self, who: Who, task: TaskId, op: Op, offset: u64, len: u32, _sync: bool) {
-        let tag = self.desk.flying.insert((who, None)) as u64;
-        let request = Request::new(task, op, Extent::new(offset, len), tag);
+    fn submit(&mut self, who: Who, request: Request) {
+        let request = Request { tag: self.desk.flying.insert((who, None)) as u64, ..request };
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for all that is under way at a time");
         self.played.requests += 1;
@@ -370,21 +381,32 @@ mod tests {
 
     #[test]
     fn the_background_is_there_before() {
-        let reader =
-            Stream { op: Op::Read, sync: true, offset: 0, size: 8192, len: 4096, depth: 1 };
+        let reader = Stream {
+            op: Op::Read,
+            sync: true,
+            level: 4,
+            offset: 0,
+            size: 8192,
+            len: 4096,
+            depth: 1,
+        };
         let alone = played(CHAIN, |play| play.begins_ns = 10 * MS);
         assert_eq!((alone.took_ns, alone.background_bytes), (4 * MS + MS / 2, 0));
-        for scheduler in [SchedulerKind::None, SchedulerKind::Bfq] {
-            let streams = [reader, Stream { offset: 8192, depth: 2, ..reader }];
-            let beside = beside(&streams, CHAIN, |play| {
+        let streams = [reader, Stream { offset: 8192, depth: 2, ..reader }];
+        let with = |scheduler| {
+            beside(&streams, CHAIN, |play| {
                 play.begins_ns = 10 * MS;
                 play.engine.scheduler = scheduler;
-            });
-            // Three reads in the background take a millisecond and about one microsecond, again and again.
-            assert_eq!(beside.took_ns, 4 * MS + MS / 2, "{scheduler:?}");
-            assert_eq!(beside.background_bytes, 5 * 3 * 4096, "{scheduler:?}");
-            assert_eq!(beside.requests, 15 * 3 + 3, "{scheduler:?}");
-        }
+            })
+        };
+        // Three reads in the background take a millisecond and about one microsecond, again and again.
+        let none = with(SchedulerKind::None);
+        assert_eq!((none.took_ns, none.background_bytes), (4 * MS + MS / 2, 5 * 3 * 4096));
+        assert_eq!(none.requests, 15 * 3 + 3);
+        // However it shares the device, nobody begins before what it waits for is done.
+        let bfq = with(SchedulerKind::Bfq);
+        assert!(bfq.took_ns >= none.took_ns && bfq.background_bytes > 0, "{bfq:?}");
+        assert!(bfq.bfq.selections > 0 && none.bfq.selections == 0);
     }
 
     #[test]
