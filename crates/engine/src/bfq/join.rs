@@ -31,10 +31,19 @@ impl Bfq {
     /// Request `index` of flow `at` goes to the device, and others may go on from it.
     pub(super) fn begin_run(&mut self, requests: &Requests, at: u32, index: u32) {
         let request = &requests[index].request;
+        // Neighbours of somebody who jumps about are chance, and what is joined by chance makes its time worth more
+        // bytes than that of others.
+        let is_stream = !self.flows[at].is_seeky();
         let is_data = matches!(request.op, Op::Read | Op::Write) && request.class == Class::Data;
         let end = request.extent.offset.checked_add(request.extent.len.into());
         let (op, bytes) = (request.op, request.extent.len);
-        self.run = end.filter(|_| is_data).map(|end| Run { flow: at, op, end, bytes, left: None });
+        self.run = end.filter(|_| is_data && is_stream).map(|end| Run {
+            flow: at,
+            op,
+            end,
+            bytes,
+            left: None,
+        });
     }
 
     /// The next request of the flow in service, if it goes on where the one before it ends. `room`: how many requests

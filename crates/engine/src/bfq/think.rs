@@ -69,7 +69,7 @@ impl Habits {
     /// A request came to a flow with nothing in the device and no place in its service tree, `last_end` being its last
     /// completion, or its creation. Longer than two idlings counts as two.
     pub(crate) fn thought(&mut self, now: Instant, last_end: Instant, slice_idle_ns: u64) {
-        let longest_ns = slice_idle_ns.saturating_mul(2).min(u64::MAX / (2 * SCALE));
+        let longest_ns = slice_idle_ns.saturating_mul(2).min(u64::MAX / (8 * SCALE));
         let think_ns = now.nanos_since(last_end).min(longest_ns);
         // The sum is at most SCALE times the longest, of which seven eighths and one are the same again; a setting that
         // was longer before is on its way out.
@@ -226,7 +226,7 @@ mod tests {
             }
             let mean = u128::from(habits.think_ns().expect("three samples"));
             // The number of samples is rounded down, by less than one part in 32; the sum by less than one in 80.
-            let (least, most) = (u128::from(least.min(u64::MAX / 1024)), u128::from(most));
+            let (least, most) = (u128::from(least.min(u64::MAX / 2048)), u128::from(most));
             prop_assert!(mean + 1 >= least - least / 80 && mean <= most + most / 32 + 2, "{mean}");
         }
     }
