@@ -133,7 +133,7 @@ fn a_seeky_client_is_not_waited_for_on_a_disk_that_orders_its_queue() {
 }
 
 #[test]
-fn strict_means_one_at_a_time_in_order_of_shares() {
+fn shares_of_readers_with_one_request_each_follow_weights() {
     // A flow of each of three cgroups, one request at a time: without the wait, the device would take turns.
     let mut scene = Scene::new(true, 1);
     let tasks = [100, 200, 400].map(|weight| {
@@ -180,7 +180,6 @@ fn real_time_goes_first_and_idle_last() {
             scene.engine.reconfigure(Instant::ZERO, change).expect("a live client");
             task
         });
-    // A first request has the device, so that all of them wait.
     let mut order = Vec::new();
     for task in tasks.repeat(2) {
         scene.read(task, 1 << 30);

@@ -6,7 +6,7 @@ mod counting;
 use counting::{Counting, usage};
 use weir_engine::Instant;
 use weir_engine::merge::cooperation::{Device, Side, Start};
-use weir_engine::merge::split::{IoBound, Raising, Saved, ThinkTime};
+use weir_engine::merge::split::Raising;
 use weir_engine::merge::stable::Evidence;
 use weir_engine::merge::waker::InjectLimit;
 use weir_engine::merge::{Ask, Check, Merging, Position, Positions, QueueId, Settings, Traits};
@@ -16,16 +16,12 @@ static ALLOCATOR: Counting = Counting;
 
 const QUEUES: u32 = 256;
 
+/// What a scheduler puts aside, in size.
+type Saved = (InjectLimit, Raising);
+
 fn saved(queue: QueueId) -> Saved {
-    Saved {
-        weight: 40,
-        think_time: ThinkTime::default(),
-        io_bound: IoBound::default(),
-        in_large_burst: false,
-        in_burst_list: false,
-        injection: InjectLimit::new(Instant::from_millis(queue.index.into()), true),
-        raising: Raising::none(Instant::ZERO),
-    }
+    let created = Instant::from_millis(queue.index.into());
+    (InjectLimit::new(created, true), Raising::none(created))
 }
 
 /// All queues are opened, read close to each other two by two, merge, part in half of the cases, and are closed.

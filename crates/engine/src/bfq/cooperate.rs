@@ -1,7 +1,5 @@
 //! Flows that become one, and part: where [`crate::merge`] meets the schedule (specification 7).
 
-use alloc::vec::Vec;
-
 use super::budget::Expiry;
 use super::entity::{EntityId, State};
 use super::flow::Use;
@@ -16,7 +14,7 @@ use crate::merge::cooperation::{Device, InService, Side};
 use crate::merge::sets::Departure;
 use crate::merge::split::Raising;
 use crate::merge::stable::Evidence;
-use crate::merge::{Ask, Check, Merge, MergeWindow, Position, QueueId, Rules, Traits};
+use crate::merge::{Ask, Check, Merge, MergeWindow, Merging, Position, QueueId, Rules, Traits};
 use crate::priority::PriorityClass;
 use crate::request::Op;
 use crate::requests::Requests;
@@ -126,13 +124,10 @@ impl Bfq {
         if !is_shared || !self.flows[at].is_seeky() {
             return;
         }
-        let mut alone = core::mem::take(&mut self.alone);
-        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
-        let departure = self.merging.part(self.now, queue, restore);
+        let now = self.now;
+        let departure = self.take_leave(tree, |merging, home| merging.part(now, queue, home));
         let splits = u64::from(departure.restored > 0);
         self.counters.merging(self.hierarchy.cgroup(EntityId::flow(at))).splits += splits;
-        self.resume(tree, alone);
-        self.succeed(tree, departure);
         self.recall(at);
     }
 
@@ -140,12 +135,8 @@ impl Bfq {
     pub(super) fn close_queue(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let representative = self.merging.representative(queue);
-        let mut alone = core::mem::take(&mut self.alone);
-        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
-        let departure = self.merging.close(queue, restore);
+        self.take_leave(tree, |merging, home| merging.close(queue, home));
         self.positions.remove(queue);
-        self.resume(tree, alone);
-        self.succeed(tree, departure);
         if let Some(representative) = representative.filter(|&other| other != queue) {
             self.rerank(tree, representative.index);
         }
@@ -154,17 +145,13 @@ impl Bfq {
     /// With the kernel's rules a client leaves a seeky set when it next asks.
     fn leave_if_parting(&mut self, tree: &Tree, home: u32) {
         let queue = self.flows.id(home);
-        let mut alone = core::mem::take(&mut self.alone);
-        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
-        let before = self.merging.representative(queue);
-        let departure = self.merging.part_if_due(self.now, queue, restore);
-        self.resume(tree, alone);
-        if let Some(departure) = departure {
-            self.succeed(tree, departure);
-            if let Some(before) = before {
-                self.recall(before.index);
-                self.rerank(tree, before.index);
-            }
+        let (now, before) = (self.now, self.merging.representative(queue));
+        let departure = self.take_leave(tree, |merging, home| {
+            merging.part_if_due(now, queue, home).unwrap_or_default()
+        });
+        if let Some(before) = before.filter(|_| departure.restored > 0) {
+            self.recall(before.index);
+            self.rerank(tree, before.index);
         }
     }
 
@@ -220,8 +207,16 @@ impl Bfq {
         self.recount(at);
     }
 
-    /// Gives back what flows had before they shared.
-    fn resume(&mut self, tree: &Tree, mut alone: Vec<(u32, Aside)>) {
+    /// Lets flows leave a set: gives those that are alone again what they had before they shared, and the place of a
+    /// representative that has left to another. `leave` calls its second argument for each that is alone.
+    fn take_leave(
+        &mut self,
+        tree: &Tree,
+        leave: impl FnOnce(&mut Merging<Aside>, &mut dyn FnMut(QueueId, Aside)) -> Departure,
+    ) -> Departure {
+        let mut alone = core::mem::take(&mut self.alone);
+        let departure =
+            leave(&mut self.merging, &mut |queue, aside| alone.push((queue.index, aside)));
         for (at, aside) in alone.drain(..) {
             let ways = self.flows.ways_mut(at);
             ways.habits = aside.habits;
@@ -232,14 +227,11 @@ impl Bfq {
             self.rerank(tree, at);
         }
         self.alone = alone;
-    }
-
-    /// Another flow takes the place of the representative of a set.
-    fn succeed(&mut self, tree: &Tree, departure: Departure) {
         if let Some(successor) = departure.successor {
             self.recall(successor.index);
             self.rerank(tree, successor.index);
         }
+        departure
     }
 
     /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (D-27).
@@ -266,11 +258,7 @@ impl Bfq {
     pub(super) fn retrait(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
-        let mut alone = core::mem::take(&mut self.alone);
-        let restore = |queue: QueueId, aside| alone.push((queue.index, aside));
-        let departure = self.merging.change(queue, traits, restore);
-        self.resume(tree, alone);
-        self.succeed(tree, departure);
+        self.take_leave(tree, |merging, home| merging.change(queue, traits, home));
         let representative = self.merging.representative(queue);
         self.rerank(tree, representative.map_or(at, |queue| queue.index));
     }

@@ -122,13 +122,14 @@ impl Bfq {
     /// (specification 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
     pub(super) fn preempts(&mut self, tree: &Tree, at: u32, how: Return) -> bool {
         let Some(turn) = self.turn else { return false };
-        if turn.idle.is_some() && !self.is_better_to_idle(turn.flow) {
+        let is_worth_waiting_for = self.is_better_to_idle(turn.flow);
+        if turn.idle.is_some() && !is_worth_waiting_for {
             // Whoever is next, the one in service is not, for it has nothing.
             return true;
         }
-        let matters = (how == Return::InTime && self.factor(at) >= self.factor(turn.flow))
-            || self.matters_more(tree, at, turn.flow)
-            || !self.is_better_to_idle(turn.flow);
+        let matters = !is_worth_waiting_for
+            || (how == Return::InTime && self.factor(at) >= self.factor(turn.flow))
+            || self.matters_more(tree, at, turn.flow);
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
     }
 

@@ -112,18 +112,14 @@ impl Probe {
         self.sample.injected = true;
     }
 
-    /// Request `index` is back; the device still counts it among `in_device`. `injection` is that of the flow in
+    /// Whether request `index` is the one that is measured.
+    pub(crate) fn measures(&self, index: u32) -> bool {
+        self.measured == Some(index)
+    }
+
+    /// The measured request is back; the device still counts it among `in_device`. `injection` is that of the flow in
     /// service.
-    pub(crate) fn completed(
-        &mut self,
-        injection: &mut Injection,
-        now: Instant,
-        index: u32,
-        in_device: u32,
-    ) {
-        if self.measured != Some(index) {
-            return;
-        }
+    pub(crate) fn completed(&mut self, injection: &mut Injection, now: Instant, in_device: u32) {
         self.measured = None;
         let mut limit = injection.unpack();
         limit.completed(now, in_device, self.in_device_max, &mut self.sample);
@@ -169,10 +165,9 @@ mod tests {
         let others = u32::from(injects);
         probe.arrived(injection, &settings(), at(begin_ms), true, others);
         probe.dispatched(7, true, 1 + others);
-        probe.completed(injection, at(begin_ms + took_ms), 8, 1 + others);
-        assert_eq!(probe.measured, Some(7), "another's completion measures nothing");
-        probe.completed(injection, at(begin_ms + took_ms), 7, 1 + others);
-        assert_eq!(probe.measured, None);
+        assert!(probe.measures(7) && !probe.measures(8));
+        probe.completed(injection, at(begin_ms + took_ms), 1 + others);
+        assert!(!probe.measures(7));
     }
 
     #[test]
@@ -203,9 +198,7 @@ mod tests {
         probe.arrived(&mut injection, &settings(), at(10), true, 0);
         probe.dispatched(3, true, 1);
         probe.reset();
-        let before = injection;
-        probe.completed(&mut injection, at(20), 3, 1);
-        assert_eq!(injection, before);
+        assert!(!probe.measures(3));
         measure(&mut probe, &mut injection, 30, 5, false);
         assert_eq!(injection, Injection { lowered: at(0), baseline_ns: 5 * MS as u32, limit: 1 });
     }
@@ -286,10 +279,10 @@ mod tests {
                     }
                     3 | 4 if in_device > 0 => {
                         let index = out.swap_remove(number as usize % out.len());
-                        if probe.measured == Some(index) {
+                        if probe.measures(index) {
                             plain.completed(now, in_device, depth_max, &mut plain_sample);
+                            probe.completed(&mut injection, now, in_device);
                         }
-                        probe.completed(&mut injection, now, index, in_device);
                     }
                     5 if number == 0 => {
                         probe.reset();

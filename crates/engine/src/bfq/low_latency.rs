@@ -226,7 +226,6 @@ impl Bfq {
         let (now, terms) = (self.now, self.terms());
         let resume = Resume {
             low_latency: terms.enabled,
-            burst_became_large: false,
             interactive_ns: u64::from(terms.interactive_ms) * MS,
         };
         self.change_raise(at, |raise| {

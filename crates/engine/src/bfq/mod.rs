@@ -179,13 +179,7 @@ impl Bfq {
 
     /// The request at `index` is at the device, where another scheduler has sent it; [`Bfq::complete`] will hear of it.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
-        let record = &requests[index];
-        let task = &tree.tasks[record.task];
-        let owner = match record.request.sync {
-            true => Owner::Client(task.client),
-            false => Owner::Writeback(task.cgroup),
-        };
-        let at = self.home(tree, requests, owner, task.cgroup);
+        let at = self.home(tree, requests, index);
         self.places.adopt(index, at);
         self.flows[at].in_flight += 1;
         self.in_device += 1;
@@ -212,14 +206,8 @@ impl Bfq {
     ) {
         self.now = now;
         self.len += 1;
-        let task_of = &mut tree.tasks[task];
-        task_of.ready.push_back(requests, index);
-        let owner = match requests[index].request.sync {
-            true => Owner::Client(task_of.client),
-            false => Owner::Writeback(task_of.cgroup),
-        };
-        let cgroup = task_of.cgroup;
-        let home = self.home(tree, requests, owner, cgroup);
+        tree.tasks[task].ready.push_back(requests, index);
+        let home = self.home(tree, requests, index);
         let at = self.destination(tree, requests, home, index);
         let state = self.hierarchy.state(EntityId::flow(at));
         self.note_arrival(at, state);
@@ -308,9 +296,9 @@ impl Bfq {
     /// The request that was at `index` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         self.now = now;
-        if let Some(turn) = self.turn {
+        if let Some(turn) = self.turn.filter(|_| self.probe.measures(index)) {
             let injection = &mut self.flows.ways_mut(turn.flow).injection;
-            self.probe.completed(injection, now, index, self.in_device);
+            self.probe.completed(injection, now, self.in_device);
         }
         self.in_device -= 1;
         if self.peak.completed(now) {
@@ -375,10 +363,16 @@ impl Bfq {
         }
     }
 
-    /// The flow of `owner`, made now if there is none.
-    fn home(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
+    /// The flow of whoever sent the request at `index`, made now if there is none.
+    fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
+        let record = &requests[index];
+        let task = &tree.tasks[record.task];
+        let owner = match record.request.sync {
+            true => Owner::Client(task.client),
+            false => Owner::Writeback(task.cgroup),
+        };
         let home = self.flows.of(owner);
-        home.unwrap_or_else(|| self.open(tree, requests, owner, cgroup))
+        home.unwrap_or_else(|| self.open(tree, requests, owner, task.cgroup))
     }
 
     /// Makes a flow for `owner`.
@@ -430,9 +424,9 @@ impl Bfq {
     fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
         let id = EntityId::flow(at);
-        let service = self.hierarchy.entities[id].service;
-        let budget = u64::from(self.flows[at].max_budget).max(charge).max(service);
-        if charge > self.hierarchy.entities[id].budget {
+        let entity = &self.hierarchy.entities[id];
+        if charge > entity.budget {
+            let budget = u64::from(self.flows[at].max_budget).max(charge).max(entity.service);
             self.hierarchy.reposition(self.now, tree, id, budget);
         }
     }

@@ -110,26 +110,28 @@ impl Node {
 
     /// The active child that is next by class and tags. Not in the middle of a slot's way up: see [`ServiceTree::next`].
     pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
-        let Some(others) = &mut self.others else { return self.best_effort.next(entities) };
-        let next = others.real_time.next(entities);
-        let next = next.or_else(|| self.best_effort.next(entities));
-        next.or_else(|| others.idle.next(entities))
+        self.first(|tree| tree.next(entities))
     }
 
     /// The eligible child that is first by class and tags, while another is in service: V stays where it is.
     pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
-        let Some(others) = &mut self.others else { return self.best_effort.eligible(entities) };
-        let next = others.real_time.eligible(entities);
-        let next = next.or_else(|| self.best_effort.eligible(entities));
-        next.or_else(|| others.idle.eligible(entities))
+        self.first(|tree| tree.eligible(entities))
     }
 
     /// Who would be next, by class, with everybody's V where it is.
     pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
-        let Some(others) = &mut self.others else { return self.best_effort.peek(entities) };
-        let next = others.real_time.peek(entities);
-        let next = next.or_else(|| self.best_effort.peek(entities));
-        next.or_else(|| others.idle.peek(entities))
+        self.first(|tree| tree.peek(entities))
+    }
+
+    /// The answer of the first class that has one.
+    fn first(
+        &mut self,
+        mut ask: impl FnMut(&mut ServiceTree) -> Option<EntityId>,
+    ) -> Option<EntityId> {
+        let Some(others) = &mut self.others else { return ask(&mut self.best_effort) };
+        let next = ask(&mut others.real_time);
+        let next = next.or_else(|| ask(&mut self.best_effort));
+        next.or_else(|| ask(&mut others.idle))
     }
 
     /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
@@ -139,12 +141,13 @@ impl Node {
             others.idle_since = now;
             return others.idle.select(entities);
         }
-        let chosen = others.real_time.select(entities);
-        let chosen = chosen.or_else(|| self.best_effort.select(entities));
-        chosen.or_else(|| {
+        let chosen = self.first(|tree| tree.select(entities))?;
+        if let Some(others) = &mut self.others
+            && entities[chosen].class == PriorityClass::Idle
+        {
             others.idle_since = now;
-            others.idle.select(entities)
-        })
+        }
+        Some(chosen)
     }
 
     /// Charges a child, in service or not.

@@ -77,8 +77,8 @@ impl Scenario {
         self.raised
     }
 
-    /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due: among equals, nobody
-    /// does; the lightest does not among others of one class and one cgroup.
+    /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due:
+    /// among equals, nobody does; the lightest does not among others of one class and one cgroup.
     pub(crate) fn is_asymmetric(&self, weight: Option<u32>) -> bool {
         let lightest =
             || self.weights.iter().find(|&&(_, flows)| flows > 0).map(|&(weight, _)| weight);

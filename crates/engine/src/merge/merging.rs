@@ -14,7 +14,7 @@ use crate::time::Instant;
 /// A queue is the home of one process. Where that process's requests go is [`Merging::representative`]. The scheduler
 /// calls [`Merging::open`] and [`Merging::close`] as queues come and go, [`Merging::check`] when a request arrives,
 /// and [`Merging::part`] when a shared queue that expires is seeky. `S` is what a queue gets back when it is alone
-/// again, for example [`super::split::Saved`].
+/// again, for example a [`super::split::Raising`].
 ///
 /// ```
 /// use weir_engine::Instant;

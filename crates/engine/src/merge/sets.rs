@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 
 /// All queues of a device, each in exactly one set; most of them alone in theirs.
 ///
-/// `S` is what a queue gets back when it leaves a set it joined: see [`super::split::Saved`].
+/// `S` is what a queue gets back when it leaves a set it joined: its habits, say, or a [`super::split::Raising`].
 /// [`Sets::representative`] is O(1), everything else O(members of the sets concerned).
 #[derive(Clone, Debug)]
 pub struct Sets<S> {

@@ -1,55 +1,12 @@
-//! What a queue gets back when it leaves the set it joined, and what the set gets from those who join.
+//! What becomes of raised weights when queues merge and part.
 //!
 //! A shared queue behaves like all its members together, which says nothing about any of them. So a queue's own
-//! behaviour is put aside when it first shares ([`Saved`]) and given back, every field of it, when it is alone again
-//! (specification 7.6 and 7.7). Budgets, timestamps, seek history and waker are not put aside: they are of the shared
-//! queue's past, and a queue that is alone again finds its own out anew.
+//! behaviour is put aside when it first shares and given back when it is alone again (specification 7.6 and 7.7); what
+//! that is, is the scheduler's choice. Raising is part of it, and the one part that may have ended meanwhile. Budgets,
+//! timestamps, seek history and waker are not put aside: they are of the shared queue's past, and a queue that is alone
+//! again finds its own out anew.
 
-use super::waker::InjectLimit;
 use crate::time::Instant;
-
-/// How a queue behaved before it shared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Saved {
-    /// Its weight, without raising: 1 to 1000.
-    pub weight: u16,
-    /// How long its process thinks.
-    pub think_time: ThinkTime,
-    /// Whether the process mostly waits for the device.
-    pub io_bound: IoBound,
-    /// Whether it was created in a large burst, whose members are not raised.
-    pub in_large_burst: bool,
-    /// Whether it was listed in a burst that had not become large.
-    pub in_burst_list: bool,
-    /// How much may be injected into its gaps.
-    pub injection: InjectLimit,
-    /// How its weight was raised.
-    pub raising: Raising,
-}
-
-/// Time from the completion of a process's last request to its next, as a moving average (specification 5.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ThinkTime {
-    /// Samples, in 256ths, fading.
-    pub samples: u32,
-    /// Their sum in nanoseconds, fading alike.
-    pub total_ns: u64,
-    /// Nanoseconds.
-    pub mean_ns: u64,
-    /// Whether it is short.
-    pub is_short: bool,
-}
-
-/// How much of its time a process leaves the device alone (specification 5.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct IoBound {
-    /// The verdict.
-    pub is_bound: bool,
-    /// Since when it is observed.
-    pub since: Instant,
-    /// How long it left the device alone since then, in nanoseconds.
-    pub idle_ns: u64,
-}
 
 /// By how much, since when and for how long the weight of a queue is raised (specification 6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,8 +28,6 @@ pub struct Raising {
 pub struct Resume {
     /// Whether weights are raised at all.
     pub low_latency: bool,
-    /// Whether the burst the queue was listed in has become large meanwhile.
-    pub burst_became_large: bool,
     /// How long interactive raising lasts on this device now, in nanoseconds.
     pub interactive_ns: u64,
 }
@@ -145,28 +100,12 @@ impl Raising {
     }
 }
 
-impl Saved {
-    /// Every field as it was, but for what time and bursts have ended: what a queue that is alone again goes on with.
-    #[must_use]
-    pub fn resume(self, now: Instant, resume: &Resume) -> Saved {
-        let became_large = self.in_burst_list && resume.burst_became_large;
-        let in_large_burst = self.in_large_burst || became_large;
-        Saved {
-            in_large_burst,
-            in_burst_list: self.in_burst_list && !became_large,
-            raising: self.raising.resume(now, in_large_burst, resume),
-            ..self
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const RESUME: Resume =
-        Resume { low_latency: true, burst_became_large: false, interactive_ns: 10 * SECOND };
+    const RESUME: Resume = Resume { low_latency: true, interactive_ns: 10 * SECOND };
 
     fn raised(factor: u16, since: u64, seconds: u64, interactive: Option<u64>) -> Raising {
         Raising {
