@@ -72,6 +72,7 @@ mod throttle;
 mod time;
 mod tree;
 pub mod units;
+mod utilisation;
 mod weight;
 
 pub use bfq::{
@@ -98,4 +99,5 @@ pub use throttle::{
 };
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
 pub use weight::{Weight, WeightError};

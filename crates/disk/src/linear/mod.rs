@@ -1,19 +1,15 @@
 //! A disk that serves at the cost that the linear model of io.cost puts on each request.
 
-mod cost;
 mod drives;
 mod line;
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+
+use weir_engine::{CostFigures, CostModel, DeviceTime, Extent, Op, Positions};
 
 use crate::model::{DiskModel, DiskOp};
-use cost::Costs;
 pub(crate) use drives::DRIVES;
 pub(crate) use line::{KEYS, TABLE};
-
-/// A request that begins farther than this from the end of the last is random.
-const NEAR: u64 = 16 << 20;
 
 /// The settings of a [`Linear`] disk: six figures as benchmarks tell them, each at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,13 +34,25 @@ pub struct LinearSpec {
     pub streams: u64,
 }
 
+impl LinearSpec {
+    /// What requests cost on the disk; `None` if a figure is 0.
+    pub const fn costs(&self) -> Option<CostModel> {
+        let reads = CostFigures::new(self.read_bps, self.read_seq_iops, self.read_rand_iops);
+        let writes = CostFigures::new(self.write_bps, self.write_seq_iops, self.write_rand_iops);
+        match (reads, writes) {
+            (Some(reads), Some(writes)) => Some(CostModel::new(reads, writes)),
+            _ => None,
+        }
+    }
+}
+
 /// A disk that serves requests in order, each for as long as the linear model says, and completes each a fixed latency
 /// later.
 ///
 /// A request costs a base, which depends on whether it is a read and whether it is random, and as much again for each
-/// page of 4 KiB that it touches in length; the six figures give the coefficients. Costs are kept in 2^-37 s, rounded
-/// up when they are made and not after: requests without a pause complete at the sum of their costs, and only the time
-/// that is told is rounded, up. Flushes, discards and zeroing cost nothing and wait their turn.
+/// page of 4 KiB that it touches in length ([`CostModel`]). Costs are kept in 2^-37 s, rounded up when they are made and
+/// not after: requests without a pause complete at the sum of their costs, and only the time that is told is rounded,
+/// up. Flushes, discards and zeroing cost nothing and wait their turn.
 ///
 /// It is the device that io.cost believes in: one thing at a time, its capacity the same whatever the depth, no cache
 /// and no tail. A request alone takes its own cost and the latency; the kernel's profiles and the drives have a latency
@@ -56,14 +64,12 @@ pub struct LinearSpec {
 #[derive(Clone, Debug)]
 pub struct Linear {
     spec: LinearSpec,
-    reads: Costs,
-    writes: Costs,
+    costs: CostModel,
     now_ns: u64,
     /// Service so far ends at `free_ns + carry / 2^37`.
     free_ns: u64,
     carry: u64,
-    /// Where requests ended, the last first.
-    ends: Vec<u64>,
+    positions: Positions,
     /// Time of completion and id, in order.
     in_flight: VecDeque<(u64, u64)>,
 }
@@ -77,39 +83,25 @@ impl Linear {
     pub fn new(spec: LinearSpec) -> Linear {
         Linear {
             spec,
-            reads: Costs::new(spec.read_bps, spec.read_seq_iops, spec.read_rand_iops),
-            writes: Costs::new(spec.write_bps, spec.write_seq_iops, spec.write_rand_iops),
+            costs: spec.costs().expect("no figure of a disk is 0"),
             now_ns: 0,
             free_ns: 0,
             carry: 0,
-            ends: Vec::from([0]),
+            positions: Positions::new(spec.streams as usize),
             in_flight: VecDeque::new(),
         }
     }
 
-    /// Whether a request begins far from where others ended; from now on its end is one of these places.
-    fn is_random(&mut self, offset: u64, len: u64) -> bool {
-        let near = self.ends.iter().position(|end| end.abs_diff(offset) <= NEAR);
-        let end = offset.saturating_add(len);
-        match near {
-            Some(index) => self.ends[..=index].rotate_right(1),
-            None if (self.ends.len() as u64) < self.spec.streams => self.ends.insert(0, end),
-            None => self.ends.rotate_right(1),
-        }
-        self.ends[0] = end;
-        near.is_none()
-    }
-
     /// Puts a request behind those before it; answers when it is served, rounded up.
-    fn serve(&mut self, cost: u128) -> u64 {
+    fn serve(&mut self, cost: DeviceTime) -> u64 {
         if self.now_ns > self.free_ns {
             (self.free_ns, self.carry) = (self.now_ns, 0);
         }
-        // In units of 2^-37 ns; a cost is below 2^70.
-        let time = cost * 1_000_000_000 + u128::from(self.carry);
-        let whole = u64::try_from(time >> cost::SECOND_SHIFT).unwrap_or(u64::MAX);
+        // In units of 2^-37 ns.
+        let time = u128::from(cost.units()) * 1_000_000_000 + u128::from(self.carry);
+        let whole = u64::try_from(time >> DeviceTime::SECOND_SHIFT).unwrap_or(u64::MAX);
         self.free_ns = self.free_ns.saturating_add(whole);
-        self.carry = (time & ((1 << cost::SECOND_SHIFT) - 1)) as u64;
+        self.carry = (time & ((1 << DeviceTime::SECOND_SHIFT) - 1)) as u64;
         self.free_ns.saturating_add(u64::from(self.carry > 0))
     }
 }
@@ -117,14 +109,14 @@ impl Linear {
 impl DiskModel for Linear {
     fn submit(&mut self, now_ns: u64, id: u64, op: DiskOp, offset: u64, len: u32) {
         self.now_ns = self.now_ns.max(now_ns);
-        let cost = match op {
-            DiskOp::Read | DiskOp::Write => {
-                let is_random = self.is_random(offset, u64::from(len));
-                let costs = if op == DiskOp::Read { &self.reads } else { &self.writes };
-                costs.of(is_random, len)
-            }
-            DiskOp::Flush | DiskOp::Discard | DiskOp::WriteZeroes => 0,
+        let op = match op {
+            DiskOp::Read => Some(Op::Read),
+            DiskOp::Write => Some(Op::Write),
+            DiskOp::Flush | DiskOp::Discard | DiskOp::WriteZeroes => None,
         };
+        let cost = op.map_or(DeviceTime::ZERO, |op| {
+            self.costs.price(op, len, self.positions.is_sequential(Extent::new(offset, len)))
+        });
         let done_ns = self.serve(cost).saturating_add(self.spec.latency_ns);
         self.in_flight.push_back((done_ns, id));
     }

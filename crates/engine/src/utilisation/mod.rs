@@ -1,0 +1,3 @@
+//! How much of the device is used.
+
+pub(crate) mod cost;
