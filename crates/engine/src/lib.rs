@@ -74,6 +74,7 @@ mod tree;
 pub mod units;
 mod utilisation;
 mod weight;
+pub mod writeback;
 
 pub use bfq::{
     BfqCgroupStats, BfqEdit, BfqError, BfqKey, BfqSettings, BfqStats, Expiration, IdlingCause,

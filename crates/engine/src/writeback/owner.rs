@@ -1,0 +1,167 @@
+//! Whose the dirty blocks are, what each may have, and what is counted about it.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::time::Instant;
+use crate::tree::CgroupId;
+use crate::writeback::BLOCK_BYTES;
+
+/// How many times what is left an owner may have; see [`Owners::has_room`].
+const SHARE_OF_LEFT: u64 = 4;
+
+/// Levels and counters of one owner, in bytes and requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OwnerStats {
+    /// Bytes of blocks that are dirty or on their way, now.
+    pub dirty_bytes: u64,
+    /// Of these, on their way.
+    pub writing_bytes: u64,
+    /// Writes that wait for room, now.
+    pub waiting: u64,
+    /// Writes taken.
+    pub taken_ios: u64,
+    /// Bytes of blocks that were dirty already when they were written again: they reach the device once.
+    pub overwritten_bytes: u64,
+    /// Requests that wrote blocks back.
+    pub written_ios: u64,
+    /// Bytes of the blocks they wrote.
+    pub written_bytes: u64,
+    /// Writes that went back in one request with another one's, because their blocks were neighbours.
+    pub coalesced_ios: u64,
+    /// Writes that had to wait for room.
+    pub waits: u64,
+    /// How long they did, in nanoseconds.
+    pub wait_ns: u64,
+    /// Requests that the device has failed.
+    pub failed_ios: u64,
+}
+
+/// A write that waits for room.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    pub(super) token: u64,
+    pub(super) blocks: Range<u64>,
+    pub(super) since: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) cgroup: CgroupId,
+    /// Blocks charged to it: dirty, or on their way.
+    pub(super) blocks: u64,
+    /// Of these, those that nobody has chosen yet.
+    pub(super) dirty: u64,
+    /// Its requests on their way.
+    pub(super) requests: u32,
+    pub(super) waiters: VecDeque<Waiter>,
+    /// The stamp of the last failure, and of the last one that somebody was told.
+    pub(super) failed_at: u64,
+    pub(super) reported_at: u64,
+    pub(super) stats: OwnerStats,
+}
+
+/// All owners by their index, and the blocks of all together.
+#[derive(Debug)]
+pub(super) struct Owners {
+    owners: Vec<Option<Owner>>,
+    vacant: Vec<u32>,
+    by_cgroup: BTreeMap<CgroupId, u32>,
+    blocks_max: u64,
+    pub(super) blocks: u64,
+}
+
+impl Owners {
+    pub(super) fn new(blocks_max: u64) -> Owners {
+        let (owners, vacant, by_cgroup) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Owners { owners, vacant, by_cgroup, blocks_max, blocks: 0 }
+    }
+
+    pub(super) fn find(&self, cgroup: CgroupId) -> Option<u32> {
+        self.by_cgroup.get(&cgroup).copied()
+    }
+
+    /// The owner for `cgroup`, new if need be. O(log owners).
+    pub(super) fn ensure(&mut self, cgroup: CgroupId) -> u32 {
+        if let Some(index) = self.find(cgroup) {
+            return index;
+        }
+        let owner = Owner {
+            cgroup,
+            blocks: 0,
+            dirty: 0,
+            requests: 0,
+            waiters: VecDeque::new(),
+            failed_at: 0,
+            reported_at: 0,
+            stats: OwnerStats::default(),
+        };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.owners.push(None);
+            self.owners.len() as u32 - 1
+        });
+        self.owners[index as usize] = Some(owner);
+        self.by_cgroup.insert(cgroup, index);
+        index
+    }
+
+    /// Forgets an owner that owns nothing.
+    pub(super) fn remove(&mut self, index: u32) {
+        if let Some(owner) = self.owners[index as usize].take() {
+            self.by_cgroup.remove(&owner.cgroup);
+            self.vacant.push(index);
+        }
+    }
+
+    pub(super) fn get(&self, index: u32) -> &Owner {
+        self.owners[index as usize].as_ref().expect("an owner that is known")
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Owner {
+        self.owners[index as usize].as_mut().expect("an owner that is known")
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        let owners = self.owners.iter().enumerate();
+        owners.filter_map(|(index, owner)| Some((index as u32, owner.as_ref()?)))
+    }
+
+    /// Blocks that nobody has.
+    pub(super) fn left(&self) -> u64 {
+        self.blocks_max.saturating_sub(self.blocks)
+    }
+
+    /// Whether an owner may have `own` more blocks, of which `new` were nobody's.
+    ///
+    /// It may have four times what is left for all: alone 4/5 of the whole, two of them 4/9 each, and so on, so that there
+    /// is always something left for one that comes later; and, with nothing yet, whatever is left. Source: dynamic thresholds for shared memory in packet
+    /// switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+    pub(super) fn has_room(&self, index: u32, own: u64, new: u64) -> bool {
+        let has = self.get(index).blocks;
+        let left = self.left().checked_sub(new);
+        own == 0 || left.is_some_and(|left| has == 0 || has + own <= SHARE_OF_LEFT * left)
+    }
+
+    /// Whether what an owner has dirty should go to the device now, however young it is: it has more than is left, a
+    /// quarter of what it may, or waits for room; or little is left for anybody, less than any write may need to be let in.
+    pub(super) fn is_pressed(&self, index: u32) -> bool {
+        let owner = self.get(index);
+        owner.dirty > self.left() || !owner.waiters.is_empty() || self.is_short()
+    }
+
+    /// Whether so little is left that everybody has to give.
+    pub(super) fn is_short(&self) -> bool {
+        self.left() <= self.blocks_max / 6
+    }
+
+    pub(super) fn stats(&self, index: u32) -> OwnerStats {
+        let owner = self.get(index);
+        OwnerStats {
+            dirty_bytes: owner.blocks * BLOCK_BYTES,
+            writing_bytes: (owner.blocks - owner.dirty) * BLOCK_BYTES,
+            waiting: owner.waiters.len() as u64,
+            ..owner.stats
+        }
+    }
+}

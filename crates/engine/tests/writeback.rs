@@ -1,0 +1,447 @@
+//! Writeback with an engine and a device, in virtual time: whose blocks are whose, who pays, who waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use proptest::prelude::*;
+use weir_engine::writeback::{Admission, BLOCK_BYTES, Settings, WriteId, Writeback};
+use weir_engine::{
+    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path,
+    PerDimension, Request, SchedulerKind, TaskId, Ticket, Weight,
+};
+
+const MIB: u64 = 1 << 20;
+const SECOND: u64 = 1_000_000_000;
+
+fn count(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+fn cgroups(engine: &mut Engine, names: &[&str]) -> Vec<CgroupId> {
+    names.iter().map(|name| engine.ensure_cgroup(&Path::parse(name).unwrap()).unwrap()).collect()
+}
+
+// Whose a block is, against the rule said plainly.
+
+#[derive(Clone, Debug)]
+enum Call {
+    Write { owner: usize, at: u64, len: u64 },
+    Choose,
+    Start { pick: usize },
+    Complete { pick: usize, fails: bool },
+    Forget { at: u64 },
+    Flush { owner: usize },
+    Pass { millis: u64 },
+}
+
+const BLOCKS: u64 = 40;
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        8 => (0..3usize, 0..BLOCKS, 1..6u64).prop_map(|(owner, at, len)| Call::Write { owner, at, len }),
+        4 => Just(Call::Choose),
+        4 => any::<usize>().prop_map(|pick| Call::Start { pick }),
+        4 => (any::<usize>(), 0..8u8).prop_map(|(pick, luck)| Call::Complete { pick, fails: luck == 0 }),
+        1 => (0..BLOCKS).prop_map(|at| Call::Forget { at }),
+        1 => (0..3usize).prop_map(|owner| Call::Flush { owner }),
+        3 => (0..9u64).prop_map(|millis| Call::Pass { millis }),
+    ]
+}
+
+/// Where a block of the plain account is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Stage {
+    Dirty,
+    Chosen(WriteId),
+    AtDevice(WriteId, bool),
+}
+
+#[derive(Default)]
+struct Plain {
+    blocks: BTreeMap<u64, (CgroupId, Stage)>,
+}
+
+impl Plain {
+    /// Another's write takes a block over, but not while it is chosen.
+    fn write(&mut self, owner: CgroupId, blocks: Range<u64>) {
+        for at in blocks {
+            let block = self.blocks.entry(at).or_insert((owner, Stage::Dirty));
+            *block = match *block {
+                (_, Stage::Dirty) => (owner, Stage::Dirty),
+                (before, Stage::Chosen(id)) => (before, Stage::Chosen(id)),
+                (_, Stage::AtDevice(id, _)) => (owner, Stage::AtDevice(id, true)),
+            };
+        }
+    }
+
+    fn of(&self, owner: CgroupId) -> u64 {
+        self.blocks.values().filter(|(of, _)| *of == owner).count() as u64
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn owners_and_shares_are_as_told(calls in prop::collection::vec(call(), 1..250)) {
+        let mut engine = Engine::new(Config::default(), Instant::ZERO);
+        let owners = cgroups(&mut engine, &["/a", "/b", "/c"]);
+        let settings = Settings {
+            blocks_max: count(32),
+            expire_ns: 10_000_000,
+            retry_ns: 5_000_000,
+            request_blocks_max: count(4),
+            requests_per_owner_max: count(2),
+        };
+        let mut books = Writeback::new(settings, Instant::ZERO);
+        let mut plain = Plain::default();
+        let mut now = Instant::ZERO;
+        let (mut chosen, mut at_device) = (Vec::new(), Vec::new());
+        let mut waiting: BTreeMap<u64, (usize, Range<u64>)> = BTreeMap::new();
+        let mut last_admitted = [0u64; 3];
+        let mut token = 0;
+        for call in calls {
+            match call {
+                Call::Write { owner, at, len } => {
+                    token += 1;
+                    let blocks = at..(at + len).min(BLOCKS);
+                    let before = plain.of(owners[owner]);
+                    match books.write(now, owners[owner], blocks.clone(), true, token) {
+                        Admission::TooLong => prop_assert!(blocks.end - blocks.start > 32 / 8),
+                        Admission::Waits => drop(waiting.insert(token, (owner, blocks))),
+                        Admission::Taken => {
+                            plain.write(owners[owner], blocks);
+                            let (has, left) = (plain.of(owners[owner]), 32 - plain.blocks.len() as u64);
+                            prop_assert!(has <= before || before == 0 || has <= 4 * left);
+                        }
+                    }
+                }
+                Call::Choose => {
+                    while let Some(write) = books.poll_write(now) {
+                        prop_assert!(write.blocks.end - write.blocks.start <= 4);
+                        for at in write.blocks.clone() {
+                            let block = plain.blocks.get_mut(&at).expect("only what is dirty");
+                            prop_assert_eq!(*block, (write.owner, Stage::Dirty));
+                            block.1 = Stage::Chosen(write.id);
+                        }
+                        chosen.push(write);
+                    }
+                }
+                Call::Start { pick } if !chosen.is_empty() => {
+                    let write = chosen.swap_remove(pick % chosen.len());
+                    let mut runs = Vec::new();
+                    books.start(write.id, &mut runs);
+                    let blocks: Vec<u64> = runs.into_iter().flatten().collect();
+                    let mine = plain.blocks.iter_mut().filter(|(_, block)| block.1 == Stage::Chosen(write.id));
+                    let mut wanted = Vec::new();
+                    for (&at, block) in mine {
+                        block.1 = Stage::AtDevice(write.id, false);
+                        wanted.push(at);
+                    }
+                    prop_assert_eq!(blocks, wanted);
+                    at_device.push(write);
+                }
+                Call::Complete { pick, fails } if !at_device.is_empty() => {
+                    let write = at_device.swap_remove(pick % at_device.len());
+                    let outcome = if fails { Outcome::Failed } else { Outcome::Done };
+                    let mut clean = Vec::new();
+                    books.complete(now, write.id, outcome, |at| clean.push(at));
+                    for at in write.blocks {
+                        let Some(&(owner, stage)) = plain.blocks.get(&at) else { continue };
+                        let Stage::AtDevice(id, again) = stage else { continue };
+                        if id == write.id && (again || fails) {
+                            plain.blocks.insert(at, (owner, Stage::Dirty));
+                        } else if id == write.id {
+                            plain.blocks.remove(&at);
+                            prop_assert!(clean.contains(&at));
+                        }
+                    }
+                }
+                Call::Forget { at } => {
+                    if !matches!(plain.blocks.get(&at), Some((_, Stage::AtDevice(..)))) {
+                        books.forget(at);
+                        plain.blocks.remove(&at);
+                    }
+                }
+                Call::Flush { owner } => books.flush(now, owners[owner], 0..BLOCKS, 0, 0),
+                Call::Pass { millis } => now = now.plus_nanos(millis * 1_000_000),
+                Call::Start { .. } | Call::Complete { .. } => {}
+            }
+            while let Some(admitted) = books.poll_admitted(now, |_| true) {
+                let (owner, blocks) = waiting.remove(&admitted.token).expect("waited");
+                prop_assert!(admitted.token > last_admitted[owner], "out of order");
+                last_admitted[owner] = admitted.token;
+                if admitted.is_taken {
+                    plain.write(owners[owner], blocks);
+                }
+            }
+            while books.poll_flushed().is_some() {}
+            prop_assert!(plain.blocks.len() <= 32);
+            for at in 0..BLOCKS {
+                prop_assert_eq!(books.owner(at), plain.blocks.get(&at).map(|block| block.0), "block {}", at);
+            }
+            if let Err(error) = books.check() {
+                return Err(TestCaseError::fail(error));
+            }
+        }
+        // Nothing fails any more: everything is written, and everybody who waits is let in.
+        for _ in 0..1_000 {
+            if waiting.is_empty() && books.dirty_bytes() == 0 {
+                break;
+            }
+            books.release_all(now);
+            chosen.extend(std::iter::from_fn(|| books.poll_write(now)));
+            at_device.append(&mut chosen);
+            for write in at_device.drain(..) {
+                books.start(write.id, &mut Vec::new());
+                books.complete(now, write.id, Outcome::Done, |_| {});
+            }
+            while let Some(admitted) = books.poll_admitted(now, |_| true) {
+                waiting.remove(&admitted.token);
+            }
+            now = now.plus_nanos(1_000_000);
+        }
+        prop_assert!(waiting.is_empty(), "somebody waits for ever");
+        prop_assert_eq!(books.dirty_bytes(), 0);
+    }
+}
+
+// Who pays, with an engine and a device of one rate.
+
+/// An engine, the books of a cache, and a device that does one request after the other at `rate` bytes a second.
+struct Rig {
+    engine: Engine,
+    books: Writeback,
+    owners: Vec<CgroupId>,
+    /// Who pays for writing back, and who reads.
+    payers: Vec<TaskId>,
+    readers: Vec<TaskId>,
+    rate: u64,
+    queue: VecDeque<(Ticket, Request)>,
+    busy_until: Instant,
+    now: Instant,
+    requests: BTreeMap<u64, WriteId>,
+    serial: u64,
+    /// Bytes that the device has written and read for each.
+    written: Vec<u64>,
+    read: Vec<u64>,
+    /// Next block of each that is written to, and whether a write waits.
+    next: Vec<u64>,
+    blocked: Vec<bool>,
+    dirty_max: u64,
+}
+
+impl Rig {
+    fn new(scheduler: SchedulerKind, rate: u64, names: &[&str], cache_blocks: u32) -> Rig {
+        let config = Config { depth: count(1), scheduler, rotational: false, ..Config::default() };
+        let mut engine = Engine::new(config, Instant::ZERO);
+        let owners = cgroups(&mut engine, names);
+        let mut task = |owner: &CgroupId| {
+            let client = engine.open_client(*owner).unwrap();
+            engine.open_task(client).unwrap()
+        };
+        let payers = owners.iter().map(&mut task).collect();
+        let readers = owners.iter().map(&mut task).collect();
+        let settings = Settings { blocks_max: count(cache_blocks), ..Settings::default() };
+        let many = owners.len();
+        Rig {
+            engine,
+            books: Writeback::new(settings, Instant::ZERO),
+            owners,
+            payers,
+            readers,
+            rate,
+            queue: VecDeque::new(),
+            busy_until: Instant::ZERO,
+            now: Instant::ZERO,
+            requests: BTreeMap::new(),
+            serial: 0,
+            written: vec![0; many],
+            read: vec![0; many],
+            next: (0..many as u64).map(|who| who << 30).collect(),
+            blocked: vec![false; many],
+            dirty_max: 0,
+        }
+    }
+
+    fn limit(&mut self, who: usize, wbps: u64) {
+        let max = PerDimension::NONE.with(Dimension::Wbps, wbps);
+        let burst = PerDimension::NONE.with(Dimension::Wbps, MIB);
+        let limits = Limits { max, burst, ..Limits::default() };
+        let cgroup = self.owners[who];
+        self.engine.reconfigure(self.now, Change::SetLimits { cgroup, limits }).unwrap();
+    }
+
+    fn weigh(&mut self, who: usize, weight: u64) {
+        let (cgroup, weight) = (self.owners[who], Weight::new(weight).unwrap());
+        self.engine.reconfigure(self.now, Change::SetWeight { cgroup, weight }).unwrap();
+    }
+
+    /// Writes as fast as the cache takes it.
+    fn dirty(&mut self, who: usize) {
+        while !self.blocked[who] {
+            let blocks = self.next[who]..self.next[who] + 16;
+            let (now, owner) = (self.now, self.owners[who]);
+            match self.books.write(now, owner, blocks, true, who as u64) {
+                Admission::Taken => self.next[who] += 16,
+                Admission::Waits => self.blocked[who] = true,
+                Admission::TooLong => unreachable!("64 KiB"),
+            }
+        }
+    }
+
+    fn submit_read(&mut self, who: usize) {
+        self.serial += 1;
+        let extent = Extent::new(self.serial % 1000 * MIB, 64 << 10);
+        let read = Request::new(self.readers[who], Op::Read, extent, self.serial);
+        self.engine.submit(self.now, read).unwrap();
+    }
+
+    /// One turn: what the cache wants goes in, what may go goes to the device, and time goes on to what comes next.
+    fn turn(&mut self, writers: &[usize]) {
+        for &who in writers {
+            self.dirty(who);
+        }
+        while let Some(write) = self.books.poll_write(self.now) {
+            self.serial += 1;
+            let who = self.owners.iter().position(|&owner| owner == write.owner).unwrap();
+            let len = (write.blocks.end - write.blocks.start) * BLOCK_BYTES;
+            let extent = Extent::new(write.blocks.start * BLOCK_BYTES, len as u32);
+            let request = Request::new(self.payers[who], Op::Write, extent, self.serial);
+            self.engine.submit(self.now, Request { sync: false, ..request }).unwrap();
+            self.requests.insert(self.serial, write.id);
+        }
+        self.engine.handle_timeout(self.now);
+        while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
+            let request = dispatch.request;
+            if let Some(&id) = self.requests.get(&request.tag) {
+                self.books.start(id, &mut Vec::new());
+            }
+            let takes = u64::from(request.extent.len) * SECOND / self.rate;
+            self.busy_until = self.busy_until.max(self.now).plus_nanos(takes);
+            self.queue.push_back((dispatch.ticket, request));
+        }
+        let device = (!self.queue.is_empty()).then_some(self.busy_until);
+        let others = [self.engine.poll_timeout(), self.books.poll_timeout()];
+        let next = others.into_iter().flatten().filter(|&at| at > self.now).chain(device).min();
+        self.now = next.unwrap_or(self.now.plus_nanos(1_000_000));
+        if device == Some(self.now) {
+            let (ticket, request) = self.queue.pop_front().unwrap();
+            self.engine.complete(self.now, ticket, Outcome::Done);
+            let len = u64::from(request.extent.len);
+            match self.requests.remove(&request.tag) {
+                Some(id) => {
+                    self.books.complete(self.now, id, Outcome::Done, |_| {});
+                    let who = self.payers.iter().position(|&task| task == request.task).unwrap();
+                    self.written[who] += len;
+                }
+                None => {
+                    let who = self.readers.iter().position(|&task| task == request.task).unwrap();
+                    self.read[who] += len;
+                    self.submit_read(who);
+                }
+            }
+        }
+        while let Some(admitted) = self.books.poll_admitted(self.now, |_| true) {
+            let who = admitted.token as usize;
+            self.next[who] += 16;
+            self.blocked[who] = false;
+        }
+        self.dirty_max = self.dirty_max.max(self.books.dirty_bytes());
+        if self.serial.is_multiple_of(64) {
+            self.books.check().unwrap();
+        }
+    }
+
+    fn run(&mut self, writers: &[usize], until: Instant) {
+        while self.now < until {
+            self.turn(writers);
+        }
+    }
+}
+
+/// The third case of the io-throttle report: buffered writers at 4 and 2 MiB/s, and the disk sees just that.
+#[test]
+fn buffered_writes_keep_the_limits_of_their_owners() {
+    for scheduler in SchedulerKind::ALL {
+        let mut rig = Rig::new(scheduler, 100 * MIB, &["/four", "/two"], 8192);
+        rig.limit(0, 4 * MIB);
+        rig.limit(1, 2 * MIB);
+        let (from, until) = (Instant::from_millis(10_000), Instant::from_millis(60_000));
+        rig.run(&[0, 1], from);
+        let before = rig.written.clone();
+        rig.run(&[0, 1], until);
+        for (who, limit) in [(0, 4 * MIB), (1, 2 * MIB)] {
+            let written = rig.written[who] - before[who];
+            let allowed = limit * 50;
+            assert!(
+                written.abs_diff(allowed) <= allowed / 100 + MIB,
+                "{scheduler:?}: {who} wrote {written} of {allowed}"
+            );
+            // The writer is ahead of the disk by what is dirty, and no more.
+            assert!(rig.books.stats(rig.owners[who]).dirty_bytes > 0);
+        }
+        assert!(rig.dirty_max <= 8192 * BLOCK_BYTES);
+    }
+}
+
+/// Without limits the weights of the owners decide, where there is a scheduler that knows weights.
+#[test]
+fn what_is_written_back_is_shared_by_the_weights_of_the_owners() {
+    let mut rig = Rig::new(SchedulerKind::Bfq, 20 * MIB, &["/three", "/one"], 16_384);
+    rig.weigh(0, 300);
+    rig.weigh(1, 100);
+    rig.run(&[0, 1], Instant::from_millis(60_000));
+    let (three, one) = (rig.written[0], rig.written[1]);
+    assert!((three * 10 / one).abs_diff(30) <= 2, "{three} to {one}");
+    assert!(
+        three + one >= 1150 * MIB,
+        "the disk is kept busy: {} of 1200 MiB",
+        (three + one) / MIB
+    );
+}
+
+/// A reader beside a neighbour with all of its share of the cache to be written: it has its half of the disk at least.
+#[test]
+fn reads_do_not_wait_for_a_neighbours_backlog() {
+    for scheduler in SchedulerKind::ALL {
+        let mut rig = Rig::new(scheduler, 20 * MIB, &["/writer", "/reader"], 16_384);
+        rig.run(&[0], Instant::from_millis(5_000));
+        assert!(rig.books.stats(rig.owners[0]).dirty_bytes > 40 * MIB, "there is a backlog");
+        // As many at once as the cache has on its way: 16.
+        (0..16).for_each(|_| rig.submit_read(1));
+        let (began, from) = (rig.now, rig.written[0]);
+        rig.run(&[0], began.plus_nanos(20 * SECOND));
+        let (read, wrote) = (rig.read[1], rig.written[0] - from);
+        let half = 20 * 20 * MIB / 2;
+        let least = match scheduler {
+            // By turns, a request each, whatever its size: 64 KiB to 512.
+            SchedulerKind::None => half * 2 / 9,
+            SchedulerKind::Bfq => half,
+        };
+        assert!(
+            read * 100 >= least * 95,
+            "{scheduler:?}: read {} MiB beside {}",
+            read / MIB,
+            wrote / MIB
+        );
+    }
+}
+
+/// One that comes late finds room, and one that is over its share waits while others do not.
+#[test]
+fn nobody_takes_the_room_of_others() {
+    let mut rig = Rig::new(SchedulerKind::None, 20 * MIB, &["/early", "/late"], 16_384);
+    rig.limit(0, 16 << 10);
+    rig.dirty(0);
+    let share = rig.books.stats(rig.owners[0]).dirty_bytes;
+    assert_eq!(share / MIB, 64 * 4 / 5, "four fifths alone");
+    rig.dirty(1);
+    let late = rig.books.stats(rig.owners[1]);
+    assert!(late.dirty_bytes >= 10 * MIB, "{} bytes are left for it", late.dirty_bytes);
+    // The early one writes back at 16 KiB/s; the late one at what the disk gives.
+    rig.run(&[0, 1], Instant::from_millis(20_000));
+    assert!(rig.written[1] > 300 * MIB, "{} MiB", rig.written[1] / MIB);
+    assert!(rig.books.stats(rig.owners[0]).waiting == 1);
+}
