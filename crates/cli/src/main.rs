@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod calibrate;
 mod clock;
 mod completions;
 mod config_check;
 mod demo;
 mod disk;
 mod failure;
+mod filler;
 mod lab;
 mod limiter;
 mod move_cgroup;
@@ -33,6 +35,7 @@ Examples:
   weir serve weir.toml                            several devices, tenants and exports
   weir status                                     who waits for what
   weir set /main io.max \"riops=1000\"              another limit, while it runs
+  weir calibrate /dev/sdb                         what a disk can do; only reads
   weir lab run job.fio --disk hdd7200             what a fio job would see there, in virtual time
 
 Exit status: 0 done, 1 failed, 2 wrong usage or configuration.";
@@ -55,6 +58,7 @@ enum Command {
     /// Work with configuration files
     #[command(subcommand)]
     Config(ConfigCommand),
+    Calibrate(calibrate::Args),
     Replay(replay::Args),
     Demo(demo::Args),
     /// Work with emulated disks
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Move(args) => move_cgroup::run(&args),
         Command::Remove(args) => remove::run(&args),
         Command::Config(ConfigCommand::Check(args)) => config_check::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Disk(command) => disk::run(command),

@@ -1,5 +1,8 @@
 //! SIGINT and SIGTERM: the first asks for the end, the second does not ask.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
@@ -51,6 +54,28 @@ pub(crate) fn on_thread(first: impl FnOnce(u8) -> bool + Send + 'static) -> Resu
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot_wait)?;
     Ok(())
+}
+
+/// SIGINT and SIGTERM, noticed: the first asks for the end, and whoever works looks here now and then.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    /// Listens from now on, on a thread of its own. A second signal ends the program at once.
+    pub(crate) fn listen() -> Result<Stop, Failure> {
+        let stop = Stop(Arc::new(AtomicU8::new(0)));
+        let told = stop.clone();
+        on_thread(move |number| {
+            told.0.store(number, Ordering::Relaxed);
+            true
+        })?;
+        Ok(stop)
+    }
+
+    /// The signal, if there was one.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&number| number != 0)
+    }
 }
 
 fn cannot_wait(error: std::io::Error) -> Failure {

@@ -37,6 +37,7 @@ mod export;
 mod limiter;
 mod limits;
 mod load;
+mod measured;
 mod model;
 mod picture;
 mod report;
@@ -48,6 +49,7 @@ mod value;
 
 pub use error::{ConfigError, ConfigErrors};
 pub use limiter::parse_limiter;
+pub use measured::DeviceModel;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
     ServerConfig,

@@ -27,26 +27,10 @@ impl Config {
     ///
     /// Everything that is wrong with it, or why it cannot be read.
     pub fn from_file(path: &Path) -> Result<Config, ConfigErrors> {
-        let name = path.display().to_string();
-        let bytes = match read(path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                return Err(whole(&name, Problem::of_all(format!("cannot be read: {error}"))));
-            }
-        };
         let directory = path.parent().unwrap_or(Path::new(""));
         // Sockets and images are opened later, maybe after the process has gone elsewhere.
         let base = std::path::absolute(directory.join(".")).unwrap_or_else(|_| directory.into());
-        match String::from_utf8(bytes) {
-            Ok(text) => load(name, text, &Files::Look(base)),
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                let source = Source { name, text, has_lines: true };
-                let span = Span { start: at, end: at + 1 };
-                Err(one(&source, Problem::new(span, "", "the file is not UTF-8 text")))
-            }
-        }
+        file(path, |root, report| config(root, &Files::Look(base), report))
     }
 
     /// Reads `text`; errors call it `name`. Looks at no files: paths stay as they are, and images need not exist.
@@ -55,7 +39,31 @@ impl Config {
     ///
     /// Everything that is wrong with it.
     pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigErrors> {
-        load(name.into(), text.into(), &Files::Ignore)
+        load(name.into(), text.into(), |root, report| config(root, &Files::Ignore, report))
+    }
+}
+
+/// The file at `path` as `of` reads it.
+pub(crate) fn file<T>(
+    path: &Path,
+    of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
+) -> Result<T, ConfigErrors> {
+    let name = path.display().to_string();
+    let bytes = match read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            return Err(whole(&name, Problem::of_all(format!("cannot be read: {error}"))));
+        }
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => load(name, text, of),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let source = Source { name, text, has_lines: true };
+            let span = Span { start: at, end: at + 1 };
+            Err(one(&source, Problem::new(span, "", "the file is not UTF-8 text")))
+        }
     }
 }
 
@@ -66,7 +74,12 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn load(name: String, text: String, files: &Files) -> Result<Config, ConfigErrors> {
+/// The text as `of` reads it, or all that is wrong with it.
+pub(crate) fn load<T>(
+    name: String,
+    text: String,
+    of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
+) -> Result<T, ConfigErrors> {
     if text.len() > FILE_MAX {
         return Err(whole(&name, Problem::of_all("the file is larger than 16 MiB")));
     }
@@ -76,14 +89,17 @@ fn load(name: String, text: String, files: &Files) -> Result<Config, ConfigError
     }
     let source = Source { name, text, has_lines: true };
     let mut report = Report::default();
-    let config = read_text(&source.text, files, &mut report);
-    match config {
-        Some(config) if report.is_empty() => Ok(config),
+    match read_text(&source.text, of, &mut report) {
+        Some(read) if report.is_empty() => Ok(read),
         _ => Err(report.into_errors(&source)),
     }
 }
 
-fn read_text(text: &str, files: &Files, report: &mut Report) -> Option<Config> {
+fn read_text<T>(
+    text: &str,
+    of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
+    report: &mut Report,
+) -> Option<T> {
     let (table, errors) = if text.len() <= ALL_SYNTAX_ERRORS_MAX {
         DeTable::parse_recoverable(text)
     } else {
@@ -100,12 +116,15 @@ fn read_text(text: &str, files: &Files, report: &mut Report) -> Option<Config> {
         errors.iter().for_each(|error| report.add(syntax(error)));
         return None;
     }
-    let root = Section::root(text, table.get_ref());
+    of(&Section::root(text, table.get_ref()), report)
+}
+
+fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Config> {
     root.allow(&["server", "device", "cgroup", "export"], report);
-    let server = server::read(&root, files, report);
-    let devices = device::read_all(&root, files, report);
-    let cgroups = cgroup::read_all(&root, &devices, report);
-    let exports = export::read_all(&root, &devices, &cgroups, report);
+    let server = server::read(root, files, report);
+    let devices = device::read_all(root, files, report);
+    let cgroups = cgroup::read_all(root, &devices, report);
+    let exports = export::read_all(root, &devices, &cgroups, report);
     Some(Config { server, devices: devices.configs, cgroups, exports })
 }
 

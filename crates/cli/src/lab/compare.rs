@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use weir_lab::report;
 
 use super::flags::{self, Settings};
-use super::progress::Stop;
 use super::run::{ended_early, simulate, width, write_page};
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::Stop;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weir_config::Config;
+use weir_config::{Config, DeviceModel};
 use weir_lab::book::{self, SCENARIOS};
 use weir_lab::draft::{Draft, DraftError, SettingError, Source};
 use weir_lab::fio;
@@ -14,8 +14,9 @@ use crate::failure::Failure;
 /// Settings of a run; each is also a key of `--set`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Settings {
-    /// The disk: a model, and what differs from it ("hdd7200", "null,latency=10us"); see `weir lab list`
-    #[arg(long, value_name = "SPEC", help_heading = "Settings")]
+    /// The disk: a model, and what differs from it ("hdd7200", "null,latency=10us"; see `weir lab list`), or a file of
+    /// `weir calibrate`
+    #[arg(long, value_name = "SPEC|FILE.toml", help_heading = "Settings")]
     disk: Option<String>,
     /// Limits, of all jobs or of one cgroup: "riops=100", "/vm1 rbps=4M"; may be given several times
     #[arg(long, value_name = "[/CGROUP] LIMITS", help_heading = "Settings")]
@@ -103,7 +104,12 @@ impl Settings {
         for (key, value) in more.iter().filter(|(key, _)| key == "home") {
             draft.set(key, value).map_err(wrong)?;
         }
+        let measured = self.disk.as_deref().filter(|disk| disk.ends_with(".toml"));
+        let measured = measured.map(|path| DeviceModel::from_file(Path::new(path)));
+        let measured =
+            measured.transpose().map_err(Failure::Config)?.map(|model| model.disk().to_string());
         for (key, value) in self.pairs() {
+            let value = measured.as_deref().filter(|_| key == "disk").unwrap_or(value);
             draft.set(key, value).map_err(|error| {
                 let SettingError { reason, hint, .. } = error;
                 Failure::wrong(format!("--{key} {value:?}: {reason}")).hint(hint)

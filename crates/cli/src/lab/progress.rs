@@ -2,43 +2,19 @@
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_engine::units::Ios;
 use weir_lab::sim::Progress;
 
-use crate::failure::Failure;
-use crate::{clock, signals};
+use crate::clock;
+use crate::signals::Stop;
 
 /// Nothing is shown of what takes no longer.
 const QUIET_NS: u64 = 2_000_000_000;
 /// Between two pictures.
 const EVERY_NS: u64 = 100_000_000;
-
-/// SIGINT and SIGTERM, noticed: the first ends a run, which then reports what there is.
-#[derive(Debug, Clone)]
-pub(super) struct Stop(Arc<AtomicU8>);
-
-impl Stop {
-    /// Listens from now on, on a thread of its own. A second signal ends the program at once.
-    pub(super) fn listen() -> Result<Stop, Failure> {
-        let stop = Stop(Arc::new(AtomicU8::new(0)));
-        let told = stop.clone();
-        signals::on_thread(move |number| {
-            told.0.store(number, Ordering::Relaxed);
-            true
-        })?;
-        Ok(stop)
-    }
-
-    /// The signal, if there was one.
-    pub(super) fn signal(&self) -> Option<u8> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|&number| number != 0)
-    }
-}
 
 /// A line on the terminal's standard error, once a run has taken a while.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use weir_lab::scenario::Scenario;
 use weir_lab::{report, sim};
 
 use super::flags::{self, Settings};
-use super::progress::{Stop, Watch};
+use super::progress::Watch;
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::Stop;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,10 +13,10 @@ use weir_lab::scenario::Scenario;
 use weir_lab::sim;
 
 use super::flags::{self, Settings};
-use super::progress::Stop;
 use super::run::ended_early;
 use crate::failure::Failure;
 use crate::output;
+use crate::signals::Stop;
 use crate::table::{Align, Table};
 
 const EXAMPLES: &str = "\

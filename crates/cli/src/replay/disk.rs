@@ -14,10 +14,11 @@ use rustix::io::Errno;
 use weir_engine::Op;
 
 use super::fit::Room;
-use super::target::{Done, EMPTY_HEAD, IN_FLIGHT_MAX, Job, filler, looks_used, no_room};
+use super::target::{Done, EMPTY_HEAD, IN_FLIGHT_MAX, Job, looks_used, no_room};
 use super::{Intent, Message};
 use crate::clock;
 use crate::failure::Failure;
+use crate::filler::filler;
 
 /// A longer request is carried out in pieces of this size, one after the other; block layers do the same.
 const PIECE: usize = 1 << 20;

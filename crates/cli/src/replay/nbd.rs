@@ -13,11 +13,12 @@ use weir_nbd::client::{Client, Connected, Connecting, Reply, Wishes};
 use weir_nbd::{Command, Cookie, Op as NbdOp, TransmissionFlags};
 
 use super::fit::Room;
-use super::target::{Done, EMPTY_HEAD, Job, filler, looks_used, no_room};
+use super::target::{Done, EMPTY_HEAD, Job, looks_used, no_room};
 use super::uri::{Address, NbdUri};
 use super::{Intent, Message};
 use crate::clock;
 use crate::failure::Failure;
+use crate::filler::filler;
 
 /// A server that says nothing for so long while connecting is none.
 const SILENCE_MAX: Duration = Duration::from_secs(10);

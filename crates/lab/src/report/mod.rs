@@ -16,6 +16,6 @@ mod table;
 
 pub use compare::{Comparison, compare};
 pub use fio_json::fio_json;
-pub use html::html;
+pub use html::{calibration, html};
 pub use json::json;
 pub use table::table;

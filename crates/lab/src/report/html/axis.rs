@@ -1,6 +1,6 @@
 //! Axes: which values are named, and where they are.
 
-use weir_engine::units::Nanos;
+use weir_engine::units::{Bytes, Nanos};
 
 /// Names are at most about this many on an axis; more would touch each other.
 const TICKS_MAX: u64 = 6;
@@ -35,6 +35,10 @@ pub(super) enum Unit {
     Rate,
     /// Requests a second.
     Ios,
+    /// Bytes of a request.
+    Size,
+    /// Requests at once.
+    Count,
     /// Percent.
     Percent,
     /// Percentile.
@@ -48,6 +52,8 @@ impl Unit {
             Unit::Latency => "latency",
             Unit::Rate => "rate",
             Unit::Ios => "ios",
+            Unit::Size => "size",
+            Unit::Count => "count",
             Unit::Percent => "percent",
             Unit::Percentile => "percentile",
         }
@@ -184,6 +190,31 @@ impl Axis {
         Axis { unit: Unit::Percentile, scale, ticks: ticks.collect() }
     }
 
+    /// Requests at once, from 1 to `most`, which is at least 2.
+    pub(super) fn count(most: u32) -> Axis {
+        let powers = (0..16).map(|power| 4u64.pow(power)).take_while(|count| *count <= most.into());
+        Axis::powers(Unit::Count, 1, most.max(2).into(), powers, |count| count.to_string())
+    }
+
+    /// Bytes of a request, from `least` to `most`, both powers of 2 and not the same.
+    pub(super) fn size(least: u64, most: u64) -> Axis {
+        let powers = (0..64).map(|power| 1u64 << power).skip_while(move |size| *size < least);
+        let powers = powers.step_by(2).take_while(|size| *size <= most);
+        Axis::powers(Unit::Size, least, most, powers, |size| Bytes(size).to_string())
+    }
+
+    fn powers(
+        unit: Unit,
+        least: u64,
+        most: u64,
+        named: impl Iterator<Item = u64>,
+        name: impl Fn(u64) -> String,
+    ) -> Axis {
+        let scale = Scale::Log(least as f64, most as f64);
+        let ticks = named.map(|value| Tick { at: scale.place(value as f64), name: name(value) });
+        Axis { unit, scale, ticks: ticks.collect() }
+    }
+
     /// 0 to 100 %.
     pub(super) fn percent() -> Axis {
         let ticks = (0..=4).map(|quarter| Tick {
@@ -263,6 +294,10 @@ mod tests {
         assert_eq!(latency(1_300_000, 18_000_000), "1 ms | 2 ms | 5 ms | 10 ms | 20 ms");
         assert_eq!(latency(90_000, 2_000_000_000), "100 us | 1 ms | 10 ms | 100 ms | 1 s");
         assert_eq!(latency(6_000_000, 6_000_000), "5 ms | 10 ms");
+        let sizes = ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"];
+        assert_eq!(names(&Axis::size(4096, 1 << 20)), sizes);
+        assert_eq!(names(&Axis::count(256)), ["1", "4", "16", "64", "256"]);
+        assert_eq!(names(&Axis::count(1)), ["1"]);
         assert_eq!(names(&Axis::percentile(0)), ["min", "p50", "p90", "p99"]);
         assert_eq!(names(&Axis::percentile(1_500)), ["p50", "p90", "p99", "p99.9"]);
     }

@@ -2,6 +2,7 @@
 
 mod axis;
 mod blame;
+mod calibration;
 mod chart;
 mod latency;
 mod markup;
@@ -11,8 +12,9 @@ mod rates;
 mod tables;
 mod utilisation;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+pub use self::calibration::calibration;
 use self::chart::Chart;
 use self::markup::{Markup, script_json};
 use self::palette::Palette;
@@ -34,9 +36,16 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// `<script type="application/json" id="data">`: `runs` is a list of `name` and [`report`](super::json()).
 /// O(rows + cgroups) for each run; tables list the first 200 rows.
 pub fn html(results: &[(&str, &Results)]) -> String {
+    let (title, palette) = (title(results), Palette::of(results));
+    page(&title, &data(results), |markup| {
+        head(markup, results, &title);
+        markup.element("main", &[], |markup| body(markup, results, &palette));
+    })
+}
+
+/// A page that needs nothing but itself, with its data and the script that shows values under the pointer.
+fn page(title: &str, data: &Value, body: impl FnOnce(&mut Markup)) -> String {
     let mut markup = Markup::default();
-    let palette = Palette::of(results);
-    let title = title(results);
     markup.raw("<!doctype html>\n");
     markup.element("html", &[("lang", &"en")], |markup| {
         markup.element("head", &[], |markup| {
@@ -47,13 +56,15 @@ pub fn html(results: &[(&str, &Results)]) -> String {
             let policy = "Content-Security-Policy";
             markup.void("meta", &[("http-equiv", &policy), ("content", &POLICY)]);
             markup.void("link", &[("rel", &"icon"), ("href", &"data:,")]);
-            markup.leaf("title", &[], &title);
+            markup.leaf("title", &[], title);
             markup.element("style", &[], |markup| markup.raw(STYLE));
         });
         markup.element("body", &[], |markup| {
-            head(markup, results, &title);
-            markup.element("main", &[], |markup| body(markup, results, &palette));
-            foot(markup, results);
+            body(markup);
+            let attributes: markup::Attributes<'_> =
+                &[("type", &"application/json"), ("id", &"data")];
+            markup.element("script", attributes, |markup| markup.raw(&script_json(data)));
+            markup.element("script", &[], |markup| markup.raw(SCRIPT));
         });
     });
     markup.raw("\n");
@@ -86,16 +97,21 @@ fn head(markup: &mut Markup, results: &[(&str, &Results)], title: &str) {
                 markup.element("p", &[("class", &"setting")], |markup| {
                     markup.breakable(&tables::setting(one));
                 });
-                markup.element("dl", &[], |markup| {
-                    for (name, value) in tables::facts(one) {
-                        markup.element("div", &[], |markup| {
-                            markup.leaf("dt", &[], name);
-                            markup.leaf("dd", &[], &value);
-                        });
-                    }
-                });
+                facts(markup, &tables::facts(one));
             }
             several => tables::runs(markup, several),
+        }
+    });
+}
+
+/// Names and values beside each other.
+fn facts(markup: &mut Markup, facts: &[(&str, String)]) {
+    markup.element("dl", &[], |markup| {
+        for (name, value) in facts {
+            markup.element("div", &[], |markup| {
+                markup.leaf("dt", &[], name);
+                markup.leaf("dd", &[], value);
+            });
         }
     });
 }
@@ -179,14 +195,11 @@ fn plots(markup: &mut Markup, title: &str, about: &str, charts: Vec<Chart>, runs
     });
 }
 
-fn foot(markup: &mut Markup, results: &[(&str, &Results)]) {
+fn data(results: &[(&str, &Results)]) -> Value {
     let runs = results.iter().map(|(name, one)| {
         let mut value = super::json(one);
         value["name"] = (*name).into();
         value
     });
-    let data = json!({ "runs": runs.collect::<Vec<_>>() });
-    let attributes: markup::Attributes<'_> = &[("type", &"application/json"), ("id", &"data")];
-    markup.element("script", attributes, |markup| markup.raw(&script_json(&data)));
-    markup.element("script", &[], |markup| markup.raw(SCRIPT));
+    json!({ "runs": runs.collect::<Vec<_>>() })
 }

@@ -15,6 +15,8 @@
     ios: (value) => scaled(value, 1000, ["/s", "k/s", "M/s"]).replace(" ", ""),
     latency: (value) => scaled(value, 1000, ["ns", "us", "ms", "s"]),
     time: (value) => scaled(value, 1000, ["ns", "us", "ms", "s"]),
+    size: (value) => scaled(value, 1024, ["B", "KiB", "MiB"]),
+    count: (value) => `${three(value)} at once`,
     percent: (value) => `${three(value)} %`,
     percentile: (value) => `p${Number((100 * value).toFixed(value < 0.99 ? 0 : 3))}`,
   };
