@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use super::position::{ByPosition, Places, Spot, goes_before};
+use super::position::{ByPosition, Neighbours, Places, Spot, goes_before};
 use super::tunables::Tunables;
 use crate::merge::cooperation::Start;
 use crate::request::{Class, Extent, Op};
@@ -157,25 +157,33 @@ impl Flow {
 
     /// Takes out a request, to the device or away.
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
-        self.by_position.remove(places, index);
+        let neighbours = self.by_position.remove(places, index);
         self.by_age.remove(places, index);
         self.queued -= 1;
-        if index != self.next {
-            return;
+        if index == self.next {
+            self.next = self.nearer(places, places[index].at, neighbours, tunables);
         }
-        let from = places[index].at;
-        let after =
-            self.by_position.after(places, index).or_else(|| self.by_position.first(places));
-        let before = self.by_position.before(places, index);
-        self.next = match (after, before) {
-            (Some(after), Some(before)) => {
-                match goes_before(&places[before], &places[after], from, tunables) {
-                    true => before,
-                    false => after,
-                }
-            }
-            (after, before) => after.or(before).unwrap_or(NO_INDEX),
+    }
+
+    /// Who goes after the one at `from` that had these neighbours. A sweep that is at its end begins anew.
+    fn nearer(
+        &self,
+        places: &Places,
+        from: u64,
+        Neighbours { before, after }: Neighbours,
+        tunables: &Tunables,
+    ) -> u32 {
+        if before == NO_INDEX {
+            return after;
+        }
+        let after = match after {
+            NO_INDEX => self.by_position.first(places).unwrap_or(NO_INDEX),
+            after => after,
         };
+        match goes_before(&places[before], &places[after], from, tunables) {
+            true => before,
+            false => after,
+        }
     }
 
     /// The request that goes now: the nearest, or the oldest if that is too old and none was preferred for its age

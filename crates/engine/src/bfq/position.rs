@@ -50,6 +50,21 @@ pub(crate) struct ByPosition {
     root: u32,
 }
 
+/// Where a node of the treap hangs.
+#[derive(Clone, Copy)]
+enum Hook {
+    Root,
+    Left(u32),
+    Right(u32),
+}
+
+/// Who was beside a request that left; [`NO_INDEX`] for nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Neighbours {
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+}
+
 impl ByPosition {
     pub(crate) const EMPTY: ByPosition = ByPosition { root: NO_INDEX };
 
@@ -59,26 +74,64 @@ impl ByPosition {
         }
         let Spot { at, flow, is_metadata } = spot;
         places.0[index as usize] = Place { at, flow, is_metadata, ..NOWHERE };
-        self.root = places.insert(self.root, index);
+        let (key, own) = ((at, index), rank(index));
+        let (mut hook, mut node) = (Hook::Root, self.root);
+        while node != NO_INDEX && rank(node) > own {
+            (hook, node) = places.step(node, key);
+        }
+        self.hang(places, hook, index);
+        // What was there falls apart into what is before and what is after.
+        let [mut before, mut after] = [Hook::Left(index), Hook::Right(index)];
+        while node != NO_INDEX {
+            let (next, rest) = places.step(node, key);
+            match next {
+                Hook::Right(_) => self.hang(places, core::mem::replace(&mut before, next), node),
+                _ => self.hang(places, core::mem::replace(&mut after, next), node),
+            }
+            node = rest;
+        }
+        self.hang(places, before, NO_INDEX);
+        self.hang(places, after, NO_INDEX);
     }
 
-    pub(crate) fn remove(&mut self, places: &mut Places, index: u32) {
-        self.root = places.remove(self.root, index);
-    }
-
-    /// The last one before `index`, which need not be in here.
-    pub(crate) fn before(&self, places: &Places, index: u32) -> Option<u32> {
-        let (mut at, mut found) = (self.root, None);
-        while at != NO_INDEX {
-            let node = &places[at];
-            if places.key(at) < places.key(index) {
-                found = Some(at);
-                at = node.right;
-            } else {
-                at = node.left;
+    /// Takes out `index`, which is in here; answers its neighbours.
+    pub(crate) fn remove(&mut self, places: &mut Places, index: u32) -> Neighbours {
+        let key = places.key(index);
+        let (mut hook, mut node) = (Hook::Root, self.root);
+        let mut neighbours = Neighbours { before: NO_INDEX, after: NO_INDEX };
+        while node != index {
+            debug_assert_ne!(node, NO_INDEX, "request {index} is not in its flow");
+            let at = node;
+            (hook, node) = places.step(at, key);
+            match hook {
+                Hook::Left(_) => neighbours.after = at,
+                _ => neighbours.before = at,
             }
         }
-        found
+        let Place { mut left, mut right, .. } = places[index];
+        let mut near = left;
+        while near != NO_INDEX {
+            neighbours.before = near;
+            near = places[near].right;
+        }
+        let mut near = right;
+        while near != NO_INDEX {
+            neighbours.after = near;
+            near = places[near].left;
+        }
+        while left != NO_INDEX && right != NO_INDEX {
+            if rank(left) > rank(right) {
+                self.hang(places, hook, left);
+                hook = Hook::Right(left);
+                left = places[left].right;
+            } else {
+                self.hang(places, hook, right);
+                hook = Hook::Left(right);
+                right = places[right].left;
+            }
+        }
+        self.hang(places, hook, if left == NO_INDEX { right } else { left });
+        neighbours
     }
 
     /// The first one after `index`, which need not be in here.
@@ -104,6 +157,15 @@ impl ByPosition {
         }
         found
     }
+
+    /// Hangs `node`, or nobody, with all below it at `hook`.
+    fn hang(&mut self, places: &mut Places, hook: Hook, node: u32) {
+        match hook {
+            Hook::Root => self.root = node,
+            Hook::Left(parent) => places[parent].left = node,
+            Hook::Right(parent) => places[parent].right = node,
+        }
+    }
 }
 
 impl Places {
@@ -119,66 +181,12 @@ impl Places {
         (self[index].at, index)
     }
 
-    /// The root of `root` and `index` together.
-    fn insert(&mut self, root: u32, index: u32) -> u32 {
-        if root == NO_INDEX {
-            return index;
-        }
-        if rank(index) > rank(root) {
-            let (left, right) = self.split(root, index);
-            let node = &mut self[index];
-            (node.left, node.right) = (left, right);
-            return index;
-        }
-        if self.key(index) < self.key(root) {
-            self[root].left = self.insert(self[root].left, index);
-        } else {
-            self[root].right = self.insert(self[root].right, index);
-        }
-        root
-    }
-
-    /// What is before `index` below `root`, and what is after.
-    fn split(&mut self, root: u32, index: u32) -> (u32, u32) {
-        if root == NO_INDEX {
-            return (NO_INDEX, NO_INDEX);
-        }
-        if self.key(root) < self.key(index) {
-            let (left, right) = self.split(self[root].right, index);
-            self[root].right = left;
-            (root, right)
-        } else {
-            let (left, right) = self.split(self[root].left, index);
-            self[root].left = right;
-            (left, root)
-        }
-    }
-
-    /// The root of what is left without `index`.
-    fn remove(&mut self, root: u32, index: u32) -> u32 {
-        debug_assert_ne!(root, NO_INDEX, "request {index} is not in its flow");
-        if root == index {
-            return self.join(self[root].left, self[root].right);
-        }
-        if self.key(index) < self.key(root) {
-            self[root].left = self.remove(self[root].left, index);
-        } else {
-            self[root].right = self.remove(self[root].right, index);
-        }
-        root
-    }
-
-    /// The root of both, all of `left` being before all of `right`.
-    fn join(&mut self, left: u32, right: u32) -> u32 {
-        if left == NO_INDEX || right == NO_INDEX {
-            return if left == NO_INDEX { right } else { left };
-        }
-        if rank(left) > rank(right) {
-            self[left].right = self.join(self[left].right, right);
-            left
-        } else {
-            self[right].left = self.join(left, self[right].left);
-            right
+    /// The way on from `node` towards `key`: where that hangs, and who hangs there.
+    fn step(&self, node: u32, key: (u64, u32)) -> (Hook, u32) {
+        let place = &self[node];
+        match key < (place.at, node) {
+            true => (Hook::Left(node), place.left),
+            false => (Hook::Right(node), place.right),
         }
     }
 }
@@ -210,30 +218,23 @@ fn rank(index: u32) -> u32 {
     mixed ^ (mixed >> 16)
 }
 
-/// How far a position is from where the device is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
-    /// Within one sweep, in bytes, backwards counting more.
-    Near(u64),
-    /// So far back that a new sweep begins, best from its lowest position.
-    Wrapped(u64),
-}
-
 /// Whether `new` goes before `old`, from `from` on: metadata first, then the shorter way, forward where they are equal.
 pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunables) -> bool {
     if new.is_metadata != old.is_metadata {
         return new.is_metadata;
     }
+    // Whether it is so far back that a new sweep begins, and how far the way is: within one sweep, in bytes, backwards
+    // counting more; in a new one from the lowest position.
     let way = |place: &Place| {
         let back = from.saturating_sub(place.at);
         match back {
-            0 => Way::Near(place.at - from),
-            _ if back <= tunables.back_seek_max => Way::Near(back * tunables.back_seek_penalty),
-            _ => Way::Wrapped(place.at),
+            0 => (false, place.at - from),
+            _ if back <= tunables.back_seek_max => (false, back * tunables.back_seek_penalty),
+            _ => (true, place.at),
         }
     };
-    let (ways, ahead) = ((way(new), way(old)), new.at > old.at);
-    ways.0 < ways.1 || (ways.0 == ways.1 && ahead)
+    let [mine, theirs] = [way(new), way(old)];
+    mine < theirs || (mine == theirs && new.at > old.at)
 }
 
 #[cfg(test)]
@@ -275,8 +276,13 @@ mod tests {
             for (at, index) in steps {
                 match inside.remove(&index) {
                     Some(old) => {
-                        tree.remove(&mut places, index);
+                        let neighbours = tree.remove(&mut places, index);
                         model.remove(&(old, index));
+                        let before = model.range(..(old, index)).next_back();
+                        let after = model.range((old, index)..).next();
+                        let [before, after] =
+                            [before, after].map(|key| key.map_or(NO_INDEX, |&(_, index)| index));
+                        prop_assert_eq!(neighbours, Neighbours { before, after });
                     }
                     None => {
                         let spot = Spot { at, flow: 0, is_metadata: false };
@@ -286,8 +292,6 @@ mod tests {
                     }
                 }
                 let here = (places[index].at, index);
-                let before = model.range(..here).next_back().map(|&(_, index)| index);
-                prop_assert_eq!(tree.before(&places, index), before);
                 let after = model.range(here..).find(|&&key| key != here).map(|&(_, index)| index);
                 prop_assert_eq!(tree.after(&places, index), after);
                 prop_assert_eq!(tree.first(&places), model.first().map(|&(_, index)| index));
