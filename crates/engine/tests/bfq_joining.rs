@@ -54,6 +54,7 @@ fn what_lies_side_by_side_goes_as_one() {
     assert_eq!(run(&mut engine, true), [9, 10, 11, 12]);
     assert_eq!(run(&mut engine, true), [14]);
     assert_eq!(run(&mut engine, true), [0; 0]);
+    assert_eq!(engine.bfq_stats().coalesced, 3, "three went with another");
 }
 
 #[test]

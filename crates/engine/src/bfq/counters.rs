@@ -234,7 +234,6 @@ impl Counters {
     }
 
     /// A request was joined with an adjacent one.
-    #[expect(dead_code, reason = "requests are not joined yet")]
     pub(crate) fn coalesced(&mut self) {
         self.device.coalesced += 1;
     }

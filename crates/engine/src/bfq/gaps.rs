@@ -60,7 +60,8 @@ impl Bfq {
             }
         };
         let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
-        self.dispatch(tree, requests, at, index);
+        let charge = self.charge(requests, index);
+        self.dispatch(tree, requests, at, index, charge);
         let id = EntityId::flow(at);
         if self.flows[at].queued == 0 {
             self.busy -= 1;

@@ -23,10 +23,12 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn is_before(&self, other: &Entry) -> bool {
-        if self.key == other.key {
-            return self.order != other.order && other.order.wrapping_sub(self.order) < 1 << 31;
+        // Both go around a circle, whose upper half is the past.
+        let order = || other.order.wrapping_sub(self.order) as i32;
+        match other.key.ahead_of(self.key) {
+            0 => order() > 0,
+            ahead => ahead > 0,
         }
-        other.key.is_after(self.key)
     }
 }
 
@@ -98,13 +100,18 @@ impl Heap {
     fn sink(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
         loop {
             let first = place * FAN_OUT + 1;
-            let children = first..(first + FAN_OUT).min(self.0.len());
-            let least = children.reduce(|least, child| {
-                if self.0[child].is_before(&self.0[least]) { child } else { least }
-            });
-            let Some(least) = least.filter(|&least| self.0[least].is_before(&entry)) else { break };
-            self.put(entities, place, self.0[least]);
-            place = least;
+            let Some([child, others @ ..]) = self.0.get(first..) else { break };
+            let (mut least, mut at) = (*child, first);
+            for (other, place) in others.iter().take(FAN_OUT - 1).zip(first + 1..) {
+                if other.is_before(&least) {
+                    (least, at) = (*other, place);
+                }
+            }
+            if !least.is_before(&entry) {
+                break;
+            }
+            self.put(entities, place, least);
+            place = at;
         }
         self.put(entities, place, entry);
     }

@@ -71,11 +71,13 @@ impl Bfq {
             && request.extent.offset == run.end
             && bytes <= BYTES_MAX;
         let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
-        let fits = entity.service + self.charge(requests, index) <= entity.budget;
+        let charge = self.charge(requests, index);
+        let fits = entity.service + charge <= entity.budget;
         if !continues || !fits || self.has_timed_out(&turn) {
             return None;
         }
-        self.dispatch(tree, requests, turn.flow, index);
+        self.dispatch(tree, requests, turn.flow, index, charge);
+        self.counters.coalesced();
         self.run = self.run.map(|run| Run { bytes, left: Some(left), ..run });
         self.after_dispatch(tree, requests, turn.flow);
         Some(index)

@@ -5,7 +5,7 @@ use super::Bfq;
 use super::burst::Created;
 use super::entity::EntityId;
 use super::flows::Owner;
-use super::raising::{Arrival, LowLatency, Raise, Terms, interactive_ms};
+use super::raising::{Arrival, LowLatency, Raise, Terms};
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;
@@ -43,10 +43,9 @@ impl Patience {
 
 impl Bfq {
     pub(super) fn terms(&self) -> Terms {
-        let rotational = self.tunables.rotational;
         Terms {
             enabled: self.tunables.low_latency,
-            interactive_ms: interactive_ms(self.peak.rate(), rotational),
+            interactive_ms: self.interactive_ms,
             slice_idle_ns: self.tunables.slice_idle_ns,
         }
     }

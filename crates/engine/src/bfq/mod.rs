@@ -106,6 +106,8 @@ pub(crate) struct Bfq {
     burst: Burst,
     /// How much longer the device may be kept for raised flows.
     patience: Patience,
+    /// See [`raising::interactive_ms`].
+    interactive_ms: u16,
     /// The last instant heard of.
     now: Instant,
     counters: Counters,
@@ -121,11 +123,12 @@ impl Bfq {
     ) -> Bfq {
         let tunables = Tunables::from(settings, rotational, depth);
         let peak = PeakSettings::new(rotational, tunables.timeout_ns);
-        let max_budget = settings.max_budget();
+        let peak = PeakRate::new(PeakSettings { max_budget: settings.max_budget(), ..peak });
         Bfq {
             settings: *settings,
             tunables,
-            peak: PeakRate::new(PeakSettings { max_budget, ..peak }),
+            interactive_ms: raising::interactive_ms(peak.rate(), rotational),
+            peak,
             hierarchy: Hierarchy::default(),
             flows: Flows::default(),
             places: Places::default(),
@@ -153,11 +156,17 @@ impl Bfq {
         self.settings = *settings;
         self.tunables = self.tunables.with(settings);
         self.peak.retune(self.tunables.timeout_ns, settings.max_budget());
-        self.tunables.follow(&self.peak, settings);
+        self.follow_speed();
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
             self.lower_all();
         }
+    }
+
+    /// Takes over what is known of the device's speed.
+    fn follow_speed(&mut self) {
+        self.tunables.follow(&self.peak, &self.settings);
+        self.interactive_ms = raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
 
     /// What was counted so far.
@@ -222,7 +231,11 @@ impl Bfq {
                     self.expire(tree, requests, Expiry::Preempted);
                 }
             }
-            State::Waiting | State::Eligible => self.refresh_budget(tree, requests, at),
+            State::Waiting | State::Eligible => {
+                if self.flows[at].next() == Some(index) {
+                    self.refresh_budget(tree, requests, at);
+                }
+            }
             State::InService => self.stop_idling(),
         }
         self.show_place(at);
@@ -254,7 +267,7 @@ impl Bfq {
                     let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
                     // The first of a slot always goes: it may be older than the one the budget was made for.
                     if entity.service == 0 || entity.service + charge <= entity.budget {
-                        self.dispatch(tree, requests, turn.flow, index);
+                        self.dispatch(tree, requests, turn.flow, index, charge);
                         self.after_dispatch(tree, requests, turn.flow);
                         return Some(index);
                     }
@@ -302,7 +315,7 @@ impl Bfq {
         }
         self.in_device -= 1;
         if self.peak.completed(now) {
-            self.tunables.follow(&self.peak, &self.settings);
+            self.follow_speed();
         }
         let at = self.places[index].flow;
         let flow = &mut self.flows[at];
@@ -431,12 +444,19 @@ impl Bfq {
         }
     }
 
-    fn dispatch(&mut self, tree: &mut Tree, requests: &mut Requests, at: u32, index: u32) {
+    /// Sends the request at `index`, of flow `at`, for which that is charged `charge`.
+    fn dispatch(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+        at: u32,
+        index: u32,
+        charge: u64,
+    ) {
         self.len -= 1;
         self.in_device += 1;
         let is_own = self.turn.is_some_and(|turn| turn.flow == at);
         self.probe.dispatched(index, is_own, self.in_device);
-        let charge = self.charge(requests, index);
         self.hierarchy.charge(EntityId::flow(at), charge);
         let flow = &mut self.flows[at];
         flow.dispatch(self.now, &mut self.places, requests, index, &self.tunables);
@@ -450,7 +470,7 @@ impl Bfq {
             let before = self.in_device - 1;
             let is_of_stream = !self.flows[at].is_seeky();
             if is_of_stream && self.peak.dispatched(self.now, extent.len, is_near, before) {
-                self.tunables.follow(&self.peak, &self.settings);
+                self.follow_speed();
             }
             self.position = extent.offset.saturating_add(u64::from(extent.len));
         }

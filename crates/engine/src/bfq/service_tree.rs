@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::entity::{Entities, EntityId, State};
+use super::entity::{Entities, Entity, EntityId, State};
 use super::heap::{Entry, Heap};
 use super::vtime::Vtime;
 use crate::check::ensure;
@@ -19,6 +19,8 @@ pub(crate) struct ServiceTree {
     weights: u64,
     /// How many are counted.
     members: u32,
+    /// How many each heap has room for.
+    room: u32,
     /// Active ones that V had not reached, by start.
     waiting: Heap,
     /// Active ones that V has reached, by finish.
@@ -45,6 +47,7 @@ impl ServiceTree {
             vtime: Vtime::ZERO,
             weights: 0,
             members: 0,
+            room: 0,
             waiting: Heap::new(),
             eligible: Heap::new(),
             idle: Heap::new(),
@@ -67,33 +70,31 @@ impl ServiceTree {
         budget: u64,
         how: Return,
     ) {
-        let old = entities[id].finish;
+        let entity = &mut entities[id];
+        let (old, state, place) = (entity.finish, entity.state, entity.place);
         let goes_back = how == Return::InTime && self.vtime.is_after(old);
         let floor = if goes_back { old } else { self.vtime };
-        let start = match entities[id].state {
+        match state {
             State::Idle => {
-                self.idle.remove(entities, entities[id].place);
-                floor.latest(old)
+                entity.start = floor.latest(old);
+                self.idle.remove(entities, place);
             }
             State::Off => {
+                entity.start = floor;
+                entity.weight = weight;
                 self.weights += u64::from(weight);
-                entities[id].weight = weight;
                 self.members += 1;
-                // Here, where somebody joins, and nowhere on a request's way afterwards.
-                for heap in [&mut self.waiting, &mut self.eligible, &mut self.idle] {
-                    heap.make_room(self.members);
+                if self.members > self.room {
+                    self.make_room();
                 }
-                floor
             }
             state => unreachable!("activated while {state:?}"),
-        };
-        entities[id].start = start;
-        self.place(entities, id, weight, budget);
-        let finish = entities[id].finish;
-        if goes_back && self.vtime.is_after(finish) {
+        }
+        let entity = &mut entities[id];
+        self.place(entity, weight, budget);
+        if goes_back && self.vtime.is_after(entity.finish) {
             // It missed more than a budget: that much it may catch up at most.
-            let entity = &mut entities[id];
-            entity.start = start.shifted(finish, self.vtime);
+            entity.start = entity.start.shifted(entity.finish, self.vtime);
             entity.finish = self.vtime;
         }
         self.insert(entities, id);
@@ -108,7 +109,7 @@ impl ServiceTree {
         budget: u64,
     ) {
         self.take(entities, id);
-        self.place(entities, id, weight, budget);
+        self.place(&mut entities[id], weight, budget);
         self.insert(entities, id);
     }
 
@@ -137,7 +138,7 @@ impl ServiceTree {
         match budget {
             Some(budget) => {
                 entity.start = entity.finish;
-                self.place(entities, id, weight, budget);
+                self.place(entity, weight, budget);
                 self.insert(entities, id);
             }
             None => self.rest(entities, id),
@@ -170,7 +171,7 @@ impl ServiceTree {
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service, None);
         let id = self.next(entities)?;
-        self.take(entities, id);
+        self.eligible.remove(entities, 0);
         entities[id].state = State::InService;
         self.in_service = Some(id);
         Some(id)
@@ -185,7 +186,9 @@ impl ServiceTree {
         if let Some(first) = self.idle.first()
             && !first.key.is_after(self.vtime)
         {
-            self.forget(entities, first.id);
+            let id = first.id;
+            self.idle.remove(entities, 0);
+            self.leave(&mut entities[id]);
         }
     }
 
@@ -202,12 +205,20 @@ impl ServiceTree {
     /// Forgets a child that is idle.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
         self.idle.remove(entities, entities[id].place);
-        self.leave(entities, id);
+        self.leave(&mut entities[id]);
+    }
+
+    /// Allocates here, where somebody joins, and nowhere on a request's way afterwards.
+    #[cold]
+    fn make_room(&mut self) {
+        self.room = self.members.next_power_of_two();
+        for heap in [&mut self.waiting, &mut self.eligible, &mut self.idle] {
+            heap.make_room(self.room);
+        }
     }
 
     /// Gives a child tags from its start, and the weight it has from now on.
-    fn place(&mut self, entities: &mut Entities, id: EntityId, weight: u32, budget: u64) {
-        let entity = &mut entities[id];
+    fn place(&mut self, entity: &mut Entity, weight: u32, budget: u64) {
         self.weights = self.weights - u64::from(entity.weight) + u64::from(weight);
         entity.weight = weight;
         entity.budget = budget;
@@ -217,21 +228,18 @@ impl ServiceTree {
     fn insert(&mut self, entities: &mut Entities, id: EntityId) {
         self.order = self.order.wrapping_add(1);
         let (entity, order) = (&mut entities[id], self.order);
-        if entity.start.is_after(self.vtime) {
-            entity.state = State::Waiting;
-            let entry = Entry { key: entity.start, order, id };
-            self.waiting.push(entities, entry);
-        } else {
-            entity.state = State::Eligible;
-            let entry = Entry { key: entity.finish, order, id };
-            self.eligible.push(entities, entry);
-        }
+        let (heap, state, key) = match entity.start.is_after(self.vtime) {
+            true => (&mut self.waiting, State::Waiting, entity.start),
+            false => (&mut self.eligible, State::Eligible, entity.finish),
+        };
+        entity.state = state;
+        heap.push(entities, Entry { key, order, id });
     }
 
     /// Takes an active child out of its heap.
     fn take(&mut self, entities: &mut Entities, id: EntityId) {
-        let place = entities[id].place;
-        match entities[id].state {
+        let Entity { place, state, .. } = entities[id];
+        match state {
             State::Waiting => self.waiting.remove(entities, place),
             State::Eligible => self.eligible.remove(entities, place),
             state => unreachable!("taken while {state:?}"),
@@ -240,20 +248,21 @@ impl ServiceTree {
 
     /// A child without backlog counts until V has passed its finish.
     fn rest(&mut self, entities: &mut Entities, id: EntityId) {
-        let finish = entities[id].finish;
-        if !finish.is_after(self.vtime) {
-            self.leave(entities, id);
+        let entity = &mut entities[id];
+        let key = entity.finish;
+        if !key.is_after(self.vtime) {
+            self.leave(entity);
             return;
         }
+        entity.state = State::Idle;
         self.order = self.order.wrapping_add(1);
-        entities[id].state = State::Idle;
-        self.idle.push(entities, Entry { key: finish, order: self.order, id });
+        self.idle.push(entities, Entry { key, order: self.order, id });
     }
 
-    fn leave(&mut self, entities: &mut Entities, id: EntityId) {
-        self.weights -= u64::from(entities[id].weight);
+    fn leave(&mut self, entity: &mut Entity) {
+        self.weights -= u64::from(entity.weight);
         self.members -= 1;
-        entities[id].state = State::Off;
+        entity.state = State::Off;
     }
 
     /// Moves whoever V has reached; whether nobody is eligible after that.

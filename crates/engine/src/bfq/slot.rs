@@ -40,7 +40,7 @@ impl Bfq {
         self.counters.selected();
         if !self.peak.is_trusted() {
             self.peak.selected();
-            self.tunables.follow(&self.peak, &self.settings);
+            self.follow_speed();
         }
         let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
         self.note_selection(flow);

@@ -15,8 +15,12 @@ impl Vtime {
     pub(crate) const ZERO: Vtime = Vtime(0);
 
     pub(crate) fn is_after(self, other: Vtime) -> bool {
-        // The upper half of the circle is the past.
-        self != other && self.0.wrapping_sub(other.0) < 1 << 63
+        self.ahead_of(other) > 0
+    }
+
+    /// How far this instant is after another: the upper half of the circle is the past, and negative.
+    pub(crate) fn ahead_of(self, other: Vtime) -> i64 {
+        self.0.wrapping_sub(other.0) as i64
     }
 
     pub(crate) fn latest(self, other: Vtime) -> Vtime {
