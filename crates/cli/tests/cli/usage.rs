@@ -14,6 +14,7 @@ fn help_has_examples_everywhere_and_fits_a_hundred_columns() {
         &["remove"],
         &["config", "check"],
         &["demo"],
+        &["calibrate"],
         &["completions"],
     ] {
         for flag in ["--help", "-h"] {
