@@ -15,10 +15,12 @@ Keys and values are those of the configuration:
   io.prio.class  no-change, promote-to-rt, restrict-to-be or idle   who goes first, with bfq
   io.bfq.low_latency  auto, never, interactive or inherit           whose weight bfq may raise
   io.limiter  pace, slice:KERNEL, token or leaky          how limits are enforced
+  io.watermark  PERCENT [mode=gate] .., or inherit        utilisation from which on limits bind
 Of devices, for the cgroup /, which itself has no limits and no weight:
   io.depth      1 to 4096                                 requests at the device at once
   io.scheduler  none or bfq                               who chooses the next of those that wait
   io.bfq        [DEVICE] KEY=VALUE ...                    how bfq does; not named: kept
+  io.watermark  as above                                  for all cgroups without one of their own
 
 Examples:
   weir set /main io.max \"rbps=50M riops=500\"
@@ -26,6 +28,7 @@ Examples:
   weir set /vms io.max \"disk0 riops=max\"
   weir set / io.scheduler bfq
   weir set / io.bfq slice_idle=0 low_latency=0
+  weir set / io.watermark 90
 
 Requests that wait go on waiting under the new limit; none is lost, repeated or overtaken.
 Exit status: 0 set, 1 the server did not answer, 2 refused; nothing has changed then.";

@@ -2,7 +2,7 @@
 
 use weir_engine::{LowLatency, NameError, Path, PrioClass, Weight, WeightError};
 
-use crate::device::Devices;
+use crate::device::{self, Devices};
 use crate::limiter;
 use crate::limits::LimitLines;
 use crate::model::{CgroupConfig, DeviceLimits};
@@ -18,7 +18,7 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "io.max",
     "io.burst",
     "io.peak",
@@ -27,6 +27,7 @@ const KEYS: [&str; 8] = [
     "io.prio.class",
     "io.bfq.low_latency",
     "io.limiter",
+    "io.watermark",
 ];
 
 /// Reads `[cgroup]`; sorted by path.
@@ -109,12 +110,14 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .text("io.limiter", report)
         .and_then(|text| limiter::read(&text, report))
         .unwrap_or_default();
+    let watermark =
+        section.amount("io.watermark", report).and_then(|text| device::watermark(&text, report));
     let limits = LimitLines::read(&section, devices, report)
         .finish(limiter, devices, report)
         .into_iter()
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
-    Some(CgroupConfig { path, weight, prio_class, low_latency, limiter, limits })
+    Some(CgroupConfig { path, weight, prio_class, low_latency, watermark, limiter, limits })
 }
 
 /// `io.weight`, or `io.bfq.weight`, which is the same.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use weir_engine::units::Bytes;
-use weir_engine::{BytePrice, Price, Prices, SchedulerKind};
+use weir_engine::{BytePrice, Price, Prices, SchedulerKind, Watermark, WatermarkError};
 
 use crate::backend::{self, Files};
 use crate::bfq;
@@ -25,8 +25,18 @@ const IOPS_SIZE_MAX: u64 = 32 << 20;
 const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
-const KEYS: [&str; 9] =
-    ["path", "scheduler", "bfq", "depth", "queue", "direct", "read_only", "iops_size", "price"];
+const KEYS: [&str; 10] = [
+    "path",
+    "scheduler",
+    "bfq",
+    "watermark",
+    "depth",
+    "queue",
+    "direct",
+    "read_only",
+    "iops_size",
+    "price",
+];
 
 /// The devices of a configuration and what else is known about them.
 #[derive(Default)]
@@ -106,12 +116,14 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
         Some((text, [Direct::Auto, Direct::On, Direct::Off][index]))
     });
     let mut engine = engine(&section, report);
+    let watermark = section.amount("watermark", report).and_then(|text| watermark(&text, report));
     let read_only = section.switch("read_only", report).unwrap_or(false);
     let path = section.need("path", "\"/srv/disk0.img\"", report);
     let Some(path) = path.and_then(|path| path.text(report)) else { return };
     let Some(backend) = backend::read(&path, direct, files, report) else { return };
     engine.rotational = is_rotational(&backend);
-    let device = DeviceConfig { name, backend, read_only, engine };
+    let device =
+        DeviceConfig { name, backend, read_only, watermark: watermark.unwrap_or_default(), engine };
     devices.add(device, &path, report);
 }
 
@@ -160,6 +172,18 @@ fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
 pub(crate) fn scheduler(text: &Text, report: &mut Report) -> Option<SchedulerKind> {
     let names = SchedulerKind::ALL.map(SchedulerKind::name);
     value::word(text, &names, report).map(|index| SchedulerKind::ALL[index])
+}
+
+/// A utilisation from which on limits bind.
+pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
+    match text.value.parse() {
+        Ok(watermark) => Some(watermark),
+        Err(error) => {
+            let error: WatermarkError = error;
+            report.refuse(text, error.to_string(), error.hint());
+            None
+        }
+    }
 }
 
 /// Names stand in `io.max` lines, so they have no blanks; `any` means every device there.

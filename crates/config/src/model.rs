@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Weight};
+use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Watermark, Weight};
 
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +44,8 @@ pub struct DeviceConfig {
     pub backend: Backend,
     /// `read_only`: refuse writes from every export.
     pub read_only: bool,
+    /// `watermark`: the utilisation from which on limits bind; 0 by default, where they always do.
+    pub watermark: Watermark,
     /// What the device's engine is made with: `scheduler`, `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
     /// least `depth`, at most 16777216, 65536 by default), `[device.NAME.price]` and `iops_size` (512 B to 32 MiB).
     pub engine: weir_engine::Config,
@@ -91,6 +93,9 @@ pub struct CgroupConfig {
     pub prio_class: PrioClass,
     /// `io.bfq.low_latency`; `None` goes by the nearest cgroup above that says something.
     pub low_latency: Option<LowLatency>,
+    /// `io.watermark`, on every device; `None` goes by the nearest cgroup above that says something, and then by the
+    /// device.
+    pub watermark: Option<Watermark>,
     /// `io.limiter`: for all its limits, also those set later.
     pub limiter: LimiterKind,
     /// `io.max`, `io.burst` and `io.peak`, by device; devices without any are left out.

@@ -43,6 +43,8 @@ pub struct SingleExport {
     pub scheduler: Option<String>,
     /// `--bfq`: as `[device.NAME.bfq]`, in one line: `KEY=VALUE ...`.
     pub bfq: Option<String>,
+    /// `--watermark`: as `watermark` of a device.
+    pub watermark: Option<String>,
     /// `--socket`.
     pub socket: Option<String>,
     /// `--socket-mode`.
@@ -82,6 +84,7 @@ impl Config {
             limiter: flag("--limiter", &single.limiter),
             scheduler: flag("--scheduler", &single.scheduler),
             bfq: flag("--bfq", &single.bfq),
+            watermark: flag("--watermark", &single.watermark),
             socket: flag("--socket", &single.socket),
             socket_mode: flag("--socket-mode", &single.socket_mode),
             control: flag("--control", &single.control),
@@ -107,6 +110,7 @@ struct Flags {
     limiter: Option<Text>,
     scheduler: Option<Text>,
     bfq: Option<Text>,
+    watermark: Option<Text>,
     socket: Option<Text>,
     socket_mode: Option<Text>,
     control: Option<Text>,
@@ -132,11 +136,13 @@ fn build(
     if let Some(text) = &flags.bfq {
         engine.bfq = bfq::words(text, report);
     }
+    let watermark = flags.watermark.as_ref().and_then(|text| device::watermark(text, report));
+    let watermark = watermark.unwrap_or_default();
     let mut devices = Devices::default();
     if let Some(backend) = backend {
         engine.rotational = is_rotational(&backend);
         let name = SingleExport::DEVICE.to_owned();
-        let device = DeviceConfig { name, backend, read_only: single.read_only, engine };
+        let device = DeviceConfig { name, backend, read_only: single.read_only, watermark, engine };
         devices.add(device, image, report);
     }
     let mut lines = LimitLines::new(1);
@@ -159,6 +165,7 @@ fn build(
         weight: weight.unwrap_or_default(),
         prio_class: PrioClass::NoChange,
         low_latency: None,
+        watermark: None,
         limiter,
         limits,
     };

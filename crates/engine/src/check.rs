@@ -20,7 +20,8 @@ pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {
     for cgroup in cgroups {
         check_place(core, cgroup)?;
         for direction in Direction::BOTH {
-            check_waiting(core, now, cgroup, direction)
+            let time = core.limit_time(cgroup, now);
+            check_waiting(core, time, cgroup, direction)
                 .map_err(|what| format!("cgroup {cgroup}, {direction:?}: {what}"))?;
         }
     }

@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use crate::price::Prices;
 use crate::priority::{PrioClass, Priority};
 use crate::scheduler::SchedulerKind;
+use crate::throttle::Watermark;
 use crate::tree::{CgroupId, ClientId};
 use crate::weight::Weight;
 
@@ -104,6 +105,14 @@ pub enum Change {
         client: ClientId,
         /// The setting; none to go by its cgroup's.
         low_latency: Option<LowLatency>,
+    },
+    /// Sets the utilisation of the device from which on limits bind, for the limits of a cgroup and of all below it that
+    /// have no setting nearer; for the device, that of the root. O(cgroups below it).
+    SetWatermark {
+        /// Which.
+        cgroup: CgroupId,
+        /// The setting; none to go by what is set above, and by [`Watermark::HARD`] at last.
+        watermark: Option<Watermark>,
     },
     /// Sets the device window.
     SetDepth(NonZeroU32),

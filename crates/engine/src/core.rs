@@ -4,13 +4,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::config::Config;
-use crate::deadlines::{Deadlines, Due, Timer};
+use crate::deadlines::{Due, Timer};
 use crate::event::Event;
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::requests::Requests;
 use crate::scheduler::Scheduler;
 use crate::stats::Audit;
+use crate::throttle::Clocks;
 use crate::time::Instant;
 use crate::tree::Tree;
 
@@ -19,7 +20,8 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) tree: Tree,
     pub(crate) requests: Requests,
-    pub(crate) deadlines: Deadlines,
+    /// What limits go by, and what waits for it.
+    pub(crate) clocks: Clocks,
     pub(crate) scheduler: Scheduler,
     pub(crate) audit: Audit,
     pub(crate) events: VecDeque<Event>,
@@ -37,13 +39,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(config: Config) -> Core {
+    pub(crate) fn new(config: Config, now: Instant) -> Core {
         Core {
             scheduler: Scheduler::new(&config),
             config,
             tree: Tree::new(),
             requests: Requests::new(),
-            deadlines: Deadlines::new(),
+            clocks: Clocks::new(now),
             audit: Audit::default(),
             events: VecDeque::new(),
             throttled: 0,
@@ -78,7 +80,7 @@ impl Core {
         self.stamp
     }
 
-    /// Wakes `cgroup` at `at` for `direction`, after those that are to be woken then already; nothing happens if that
+    /// Wakes `cgroup` when its clock shows `at` for `direction`, after those that are to be woken then already; nothing happens if that
     /// is set.
     pub(crate) fn arm(&mut self, cgroup: u32, direction: Direction, at: Instant) {
         let stamp = self.next_stamp();
@@ -91,14 +93,15 @@ impl Core {
         if timer.fires_at() == Some(at) {
             return;
         }
-        if self.deadlines.is_full() {
+        let deadlines = self.clocks.deadlines_mut(self.tree.cgroups[cgroup].clock);
+        if deadlines.is_full() {
             let tree = &self.tree;
-            self.deadlines.sweep(|due| timer_of(tree, due));
+            deadlines.sweep(|due| timer_of(tree, due));
         }
         let node = &mut self.tree.cgroups[cgroup];
         let depth = node.depth;
         let timer = &mut node.side_mut(direction).timer;
-        self.deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
     }
 
     pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {
@@ -108,16 +111,23 @@ impl Core {
     /// The next deadline that has come by `now`.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Due> {
         let tree = &self.tree;
-        self.deadlines.pop_due(now, |due| timer_of(tree, due))
+        self.clocks.pop_due(now, |due| timer_of(tree, due))
     }
 
-    /// Makes the earliest deadline a live one; after every call that may have voided one.
+    /// Lets go whatever a deadline that has come by `now` held.
+    pub(crate) fn fire_due(&mut self, now: Instant) {
+        while let Some(due) = self.pop_due(now) {
+            self.fire(now, due);
+        }
+    }
+
+    /// Makes the earliest deadline of each clock a live one; after every call that may have voided one.
     pub(crate) fn settle_deadlines(&mut self) {
         let tree = &self.tree;
-        self.deadlines.settle(|due| timer_of(tree, due));
+        self.clocks.settle(|due| timer_of(tree, due));
     }
 }
 
-fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
+pub(crate) fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
     tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.side(due.direction).timer)
 }

@@ -14,6 +14,7 @@ use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats};
+use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{
     Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name,
@@ -33,7 +34,7 @@ pub struct Engine {
 impl Engine {
     /// An engine with nothing but the root cgroup, at `now`.
     pub fn new(config: Config, now: Instant) -> Engine {
-        Engine { core: Core::new(config), now }
+        Engine { core: Core::new(config, now), now }
     }
 
     // The tree.
@@ -58,6 +59,8 @@ impl Engine {
         for direction in Direction::BOTH {
             cgroup.side_mut(direction).limited_above = tree.limited(parent, direction);
         }
+        cgroup.clock = tree.cgroups[parent].clock;
+        self.core.clocks.enter(cgroup.clock);
         let (index, generation) = tree.cgroups.insert(cgroup);
         tree.adopt(parent, index);
         Ok(CgroupId { index, generation })
@@ -126,6 +129,13 @@ impl Engine {
     pub fn low_latency(&self, cgroup: CgroupId) -> Option<LowLatency> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         self.core.tree.cgroups[index].low_latency
+    }
+
+    /// The watermark that is set for a cgroup itself, rather than above it.
+    pub fn watermark(&self, cgroup: CgroupId) -> Option<Watermark> {
+        let index = self.core.tree.cgroup_index(cgroup)?;
+        let cgroup = &self.core.tree.cgroups[index];
+        cgroup.has_watermark.then(|| self.core.clocks.get(cgroup.clock).watermark())
     }
 
     /// Opens a client: one share of `cgroup`, whatever number of tasks it has.
@@ -325,6 +335,12 @@ impl Engine {
                 self.core.tree.clients[client].low_latency = low_latency;
                 self.core.scheduler.review_policies(now, &self.core.tree);
             }
+            Change::SetWatermark { cgroup, watermark } => {
+                let cgroup = find(cgroup)?;
+                if !self.core.set_watermark(now, cgroup, watermark) {
+                    return Err(ChangeError::TooManyWatermarks);
+                }
+            }
             Change::SetPrioClass { cgroup, prio_class } => {
                 let cgroup = find(cgroup)?;
                 self.core.set_prio_class(cgroup, prio_class);
@@ -337,10 +353,11 @@ impl Engine {
     /// Lets go whatever may go at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
-        while let Some(due) = self.core.pop_due(now) {
-            self.core.fire(now, due);
-        }
         let core = &mut self.core;
+        core.fire_due(now);
+        if core.clocks.is_steered() {
+            core.run_ahead(now);
+        }
         core.scheduler.handle_timeout(now, &core.tree, &core.requests);
     }
 
@@ -400,7 +417,7 @@ impl Engine {
 
     /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let earliest = self.core.deadlines.earliest();
+        let earliest = self.core.clocks.wakes(self.core.is_idle());
         earliest.into_iter().chain(self.core.scheduler.deadline()).min()
     }
 
@@ -429,8 +446,7 @@ impl Engine {
     /// limit, or for a limiter without a burst of its own.
     pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        let gate = self.core.tree.cgroups[index].gate(dimension.direction())?;
-        gate.credit_left(self.now, dimension.resource())
+        self.core.burst_left(self.now, index, dimension.direction(), dimension.resource())
     }
 
     /// The device as it is now.
@@ -444,7 +460,13 @@ impl Engine {
             ready: core.scheduler.len(),
             throttled: core.throttled,
             busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
+            utilisation: core.clocks.utilisation(),
         }
+    }
+
+    /// Each watermark in use, as it is now; none where limits always bind. O(watermarks).
+    pub fn watermarks(&self) -> Vec<WatermarkStats> {
+        self.core.clocks.stats(self.now)
     }
 
     /// How BFQ decides, where it is the scheduler or becomes it.
@@ -482,6 +504,10 @@ impl Engine {
 
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
+        let core = &mut self.core;
+        if core.clocks.is_steered() {
+            core.clocks.advance(self.now, core.in_flight > 0);
+        }
         self.now
     }
 

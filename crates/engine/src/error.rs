@@ -76,6 +76,9 @@ pub enum ChangeError {
     /// The rules of merging would change under sets that were made by others.
     #[error("merge_rules cannot change while bfq is the scheduler: switch to another first")]
     MergeRules,
+    /// There are as many different watermarks as can be told apart.
+    #[error("65,536 different watermarks are in use, which is the most: use one of them")]
+    TooManyWatermarks,
     /// It has children, which would have to be removed first.
     #[error("the cgroup has {children} child cgroups, remove those first")]
     HasChildren {

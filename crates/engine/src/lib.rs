@@ -96,9 +96,11 @@ pub use request::{
 pub use scheduler::SchedulerKind;
 pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved};
 pub use throttle::{
-    LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle,
+    LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle, Reserve,
+    Watermark, WatermarkError, WatermarkMode, WatermarkStats,
 };
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use utilisation::Share;
 pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
 pub use weight::{Weight, WeightError};

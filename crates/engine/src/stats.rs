@@ -9,6 +9,7 @@ use crate::request::{Direction, Op, Request};
 use crate::scheduler::SchedulerKind;
 use crate::throttle::Cost;
 use crate::tree::CgroupId;
+use crate::utilisation::Share;
 
 /// Bytes and operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -164,4 +165,7 @@ pub struct DeviceStats {
     pub throttled: u32,
     /// Time with at least one request at the device, up to the last call, in nanoseconds.
     pub busy_ns: u64,
+    /// The share of the last half second with at least one request at the device, up to the last call; only where a
+    /// watermark asks for it.
+    pub utilisation: Option<Share>,
 }

@@ -43,6 +43,12 @@ impl Instant {
         Instant(self.0.saturating_sub(nanos))
     }
 
+    /// This instant on a clock that shows `after` when the one it was read from shows `before`; saturates.
+    #[must_use]
+    pub(crate) const fn moved(self, before: Instant, after: Instant) -> Instant {
+        self.plus_nanos(after.nanos_since(before)).minus_nanos(before.nanos_since(after))
+    }
+
     /// Nanoseconds from `earlier` to this instant, 0 if `earlier` is later.
     pub const fn nanos_since(self, earlier: Instant) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -59,6 +59,7 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
                 weight: None,
                 prio_class: None,
                 low_latency: None,
+                watermark: None,
                 limits,
             });
         }
@@ -93,6 +94,7 @@ fn trace(path: &std::path::Path, limit: u64) -> Scenario {
             weight: None,
             prio_class: None,
             low_latency: None,
+            watermark: None,
             limits,
         }],
         disk: "null,latency=10us,size=1T".parse().unwrap(),

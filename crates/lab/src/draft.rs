@@ -9,7 +9,7 @@ use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
     BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass,
-    SchedulerKind, SliceProfile, Weight,
+    SchedulerKind, SliceProfile, Watermark, Weight,
 };
 
 use crate::cache;
@@ -42,6 +42,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "low-latency",
         "[/CGROUP] POLICY",
         "io.bfq.low_latency: whose weight the scheduler bfq may raise: auto, never or interactive",
+    ),
+    (
+        "watermark",
+        "[/CGROUP] PERCENT ...",
+        "io.watermark: the disk's utilisation from which on limits bind, without a path for all (90 mode=gate)",
     ),
     (
         "home",
@@ -141,6 +146,7 @@ struct Cgroup {
     weight: Option<Weight>,
     prio_class: Option<PrioClass>,
     low_latency: Option<LowLatency>,
+    watermark: Option<Watermark>,
     limits: Limits,
     /// Its own limiter, from a configuration; else the draft's.
     limiter: Option<LimiterKind>,
@@ -265,6 +271,16 @@ impl Draft {
                 })?;
                 self.cgroup(path).low_latency = Some(policy);
             }
+            "watermark" => {
+                let (path, text) = match value.starts_with('/') {
+                    true => self.split(key, value)?,
+                    false => (path(key, "/")?, value),
+                };
+                let watermark = text.parse::<Watermark>();
+                let watermark =
+                    watermark.map_err(|error| SettingError::new(key, &error, error.hint()))?;
+                self.cgroup(path).watermark = Some(watermark);
+            }
             "home" if value == "per-job" => self.home = Home::PerJob,
             "home" => self.home = Home::Shared(path(key, value)?),
             "seed" => {
@@ -360,12 +376,14 @@ impl Draft {
         if let Backend::Emulated(spec) = &device.backend {
             self.disk = *spec;
         }
+        self.cgroup(path("watermark", "/")?).watermark = Some(device.watermark);
         for cgroup in &config.cgroups {
             let limits = cgroup.limits.iter().find(|limits| limits.device == index);
             let at = self.cgroup(cgroup.path.clone());
             at.weight = Some(cgroup.weight);
             at.prio_class = Some(cgroup.prio_class);
             at.low_latency = cgroup.low_latency;
+            at.watermark = cgroup.watermark;
             at.limiter = Some(cgroup.limiter);
             at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
         }
@@ -439,6 +457,7 @@ impl Draft {
                 weight: cgroup.weight,
                 prio_class: cgroup.prio_class,
                 low_latency: cgroup.low_latency,
+                watermark: cgroup.watermark,
                 limits,
             });
         }
@@ -575,6 +594,7 @@ impl Draft {
             weight: None,
             prio_class: None,
             low_latency: None,
+            watermark: None,
             limits: Limits::default(),
             limiter: None,
         })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use weir_engine::units::Bytes;
-use weir_engine::{Limits, LowLatency, Path, PrioClass, Weight};
+use weir_engine::{Limits, LowLatency, Path, PrioClass, Watermark, Weight};
 
 use crate::cache;
 use crate::fio::{JobFile, ReplaySkip};
@@ -92,6 +92,8 @@ pub struct CgroupSetting {
     pub prio_class: Option<PrioClass>,
     /// `io.bfq.low_latency`; None goes by what is set above.
     pub low_latency: Option<LowLatency>,
+    /// `io.watermark`, of the root the disk's; None goes by what is set above.
+    pub watermark: Option<Watermark>,
     /// `io.max` and its relatives; valid.
     pub limits: Limits,
 }

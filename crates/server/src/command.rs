@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use weir_engine::{
     BfqError, ChangeError, CreateError, LimiterKind, Limits, LowLatency, Path, PrioClass,
-    SchedulerKind, Weight,
+    SchedulerKind, Watermark, Weight,
 };
 
 use crate::device::Arrived;
@@ -68,6 +68,8 @@ pub enum Setting {
     PrioClass(PrioClass),
     /// `io.bfq.low_latency`; `None` goes by what is set above.
     LowLatency(Option<LowLatency>),
+    /// `io.watermark`; `None` goes by what is set above. Of the root, the device's.
+    Watermark(Option<Watermark>),
     /// The device window, whatever the cgroup.
     Depth(std::num::NonZeroU32),
     /// Who chooses the next request for the device, whatever the cgroup.

@@ -280,12 +280,15 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
 
 /// The cgroups' settings on one device, parents first.
 fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)> {
-    let mut settings = Vec::new();
+    let watermark = Setting::Watermark(Some(config.devices[device].watermark));
+    let root = weir_engine::Path::parse("/").expect("the root's path");
+    let mut settings = vec![(root, watermark)];
     for cgroup in &config.cgroups {
         let mut set = |setting| settings.push((cgroup.path.clone(), setting));
         set(Setting::Weight(cgroup.weight));
         set(Setting::PrioClass(cgroup.prio_class));
         set(Setting::LowLatency(cgroup.low_latency));
+        set(Setting::Watermark(cgroup.watermark));
         set(Setting::Limiter(cgroup.limiter));
         if let Some(found) = cgroup.limits.iter().find(|limits| limits.device == device) {
             set(Setting::Limits(found.limits));

@@ -43,6 +43,13 @@ pub struct DeviceStatus {
     pub throttled: u32,
     /// Time with at least one request at the device, in nanoseconds since the start.
     pub busy_ns: u64,
+    /// The share of the last half second with at least one request at the device, in percent; only where a watermark asks
+    /// for it.
+    #[serde(default)]
+    pub utilisation_percent_500ms: Option<f64>,
+    /// Each watermark in use.
+    #[serde(default)]
+    pub watermarks: Vec<WatermarkStatus>,
     /// Open connections.
     pub connections: u32,
     /// Connections closed because their client broke the protocol or stalled for too long.
@@ -78,6 +85,9 @@ pub struct CgroupStatus {
     /// `io.bfq.low_latency`: `auto`, `never` or `interactive`; `None` goes by what is set above.
     #[serde(default)]
     pub io_bfq_low_latency: Option<String>,
+    /// `io.watermark`, where set here; of the root, the device's.
+    #[serde(default)]
+    pub io_watermark: Option<String>,
     /// `pace`, `slice:VERSION`, `token` or `leaky`.
     pub limiter: String,
     /// What is left of the burst, per limited dimension that has one.
@@ -109,6 +119,21 @@ pub struct CgroupStatus {
     /// What the scheduler `bfq` has done for it.
     #[serde(default)]
     pub bfq: BfqCgroupStatus,
+}
+
+/// One watermark of a device, and what it does now.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WatermarkStatus {
+    /// As `io.watermark`.
+    pub watermark: String,
+    /// In percent.
+    pub watermark_percent: u8,
+    /// Cgroups that go by it, those without limits included.
+    pub cgroups: u32,
+    /// What their limits were multiplied by over the last half second: 1 where they held as written.
+    pub multiplier: f64,
+    /// Whether limits are lifted now, in mode `gate`.
+    pub lifted: bool,
 }
 
 /// A number for each of `rbps`, `wbps`, `riops`, `wiops`.

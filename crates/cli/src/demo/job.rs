@@ -14,6 +14,8 @@ use crate::clock;
 /// What one program does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Job {
+    /// Bytes of a read.
+    pub(super) block: u32,
     /// Requests it keeps at the server.
     pub(super) queue_depth: u64,
     /// Time from an answer to the next question, in nanoseconds.
@@ -22,8 +24,6 @@ pub(super) struct Job {
     pub(super) hiccup_ns: u64,
 }
 
-/// Bytes of a read: the seed's job reads blocks of 4 KiB.
-const BLOCK: u32 = 4096;
 /// Timer slack of a job's thread. The usual 50 us would be most of what is left to see under Weir.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 /// The end of a pause is spun through: sleeping alone is 20 to 70 us late, and differently so each time.
@@ -93,7 +93,7 @@ fn work(job: Job, disk: &mut Disk, figures: &Mutex<Figures>, stop: &AtomicBool) 
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut asked_ns = vec![0; job.queue_depth as usize];
     for slot in 0..job.queue_depth {
-        ask(disk, &mut random, &mut asked_ns[slot as usize], slot)?;
+        ask(job, disk, &mut random, &mut asked_ns[slot as usize], slot)?;
     }
     let mut at_server = job.queue_depth;
     while at_server > 0 {
@@ -111,16 +111,22 @@ fn work(job: Job, disk: &mut Disk, figures: &Mutex<Figures>, stop: &AtomicBool) 
             pause_until(until);
             lock(figures).note_pause(clock::now_ns() - until);
         }
-        ask(disk, &mut random, &mut asked_ns[slot as usize], slot)?;
+        ask(job, disk, &mut random, &mut asked_ns[slot as usize], slot)?;
     }
     Ok(())
 }
 
-fn ask(disk: &mut Disk, random: &mut Random, asked_ns: &mut u64, slot: u64) -> io::Result<()> {
-    let blocks = (disk.size() / u64::from(BLOCK)).max(1);
-    let offset = random.below(blocks) * u64::from(BLOCK);
+fn ask(
+    job: Job,
+    disk: &mut Disk,
+    random: &mut Random,
+    asked_ns: &mut u64,
+    slot: u64,
+) -> io::Result<()> {
+    let blocks = (disk.size() / u64::from(job.block)).max(1);
+    let offset = random.below(blocks) * u64::from(job.block);
     *asked_ns = clock::now_ns();
-    disk.read(slot, offset, BLOCK)
+    disk.read(slot, offset, job.block)
 }
 
 fn pause_until(at_ns: u64) {

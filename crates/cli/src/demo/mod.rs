@@ -1,4 +1,4 @@
-//! `weir demo`: the story of the 2018 blk-throttle fix, live.
+//! `weir demo`: the story of the 2018 blk-throttle fix, live; and that of the watermark.
 
 mod figures;
 mod frame;
@@ -10,6 +10,7 @@ mod screen;
 mod server;
 mod story;
 mod watch;
+mod watermark;
 
 use std::io;
 
@@ -31,23 +32,43 @@ Examples:
   weir demo
   weir demo --seconds 60
   weir demo --format json
+  weir demo watermark
+
+The first shows what a limit feels like: the same job under Linux's limiter, three times, and under
+Weir's. `watermark` shows limits that bind only when the disk is busy: two tenants with limits take
+all of an idle disk, a third without one arrives, and leaves again.
 
 It starts a server of its own on an emulated disk, needs no root, and leaves nothing behind, also
 when it is interrupted. Without a terminal it prints a picture every 5 s; as JSON, only the figures
 at the end.";
 
-/// Show what a limit feels like: the same job under Linux's limiter, three times, and under Weir's
+/// Show what a limit feels like, under Linux's limiters and under Weir's; or what a watermark does
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How long the four run; the neighbour's part at the end takes 14 s more at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    /// What to show
+    #[arg(value_enum, default_value_t)]
+    story: Story,
+    /// How long: 20 s for the four of `limits`, and 14 s more at most for the neighbour at the end; 24 s for `watermark`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
     /// What to print
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
+/// What there is to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+enum Story {
+    /// The same job under four limiters
+    #[default]
+    Limits,
+    /// Limits that bind only when the disk is busy
+    Watermark,
+}
+
+/// How long the four run, if nobody says.
+const FOUR_SECONDS: u64 = 20;
 /// How long the neighbour stays, and how long with other weights, unless the whole demo is shorter.
 const NEIGHBOUR_SECONDS: u64 = 8;
 const WEIGHTS_SECONDS: u64 = 6;
@@ -62,10 +83,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     runtime.block_on(async {
         // Before the server starts, so that an early Ctrl-C ends it too.
         let mut watch = Watch::new(args.format == Format::Json)?;
+        if args.story == Story::Watermark {
+            return watermark::run(&mut watch, args.seconds, args.format).await;
+        }
+        let seconds = args.seconds.unwrap_or(FOUR_SECONDS);
         let server = Server::start(&plan::config()).map_err(broken)?;
         let control = Client::new(&server.control());
-        let (mut outcome, web) = four(&mut watch, &server, &control, args.seconds).await?;
-        outcome.shared = neighbour(&mut watch, &server, &control, web, args.seconds).await?;
+        let (mut outcome, web) = four(&mut watch, &server, &control, seconds).await?;
+        outcome.shared = neighbour(&mut watch, &server, &control, web, seconds).await?;
         let program = std::env::args().next().unwrap_or_else(|| "weir".into());
         watch.screen.say(&story::next(&program, &runtime_dir::path()))?;
         match args.format {

@@ -4,10 +4,11 @@ use super::job::Job;
 
 /// Reads a second that every tenant may do.
 pub(super) const LIMIT: u32 = 100;
-/// The seed's job: one read at a time, 4 ms of thinking after each.
-pub(super) const POLITE: Job = Job { queue_depth: 1, think_ns: 4_000_000, hiccup_ns: 2_000_000 };
+/// The seed's job: one read of 4 KiB at a time, 4 ms of thinking after each.
+pub(super) const POLITE: Job =
+    Job { block: 4096, queue_depth: 1, think_ns: 4_000_000, hiccup_ns: 2_000_000 };
 /// A backup that wants all it can get.
-pub(super) const GREEDY: Job = Job { queue_depth: 32, think_ns: 0, hiccup_ns: 0 };
+pub(super) const GREEDY: Job = Job { block: 4096, queue_depth: 32, think_ns: 0, hiccup_ns: 0 };
 
 /// One of the four that do the same job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

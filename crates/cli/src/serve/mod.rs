@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// How bfq does that: "slice_idle=0 low_latency=0"
     #[arg(long, value_name = "SETTINGS", help_heading = "Image")]
     bfq: Option<String>,
+    /// Utilisation in percent from which on limits bind: "90", "90 mode=gate"; 0: always
+    #[arg(long, value_name = "PERCENT", help_heading = "Image")]
+    watermark: Option<String>,
     /// Refuse writes
     #[arg(long, help_heading = "Image")]
     read_only: bool,

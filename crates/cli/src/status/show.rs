@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
-use weir_server::status::{CgroupStatus, DeviceStatus, Status};
+use weir_server::status::{CgroupStatus, DeviceStatus, Status, WatermarkStatus};
 
 use super::bfq;
 use super::json::earlier;
@@ -47,6 +47,9 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         after.ready,
         after.connections
     );
+    for mark in &after.watermarks {
+        let _ = writeln!(text, "  {}", watermark(mark, after));
+    }
     if let Some(settings) = bfq::settings_of(after) {
         let _ = writeln!(text, "  bfq: {settings}");
     }
@@ -88,6 +91,17 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         let _ = writeln!(text, "  and {left_out} more; --format json has all");
     }
     text
+}
+
+/// What a watermark does to limits now.
+fn watermark(mark: &WatermarkStatus, device: &DeviceStatus) -> String {
+    let used = device.utilisation_percent_500ms.unwrap_or_default();
+    let limits = match (mark.lifted, mark.multiplier) {
+        (true, _) => "limits are lifted".to_owned(),
+        (false, 1.0) => "limits hold as written".to_owned(),
+        (false, multiplier) => format!("limits are multiplied by {multiplier:.2}"),
+    };
+    format!("watermark {}: {limits}   utilisation of the last 500 ms {used:.1} %", mark.watermark)
 }
 
 /// Whether there is anything to say: cgroups that are only named in the configuration are left out.
@@ -141,6 +155,9 @@ fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     }
     if let Some(policy) = &cgroup.io_bfq_low_latency {
         lines.push(format!("low latency: {policy}"));
+    }
+    if let Some(watermark) = cgroup.io_watermark.as_ref().filter(|_| cgroup.cgroup != "/") {
+        lines.push(format!("watermark {watermark}"));
     }
     let waited = sentence(&rates.waited_for);
     if !waited.is_empty() {

@@ -18,6 +18,7 @@ impl Core {
         let cgroup = self.tree.tasks[record.task].cgroup;
         let mut at = self.tree.limited(cgroup, direction);
         if at == NO_CGROUP {
+            self.clocks.give_way();
             self.pass(now, index);
             return;
         }
@@ -35,9 +36,10 @@ impl Core {
             if !node.is_clear(direction) {
                 break node.queue_mut(direction).because;
             }
-            let gate = node.limit_mut(direction);
-            if let Verdict::Wait { because, .. } = gate.check(now, cost, Arrival::Fresh) {
-                node.queue_mut(direction).because = because;
+            if let Verdict::Wait { because, .. } =
+                self.check_limit(now, at, direction, cost, Arrival::Fresh)
+            {
+                self.tree.cgroups[at].queue_mut(direction).because = because;
                 break because;
             }
             self.way.push(at);
@@ -126,14 +128,15 @@ impl Core {
         let record = &self.requests[index];
         let (cost, direction) = (record.cost, record.request.op.direction());
         while at != NO_CGROUP {
-            let node = &mut self.tree.cgroups[at];
-            let is_clear = node.is_clear(direction);
-            let gate = node.gate_mut(direction).expect("a limited cgroup has a gate");
+            let is_clear = self.tree.cgroups[at].is_clear(direction);
             // Where nothing waits it is a request like others, if the limit lets it.
             let arrival = if is_clear { Arrival::Fresh } else { Arrival::Queued };
-            match is_clear && gate.check(now, cost, arrival) == Verdict::Go {
-                true => gate.charge(now, cost),
-                false => gate.charge_debt(now, cost, arrival),
+            if is_clear && self.check_limit(now, at, direction, cost, arrival) == Verdict::Go {
+                self.charge_limit(now, at, direction, cost);
+            } else {
+                let time = self.limit_time(at, now);
+                let gate = self.tree.cgroups[at].limit_mut(direction);
+                gate.charge_debt(time, cost, arrival);
             }
             at = self.tree.limited_above(at, direction);
         }
@@ -142,10 +145,11 @@ impl Core {
     /// Charges every limit on `way`, which is empty afterwards.
     fn charge_way(&mut self, now: Instant, direction: Direction, index: u32) {
         let cost = self.requests[index].cost;
-        for &at in &self.way {
-            self.tree.cgroups[at].limit_mut(direction).charge(now, cost);
+        let mut way = core::mem::take(&mut self.way);
+        for at in way.drain(..) {
+            self.charge_limit(now, at, direction, cost);
         }
-        self.way.clear();
+        self.way = way;
     }
 
     /// The request is past every limit: it counts, and waits for the device.

@@ -27,7 +27,7 @@ impl Core {
 
     /// A climbing cgroup's timer has fired.
     fn visit(&mut self, now: Instant, cgroup: u32) {
-        if now < self.tree.cgroups[cgroup].disptime {
+        if self.limit_time(cgroup, now) < self.tree.cgroups[cgroup].disptime {
             // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
             self.arm_visit(now, cgroup, true);
             return;
@@ -57,8 +57,11 @@ impl Core {
         let gates = Direction::BOTH
             .iter()
             .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction));
-        let recheck = gates.map(Gate::recheck_ns).min().unwrap_or(u64::MAX);
-        let at = self.tree.cgroups[cgroup].disptime.min(now.plus_nanos(recheck));
+        // A clock that can be set forward goes to the deadline itself, however far away it is.
+        let rechecks = self.clocks.get(self.tree.cgroups[cgroup].clock).is_real();
+        let recheck = gates.map(Gate::recheck_ns).min().filter(|_| rechecks).unwrap_or(u64::MAX);
+        let time = self.limit_time(cgroup, now);
+        let at = self.tree.cgroups[cgroup].disptime.min(time.plus_nanos(recheck));
         let timer = self.tree.cgroups[cgroup].side(Direction::Read).timer;
         match timer.stamp().filter(|_| stays) {
             Some(stamp) => self.arm_as(cgroup, Direction::Read, at, stamp),
@@ -70,17 +73,16 @@ impl Core {
         }
     }
 
-    /// When the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.
+    /// When, by its clock, the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.
     fn head_may_go(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<Instant> {
         if !self.climbs(cgroup, direction) || self.tree.cgroups[cgroup].is_clear(direction) {
             return None;
         }
         let cost = self.head_cost(cgroup, direction)?;
-        let node = &mut self.tree.cgroups[cgroup];
-        match node.gate_mut(direction)?.check(now, cost, Arrival::Queued) {
-            Verdict::Go => Some(now),
+        match self.check_limit(now, cgroup, direction, cost, Arrival::Queued) {
+            Verdict::Go => Some(self.limit_time(cgroup, now)),
             Verdict::Wait { until, because } => {
-                node.queue_mut(direction).because = because;
+                self.tree.cgroups[cgroup].queue_mut(direction).because = because;
                 Some(until)
             }
         }
@@ -88,7 +90,8 @@ impl Core {
 
     fn let_climb(&mut self, now: Instant, cgroup: u32, direction: Direction, quantum: u32) {
         for _ in 0..quantum {
-            if self.head_may_go(now, cgroup, direction) != Some(now) {
+            let time = self.limit_time(cgroup, now);
+            if self.head_may_go(now, cgroup, direction) != Some(time) {
                 return;
             }
             let index = self.pull(now, cgroup, direction);

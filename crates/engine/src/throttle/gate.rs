@@ -124,6 +124,18 @@ impl Gate {
         self.limiter.as_dyn().charge_debt(now, cost, arrival);
     }
 
+    /// Books a request that goes while limits do not bind.
+    pub(crate) fn charge_lifted(&mut self, now: Instant, cost: Cost) {
+        let limiter = self.limiter.as_dyn();
+        limiter.charge_debt(now, cost, Arrival::Queued);
+        limiter.forgive(now);
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
+        self.limiter.as_dyn().shift(before, after);
+    }
+
     pub(crate) fn set(&mut self, now: Instant, kind: LimiterKind, rates: Rates, queued: bool) {
         if self.limiter.is(kind) {
             self.limiter.as_dyn().set_rates(now, rates, queued);

@@ -104,6 +104,21 @@ impl Limiter for Leaky {
         set_rate(&mut self.bytes, now, rates.bps);
         set_rate(&mut self.ios, now, rates.iops);
     }
+
+    /// There is no burst here: everything is forgiven, and the meters are empty.
+    fn forgive(&mut self, now: Instant) {
+        for meter in self.bytes.iter_mut().chain(&mut self.ios) {
+            meter.leaked.clear(now);
+            meter.emptied = now;
+        }
+    }
+
+    fn shift(&mut self, before: Instant, after: Instant) {
+        for meter in self.bytes.iter_mut().chain(&mut self.ios) {
+            meter.leaked.shift(before, after);
+            meter.emptied = meter.emptied.moved(before, after);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -117,6 +117,12 @@ pub(crate) trait Limiter {
     /// whether requests wait in this direction.
     fn set_rates(&mut self, now: Instant, rates: Rates, queued: bool);
 
+    /// Forgives what is owed at `now` beyond one burst: the limit did not bind, and what went then is no debt.
+    fn forgive(&mut self, now: Instant);
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`: what was earned and what is owed stays.
+    fn shift(&mut self, before: Instant, after: Instant);
+
     /// When the current slice began, for a limiter that has slices: what a parent may credit (specification 1.5).
     fn slice_start(&self) -> Option<Instant> {
         None

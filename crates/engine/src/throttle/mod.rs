@@ -25,9 +25,12 @@ mod reshape;
 mod slice;
 mod stand;
 mod token;
+mod watermark;
 
 pub(crate) use arbiter::{Arbiter, Source, Standing};
 pub(crate) use gate::Gate;
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub use qemu::{QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle};
+pub(crate) use watermark::Clocks;
+pub use watermark::{Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats};

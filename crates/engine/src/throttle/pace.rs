@@ -87,6 +87,18 @@ impl Pair {
         }
     }
 
+    pub(super) fn forgive(&mut self, now: Instant) {
+        self.both().for_each(|gcra| gcra.forgive(now));
+    }
+
+    pub(super) fn shift(&mut self, before: Instant, after: Instant) {
+        self.both().for_each(|gcra| gcra.shift(before, after));
+    }
+
+    fn both(&mut self) -> impl Iterator<Item = &mut Gcra> {
+        self.bytes.iter_mut().chain(&mut self.ios)
+    }
+
     pub(super) fn set_rates(&mut self, now: Instant, rates: &Rates) {
         set_rate(&mut self.bytes, now, rates.bps.as_ref(), Resource::Bytes);
         set_rate(&mut self.ios, now, rates.iops.as_ref(), Resource::Ios);
@@ -117,6 +129,16 @@ impl Limiter for Pace {
     fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
         self.main.set_rates(now, &rates);
         self.peak.set_rates(now, &rates);
+    }
+
+    fn forgive(&mut self, now: Instant) {
+        self.main.forgive(now);
+        self.peak.forgive(now);
+    }
+
+    fn shift(&mut self, before: Instant, after: Instant) {
+        self.main.shift(before, after);
+        self.peak.shift(before, after);
     }
 }
 

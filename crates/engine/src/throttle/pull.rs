@@ -70,8 +70,8 @@ impl Core {
         let (client, own) = (task.client, task.cgroup);
         let is_nearest = self.tree.limited(own, direction) == cgroup;
         let dimension = self.because(cgroup, direction);
+        self.charge_limit(now, cgroup, direction, cost);
         let gate = self.tree.cgroups[cgroup].limit_mut(direction);
-        gate.charge(now, cost);
         let mut others = 0;
         if is_nearest {
             let client = self.tree.clients[client].side_mut(direction);

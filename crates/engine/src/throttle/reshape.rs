@@ -18,6 +18,7 @@ impl Core {
     /// Replaces the limits of `cgroup`, which have been checked.
     pub(crate) fn set_limits(&mut self, now: Instant, cgroup: u32, limits: Limits) {
         let units = self.config.prices.units_per_io();
+        let time = self.limit_time(cgroup, now);
         let mut presence_changed = false;
         self.tree.cgroups[cgroup].set_limits(limits);
         for direction in Direction::BOTH {
@@ -32,10 +33,10 @@ impl Core {
                     presence_changed = true;
                 }
                 (None, false) => {
-                    side.gate = Some(Box::new(Gate::new(now, limits.limiter, rates)));
+                    side.gate = Some(Box::new(Gate::new(time, limits.limiter, rates)));
                     presence_changed = true;
                 }
-                (Some(gate), false) => gate.set(now, limits.limiter, rates, queued),
+                (Some(gate), false) => gate.set(time, limits.limiter, rates, queued),
             }
             let order = side.gate.as_deref().map_or(Order::Shares, Gate::order);
             if let Some(queue) = &mut side.queue {
@@ -45,7 +46,11 @@ impl Core {
         if presence_changed {
             self.relimit(cgroup);
         }
-        // Deadlines are set anew below: what they wait for may be gone, or wait differently.
+        self.refresh_limits(now, cgroup);
+    }
+
+    /// Sets the deadlines of `cgroup` anew: what they wait for may be gone, or wait differently. What may go then, goes.
+    pub(crate) fn refresh_limits(&mut self, now: Instant, cgroup: u32) {
         self.disarm(cgroup, Direction::Read);
         self.disarm(cgroup, Direction::Write);
         for direction in Direction::BOTH {
@@ -82,6 +87,7 @@ impl Core {
             self.refresh(now, old, direction, Arrival::Queued);
             self.refresh(now, cgroup, direction, Arrival::Queued);
         }
+        self.review_clock(now, cgroup);
         self.release_if_done(old);
     }
 
@@ -145,6 +151,7 @@ impl Core {
             let id = self.tree.id(at);
             self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
             let node = self.tree.cgroups.remove(at);
+            self.clocks.leave(node.clock);
             let parent = &mut self.tree.cgroups[node.parent];
             if let Some(family) = &mut parent.family {
                 family.remove_ghost(at);

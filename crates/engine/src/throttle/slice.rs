@@ -399,6 +399,21 @@ impl Limiter for Slice {
         self.begin(tick, tick);
     }
 
+    /// A new slice begins, with nothing used of it.
+    fn forgive(&mut self, now: Instant) {
+        self.paid = None;
+        self.restart(self.ticks.at(now));
+    }
+
+    /// Moves the slice by whole ticks; its ends, which are multiples of its length, may move by a part of one besides.
+    fn shift(&mut self, before: Instant, after: Instant) {
+        let (before, after) = (self.ticks.at(before), self.ticks.at(after));
+        for tick in [&mut self.start, &mut self.served_from, &mut self.end] {
+            *tick = tick.saturating_add(after.saturating_sub(before));
+            *tick = tick.saturating_sub(before.saturating_sub(after));
+        }
+    }
+
     /// As it was when the last request went: the whole slices that trimming has passed since were served too.
     fn slice_start(&self) -> Option<Instant> {
         Some(self.ticks.start_of(self.served_from))

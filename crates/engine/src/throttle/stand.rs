@@ -136,12 +136,12 @@ impl Core {
             self.disarm(cgroup, direction);
             return false;
         }
-        let verdict = match self.tree.cgroups[cgroup].limit(direction).check_any(now) {
+        let verdict = match self.check_any(now, cgroup, direction) {
             Some(verdict) => verdict,
             None => {
                 let head = self.head_cost(cgroup, direction);
                 let head = head.expect("a source that waits has a request");
-                self.tree.cgroups[cgroup].limit_mut(direction).check(now, head, arrival)
+                self.check_limit(now, cgroup, direction, head, arrival)
             }
         };
         match verdict {
@@ -150,7 +150,7 @@ impl Core {
                 true
             }
             Verdict::Wait { until, because } => {
-                debug_assert!(until > now, "a wait ends after now");
+                debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
                 self.tree.cgroups[cgroup].queue_mut(direction).because = because;
                 self.arm(cgroup, direction, until);
                 false
@@ -221,9 +221,11 @@ impl Core {
         if limited == NO_CGROUP || !self.climbs(limited, direction) {
             return;
         }
+        let (below, above) = (self.limit_time(child, now), self.limit_time(limited, now));
         let child_gate = self.tree.cgroups[child].gate_mut(direction);
-        let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(now);
-        self.tree.cgroups[limited].limit_mut(direction).credit(now, start);
+        let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(below);
+        let start = start.moved(below, above);
+        self.tree.cgroups[limited].limit_mut(direction).credit(above, start);
     }
 
     /// Lends out a cgroup's arbiter together with the standing of one of its sources.

@@ -113,6 +113,20 @@ impl Limiter for Token {
         set_rate(&mut self.ios, now, rates.iops);
         self.peak.set_rates(now, &rates);
     }
+
+    fn forgive(&mut self, now: Instant) {
+        for bucket in self.bytes.iter_mut().chain(&mut self.ios) {
+            bucket.tokens.forgive(now, bucket.size);
+        }
+        self.peak.forgive(now);
+    }
+
+    fn shift(&mut self, before: Instant, after: Instant) {
+        for bucket in self.bytes.iter_mut().chain(&mut self.ios) {
+            bucket.tokens.shift(before, after);
+        }
+        self.peak.shift(before, after);
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,10 @@ pub(crate) struct Cgroup {
     pub(crate) prio_class: PrioClass,
     /// What is set here rather than above.
     pub(crate) low_latency: Option<LowLatency>,
+    /// Whether its watermark was set here rather than above.
+    pub(crate) has_watermark: bool,
+    /// The clock that its limits go by, and so its watermark.
+    pub(crate) clock: u16,
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
@@ -87,6 +91,8 @@ impl Cgroup {
             weight: Weight::DEFAULT,
             prio_class: PrioClass::NoChange,
             low_latency: None,
+            has_watermark: false,
+            clock: 0,
             dying: false,
             sides: [side(), side()],
             account: None,
@@ -165,6 +171,14 @@ impl Cgroup {
 
     pub(crate) fn gate_mut(&mut self, direction: Direction) -> Option<&mut Gate> {
         self.side_mut(direction).gate.as_deref_mut()
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
+        self.disptime = self.disptime.moved(before, after);
+        for gate in self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut()) {
+            gate.shift(before, after);
+        }
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.

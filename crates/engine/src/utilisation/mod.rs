@@ -1,3 +1,19 @@
-//! How much of the device is used.
+//! How much of the device is used: the share of time with a request at it, over the last half second.
+//!
+//! ```text
+//!                 one sixteenth of the window
+//!                 ├──┤
+//!  ──┬──┬──┬──┬──┬──┬──┬──┬──┬─► time       share = (busy at now - busy at the oldest mark in the window)
+//!    └ marks: busy time so far                      / (now - that mark)
+//! ```
+//!
+//! Nothing is smoothed: the window slides in steps of 31.25 ms, and within it every nanosecond counts the same. All of
+//! it is sums and differences of whole nanoseconds, so that the share is exact.
 
+mod busy;
 pub(crate) mod cost;
+mod sliding;
+
+pub(crate) use busy::Busy;
+pub use sliding::Share;
+pub(crate) use sliding::Sliding;

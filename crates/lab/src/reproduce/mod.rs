@@ -4,6 +4,7 @@
 //! after, as today's kernels do it, and Weir's own way.
 
 mod blk_throttle;
+mod io_throttle;
 pub mod merge_cost;
 mod recording;
 mod spread;
@@ -34,6 +35,7 @@ pub struct Reproduction {
 /// All of them.
 pub const ALL: &[Reproduction] = &[
     blk_throttle::REPRODUCTION,
+    io_throttle::REPRODUCTION,
     spurious_merges::REPRODUCTION,
     merge_cost::REPRODUCTION,
     stable_merge::REPRODUCTION,

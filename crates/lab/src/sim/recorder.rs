@@ -1,6 +1,6 @@
 //! What is noted while a run goes on, and made into [`Results`] at its end.
 
-use weir_engine::{CgroupId, Counters, Dimension, Engine, Op, SchedulerKind};
+use weir_engine::{CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
 
 use super::flights::Flight;
 use super::process::Process;
@@ -210,6 +210,8 @@ impl Recorder {
         results.bfq = is_bfq
             .then(|| BfqResults { settings: engine.bfq_settings(), stats: engine.bfq_stats() });
         self.device.busy_ns = busy_ns;
+        let watermark = engine.watermark(engine.root()).map(Watermark::percent);
+        self.device.watermark_percent = watermark.filter(|&percent| percent > 0);
         results.device = self.device;
         results
     }

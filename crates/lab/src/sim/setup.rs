@@ -214,9 +214,9 @@ impl Cgroups {
             let prio_class =
                 setting.prio_class.map(|prio_class| Change::SetPrioClass { cgroup, prio_class });
             let low_latency = Change::SetLowLatency { cgroup, low_latency: setting.low_latency };
-            for change in
-                [Some(limits), weight, prio_class, Some(low_latency)].into_iter().flatten()
-            {
+            let watermark = Change::SetWatermark { cgroup, watermark: setting.watermark };
+            let always = [limits, low_latency, watermark].into_iter();
+            for change in always.chain(weight).chain(prio_class) {
                 let done = engine.reconfigure(Instant::ZERO, change);
                 done.map_err(|error| refuse(error.to_string()))?;
             }

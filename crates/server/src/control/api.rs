@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct SetRequest {
     /// Path of the cgroup, `/` for the root; created if there is none.
     pub cgroup: String,
-    /// `io.max`, `io.burst`, `io.peak`, `io.weight` (or `io.bfq.weight`), `io.prio.class`, `io.bfq.low_latency`, `io.limiter`; of the
-    /// root, for the device: `io.depth`, `io.scheduler`, `io.bfq`.
+    /// `io.max`, `io.burst`, `io.peak`, `io.weight` (or `io.bfq.weight`), `io.prio.class`, `io.bfq.low_latency`, `io.limiter`,
+    /// `io.watermark`; of the root, for the device: `io.depth`, `io.scheduler`, `io.bfq`, `io.watermark`.
     pub key: String,
     /// The value as in the configuration. The three limits, and `io.bfq`, may begin with a device or `*`; with one
     /// device they need not.

@@ -21,6 +21,7 @@ type Labels = Vec<(&'static str, String)>;
 type Count = Family<Labels, Counter>;
 type Seconds = Family<Labels, Counter<f64, AtomicU64>>;
 type Level = Family<Labels, Gauge>;
+type Ratio = Family<Labels, Gauge<f64, AtomicU64>>;
 
 /// The families, made anew for each answer: what is gone from the status is gone from the metrics.
 #[derive(Default)]
@@ -47,6 +48,9 @@ struct Families {
     refused: Count,
     splits: Count,
     raised: Level,
+    utilisation: Ratio,
+    watermark: Ratio,
+    multiplier: Ratio,
 }
 
 /// `status` in the OpenMetrics text format.
@@ -93,6 +97,14 @@ impl Families {
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
         self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
+        if let Some(percent) = device.utilisation_percent_500ms {
+            self.utilisation.get_or_create(&with(&[])).set(percent / 100.0);
+        }
+        for mark in &device.watermarks {
+            let labels = with(&[("watermark", &mark.watermark)]);
+            self.watermark.get_or_create(&labels).set(f64::from(mark.watermark_percent) / 100.0);
+            self.multiplier.get_or_create(&labels).set(mark.multiplier);
+        }
         self.bfq(&device.bfq, &with);
         for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
             self.cgroup(cgroup, &with(&[("cgroup", &cgroup.cgroup)]));
@@ -151,6 +163,14 @@ impl Families {
         add("device_cgroups_omitted", "Cgroups too many to be shown here", self.omitted);
         add("cgroup_connections", "Open connections in the cgroup itself", self.members);
         add("bfq_raised_flows", "Flows whose weight is raised", self.raised);
+        let mut add = |name, help, ratio: Ratio| registry.register(name, help, ratio);
+        add(
+            "device_utilisation_ratio",
+            "Share of the last half second with a request at the device, where a watermark asks",
+            self.utilisation,
+        );
+        add("device_watermark_ratio", "Utilisation from which on limits bind", self.watermark);
+        add("device_limit_multiplier", "What limits are multiplied by", self.multiplier);
         registry.register_with_unit("device_size", "Size", Unit::Bytes, self.size);
         let mut add = |name, help, count: Count| registry.register(name, help, count);
         add(
@@ -226,6 +246,14 @@ mod tests {
         let device = DeviceStatus {
             device: "disk0".into(),
             bfq,
+            utilisation_percent_500ms: Some(87.5),
+            watermarks: vec![crate::status::WatermarkStatus {
+                watermark: "90".into(),
+                watermark_percent: 90,
+                cgroups: 3,
+                multiplier: 2.5,
+                lifted: false,
+            }],
             cgroups: vec![cgroup],
             ..DeviceStatus::default()
         };
@@ -239,6 +267,9 @@ mod tests {
             r#"weir_bfq_slots_total{device="disk0",ended="too_idle"} 3"#,
             r#"weir_bfq_idling_seconds_total{device="disk0",cause="throughput"} 1.5"#,
             r#"weir_bfq_raised_flows{device="disk0"} 2"#,
+            r#"weir_device_utilisation_ratio{device="disk0"} 0.875"#,
+            r#"weir_device_watermark_ratio{device="disk0",watermark="90"} 0.9"#,
+            r#"weir_device_limit_multiplier{device="disk0",watermark="90"} 2.5"#,
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");

@@ -76,7 +76,7 @@ impl<T: Target> Control<T> {
             return Err(Refused::bad("cgroup", message).hint("set it on /".to_owned()));
         }
         // As in Linux and in the configuration: what is to hold for all is set on the cgroups below.
-        if !key.is_of_device() && cgroup.as_str() == "/" {
+        if !key.is_for_root() && cgroup.as_str() == "/" {
             let message = format!("{}: the root cgroup has no limits and no weight", key.name());
             let hint = "set it on a cgroup below: `weir status` lists them".to_owned();
             return Err(Refused::bad("cgroup", message).hint(hint));

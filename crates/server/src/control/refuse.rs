@@ -68,6 +68,7 @@ impl Refused {
                 ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),
                 ChangeError::Root | ChangeError::MoveBelowItself => (400, "cgroup", None),
                 ChangeError::Limits(_) => (400, key, None),
+                ChangeError::TooManyWatermarks => (409, key, None),
                 ChangeError::MergeRules => (
                     409,
                     key,

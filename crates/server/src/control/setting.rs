@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
 use weir_engine::{
     BfqError, BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass,
-    SchedulerKind, Weight,
+    SchedulerKind, Watermark, Weight,
 };
 
 use super::refuse::Refused;
@@ -26,6 +26,7 @@ pub(super) enum Key {
     PrioClass,
     LowLatency,
     Limiter,
+    Watermark,
     Depth,
     Scheduler,
     Bfq,
@@ -41,7 +42,7 @@ pub(super) enum Which<'a> {
 }
 
 impl Key {
-    const ALL: [Key; 10] = [
+    const ALL: [Key; 11] = [
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),
@@ -49,6 +50,7 @@ impl Key {
         Key::PrioClass,
         Key::LowLatency,
         Key::Limiter,
+        Key::Watermark,
         Key::Depth,
         Key::Scheduler,
         Key::Bfq,
@@ -76,6 +78,7 @@ impl Key {
             Key::PrioClass => "io.prio.class",
             Key::LowLatency => "io.bfq.low_latency",
             Key::Limiter => "io.limiter",
+            Key::Watermark => "io.watermark",
             Key::Depth => "io.depth",
             Key::Scheduler => "io.scheduler",
             Key::Bfq => "io.bfq",
@@ -87,6 +90,11 @@ impl Key {
         matches!(self, Key::Depth | Key::Scheduler | Key::Bfq)
     }
 
+    /// Whether it may be set on the root: on a device, or for all cgroups of it.
+    pub(super) fn is_for_root(self) -> bool {
+        self.is_of_device() || self == Key::Watermark
+    }
+
     /// Reads `value`; nothing is sent before all of it is understood.
     pub(super) fn read(self, value: &str) -> Result<(Which<'_>, Setting), Refused> {
         match self {
@@ -95,6 +103,7 @@ impl Key {
             Key::PrioClass => self.prio_class(value).map(|class| (Which::Unnamed, class)),
             Key::LowLatency => self.low_latency(value).map(|policy| (Which::Unnamed, policy)),
             Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
+            Key::Watermark => self.watermark(value).map(|mark| (Which::Unnamed, mark)),
             Key::Depth => self.depth(value).map(|depth| (Which::Unnamed, depth)),
             Key::Scheduler => self.scheduler(value).map(|kind| (Which::Unnamed, kind)),
             Key::Bfq => self.bfq(value),
@@ -189,6 +198,16 @@ impl Key {
         })
     }
 
+    fn watermark(self, value: &str) -> Result<Setting, Refused> {
+        if value.trim() == INHERIT {
+            return Ok(Setting::Watermark(None));
+        }
+        match value.parse::<Watermark>() {
+            Ok(watermark) => Ok(Setting::Watermark(Some(watermark))),
+            Err(error) => Err(Refused::bad(self.name(), error.to_string()).hint(error.hint())),
+        }
+    }
+
     fn depth(self, value: &str) -> Result<Setting, Refused> {
         let depth: Option<NonZeroU32> = value.trim().parse().ok();
         depth.filter(|depth| depth.get() <= DEPTH_MAX).map(Setting::Depth).ok_or_else(|| {
@@ -213,6 +232,7 @@ impl Key {
                 cgroup.io_bfq_low_latency.clone().unwrap_or_else(|| INHERIT.to_owned())
             }
             Key::Limiter => cgroup.limiter.clone(),
+            Key::Watermark => cgroup.io_watermark.clone().unwrap_or_else(|| INHERIT.to_owned()),
             Key::Depth => device.depth.to_string(),
             Key::Scheduler => device.scheduler.clone(),
             Key::Bfq => device.bfq.settings.clone(),
@@ -275,6 +295,8 @@ mod tests {
             ("io.prio.class", "idle", "-", Setting::PrioClass(PrioClass::Idle)),
             ("io.bfq.low_latency", "never", "-", Setting::LowLatency(Some(LowLatency::Never))),
             ("io.bfq.low_latency", "inherit", "-", Setting::LowLatency(None)),
+            ("io.watermark", " 90", "-", Setting::Watermark(Some("90".parse().unwrap()))),
+            ("io.watermark", "inherit", "-", Setting::Watermark(None)),
             ("io.scheduler", " bfq", "-", Setting::Scheduler(SchedulerKind::Bfq)),
             ("io.bfq", "slice_idle=0 stable_late=1", "-", bfq("slice_idle=0 stable_late=1")),
             ("io.bfq", "* low_latency=0", "*", bfq(" low_latency=0")),
@@ -324,6 +346,11 @@ mod tests {
                 "io.scheduler",
                 "cfq",
                 "io.scheduler: there is no scheduler \"cfq\" (available: none, bfq)",
+            ),
+            (
+                "io.watermark",
+                "101 mode=gate",
+                "io.watermark: 101 percent: allowed are 0 (limits always bind) to 100 (write 90 for limits that bind when the device is busy 90 % of the time)",
             ),
             (
                 "io.prio.class",

@@ -61,6 +61,7 @@ pub(super) fn set(
         Setting::Weight(weight) => Change::SetWeight { cgroup, weight },
         Setting::PrioClass(prio_class) => Change::SetPrioClass { cgroup, prio_class },
         Setting::LowLatency(low_latency) => Change::SetLowLatency { cgroup, low_latency },
+        Setting::Watermark(watermark) => Change::SetWatermark { cgroup, watermark },
         Setting::Depth(depth) => Change::SetDepth(depth),
         Setting::Scheduler(kind) => Change::SetScheduler(kind),
         Setting::Bfq(text) => Change::SetBfq(BfqSettings::parse(&text, engine.bfq_settings())?),
@@ -87,6 +88,7 @@ fn with(old: Limits, setting: Setting) -> Result<Limits, SetError> {
         Setting::Weight(_)
         | Setting::PrioClass(_)
         | Setting::LowLatency(_)
+        | Setting::Watermark(_)
         | Setting::Depth(_)
         | Setting::Scheduler(_)
         | Setting::Bfq(_) => unreachable!("not limits"),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::{Census, Dimension, Instant, LimiterKind};
+use weir_engine::{Census, Dimension, Instant, LimiterKind, WatermarkStats};
 
 use super::worker::Worker;
 use crate::status::{
     BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus,
+    WatermarkStatus,
 };
 
 impl Worker {
@@ -31,6 +32,10 @@ impl Worker {
             ready: device.ready,
             throttled: device.throttled,
             busy_ns: device.busy_ns,
+            utilisation_percent_500ms: device
+                .utilisation
+                .map(|share| share.millionths() as f64 / 10_000.0),
+            watermarks: self.engine.watermarks().into_iter().map(watermark).collect(),
             connections: self.desk.connections.len() as u32,
             connections_dropped: self.desk.connections_dropped,
             wakes_late: self.desk.wakes_late,
@@ -77,6 +82,7 @@ impl Worker {
                 .engine
                 .low_latency(entry.cgroup)
                 .map(|policy| policy.name().to_owned()),
+            io_watermark: self.engine.watermark(entry.cgroup).map(|mark| mark.to_string()),
             limiter: limiter_name(limits.limiter),
             burst_left: left.collect(),
             connections,
@@ -99,6 +105,16 @@ impl Worker {
             },
             bfq: entry.bfq.into(),
         }
+    }
+}
+
+fn watermark(stats: WatermarkStats) -> WatermarkStatus {
+    WatermarkStatus {
+        watermark: stats.watermark.to_string(),
+        watermark_percent: stats.watermark.percent(),
+        cgroups: stats.cgroups,
+        multiplier: stats.multiplier_thousandths as f64 / 1000.0,
+        lifted: stats.is_open,
     }
 }
 

@@ -99,6 +99,20 @@ impl Gcra {
         self.tau = tolerance(rate, resource);
     }
 
+    /// Forgives what is owed beyond one burst.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        let most = Exact::of(self.burst, 0, self.rate);
+        let most = Exact { nanos: now.as_nanos().saturating_add(most.nanos), ..most };
+        if (self.tat.nanos, self.tat.rest) > (most.nanos, most.rest) {
+            self.tat = most;
+        }
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
+        self.tat.nanos = Instant::from_nanos(self.tat.nanos).moved(before, after).as_nanos();
+    }
+
     /// What is left of the burst at `now`, in whole units; 0 while requests have to wait for their turn.
     pub(crate) fn credit(&self, now: Instant) -> u64 {
         let owed = self.owed(now).div_ceil(u128::from(NANOS_PER_SEC));

@@ -37,6 +37,20 @@ impl Peak {
         }
     }
 
+    /// Forgives what is owed beyond one burst.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        if let Some(pair) = &mut self.0 {
+            pair.forgive(now);
+        }
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
+        if let Some(pair) = &mut self.0 {
+            pair.shift(before, after);
+        }
+    }
+
     /// Takes the peaks out of `rates`, keeping what is owed.
     pub(crate) fn set_rates(&mut self, now: Instant, rates: &Rates) {
         let peaks = Rates {

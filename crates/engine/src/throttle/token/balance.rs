@@ -68,6 +68,17 @@ impl Balance {
         self.at = now;
     }
 
+    /// Forgives a debt beyond `most` at `now`.
+    pub(crate) fn forgive(&mut self, now: Instant, most: u64) {
+        self.charge(now, 0);
+        self.amount = self.amount.max(-scaled(most));
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
+        self.at = self.at.moved(before, after);
+    }
+
     /// Drops what is above `most`.
     pub(crate) fn cap(&mut self, most: u64) {
         self.amount = self.amount.min(scaled(most));

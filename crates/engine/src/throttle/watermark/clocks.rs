@@ -1,0 +1,210 @@
+//! All clocks by which limits of one device go: the real time, and one for each watermark in use.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Clock, Watermark};
+use crate::deadlines::{Due, Timer};
+use crate::time::Instant;
+use crate::utilisation::{Busy, Share};
+
+/// One watermark in use, as it is now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WatermarkStats {
+    /// The setting.
+    pub watermark: Watermark,
+    /// Cgroups that go by it, those without limits included.
+    pub cgroups: u32,
+    /// The multiplier of their limits over the last half second, in thousandths: 1000 where limits bind as they are
+    /// written. In mode `gate`, where limits are lifted instead, it is 1000 too.
+    pub multiplier_thousandths: u64,
+    /// Mode `gate` only: whether limits are lifted now.
+    pub is_open: bool,
+}
+
+/// The clocks. The first is the real time, and cgroups without a watermark go by it; while it is the only one, nothing of
+/// this costs more than a branch.
+pub(crate) struct Clocks {
+    clocks: Vec<Clock>,
+    busy: Busy,
+    /// Whether any but the first is in use.
+    steered: bool,
+}
+
+/// The real time.
+pub(crate) const REAL: u16 = 0;
+
+impl Clocks {
+    pub(crate) fn new(now: Instant) -> Clocks {
+        let mut real = Clock::new(now, Watermark::HARD);
+        // The root.
+        real.users = 1;
+        Clocks { clocks: vec![real], busy: Busy::new(now), steered: false }
+    }
+
+    pub(crate) fn is_steered(&self) -> bool {
+        self.steered
+    }
+
+    pub(crate) fn get(&self, clock: u16) -> &Clock {
+        &self.clocks[usize::from(clock)]
+    }
+
+    /// The clock of `watermark`, made if there is none; `None` if there are as many as can be numbered.
+    pub(super) fn find(&mut self, now: Instant, watermark: Watermark) -> Option<u16> {
+        let known = self.clocks.iter().position(|clock| {
+            clock.watermark() == watermark && (clock.users > 0 || clock.is_real())
+        });
+        let at = known.or_else(|| {
+            let free = self.clocks.iter().position(|clock| clock.users == 0 && !clock.is_real());
+            let at = free.unwrap_or(self.clocks.len());
+            u16::try_from(at).ok()?;
+            let clock = Clock::new(now, watermark);
+            match self.clocks.get_mut(at) {
+                Some(unused) => *unused = clock,
+                None => self.clocks.push(clock),
+            }
+            Some(at)
+        });
+        at.map(|at| at as u16)
+    }
+
+    /// One cgroup more goes by `clock`.
+    pub(crate) fn enter(&mut self, clock: u16) {
+        self.clocks[usize::from(clock)].users += 1;
+    }
+
+    /// One fewer.
+    pub(crate) fn leave(&mut self, clock: u16) {
+        self.clocks[usize::from(clock)].users -= 1;
+        if clock != REAL {
+            self.steered = self.is_any_used();
+        }
+    }
+
+    /// After some have entered: looks whether there is anything to steer.
+    pub(super) fn review(&mut self, now: Instant) {
+        let steered = self.is_any_used();
+        if steered && !self.steered {
+            self.busy = Busy::new(now);
+        }
+        self.steered = steered;
+    }
+
+    fn is_any_used(&self) -> bool {
+        self.clocks.iter().any(|clock| !clock.is_real() && clock.users > 0)
+    }
+
+    /// Time goes on to `now`, with or without a request at the device all the while. O(clocks), which are 2 with one
+    /// watermark.
+    pub(crate) fn advance(&mut self, now: Instant, busy: bool) {
+        self.busy.advance(now, busy);
+        for clock in &mut self.clocks {
+            clock.advance(now, busy);
+        }
+    }
+
+    /// Somebody wants the device whose limits do not follow its utilisation.
+    pub(crate) fn give_way(&mut self) {
+        if self.steered {
+            self.clocks.iter_mut().for_each(Clock::give_way);
+        }
+    }
+
+    /// How much the device was used within the last half second; `None` where no watermark asks for it.
+    pub(crate) fn utilisation(&self) -> Option<Share> {
+        self.steered.then(|| self.busy.share())
+    }
+
+    pub(crate) fn stats(&self, now: Instant) -> Vec<WatermarkStats> {
+        let used = self.clocks.iter().filter(|clock| clock.users > 0 && !clock.is_real());
+        let stats = used.map(|clock| {
+            let gain = clock.gain(now);
+            WatermarkStats {
+                watermark: clock.watermark(),
+                cgroups: clock.users,
+                multiplier_thousandths: (gain.millionths() / 1000).saturating_add(1000),
+                is_open: clock.is_open(),
+            }
+        });
+        stats.collect()
+    }
+
+    // What waits.
+
+    pub(crate) fn deadlines_mut(&mut self, clock: u16) -> &mut crate::deadlines::Deadlines {
+        &mut self.clocks[usize::from(clock)].deadlines
+    }
+
+    /// The first deadline that has come by `now`, and any of a clock whose limits do not bind. O(clocks + log armed).
+    pub(crate) fn pop_due(
+        &mut self,
+        now: Instant,
+        timer_of: impl Fn(Due) -> Option<Timer>,
+    ) -> Option<Due> {
+        if !self.steered {
+            return self.clocks[0].deadlines.pop_due(now, timer_of);
+        }
+        let mut first: Option<(Instant, usize)> = None;
+        for (index, clock) in self.clocks.iter_mut().enumerate() {
+            clock.deadlines.settle(&timer_of);
+            let Some(at) = clock.deadlines.earliest() else { continue };
+            let at = if clock.is_open() { Instant::ZERO } else { clock.real(at) };
+            if at <= now && first.is_none_or(|(earlier, _)| at < earlier) {
+                first = Some((at, index));
+            }
+        }
+        let (_, index) = first?;
+        self.clocks[index].deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
+    }
+
+    /// Sets a clock forward to the first deadline that waits for it, if one may be: of several, that with the shortest way
+    /// to go. The device is idle.
+    pub(super) fn pop_ahead(
+        &mut self,
+        now: Instant,
+        timer_of: impl Fn(Due) -> Option<Timer>,
+    ) -> Option<Due> {
+        let mut first: Option<(u64, usize)> = None;
+        for (index, clock) in self.clocks.iter_mut().enumerate() {
+            if !clock.may_run_ahead(now) {
+                continue;
+            }
+            clock.deadlines.settle(&timer_of);
+            let Some(at) = clock.deadlines.earliest() else { continue };
+            let by = at.nanos_since(clock.at(now));
+            if first.is_none_or(|(shorter, _)| by < shorter) {
+                first = Some((by, index));
+            }
+        }
+        let (by, index) = first?;
+        let clock = &mut self.clocks[index];
+        clock.set_forward(now, clock.at(now).plus_nanos(by));
+        clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
+    }
+
+    /// A clock that is so far ahead that it may run out of numbers.
+    pub(super) fn overdrawn(&self) -> Option<u16> {
+        let far = self.clocks.iter().position(|clock| clock.ahead_ns() > AHEAD_NS_MAX);
+        far.map(|index| index as u16)
+    }
+
+    pub(super) fn set_back(&mut self, clock: u16) {
+        self.clocks[usize::from(clock)].set_back();
+    }
+
+    /// Makes the earliest deadline of each clock a live one.
+    pub(crate) fn settle(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
+        for clock in &mut self.clocks {
+            clock.deadlines.settle(&timer_of);
+        }
+    }
+
+    /// When something may happen to what waits. Right after [`Clocks::settle`].
+    pub(crate) fn wakes(&self, idle: bool) -> Option<Instant> {
+        self.clocks.iter().filter_map(|clock| clock.wakes(idle)).min()
+    }
+}
+
+/// 73 years. A limit of one byte a second on a disk of 20 MiB/s gets there within two minutes.
+const AHEAD_NS_MAX: u64 = 1 << 61;

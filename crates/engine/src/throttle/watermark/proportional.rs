@@ -1,0 +1,123 @@
+//! Mode `proportional`: when the clock of a watermark may be set forward.
+//!
+//! The device works, then it is left idle for a while, then the next limited request is let go early. How long it is
+//! left idle is what steers: a device that worked for `b` owes `b * free / used` of idle time, where `free` is what is to
+//! stay free of it and `used` the rest, so that its utilisation becomes `used`, whatever its requests take. The debt is
+//! the only state of the controller; it is an integral of the error, and as it is bounded, so is the error of the
+//! utilisation: over a time `t` at most the bound divided by `t`. There is no gain to choose, hence nothing that could
+//! oscillate, and nothing to learn, hence nothing to unlearn when the device changes its speed.
+
+use super::Reserve;
+use crate::time::Instant;
+
+/// What the device still has to be left alone before a limited request may go early.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    percent: u8,
+    reserve: Reserve,
+    /// In nanoseconds of idle time and percent.
+    owed: u64,
+    now: Instant,
+    /// Until when those without limits count as being there.
+    needed_until: Instant,
+}
+
+/// The most that is owed, in nanoseconds of idle time: after a long time of work by others, the limited wait no longer
+/// than this.
+const OWED_NS_MAX: u64 = 100_000_000;
+
+/// How long those without limits count as being there after they sent something: a client that comes back within the
+/// second in which utilisation has to settle finds the reserve as it left it.
+const NEEDED_NS: u64 = 1_000_000_000;
+
+/// Of a hundred parts, those that are left free in any case. A client that sends its next request when it has the answer
+/// to the last one is away for a moment; without a pause its place would be taken by whoever is there, and shares would
+/// follow who is quickest, not the limits.
+const LEAST_FREE: u8 = 1;
+
+impl Hold {
+    pub(super) fn new(now: Instant, percent: u8, reserve: Reserve) -> Hold {
+        Hold { percent, reserve, owed: 0, now, needed_until: now }
+    }
+
+    /// How much of the device may be used at `now`, in percent: 1 to 99, or the watermark where that is kept.
+    pub(super) fn goal(&self, now: Instant) -> u8 {
+        let most = 100 - LEAST_FREE;
+        match self.reserve {
+            Reserve::Lent if now >= self.needed_until => most,
+            _ => self.percent.min(most),
+        }
+    }
+
+    /// Time goes on to `now`, with or without a request at the device all the while. O(1).
+    pub(super) fn advance(&mut self, now: Instant, busy: bool) {
+        let used = self.goal(self.now);
+        let elapsed = now.nanos_since(self.now);
+        self.now = now;
+        if busy {
+            let most = OWED_NS_MAX * u64::from(used);
+            let more = elapsed.saturating_mul(u64::from(100 - used));
+            self.owed = self.owed.saturating_add(more).min(most);
+        } else {
+            self.owed = self.owed.saturating_sub(elapsed.saturating_mul(u64::from(used)));
+        }
+    }
+
+    /// Somebody without limits wants the device.
+    pub(super) fn give_way(&mut self) {
+        self.needed_until = self.now.plus_nanos(NEEDED_NS);
+    }
+
+    /// From when on a limited request may go early, if the device stays idle.
+    pub(super) fn until(&self) -> Instant {
+        self.now.plus_nanos(self.owed.div_ceil(u64::from(self.goal(self.now))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_us(us: u64) -> Instant {
+        Instant::from_nanos(us * 1000)
+    }
+
+    #[test]
+    fn nine_milliseconds_of_work_owe_one_of_rest_at_ninety_percent() {
+        let mut hold = Hold::new(at_us(0), 90, Reserve::Kept);
+        hold.advance(at_us(9_000), true);
+        assert_eq!(hold.until(), at_us(10_000));
+        hold.advance(at_us(9_500), false);
+        assert_eq!(hold.until(), at_us(10_000), "half of it is over");
+        hold.advance(at_us(10_000), false);
+        assert_eq!(hold.until(), at_us(10_000));
+        hold.advance(at_us(500_000), false);
+        assert_eq!(hold.until(), at_us(500_000), "rest is not saved up");
+    }
+
+    #[test]
+    fn the_reserve_is_lent_a_second_after_it_was_needed() {
+        let mut hold = Hold::new(at_us(0), 90, Reserve::Lent);
+        hold.advance(at_us(99_000), true);
+        assert_eq!(hold.until(), at_us(100_000), "a hundredth stays free");
+        hold.give_way();
+        assert_eq!(hold.goal(at_us(99_000)), 90);
+        assert_eq!(hold.goal(at_us(1_098_999)), 90);
+        assert_eq!(hold.goal(at_us(1_099_000)), 99);
+        let full = Hold::new(at_us(0), 100, Reserve::Kept);
+        assert_eq!(full.goal(at_us(0)), 99);
+    }
+
+    #[test]
+    fn hours_of_work_by_others_owe_a_tenth_of_a_second() {
+        for percent in [1, 50, 99] {
+            let mut hold = Hold::new(at_us(0), percent, Reserve::Kept);
+            let late = Instant::from_millis(10_000_000);
+            hold.advance(late, true);
+            assert_eq!(hold.until(), late.plus_nanos(OWED_NS_MAX));
+            hold.advance(Instant::FAR_FUTURE, true);
+            hold.advance(Instant::FAR_FUTURE, false);
+            assert_eq!(hold.until(), Instant::FAR_FUTURE);
+        }
+    }
+}

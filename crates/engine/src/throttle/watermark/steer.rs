@@ -1,0 +1,182 @@
+//! The part of the engine that a watermark adds: which clock each limit goes by, and when clocks are set forward.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::Watermark;
+use crate::core::Core;
+use crate::limits::Resource;
+use crate::request::Direction;
+use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::time::Instant;
+use crate::tree::NO_CGROUP;
+
+impl Core {
+    /// What the clock of `cgroup`'s limits shows at `now`.
+    pub(crate) fn limit_time(&self, cgroup: u32, now: Instant) -> Instant {
+        self.clocks.get(self.tree.cgroups[cgroup].clock).at(now)
+    }
+
+    /// Whether the limit of `cgroup` lets a head of `cost` go at `now`; a wait is in the time of its clock.
+    pub(crate) fn check_limit(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+        arrival: Arrival,
+    ) -> Verdict {
+        let node = &mut self.tree.cgroups[cgroup];
+        let clock = self.clocks.get(node.clock);
+        let gate = node.limit_mut(direction);
+        if clock.is_open() { Verdict::Go } else { gate.check(clock.at(now), cost, arrival) }
+    }
+
+    /// The same for any head, where the answer is the same for all.
+    pub(crate) fn check_any(
+        &self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+    ) -> Option<Verdict> {
+        let node = &self.tree.cgroups[cgroup];
+        let clock = self.clocks.get(node.clock);
+        if clock.is_open() {
+            return Some(Verdict::Go);
+        }
+        node.limit(direction).check_any(clock.at(now))
+    }
+
+    /// Books `cost` at the limit of `cgroup`, which has let it go at `now`.
+    pub(crate) fn charge_limit(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+    ) {
+        let node = &mut self.tree.cgroups[cgroup];
+        let clock = self.clocks.get(node.clock);
+        let gate = node.limit_mut(direction);
+        let at = clock.at(now);
+        if clock.is_open() {
+            gate.charge_lifted(at, cost);
+        } else {
+            gate.charge(at, cost);
+        }
+        if clock.is_real() {
+            self.clocks.give_way();
+        }
+    }
+
+    /// Sets clocks forward for as long as nothing is at the device, nor on its way there, and something waits that may go
+    /// early.
+    ///
+    /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
+    pub(crate) fn run_ahead(&mut self, now: Instant) {
+        while self.is_idle() {
+            let tree = &self.tree;
+            let due = self.clocks.pop_ahead(now, |due| crate::core::timer_of(tree, due));
+            let Some(due) = due else { return };
+            self.fire(now, due);
+            self.fire_due(now);
+            while let Some(clock) = self.clocks.overdrawn() {
+                self.set_clock_back(now, clock);
+            }
+        }
+    }
+
+    /// Nothing is at the device, and nothing on its way there.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.scheduler.len() == 0
+    }
+
+    /// Sets the watermark of `cgroup` and of all below it that have none of their own; `None` goes by what is set above.
+    /// False if there are too many watermarks. O(cgroups below).
+    pub(crate) fn set_watermark(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        watermark: Option<Watermark>,
+    ) -> bool {
+        let clock = match watermark {
+            Some(watermark) => self.clocks.find(now, watermark),
+            None => Some(self.clock_above(cgroup)),
+        };
+        let Some(clock) = clock else { return false };
+        self.tree.cgroups[cgroup].has_watermark = watermark.is_some();
+        self.spread_clock(now, cgroup, clock);
+        true
+    }
+
+    /// The clock that `cgroup` goes by where it has no watermark of its own.
+    fn clock_above(&self, cgroup: u32) -> u16 {
+        match self.tree.cgroups[cgroup].parent {
+            NO_CGROUP => super::clocks::REAL,
+            parent => self.tree.cgroups[parent].clock,
+        }
+    }
+
+    /// After `cgroup` got another parent.
+    pub(crate) fn review_clock(&mut self, now: Instant, cgroup: u32) {
+        if !self.tree.cgroups[cgroup].has_watermark {
+            self.spread_clock(now, cgroup, self.clock_above(cgroup));
+        }
+    }
+
+    /// Lets `top` go by `clock`, and all below it that follow it. O(cgroups below × log of them).
+    fn spread_clock(&mut self, now: Instant, top: u32, clock: u16) {
+        let mut changed = BTreeSet::from([top]);
+        // Parents come first, so that whom a parent follows is known.
+        for at in self.tree.subtree(top) {
+            let node = &self.tree.cgroups[at];
+            if !node.has_watermark && changed.contains(&node.parent) {
+                changed.insert(at);
+            }
+        }
+        for &at in &changed {
+            let old = self.tree.cgroups[at].clock;
+            let (before, after) = (self.clocks.get(old).at(now), self.clocks.get(clock).at(now));
+            let node = &mut self.tree.cgroups[at];
+            node.clock = clock;
+            node.shift(before, after);
+            self.clocks.leave(old);
+            self.clocks.enter(clock);
+            self.disarm(at, Direction::Read);
+            self.disarm(at, Direction::Write);
+        }
+        self.clocks.review(now);
+        for &at in &changed {
+            self.refresh_limits(now, at);
+        }
+    }
+
+    /// Takes off what `clock` is ahead. O(cgroups), once in 73 years of its time.
+    fn set_clock_back(&mut self, now: Instant, clock: u16) {
+        let before = self.clocks.get(clock).at(now);
+        self.clocks.set_back(clock);
+        let all: Vec<u32> = self.tree.cgroups.iter().map(|(index, _)| index).collect();
+        let of_clock = all.into_iter().filter(|&at| self.tree.cgroups[at].clock == clock);
+        let of_clock: Vec<u32> = of_clock.collect();
+        for &at in &of_clock {
+            self.tree.cgroups[at].shift(before, now);
+            self.disarm(at, Direction::Read);
+            self.disarm(at, Direction::Write);
+        }
+        for &at in &of_clock {
+            self.refresh_limits(now, at);
+        }
+    }
+
+    /// What is left of the burst of a cgroup that has a limit in `direction`.
+    pub(crate) fn burst_left(
+        &self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        resource: Resource,
+    ) -> Option<u64> {
+        let gate = self.tree.cgroups[cgroup].gate(direction)?;
+        gate.credit_left(self.limit_time(cgroup, now), resource)
+    }
+}

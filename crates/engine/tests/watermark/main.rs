@@ -1,0 +1,8 @@
+//! Limits that bind only when the disk is busy, against a disk that serves one request after the other.
+
+mod gate;
+mod mixes;
+mod odd;
+mod proportional;
+mod settings;
+mod world;

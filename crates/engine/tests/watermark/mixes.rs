@@ -1,0 +1,159 @@
+//! Random mixes of tenants: with a watermark nobody gets less than without one.
+
+use proptest::prelude::*;
+
+use crate::world::{Ask, MIB, Tenant, World};
+
+/// Limits that a disk of 20 MiB/s can give to five tenants at once, so that nobody could be told to wait for the disk.
+fn tenant() -> impl Strategy<Value = Tenant> {
+    let max = prop_oneof![
+        Just("wbps=1M"),
+        Just("wbps=2M"),
+        Just("wbps=3M"),
+        Just("wiops=10"),
+        Just("wbps=2M wiops=60"),
+    ];
+    let ask = prop_oneof![
+        (2_000..80_000u64).prop_map(|every_us| Ask::Open { every_us }),
+        (1..5u32, 0..3_000u64).prop_map(|(depth, think_us)| Ask::Closed { depth, think_us }),
+    ];
+    (max, ask, 4..17u32, 0..500u64).prop_map(|(max, ask, pages, from_ms)| Tenant {
+        ask,
+        len: pages * 4096,
+        from_ms,
+        ..Tenant::limited(max)
+    })
+}
+
+fn watermark() -> impl Strategy<Value = String> {
+    let percent = 1..=100u32;
+    prop_oneof![
+        percent.clone().prop_map(|percent| format!("{percent}")),
+        percent.prop_map(|percent| format!("{percent} reserve=kept")),
+    ]
+}
+
+/// Who gets less under `watermark` than with hard limits.
+fn wronged(tenants: &[Tenant], watermark: &str, depth: u32) -> Option<String> {
+    let run = |watermark: &str| {
+        let mut world = World::new(watermark, tenants);
+        world.set_depth(depth);
+        world.run(1_500);
+        world.done
+    };
+    let (hard, steered) = (run("0"), run(watermark));
+    let others: u64 = tenants.iter().map(|tenant| u64::from(tenant.len)).sum();
+    let largest = tenants.iter().map(|tenant| u64::from(tenant.len)).max().unwrap_or(0);
+    tenants.iter().enumerate().find_map(|(index, tenant)| {
+        // When time is up its request may be behind one of each other, where it was in front of them.
+        let slack = u64::from(tenant.len) + others / 4;
+        let least = match tenant.ask {
+            // Who asks one by one, and thinks in between, finds a request of another under way that was let go early,
+            // and waits for that each time.
+            Ask::Closed { depth: 1, .. } => {
+                let len = u64::from(tenant.len);
+                let active_ns = (1_500 - tenant.from_ms) * 1_000_000;
+                let each_ns = active_ns * len / hard[index].max(1) + largest * 50_000_000 / MIB;
+                active_ns / each_ns * len
+            }
+            _ => hard[index],
+        };
+        (steered[index] + slack < least.min(hard[index]))
+            .then(|| format!("tenant {index}: {}, not {}", steered[index], hard[index]))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// What a limit allows on a disk that can give it, a watermark allows as well to whoever asks for it, and delays each
+    /// request of others by one request at most.
+    #[test]
+    fn nobody_gets_less_than_the_limit_allows(
+        tenants in prop::collection::vec(tenant(), 1..6),
+        watermark in watermark(),
+    ) {
+        prop_assert_eq!(wronged(&tenants, &watermark, 32), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// The same for mode `gate`. While limits are lifted all compete for the disk with whatever they have, so it can give
+    /// each its limit only if those who wait for it go by turns, one at a time, with requests of one size.
+    #[test]
+    fn nobody_gets_less_through_a_gate(
+        tenants in prop::collection::vec(tenant(), 1..6),
+        percent in 1..=100u32,
+    ) {
+        let tenants: Vec<Tenant> =
+            tenants.into_iter().map(|tenant| Tenant { len: 16_384, ..tenant }).collect();
+        let watermark = format!("{percent} mode=gate period=100ms");
+        prop_assert_eq!(wronged(&tenants, &watermark, 1), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// P20 for `proportional`: of the same arrivals, no less is done with a larger watermark, give or take a request.
+    #[test]
+    fn p20_a_larger_watermark_does_no_less(
+        every_us in prop::collection::vec((2_000..40_000u64, 1..17u32), 1..5),
+        less in 1..=99u32,
+        more in 1..=100u32,
+    ) {
+        prop_assume!(less < more);
+        let tenants: Vec<Tenant> = every_us
+            .iter()
+            .map(|&(every_us, pages)| Tenant {
+                ask: Ask::Open { every_us },
+                len: pages * 4096,
+                ..Tenant::limited("wbps=1M")
+            })
+            .collect();
+        let run = |percent: u32| {
+            let mut world = World::new(&format!("{percent} reserve=kept"), &tenants);
+            let mut done = Vec::new();
+            for step in 1..30 {
+                world.run(step * 100);
+                done.push(world.done.iter().sum::<u64>());
+            }
+            done
+        };
+        let (less, more) = (run(less), run(more));
+        let largest = tenants.iter().map(|tenant| u64::from(tenant.len)).max().unwrap_or(0);
+        for (less, more) in less.into_iter().zip(more) {
+            prop_assert!(more + largest >= less, "{less} {more}");
+        }
+    }
+
+    /// P19 for `proportional`: something waits for a limit only while the disk is used as much as it may be, or is at
+    /// work, or has just been. So a disk below the watermark is never idle for longer than its rest.
+    #[test]
+    fn p19_what_waits_waits_for_a_busy_disk(
+        tenants in prop::collection::vec(tenant(), 1..5),
+        percent in 10..=99u32,
+    ) {
+        let mut world = World::new(&format!("{percent} reserve=kept"), &tenants);
+        let (mut waited_ns, mut busy_ns, mut idle_ms) = (0, 0, 0);
+        for step in 1..1_500u64 {
+            let (now, busy) = (world.now, world.busy_ns());
+            let waits = world.engine.device().throttled > 0;
+            world.run(step);
+            if waits || world.engine.device().throttled > 0 {
+                waited_ns += world.now.nanos_since(now);
+                busy_ns += world.busy_ns() - busy;
+            }
+            let idles = waits && world.busy_ns() == busy && world.engine.device().throttled > 0;
+            idle_ms = if idles { idle_ms + 1 } else { 0 };
+            prop_assert!(idle_ms <= 100, "idle for {idle_ms} ms, and something waits");
+        }
+        // The least that is due of the time in which something waited, less the rest that was owed before. That time is
+        // known to a millisecond at either end.
+        let due = (u128::from(waited_ns) * u128::from(percent) / 100) as u64;
+        prop_assert!(busy_ns + 100_000_000 + due / 20 >= due, "{busy_ns} of {due}");
+        prop_assert!(world.done.iter().sum::<u64>() < 64 * MIB * 3);
+    }
+}

@@ -1,0 +1,197 @@
+//! "cgroup: io-throttle controller" v16 (Andrea Righi, 2009): limits that bind only when the disk is busy.
+//!
+//! Two writers of 256 MiB in requests of 1 MiB, a cgroup each, on a disk of about 20 MiB/s: through the page cache and
+//! around it, without limits, with hard limits of 4 and 2 MiB/s, and with the same under a watermark. The machine has as
+//! much memory as its figures show: 119 MiB were dirty and not written when the limits held the writers back (of case 3),
+//! which is a fifth of 600 MiB.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::{Progress, ReproduceError, Reproduction, Run, spread};
+use crate::draft::{Draft, Source};
+use crate::results::{CgroupResults, Results};
+use crate::sim;
+
+pub(super) const REPRODUCTION: Reproduction = Reproduction {
+    name: "io-throttle-watermark",
+    source: "\"cgroup: io-throttle controller (v16)\", 2009, not merged",
+    about: "limits of 4 and 2 MiB/s that bind only when the disk is busy",
+    run,
+    published,
+};
+
+/// How the writers are held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Never,
+    Always,
+    Above(u8),
+}
+
+/// One of the eight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Case {
+    number: u8,
+    direct: bool,
+    hold: Hold,
+}
+
+const CASES: [Case; 8] = [
+    Case { number: 1, direct: false, hold: Hold::Never },
+    Case { number: 2, direct: true, hold: Hold::Never },
+    Case { number: 3, direct: false, hold: Hold::Always },
+    Case { number: 4, direct: true, hold: Hold::Always },
+    Case { number: 5, direct: false, hold: Hold::Above(90) },
+    Case { number: 6, direct: true, hold: Hold::Above(90) },
+    Case { number: 7, direct: false, hold: Hold::Above(100) },
+    Case { number: 8, direct: true, hold: Hold::Above(100) },
+];
+
+impl Case {
+    fn name(self) -> String {
+        let way = if self.direct { "direct" } else { "buffered" };
+        let hold = match self.hold {
+            Hold::Never => "no limits".into(),
+            Hold::Always => "limits".into(),
+            Hold::Above(percent) => format!("watermark {percent}"),
+        };
+        format!("{} {way}, {hold}", self.number)
+    }
+}
+
+/// What a watermark does, and the limiter under it.
+const MODES: [(&str, &str, &str); 2] = [
+    // The buckets are io-throttle's too.
+    ("gate", " mode=gate period=100ms", "leaky"),
+    ("proportional", "", "pace"),
+];
+
+const MIB: f64 = 1_048_576.0;
+
+fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
+    let mut plan = Vec::new();
+    for mode in MODES {
+        plan.extend(CASES.map(|case| (case, mode)));
+    }
+    // Without a watermark there is no mode.
+    plan.retain(|(case, (mode, ..))| {
+        *mode == "proportional" || matches!(case.hold, Hold::Above(_))
+    });
+    plan.sort_by_key(|(case, _)| case.number);
+    let one = |index: u32| {
+        let (case, (mode, settings, limiter)) = plan[index as usize];
+        let name = match case.hold {
+            Hold::Above(_) => format!("{}, {mode}", case.name()),
+            Hold::Never | Hold::Always => case.name(),
+        };
+        let results = simulate(case, settings, limiter)?;
+        Ok(Run { setting: name, figures: figures(&results) })
+    };
+    spread::all(plan.len() as u32, progress, one).into_iter().collect()
+}
+
+fn simulate(case: Case, mode: &str, limiter: &str) -> Result<Results, ReproduceError> {
+    let direct = u8::from(case.direct);
+    let jobs = format!(
+        "[global]\nrw=write\nbs=1m\nsize=256m\nioengine=psync\nend_fsync=1\ndirect={direct}\n\
+         [one]\ncgroup=one\n[two]\ncgroup=two\n"
+    );
+    let source =
+        Source::Jobs { name: "writers.fio".into(), text: jobs.into(), env: BTreeMap::new() };
+    let mut draft = Draft::new(case.name(), source);
+    for (key, value) in [("disk", "disk2009"), ("memory", "600M"), ("limiter", limiter)] {
+        draft.set(key, value)?;
+    }
+    if case.hold != Hold::Never {
+        draft.set("max", "/one wbps=4M")?;
+        draft.set("max", "/two wbps=2M")?;
+    }
+    if let Hold::Above(percent) = case.hold {
+        draft.set("watermark", &format!("{percent}{mode}"))?;
+    }
+    Ok(sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?)
+}
+
+/// What a writer saw, and the disk. `dd` does not wait for its data to be on the disk, so the time of the last sync is
+/// taken off.
+fn figures(results: &Results) -> Vec<(&'static str, f64)> {
+    let seconds = |row: usize| {
+        let row = &results.rows[row];
+        (row.runtime_ns - row.sync.max_ns()) as f64 / 1e9
+    };
+    let bytes = |row: usize| results.rows[row].write.bytes as f64;
+    let (first, second) = (seconds(0), seconds(1));
+    let together = together(results);
+    vec![
+        ("first_mb_per_sec", bytes(0) / first / 1e6),
+        ("second_mb_per_sec", bytes(1) / second / 1e6),
+        ("duration_s_first", first),
+        ("duration_s_second", second),
+        ("duration_ratio", second / first),
+        ("disk_mib_per_sec", results.device.bytes as f64 / results.elapsed_ns as f64 * 1e9 / MIB),
+        ("first_at_disk_mib_per_sec", together.rates[0]),
+        ("second_at_disk_mib_per_sec", together.rates[1]),
+        ("split_at_disk", together.rates[0] / together.rates[1]),
+    ]
+}
+
+/// The time in which both have something to write.
+struct Together {
+    /// MiB a second at the disk, of each.
+    rates: [f64; 2],
+}
+
+/// What went to the disk from when both had begun until one of them was done, less a second at either end.
+fn together(results: &Results) -> Together {
+    let cgroup = |path: &str| {
+        let found = results.cgroups.iter().find(|cgroup| cgroup.path == path);
+        found.expect("both writers have one")
+    };
+    let both = [cgroup("/one"), cgroup("/two")];
+    let interval_ns = both.map(|cgroup| cgroup.write_series.interval_ns());
+    let interval_ns = interval_ns[0].max(interval_ns[1]);
+    let series = both.map(|cgroup: &CgroupResults| cgroup.write_series.coarsened(interval_ns));
+    let points = series.each_ref().map(|series| series.points());
+    let busy = |points: &[u64]| {
+        let first = points.iter().position(|&bytes| bytes > 0).unwrap_or(0);
+        let last = points.iter().rposition(|&bytes| bytes > 0).unwrap_or(0);
+        (first, last)
+    };
+    let margin = (1_000_000_000 / interval_ns) as usize;
+    let ((one_from, one_to), (two_from, two_to)) = (busy(points[0]), busy(points[1]));
+    let from = one_from.max(two_from) + margin;
+    let to = one_to.min(two_to).saturating_sub(margin).max(from + 1);
+    let time = (to - from) as f64 * interval_ns as f64 / 1e9;
+    let rates = points.map(|points| {
+        let bytes: u64 = points.iter().take(to).skip(from).sum();
+        bytes as f64 / MIB / time
+    });
+    Together { rates }
+}
+
+fn published() -> Vec<Run> {
+    // MB/s and seconds of each writer as `dd` printed them, and MiB/s of the disk.
+    let figures = [
+        [19.7, 21.1, 13.63, 12.74, 17.6],
+        [12.0, 11.7, 22.39, 22.95, 18.9],
+        [6.3, 2.4, 42.43, 111.63, 6.03],
+        [4.2, 2.1, 64.26, 128.28, 5.98],
+        [32.0, 21.4, 8.39, 12.54, 16.9],
+        [14.0, 11.0, 19.18, 24.35, 19.6],
+        [28.2, 23.4, 9.52, 11.48, 17.2],
+        [14.3, 11.7, 18.71, 23.01, 18.4],
+    ];
+    let run = |(case, [first, second, first_s, second_s, disk]): (Case, [f64; 5])| Run {
+        setting: case.name(),
+        figures: vec![
+            ("first_mb_per_sec", first),
+            ("second_mb_per_sec", second),
+            ("duration_s_first", first_s),
+            ("duration_s_second", second_s),
+            ("duration_ratio", second_s / first_s),
+            ("disk_mib_per_sec", disk),
+        ],
+    };
+    CASES.into_iter().zip(figures).map(run).collect()
+}
