@@ -89,3 +89,29 @@ fn trims_between_writes_do_no_harm() {
     ];
     verify(image.to_str().expect("a plain name"), &[], &place, &job);
 }
+
+#[test]
+fn a_write_back_cache_does_no_harm() {
+    let place = Place::new();
+    for (mode, size) in [("on", "1M"), ("off", "64M")] {
+        if mode == "on" && !place.direct_modes().contains(&mode) {
+            continue;
+        }
+        let image = place.hole(&format!("{mode}.img"), 24 << 20);
+        let image = image.to_str().expect("a plain name");
+        let serve = ["--direct", mode, "--cache", "writeback", "--cache-size", size];
+        let job = [
+            "--rw=randwrite",
+            "--bssplit=512/20:4k/40:20k/20:256k/20",
+            "--verify_interval=512",
+            "--size=4m",
+            "--numjobs=4",
+            "--offset_increment=6m",
+            "--iodepth=16",
+            "--fsync=50",
+            "--trim_percentage=5",
+            "--trim_verify_zero=0",
+        ];
+        verify(image, &serve, &place, &job);
+    }
+}

@@ -147,3 +147,14 @@ fn around_the_page_cache() {
 fn under_a_limit() {
     survives(&["--max", "wiops=4k", "--burst", "16"]);
 }
+
+#[test]
+fn with_a_write_back_cache() {
+    survives(&["--cache", "writeback"]);
+}
+
+/// Small, and slower than the client: writes wait for room.
+#[test]
+fn with_a_full_write_back_cache() {
+    survives(&["--cache", "writeback", "--cache-size", "1M", "--max", "wbps=8M"]);
+}

@@ -12,6 +12,10 @@ fn what_one_connection_flushed_all_have() {
         coherence.run(&[server.uri(), image.to_str().expect("a plain name")]);
         server.stop();
     }
+    let image = place.hole("cached.img", 1 << 20);
+    let server = Server::image(&place, &image, &["--cache", "writeback"]);
+    coherence.run(&[server.uri(), image.to_str().expect("a plain name")]);
+    server.stop();
     let server = Server::image(&place, "memory:1M", &[]);
     coherence.run(&[server.uri()]);
     server.stop();

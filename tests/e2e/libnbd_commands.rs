@@ -37,6 +37,13 @@ fn a_file_whose_last_block_is_a_part_of_one_takes_them_all() {
 }
 
 #[test]
+fn a_write_back_cache_takes_them_all() {
+    let place = Place::new();
+    let image = place.filled("odd.img", &pattern(1, SIZE + 1001));
+    exercise(&place, &image, &["--cache", "writeback", "--cache-size", "1M"]);
+}
+
+#[test]
 fn memory_takes_them_all() {
     exercise(&Place::new(), Path::new("memory:3M"), &[]);
 }

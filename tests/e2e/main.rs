@@ -38,3 +38,4 @@ mod slow_readers;
 mod slow_writers;
 mod starting;
 mod vanishing_clients;
+mod write_back;

@@ -52,3 +52,10 @@ fn under_limits() {
     let limits = ["--max", "rbps=200M wbps=200M riops=20k wiops=20k"];
     round_trip(&limits, &["--connections=4", "--request-size=65536"]);
 }
+
+#[test]
+fn through_a_write_back_cache() {
+    let cache = ["--cache", "writeback", "--cache-size", "4M"];
+    round_trip(&cache, &["--connections=4", "--requests=16"]);
+    round_trip(&cache, &["--connections=4", "--request-size=4096", "--requests=64", "--flush"]);
+}

@@ -249,11 +249,6 @@ impl Cache {
         self.books.complete(now, id, outcome, |block| pages.remove(block));
     }
 
-    /// Everything of an owner that is dirty goes to the device now.
-    pub fn release(&mut self, now: Instant, owner: CgroupId) {
-        self.books.release(now, owner);
-    }
-
     /// Everything goes to the device now.
     pub fn release_all(&mut self, now: Instant) {
         self.books.release_all(now);
@@ -274,16 +269,6 @@ impl Cache {
     /// Bytes of memory with bytes that the device may lack.
     pub fn dirty_bytes(&self) -> u64 {
         self.books.dirty_bytes()
-    }
-
-    /// Whether an owner has nothing dirty, on its way, or waiting.
-    pub fn is_idle(&self, owner: CgroupId) -> bool {
-        self.books.is_idle(owner)
-    }
-
-    /// Forgets an owner whose cgroup is gone.
-    pub fn close(&mut self, owner: CgroupId) {
-        self.books.close(owner);
     }
 
     /// Looks for contradictions. O(everything); for tests.

@@ -50,7 +50,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Status(status::Args),
     Set(set::Args),
     Move(move_cgroup::Args),
@@ -75,7 +75,7 @@ enum ConfigCommand {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Move(args) => move_cgroup::run(&args),

@@ -8,6 +8,7 @@ use weir_engine::{BytePrice, Price, Prices, SchedulerKind, Watermark, WatermarkE
 
 use crate::backend::{self, Files};
 use crate::bfq;
+use crate::cache;
 use crate::model::{Backend, DeviceConfig, Direct};
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
@@ -25,7 +26,7 @@ const IOPS_SIZE_MAX: u64 = 32 << 20;
 const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "path",
     "scheduler",
     "bfq",
@@ -34,6 +35,8 @@ const KEYS: [&str; 10] = [
     "queue",
     "direct",
     "read_only",
+    "cache",
+    "cache_size",
     "iops_size",
     "price",
 ];
@@ -118,12 +121,14 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     let mut engine = engine(&section, report);
     let watermark = section.amount("watermark", report).and_then(|text| watermark(&text, report));
     let read_only = section.switch("read_only", report).unwrap_or(false);
+    let (kind, size) = (section.text("cache", report), section.amount("cache_size", report));
+    let cache = cache::read(kind.as_ref(), size.as_ref(), report);
     let path = section.need("path", "\"/srv/disk0.img\"", report);
     let Some(path) = path.and_then(|path| path.text(report)) else { return };
     let Some(backend) = backend::read(&path, direct, files, report) else { return };
     engine.rotational = is_rotational(&backend);
-    let device =
-        DeviceConfig { name, backend, read_only, watermark: watermark.unwrap_or_default(), engine };
+    let watermark = watermark.unwrap_or_default();
+    let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
     devices.add(device, &path, report);
 }
 

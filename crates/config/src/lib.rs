@@ -29,6 +29,7 @@
 mod backend;
 mod bfq;
 mod bound;
+mod cache;
 mod cgroup;
 mod contradiction;
 mod device;

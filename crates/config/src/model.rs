@@ -49,6 +49,9 @@ pub struct DeviceConfig {
     /// What the device's engine is made with: `scheduler`, `depth` (1 to 4096, 32 by default), `queue` (as `requests_max`; at
     /// least `depth`, at most 16777216, 65536 by default), `[device.NAME.price]` and `iops_size` (512 B to 32 MiB).
     pub engine: weir_engine::Config,
+    /// `cache` and `cache_size` (1 MiB to 1 TiB, 256 MiB by default): how much may be written and not be on the device yet;
+    /// `None`: nothing, every write goes there before it is answered.
+    pub cache: Option<weir_engine::writeback::Settings>,
 }
 
 /// Where a device's bytes are.

@@ -8,6 +8,7 @@ use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource};
 
 use crate::backend::{self, Files};
 use crate::bfq;
+use crate::cache;
 use crate::device::{self, Devices, is_rotational};
 use crate::error::ConfigErrors;
 use crate::limits::LimitLines;
@@ -45,6 +46,10 @@ pub struct SingleExport {
     pub bfq: Option<String>,
     /// `--watermark`: as `watermark` of a device.
     pub watermark: Option<String>,
+    /// `--cache`: as `cache` of a device.
+    pub cache: Option<String>,
+    /// `--cache-size`: as `cache_size` of a device.
+    pub cache_size: Option<String>,
     /// `--socket`.
     pub socket: Option<String>,
     /// `--socket-mode`.
@@ -85,6 +90,8 @@ impl Config {
             scheduler: flag("--scheduler", &single.scheduler),
             bfq: flag("--bfq", &single.bfq),
             watermark: flag("--watermark", &single.watermark),
+            cache: flag("--cache", &single.cache),
+            cache_size: flag("--cache-size", &single.cache_size),
             socket: flag("--socket", &single.socket),
             socket_mode: flag("--socket-mode", &single.socket_mode),
             control: flag("--control", &single.control),
@@ -111,6 +118,8 @@ struct Flags {
     scheduler: Option<Text>,
     bfq: Option<Text>,
     watermark: Option<Text>,
+    cache: Option<Text>,
+    cache_size: Option<Text>,
     socket: Option<Text>,
     socket_mode: Option<Text>,
     control: Option<Text>,
@@ -138,11 +147,13 @@ fn build(
     }
     let watermark = flags.watermark.as_ref().and_then(|text| device::watermark(text, report));
     let watermark = watermark.unwrap_or_default();
+    let cache = cache::read(flags.cache.as_ref(), flags.cache_size.as_ref(), report);
     let mut devices = Devices::default();
     if let Some(backend) = backend {
         engine.rotational = is_rotational(&backend);
         let name = SingleExport::DEVICE.to_owned();
-        let device = DeviceConfig { name, backend, read_only: single.read_only, watermark, engine };
+        let read_only = single.read_only;
+        let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
         devices.add(device, image, report);
     }
     let mut lines = LimitLines::new(1);

@@ -101,6 +101,25 @@ fn a_later_line_adds_to_an_earlier_one() {
 }
 
 #[test]
+fn a_cache_is_asked_for_and_has_a_size() {
+    let cache = |keys: &str| {
+        let text = MINIMAL.replace("[cgroup", &format!("{keys}\n[cgroup"));
+        let config =
+            Config::from_str("weir.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        config.devices[0].cache.map(|cache| u64::from(cache.blocks_max.get()) * 4096)
+    };
+    for (keys, bytes) in [
+        ("", None),
+        ("cache = \"none\"", None),
+        ("cache = \"writeback\"", Some(256 << 20)),
+        ("cache = \"writeback\"\ncache_size = \"1M\"", Some(1 << 20)),
+        ("cache_size = \"3G\"\ncache = \"writeback\"", Some(3 << 30)),
+    ] {
+        assert_eq!(cache(keys), bytes, "{keys}");
+    }
+}
+
+#[test]
 fn settings_of_bfq_are_text_numbers_or_switches() {
     let bfq = |keys: &str| {
         let text = MINIMAL.replace("[cgroup", &format!("[device.disk0.bfq]\n{keys}\n[cgroup"));

@@ -148,6 +148,28 @@ error: --listen: 0.0.0.0:10809 can be reached from other machines, and there is 
 }
 
 #[test]
+fn a_cache_is_asked_for_with_flags() {
+    let cache = |kind, size| {
+        let single = SingleExport { cache: some(kind), cache_size: size, ..ram() };
+        Config::single(&single).unwrap().devices[0].cache.map(|cache| cache.blocks_max.get())
+    };
+    assert_eq!(cache("none", None), None);
+    assert_eq!(cache("writeback", None), Some(65_536));
+    assert_eq!(cache("writeback", some("4M")), Some(1024));
+    refused(
+        &SingleExport { cache_size: some("4M"), ..ram() },
+        r#"
+error: --cache-size: there is no cache that could have a size
+ |
+ | weir serve memory:1G --cache-size 4M
+ |                                   ^^
+ |
+ = help: ask for one: --cache writeback
+"#,
+    );
+}
+
+#[test]
 fn a_burst_that_fits_nothing_is_refused() {
     refused(
         &SingleExport { max: some("rbps=4M"), burst: some("8"), ..ram() },

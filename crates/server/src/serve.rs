@@ -111,6 +111,7 @@ impl Running {
                 backend,
                 model,
                 engine: device.engine,
+                cache: device.cache,
                 settings: settings(config, index),
                 exports: Arc::clone(&exports),
                 threads: Arc::clone(&handles),

@@ -1,10 +1,12 @@
 //! What a running server tells about itself; the JSON of the control socket, with stable names.
 
 mod bfq;
+mod writeback;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::bfq::{BfqCgroupStatus, BfqStatus};
+pub use self::writeback::{CacheStatus, WritebackStatus};
 
 /// Everything, at one moment for each device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct DeviceStatus {
     /// How `bfq` decides and what it has done, also while it is not the scheduler.
     #[serde(default)]
     pub bfq: BfqStatus,
+    /// Its write-back cache; `None` where there is none.
+    #[serde(default)]
+    pub cache: Option<CacheStatus>,
     /// Requests at the device.
     pub in_flight: u32,
     /// Requests past the limits, waiting for room at the device.
@@ -119,6 +124,9 @@ pub struct CgroupStatus {
     /// What the scheduler `bfq` has done for it.
     #[serde(default)]
     pub bfq: BfqCgroupStatus,
+    /// What the write-back cache has of it, and has done for it; zeroes where there is no cache.
+    #[serde(default)]
+    pub writeback: WritebackStatus,
 }
 
 /// One watermark of a device, and what it does now.

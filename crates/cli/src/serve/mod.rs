@@ -76,6 +76,13 @@ pub(crate) struct Args {
     /// Utilisation in percent from which on limits bind: "90", "90 mode=gate"; 0: always
     #[arg(long, value_name = "PERCENT", help_heading = "Image")]
     watermark: Option<String>,
+    /// Answer writes from memory and write them back later, on account of who wrote: none or
+    /// writeback
+    #[arg(long, value_name = "KIND", help_heading = "Image")]
+    cache: Option<String>,
+    /// How much may wait there to be written back: 256M unless said otherwise
+    #[arg(long, value_name = "SIZE", help_heading = "Image")]
+    cache_size: Option<String>,
     /// Refuse writes
     #[arg(long, help_heading = "Image")]
     read_only: bool,

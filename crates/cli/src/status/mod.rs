@@ -5,6 +5,7 @@ mod json;
 mod rates;
 mod show;
 mod why;
+mod writeback;
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ use super::bfq;
 use super::json::earlier;
 use super::rates::{CgroupRates, utilisation_percent};
 use super::why::sentence;
+use super::writeback;
 use crate::table::{Align, Table};
 
 /// Cgroups of one device that are listed; more would scroll away what matters.
@@ -56,6 +57,9 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
     for part in bfq::of_device(before, after) {
         let _ = writeln!(text, "  bfq: {part}");
     }
+    if let Some(cache) = writeback::of_device(after) {
+        let _ = writeln!(text, "  {cache}");
+    }
     if !after.audit_balances {
         let _ = writeln!(
             text,
@@ -81,7 +85,8 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
     for ((cgroup, rates), line) in shown.iter().zip(lines) {
         let _ = writeln!(text, "  {line}");
         let by_bfq = bfq::of_cgroup(before, after, cgroup);
-        for more in details(cgroup, rates).into_iter().chain(by_bfq) {
+        let by_cache = writeback::of_cgroup(before, after, cgroup);
+        for more in details(cgroup, rates).into_iter().chain(by_bfq).chain(by_cache) {
             let _ = writeln!(text, "      {dim}{more}{plain}");
         }
     }

@@ -81,8 +81,4 @@ impl Barriers {
     pub(super) fn poll_passed(&mut self) -> Option<(Barrier, bool)> {
         self.passed.pop_front()
     }
-
-    pub(super) fn waiting(&self) -> &[Barrier] {
-        &self.waiting
-    }
 }

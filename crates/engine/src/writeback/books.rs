@@ -98,19 +98,21 @@ impl Writeback {
         owner.dirty -= u64::from(block.state == State::Dirty);
     }
 
-    /// The dirty blocks of one owner around `at`, as many as go in one request: those after it first.
+    /// The dirty blocks of one owner around `at`, as many as go in one request: none beyond a multiple of its size, so that
+    /// requests lie as devices with stripes and erase blocks like them, however the first of them was chosen.
     pub(super) fn gather(&self, owner: u32, at: u64) -> Range<u64> {
         let most = u64::from(self.settings.request_blocks_max.get());
+        let window = at / most * most..(at / most + 1) * most;
         let is_ours = |block: &Block| block.owner == owner && block.state == State::Dirty;
         let mut run = at..at + 1;
-        for (&next, block) in self.blocks.range(at + 1..) {
-            if next != run.end || !is_ours(block) || run.end - run.start == most {
+        for (&next, block) in self.blocks.range(at + 1..window.end) {
+            if next != run.end || !is_ours(block) {
                 break;
             }
             run.end += 1;
         }
-        for (&next, block) in self.blocks.range(..at).rev() {
-            if next + 1 != run.start || !is_ours(block) || run.end - run.start == most {
+        for (&next, block) in self.blocks.range(window.start..at).rev() {
+            if next + 1 != run.start || !is_ours(block) {
                 break;
             }
             run.start -= 1;

@@ -205,17 +205,6 @@ impl Writeback {
         self.barriers.settle(&self.blocks);
     }
 
-    /// Forgets an owner whose cgroup is gone, if it owns nothing; its counters go with it.
-    pub fn close(&mut self, owner: CgroupId) {
-        if let Some(index) = self.owners.find(owner)
-            && self.is_idle(owner)
-            && self.barriers.waiting().iter().all(|barrier| barrier.owner != index)
-        {
-            self.deferral.retain(index, |_| false);
-            self.owners.remove(index);
-        }
-    }
-
     // Out: ask until they answer None.
 
     /// The next blocks to be written back, as one request of their owner.
@@ -294,14 +283,6 @@ impl Writeback {
     /// Bytes of blocks that are dirty or on their way, of all owners.
     pub fn dirty_bytes(&self) -> u64 {
         self.owners.blocks * BLOCK_BYTES
-    }
-
-    /// Whether an owner has nothing dirty, on its way, or waiting.
-    pub fn is_idle(&self, owner: CgroupId) -> bool {
-        self.owners.find(owner).is_none_or(|index| {
-            let owner = self.owners.get(index);
-            owner.blocks == 0 && owner.requests == 0 && owner.waiters.is_empty()
-        })
     }
 
     /// The blocks of a request that is on its way.

@@ -38,6 +38,27 @@ pub struct OwnerStats {
     pub failed_ios: u64,
 }
 
+impl OwnerStats {
+    /// Adds another owner's to these.
+    pub fn absorb(&mut self, other: &OwnerStats) {
+        for (mine, theirs) in [
+            (&mut self.dirty_bytes, other.dirty_bytes),
+            (&mut self.writing_bytes, other.writing_bytes),
+            (&mut self.waiting, other.waiting),
+            (&mut self.taken_ios, other.taken_ios),
+            (&mut self.overwritten_bytes, other.overwritten_bytes),
+            (&mut self.written_ios, other.written_ios),
+            (&mut self.written_bytes, other.written_bytes),
+            (&mut self.coalesced_ios, other.coalesced_ios),
+            (&mut self.waits, other.waits),
+            (&mut self.wait_ns, other.wait_ns),
+            (&mut self.failed_ios, other.failed_ios),
+        ] {
+            *mine += theirs;
+        }
+    }
+}
+
 /// A write that waits for room.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
@@ -62,11 +83,10 @@ pub(super) struct Owner {
     pub(super) stats: OwnerStats,
 }
 
-/// All owners by their index, and the blocks of all together.
+/// All owners that there ever were, by their index, and the blocks of all together. About 300 bytes each.
 #[derive(Debug)]
 pub(super) struct Owners {
-    owners: Vec<Option<Owner>>,
-    vacant: Vec<u32>,
+    owners: Vec<Owner>,
     by_cgroup: BTreeMap<CgroupId, u32>,
     blocks_max: u64,
     pub(super) blocks: u64,
@@ -74,8 +94,7 @@ pub(super) struct Owners {
 
 impl Owners {
     pub(super) fn new(blocks_max: u64) -> Owners {
-        let (owners, vacant, by_cgroup) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Owners { owners, vacant, by_cgroup, blocks_max, blocks: 0 }
+        Owners { owners: Vec::new(), by_cgroup: BTreeMap::new(), blocks_max, blocks: 0 }
     }
 
     pub(super) fn find(&self, cgroup: CgroupId) -> Option<u32> {
@@ -97,34 +116,22 @@ impl Owners {
             reported_at: 0,
             stats: OwnerStats::default(),
         };
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.owners.push(None);
-            self.owners.len() as u32 - 1
-        });
-        self.owners[index as usize] = Some(owner);
+        let index = self.owners.len() as u32;
+        self.owners.push(owner);
         self.by_cgroup.insert(cgroup, index);
         index
     }
 
-    /// Forgets an owner that owns nothing.
-    pub(super) fn remove(&mut self, index: u32) {
-        if let Some(owner) = self.owners[index as usize].take() {
-            self.by_cgroup.remove(&owner.cgroup);
-            self.vacant.push(index);
-        }
-    }
-
     pub(super) fn get(&self, index: u32) -> &Owner {
-        self.owners[index as usize].as_ref().expect("an owner that is known")
+        &self.owners[index as usize]
     }
 
     pub(super) fn get_mut(&mut self, index: u32) -> &mut Owner {
-        self.owners[index as usize].as_mut().expect("an owner that is known")
+        &mut self.owners[index as usize]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
-        let owners = self.owners.iter().enumerate();
-        owners.filter_map(|(index, owner)| Some((index as u32, owner.as_ref()?)))
+        self.owners.iter().enumerate().map(|(index, owner)| (index as u32, owner))
     }
 
     /// Blocks that nobody has.

@@ -8,7 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus};
+use crate::status::{
+    BfqStatus, CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus, WritebackStatus,
+};
 
 /// What goes into the `Content-Type` of the answer.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -51,6 +53,16 @@ struct Families {
     utilisation: Ratio,
     watermark: Ratio,
     multiplier: Ratio,
+    cache: Level,
+    dirty: Level,
+    taken: Count,
+    overwritten: Count,
+    coalesced: Count,
+    written: Count,
+    written_ios: Count,
+    written_failed: Count,
+    cache_waits: Count,
+    cache_wait: Seconds,
 }
 
 /// `status` in the OpenMetrics text format.
@@ -106,6 +118,12 @@ impl Families {
             self.multiplier.get_or_create(&labels).set(mark.multiplier);
         }
         self.bfq(&device.bfq, &with);
+        if let Some(cache) = &device.cache {
+            level(&self.cache, with(&[]), cache.size_bytes);
+            for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
+                self.writeback(&cgroup.writeback, &with(&[("cgroup", &cgroup.cgroup)]));
+            }
+        }
         for cgroup in device.cgroups.iter().take(CGROUPS_MAX) {
             self.cgroup(cgroup, &with(&[("cgroup", &cgroup.cgroup)]));
         }
@@ -128,6 +146,24 @@ impl Families {
         }
         self.splits.get_or_create(&with(&[])).inc_by(bfq.splits);
         self.raised.get_or_create(&with(&[])).set(bfq.raised_flows.into());
+    }
+
+    /// What the write-back cache has of a cgroup, and has done for it.
+    fn writeback(&self, status: &WritebackStatus, labels: &Labels) {
+        let dirty = i64::try_from(status.dirty_bytes).unwrap_or(i64::MAX);
+        self.dirty.get_or_create(labels).set(dirty);
+        for (family, count) in [
+            (&self.taken, status.taken_ios),
+            (&self.overwritten, status.overwritten_bytes),
+            (&self.coalesced, status.coalesced_ios),
+            (&self.written, status.written_bytes),
+            (&self.written_ios, status.written_ios),
+            (&self.written_failed, status.failed_ios),
+            (&self.cache_waits, status.waits),
+        ] {
+            family.get_or_create(labels).inc_by(count);
+        }
+        self.cache_wait.get_or_create(labels).inc_by(seconds(status.wait_ns));
     }
 
     fn cgroup(&self, cgroup: &CgroupStatus, labels: &Labels) {
@@ -172,6 +208,10 @@ impl Families {
         add("device_watermark_ratio", "Utilisation from which on limits bind", self.watermark);
         add("device_limit_multiplier", "What limits are multiplied by", self.multiplier);
         registry.register_with_unit("device_size", "Size", Unit::Bytes, self.size);
+        let help = "What may be in the write-back cache";
+        registry.register_with_unit("cache_size", help, Unit::Bytes, self.cache);
+        let help = "Written and not on the device yet";
+        registry.register_with_unit("cgroup_dirty", help, Unit::Bytes, self.dirty);
         let mut add = |name, help, count: Count| registry.register(name, help, count);
         add(
             "device_connections_dropped",
@@ -187,10 +227,20 @@ impl Families {
         add("cgroup_ios", "Operations past the limits", self.ios);
         add("cgroup_ios_failed", "Operations that the device failed", self.failed);
         add("cgroup_ios_held", "Operations that had to wait for a limit", self.held);
+        add("writeback_taken", "Writes answered from memory", self.taken);
+        add("writeback_ios", "Requests that wrote back", self.written_ios);
+        add("writeback_ios_failed", "Of these, failed by the device", self.written_failed);
+        add("writeback_coalesced", "Writes that went back with a neighbour's", self.coalesced);
+        add("writeback_waits", "Writes that waited for room", self.cache_waits);
         registry.register_with_unit("cgroup", "Bytes past the limits", Unit::Bytes, self.bytes);
+        let help = "Bytes that were written back";
+        registry.register_with_unit("writeback", help, Unit::Bytes, self.written);
+        let help = "Bytes written again before they were written back";
+        registry.register_with_unit("writeback_overwritten", help, Unit::Bytes, self.overwritten);
         let mut add = |name, help, time: Seconds| {
             registry.register_with_unit(name, help, Unit::Seconds, time);
         };
+        add("writeback_wait", "Time that writes waited for room", self.cache_wait);
         add("bfq_idling", "Time for which the device was kept free", self.idling);
         add("device_busy", "Time with a request at the device", self.busy);
         add("cgroup_wait", "What completed requests waited for, summed", self.wait);
@@ -221,7 +271,7 @@ fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::LimitWait;
+    use crate::status::{CacheStatus, LimitWait};
 
     #[test]
     fn waits_are_split_by_whose_limit_it_was() {
@@ -237,6 +287,13 @@ mod tests {
             },
             ..CgroupStatus::default()
         };
+        let writeback = WritebackStatus {
+            dirty_bytes: 8192,
+            written_bytes: 4096,
+            wait_ns: 500_000_000,
+            ..WritebackStatus::default()
+        };
+        let cgroup = CgroupStatus { writeback, ..cgroup };
         let bfq = BfqStatus {
             expirations: [("too_idle".to_owned(), 3)].into(),
             idling_ns: [("throughput".to_owned(), 1_500_000_000)].into(),
@@ -245,6 +302,7 @@ mod tests {
         };
         let device = DeviceStatus {
             device: "disk0".into(),
+            cache: Some(CacheStatus { size_bytes: 1 << 20, dirty_bytes: 8192 }),
             bfq,
             utilisation_percent_500ms: Some(87.5),
             watermarks: vec![crate::status::WatermarkStatus {
@@ -266,6 +324,10 @@ mod tests {
             r#"weir_device_cgroups_omitted{device="disk0"} 0"#,
             r#"weir_bfq_slots_total{device="disk0",ended="too_idle"} 3"#,
             r#"weir_bfq_idling_seconds_total{device="disk0",cause="throughput"} 1.5"#,
+            r#"weir_cache_size_bytes{device="disk0"} 1048576"#,
+            r#"weir_cgroup_dirty_bytes{device="disk0",cgroup="/a\"b"} 8192"#,
+            r#"weir_writeback_bytes_total{device="disk0",cgroup="/a\"b"} 4096"#,
+            r#"weir_writeback_wait_seconds_total{device="disk0",cgroup="/a\"b"} 0.5"#,
             r#"weir_bfq_raised_flows{device="disk0"} 2"#,
             r#"weir_device_utilisation_ratio{device="disk0"} 0.875"#,
             r#"weir_device_watermark_ratio{device="disk0",watermark="90"} 0.9"#,

@@ -54,7 +54,7 @@ struct Client {
 /// A connection's place among its client's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    cgroup: CgroupId,
+    pub(super) cgroup: CgroupId,
     peer: Peer,
     pub(super) task: TaskId,
 }

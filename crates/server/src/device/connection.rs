@@ -46,6 +46,8 @@ pub(super) struct Connection {
     pub(super) sending_hold: Option<Hold>,
     /// The device whose thread takes over once all is sent, and what arrived for it.
     pub(super) moving: Option<(usize, Vec<u8>)>,
+    /// What its flushes have been told of bytes that could not be written back.
+    pub(super) failures_seen: u64,
     /// The client is done, or we are: close when everything has been answered.
     pub(super) finishing: bool,
 }
@@ -56,6 +58,8 @@ pub(super) struct Bound {
     pub(super) member: Member,
     /// First byte of the device that the export serves.
     pub(super) start: u64,
+    /// The byte after the last.
+    pub(super) end: u64,
     pub(super) replies: weir_nbd::ReplyFormat,
 }
 
@@ -171,6 +175,7 @@ impl Connection {
             outbox_hold: None,
             sending_hold: None,
             moving: None,
+            failures_seen: 0,
             finishing: false,
         }
     }

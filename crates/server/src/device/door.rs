@@ -96,6 +96,7 @@ impl Worker {
             return false;
         }
         let (path, start) = (self.desk.homes.of(negotiated.export).clone(), export.start);
+        let end = start + export.nbd.size;
         let name = export.nbd.name.clone();
         let connection = &mut self.desk.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();
@@ -104,7 +105,10 @@ impl Worker {
             Ok((member, backlog)) => {
                 let connection = &mut self.desk.connections[key];
                 connection.backlog = backlog;
-                connection.bound = Some(Bound { member, start, replies });
+                connection.bound = Some(Bound { member, start, end, replies });
+                if let Some(cache) = &self.desk.cache {
+                    connection.failures_seen = cache.unseen(member.cgroup);
+                }
                 debug!(device = self.desk.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
                 true
             }

@@ -1,5 +1,6 @@
 //! A request between its arrival and its reply.
 
+use weir_cache::{Overlay, WriteId};
 use weir_engine::{Extent, Op, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::IoBuf;
@@ -8,20 +9,43 @@ use super::backlog::Hold;
 
 /// One request inside the engine or at the device. Its key is the engine's tag and the device's token.
 pub(super) struct Flight {
-    pub(super) connection: usize,
-    /// The connection's serial: it may be gone, and its place another's, before the device is done.
-    pub(super) serial: u64,
+    pub(super) asker: Asker,
     pub(super) command: Command,
     /// Where on the device.
     pub(super) extent: Extent,
     /// A write's payload, until the device has it; a read's bytes come with the completion.
     pub(super) buffer: Option<IoBuf>,
-    /// Its part of what its client may hold.
-    pub(super) hold: Hold,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
     /// The one that is joined to it at an emulated device.
     pub(super) joined: Option<usize>,
+    /// For a read at the device, what the cache had when it went there.
+    pub(super) overlay: Option<Overlay>,
+}
+
+/// Who asks for it.
+pub(super) enum Asker {
+    /// A client.
+    Client(Client),
+    /// The cache, for whoever wrote what is written back.
+    Cache(WrittenBack),
+}
+
+/// The client's side of a request.
+pub(super) struct Client {
+    pub(super) connection: usize,
+    /// The connection's serial: it may be gone, and its place another's, before the device is done.
+    pub(super) serial: u64,
+    /// Its part of what its client may hold.
+    pub(super) hold: Hold,
+}
+
+/// The cache's side.
+pub(super) struct WrittenBack {
+    pub(super) id: WriteId,
+    /// Its parts that the device has not finished with.
+    pub(super) parts: usize,
+    pub(super) has_failed: bool,
 }
 
 /// What a command is to the engine.

@@ -9,7 +9,7 @@ use weir_uring::{IoBuf, ReceivedBuf};
 
 use super::backlog::{Backlog, Left, Memory};
 use super::connection::{Arrival, Load, Payload, Stalled, Why};
-use super::flight::{Flight, engine_op, memory_of};
+use super::flight::{Asker, Client, Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
 
@@ -177,18 +177,21 @@ impl Worker {
         };
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
-        let serial = connection.serial;
+        let client = Client { connection: key, serial: connection.serial, hold };
         let flight = Flight {
-            connection: key,
-            serial,
+            asker: Asker::Client(client),
             command,
             extent,
             buffer,
-            hold,
             ticket: None,
             joined: None,
+            overlay: None,
         };
         let tag = self.desk.flights.insert(flight);
+        if self.desk.cache.is_some() && self.take_into_cache(now, key, tag) {
+            return Ok(());
+        }
+        let connection = &mut self.desk.connections[key];
         let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {
             Ok(_) => {
@@ -205,7 +208,8 @@ impl Worker {
                     SubmitError::EngineFull { .. } => Why::Others,
                     SubmitError::UnknownTask => unreachable!("an open connection has a task"),
                 };
-                let load = flight.buffer.map(|buffer| Load { buffer, hold: flight.hold });
+                let Asker::Client(Client { hold, .. }) = flight.asker else { unreachable!() };
+                let load = flight.buffer.map(|buffer| Load { buffer, hold });
                 Err((why, load))
             }
         }

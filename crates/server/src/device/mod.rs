@@ -7,10 +7,11 @@
 //!       └──────── outlet (replies) ◄──────────────┘        all of it on one ring
 //! ```
 //!
-//! `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
+//! `cached` is the write-back cache between them, where there is one. `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
 //! the device and replies to connections, `commands` does what the control thread asks.
 
 mod backlog;
+mod cached;
 mod clients;
 mod commands;
 mod connection;
@@ -48,6 +49,7 @@ pub(crate) struct Setup {
     pub(crate) backend: Backend,
     pub(crate) model: Option<Box<dyn DiskModel>>,
     pub(crate) engine: Config,
+    pub(crate) cache: Option<weir_cache::Settings>,
     /// Settings of cgroups, parents first.
     pub(crate) settings: Vec<(Path, Setting)>,
     pub(crate) exports: Arc<ExportTable>,

@@ -10,7 +10,7 @@ use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status};
 use weir_uring::{Durability, IoBuf, ZeroOptions};
 
 use super::connection::Why;
-use super::flight::{Flight, engine_op, memory_of};
+use super::flight::{Asker, Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
 
@@ -57,8 +57,15 @@ impl Device for Desk {
 }
 
 impl Desk {
-    /// Carries out a dispatched request at the device, or puts it where it waits for memory.
+    /// Carries out a dispatched request at the device, as soon as the cache has nothing there that it must not meet.
     pub(super) fn carry_out(&mut self, key: usize) {
+        if self.cache.is_none() || self.may_go_to_device(key) {
+            self.start_at_device(key);
+        }
+    }
+
+    /// Starts a request at the device, or puts it where it waits for memory.
+    pub(super) fn start_at_device(&mut self, key: usize) {
         let flight = &mut self.flights[key];
         let Command { op, fua, .. } = flight.command;
         let (offset, len) = (flight.extent.offset, u64::from(flight.extent.len));
@@ -97,9 +104,10 @@ impl Desk {
 
     /// Answers a request that the device is done with, if its connection is still there.
     pub(super) fn answer(&mut self, flight: Flight, buffer: Option<IoBuf>, result: io::Result<()>) {
-        let (key, command) = (flight.connection, flight.command);
+        let Asker::Client(client) = flight.asker else { return };
+        let (key, command) = (client.connection, flight.command);
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.serial != flight.serial || connection.socket.is_none() {
+        if connection.serial != client.serial || connection.socket.is_none() {
             return;
         }
         connection.requests -= 1;
@@ -122,29 +130,36 @@ impl Desk {
         match (command.op, buffer) {
             (Op::Read { .. }, Some(buffer)) => {
                 connection.outbox_held_bytes += memory_of(&command);
-                connection.outbox_hold = Some(flight.hold.answered(connection.outbox_hold.take()));
+                connection.outbox_hold = Some(client.hold.answered(connection.outbox_hold.take()));
                 let head = bound.replies.data(command.cookie, command.offset, command.len);
                 self.push_bytes(key, &head);
                 self.push_buffer(key, buffer);
             }
-            (Op::BlockStatus { one }, _) => self.push_extents(key, &flight, one),
+            (Op::BlockStatus { one }, _) => self.push_extents(key, &command, flight.extent, one),
             _ => self.push_bytes(key, &bound.replies.done(command.cookie)),
         }
     }
 
     /// Answers where data and holes are. A device that cannot say has data everywhere, which is always true enough.
-    fn push_extents(&mut self, key: usize, flight: &Flight, one: bool) {
+    fn push_extents(
+        &mut self,
+        key: usize,
+        command: &Command,
+        asked: weir_engine::Extent,
+        one: bool,
+    ) {
         let most = if one { 1 } else { EXTENTS_PER_ANSWER };
-        let end = flight.extent.offset + u64::from(flight.extent.len);
-        let mut at = flight.extent.offset;
+        let end = asked.offset + u64::from(asked.len);
+        let mut at = asked.offset;
         let mut extents = Vec::new();
         while at < end && extents.len() < most {
             let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
+            let extent = self.with_cached(extent);
             extents.push(Extent { len: extent.len, hole: !extent.data, zero: !extent.data });
             at += extent.len;
         }
         self.scratch.clear();
-        block_status(&flight.command, extents, &mut self.scratch);
+        block_status(command, extents, &mut self.scratch);
         self.push_scratch(key);
     }
 

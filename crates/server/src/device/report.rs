@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_engine::writeback::OwnerStats;
 use weir_engine::{Census, Dimension, Instant, LimiterKind, WatermarkStats};
 
 use super::worker::Worker;
@@ -19,6 +20,8 @@ impl Worker {
         let paths: BTreeMap<_, _> =
             census.iter().map(|entry| (entry.cgroup, entry.path.as_str())).collect();
         let connections = self.desk.clients.connections();
+        let cached = self.desk.cache.as_ref();
+        let writeback = self.writeback(&census);
         let charged: u128 = audit.charged.iter().map(|charge| charge.bytes).sum();
         DeviceStatus {
             device: self.desk.name.clone(),
@@ -28,6 +31,7 @@ impl Worker {
             depth: device.depth,
             scheduler: device.scheduler.name().into(),
             bfq: BfqStatus::new(&self.engine.bfq_settings(), &self.engine.bfq_stats()),
+            cache: cached.map(|cached| cached.status()),
             in_flight: device.in_flight,
             ready: device.ready,
             throttled: device.throttled,
@@ -46,10 +50,32 @@ impl Worker {
                 .iter()
                 .map(|entry| {
                     let connections = connections.get(&entry.cgroup).copied().unwrap_or_default();
-                    self.cgroup(entry, &paths, connections)
+                    let writeback = writeback.get(entry.path.as_str()).copied().unwrap_or_default();
+                    let cgroup = self.cgroup(entry, &paths, connections);
+                    CgroupStatus { writeback: writeback.into(), ..cgroup }
                 })
                 .collect(),
         }
+    }
+
+    /// What the cache has and has done for each cgroup and all below it; nothing without a cache.
+    fn writeback<'a>(&self, census: &'a [Census]) -> BTreeMap<&'a str, OwnerStats> {
+        let mut sums: BTreeMap<&str, OwnerStats> = BTreeMap::new();
+        let Some(cached) = &self.desk.cache else { return sums };
+        // Children before parents.
+        for entry in census.iter().rev() {
+            let path = entry.path.as_str();
+            let sum = sums.entry(path).or_default();
+            sum.absorb(&cached.stats(entry.cgroup));
+            let sum = *sum;
+            if let Some((parent, name)) = path.rsplit_once('/')
+                && !name.is_empty()
+            {
+                let parent = if parent.is_empty() { "/" } else { parent };
+                sums.entry(parent).or_default().absorb(&sum);
+            }
+        }
+        sums
     }
 
     fn cgroup(
@@ -104,6 +130,7 @@ impl Worker {
                 device_ns: blame.device_ns,
             },
             bfq: entry.bfq.into(),
+            ..CgroupStatus::default()
         }
     }
 }

@@ -12,9 +12,10 @@ use weir_engine::{Engine, Instant, Outcome};
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
 use super::backlog::{Backlog, Waiter};
+use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
-use super::flight::Flight;
+use super::flight::{Asker, Flight};
 use super::homes::Homes;
 use super::storage::Storage;
 use super::token::Token;
@@ -45,6 +46,8 @@ pub(super) struct Desk {
     pub(super) index: usize,
     pub(super) ring: Ring,
     pub(super) storage: Storage,
+    /// The write-back cache, if there is one.
+    pub(super) cache: Option<Box<Cached>>,
     pub(super) exports: Arc<ExportTable>,
     pub(super) homes: Homes,
     /// All device threads, this one included.
@@ -93,6 +96,8 @@ pub(super) struct Desk {
 impl Worker {
     pub(super) fn new(setup: Setup, engine: Engine, mut ring: Ring) -> io::Result<Worker> {
         let disk = ring.attach(setup.backend);
+        let cache =
+            setup.cache.map(|settings| Cached::new(settings, disk.info().size)).transpose()?;
         let listeners = setup
             .listeners
             .into_iter()
@@ -104,6 +109,7 @@ impl Worker {
             index: setup.index,
             ring,
             storage: Storage::new(disk, setup.model),
+            cache: cache.map(Box::new),
             homes: Homes::new(&setup.exports, setup.index),
             exports: setup.exports,
             threads: setup.threads,
@@ -154,11 +160,16 @@ impl Worker {
             }
             self.finish_modelled(now);
             loop {
+                self.tend_cache(now);
                 weir_driver::turn(&mut self.engine, now, &mut self.desk);
+                let mut has_landed = false;
                 while let Some(key) = self.desk.instant.pop_front() {
+                    has_landed = true;
                     self.landed(now, Token::Disk(key).pack(), None, Ok(()));
                 }
-                if !self.resume(now) {
+                // What has landed may be what a flush, or a write, waits for.
+                let is_news = has_landed && self.desk.cache.is_some();
+                if !self.resume(now) && !is_news {
                     break;
                 }
             }
@@ -227,12 +238,22 @@ impl Worker {
         result: io::Result<()>,
     ) {
         let Token::Disk(key) = Token::unpack(token) else { unreachable!("a device's token") };
+        let (buffer, result) = match self.desk.cache {
+            Some(_) => match self.desk.back_from_device(key, buffer, result) {
+                Some(landed) => landed,
+                None => return,
+            },
+            None => (buffer, result),
+        };
         let mut flight = self.desk.flights.remove(key);
         let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.engine.complete(now, ticket, outcome);
         self.desk.released = true;
-        self.desk.answer(flight, buffer, result);
+        match flight.asker {
+            Asker::Client(_) => self.desk.answer(flight, buffer, result),
+            Asker::Cache(write) => self.desk.written_back(now, write.id, outcome),
+        }
     }
 
     /// The earliest of everything that happens by itself.
@@ -241,6 +262,7 @@ impl Worker {
         let pressed = !desk.starved.is_empty() || !desk.unfunded.is_empty();
         [
             due.map(Instant::as_nanos),
+            desk.cache.as_ref().and_then(|cache| cache.next_event()),
             desk.storage.next_event(),
             desk.handshakes.front().map(|&(by, _, _)| by),
             desk.drain_by_ns,
@@ -345,7 +367,8 @@ impl Worker {
         for key in answered {
             self.close(now, key);
         }
-        let empty = self.desk.connections.is_empty() && self.desk.flights.is_empty();
+        let is_written = self.desk.cache.as_ref().is_none_or(|cache| cache.is_drained());
+        let empty = self.desk.connections.is_empty() && self.desk.flights.is_empty() && is_written;
         if empty && !std::mem::replace(&mut self.desk.is_flushing, true) {
             self.desk.drain_by_ns = None;
             self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
@@ -362,6 +385,9 @@ impl Worker {
         for (_, connection) in &mut self.desk.connections {
             connection.session.shut_down();
             connection.finishing |= connection.bound.is_none();
+        }
+        if self.desk.cache.is_some() {
+            self.lift_limits(now);
         }
         self.drain(now, false);
     }
