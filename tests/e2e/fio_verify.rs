@@ -115,3 +115,25 @@ fn a_write_back_cache_does_no_harm() {
         verify(image, &serve, &place, &job);
     }
 }
+
+/// An emulated disk takes its time, one request after the other, and bfq gives it what lies side by side as one.
+#[test]
+fn a_write_back_cache_on_a_slow_disk_does_no_harm() {
+    let place = Place::new();
+    let cache = ["--cache", "writeback", "--cache-size", "2M"];
+    let job = [
+        "--rw=randrw",
+        "--bssplit=512/10:4k/50:20k/30:64k/10",
+        "--verify_interval=512",
+        "--size=2m",
+        "--numjobs=3",
+        "--offset_increment=4m",
+        "--iodepth=16",
+        "--fsync=100",
+    ];
+    for scheduler in ["bfq", "none"] {
+        let serve: Vec<&str> =
+            cache.into_iter().chain(["--scheduler", scheduler, "--depth", "1"]).collect();
+        verify("emulated:ssd-sata,size=16M", &serve, &place, &job);
+    }
+}

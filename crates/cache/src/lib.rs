@@ -249,6 +249,11 @@ impl Cache {
         self.books.complete(now, id, outcome, |block| pages.remove(block));
     }
 
+    /// Everything of an owner that is dirty goes to the device now.
+    pub fn release(&mut self, now: Instant, owner: CgroupId) {
+        self.books.release(now, owner);
+    }
+
     /// Everything goes to the device now.
     pub fn release_all(&mut self, now: Instant) {
         self.books.release_all(now);

@@ -74,18 +74,17 @@ impl Writeback {
     fn enter(&mut self, index: u32, at: u64, turn: u64) {
         self.owners.get_mut(index).dirty += 1;
         let due = self.now.plus_nanos(self.settings.expire_ns);
-        self.deferral.push(index, self.now, due, turn, at);
+        self.deferral.push(index, self.now..due, turn, at);
     }
 
-    /// A block that was on its way is dirty, with bytes that the device lacks since `since`.
-    pub(super) fn redirty(&mut self, at: u64, since: u64, delay_ns: u64) {
+    /// A block that was on its way is dirty, with bytes that the device lacks since `since`; it goes `when` it goes.
+    pub(super) fn redirty(&mut self, at: u64, since: u64, when: Range<Instant>) {
         let turn = self.next_stamp();
         let block = self.blocks.get_mut(&at).expect("a block on its way");
         let index = block.owner;
         *block = Block { owner: index, state: State::Dirty, since, turn, again: 0 };
         self.owners.get_mut(index).dirty += 1;
-        let due = self.now.plus_nanos(delay_ns);
-        self.deferral.push(index, self.now, due, turn, at);
+        self.deferral.push(index, when, turn, at);
         self.review(index);
     }
 

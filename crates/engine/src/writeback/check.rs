@@ -33,6 +33,7 @@ impl Writeback {
                 }
             }
         }
+        let soon = self.now.plus_nanos(self.settings.retry_ns);
         for (index, owner) in self.owners.iter() {
             let at = index as usize;
             if (owner.blocks, owner.dirty) != (blocks[at], dirty[at]) {
@@ -50,11 +51,11 @@ impl Writeback {
             if self.deferral.len(index) as u64 > 2 * owner.dirty + 64 {
                 return Err(format!("owner {index} has a row of {}", self.deferral.len(index)));
             }
-            // Whoever waits has something due, something on its way, or others have.
+            // Whoever waits has something due, but for what the device has failed just now.
             if !owner.waiters.is_empty()
                 && owner.dirty > 0
                 && owner.requests < self.settings.requests_per_owner_max.get()
-                && self.deferral.earliest().is_none_or(|due| due > self.now)
+                && self.deferral.earliest().is_none_or(|due| due > soon)
             {
                 return Err(format!("owner {index} waits, and nothing of it is due"));
             }

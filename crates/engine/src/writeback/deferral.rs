@@ -2,10 +2,12 @@
 //! others.
 //!
 //! Within a row nothing is ever reordered: what comes later never has an earlier deadline than what came before it
-//! (specification, P21). To release a row is to make what stands in it due now, from the front.
+//! (specification, P21). To release a row is to make what stands in it due now, from the front; what must not go before a
+//! certain time keeps what is behind it waiting.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::time::Instant;
 
@@ -15,7 +17,8 @@ pub(super) struct Deferred {
     pub(super) item: u64,
     /// Its place among all that was ever pushed.
     pub(super) turn: u64,
-    pushed: Instant,
+    /// Not before this, whoever wants it.
+    earliest: Instant,
     deadline: Instant,
 }
 
@@ -47,7 +50,7 @@ impl Row {
         let (turn, at) = self.released;
         let released = (deferred.turn <= turn).then_some(at);
         let early = [released, self.pressed].into_iter().flatten().min();
-        early.map_or(deferred.deadline, |at| deferred.deadline.min(at.max(deferred.pushed)))
+        early.map_or(deferred.deadline, |at| deferred.deadline.min(at.max(deferred.earliest)))
     }
 }
 
@@ -58,12 +61,12 @@ impl Deferral {
         self.rows.resize_with(count, Row::default);
     }
 
-    /// Puts an item at the end of a row, due at `at` or with the one before it, whichever is later. `turn` grows from call
-    /// to call.
-    pub(super) fn push(&mut self, row: u32, now: Instant, at: Instant, turn: u64, item: u64) {
+    /// Puts an item at the end of a row, due at the end of `when` or with the one before it, whichever is later; never
+    /// before the beginning of `when`, which is not in the past. `turn` grows from call to call.
+    pub(super) fn push(&mut self, row: u32, when: Range<Instant>, turn: u64, item: u64) {
         let place = &mut self.rows[row as usize];
-        place.last = place.last.max(at);
-        place.items.push_back(Deferred { item, turn, pushed: now, deadline: place.last });
+        place.last = place.last.max(when.end);
+        place.items.push_back(Deferred { item, turn, earliest: when.start, deadline: place.last });
         self.stand(row);
     }
 
@@ -189,7 +192,7 @@ mod tests {
                 match call {
                     Call::Push { row, delay } => {
                         turn += 1;
-                        deferral.push(row, now, now.plus_nanos(delay), turn, turn * 10);
+                        deferral.push(row, now..now.plus_nanos(delay), turn, turn * 10);
                         asked.insert(turn, (row, now.plus_nanos(delay)));
                     }
                     Call::Release { row } => {
@@ -230,8 +233,8 @@ mod tests {
         let mut deferral = Deferral::default();
         deferral.open(0);
         deferral.open(1);
-        deferral.push(0, Instant::ZERO, Instant::from_nanos(1), 1, 7);
-        deferral.push(1, Instant::ZERO, Instant::from_nanos(2), 2, 8);
+        deferral.push(0, Instant::ZERO..Instant::from_nanos(1), 1, 7);
+        deferral.push(1, Instant::ZERO..Instant::from_nanos(2), 2, 8);
         deferral.hold(0, true);
         let late = Instant::from_nanos(9);
         assert_eq!(deferral.pop_due(late).map(|(_, out)| out.item), Some(8));
@@ -241,5 +244,18 @@ mod tests {
         assert_eq!((row, out.item), (0, 7));
         deferral.push_back_in(row, out);
         assert_eq!(deferral.earliest(), Some(Instant::from_nanos(1)));
+    }
+
+    #[test]
+    fn what_must_not_go_yet_is_not_pressed_out() {
+        let mut deferral = Deferral::default();
+        deferral.open(0);
+        let (soon, late) = (Instant::from_nanos(5), Instant::from_nanos(9));
+        deferral.push(0, soon..late, 1, 7);
+        deferral.press(0, Instant::ZERO, true);
+        deferral.release(0, Instant::ZERO, 1);
+        assert_eq!(deferral.earliest(), Some(soon));
+        assert_eq!(deferral.pop_due(Instant::from_nanos(4)), None);
+        assert!(deferral.pop_due(soon).is_some());
     }
 }

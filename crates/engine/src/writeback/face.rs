@@ -174,11 +174,16 @@ impl Writeback {
                     self.clear(at);
                     clean(at);
                 }
-                Outcome::Done => self.redirty(at, block.again, self.settings.expire_ns),
+                Outcome::Done => {
+                    let due = self.now.plus_nanos(self.settings.expire_ns);
+                    self.redirty(at, block.again, self.now..due);
+                }
                 Outcome::Failed => {
                     self.barriers.fail(at, &block);
                     self.note_failure(block.owner);
-                    self.redirty(at, block.since, self.settings.retry_ns);
+                    // Whoever wants it: a device that fails is not asked in a loop.
+                    let due = self.now.plus_nanos(self.settings.retry_ns);
+                    self.redirty(at, block.since, due..due);
                 }
             }
         }

@@ -31,7 +31,8 @@
 //!
 //! # What fails
 //!
-//! Blocks that the device has failed are dirty again, and tried again after [`Settings::retry_ns`] or with the next flush.
+//! Blocks that the device has failed are dirty again, and tried again after [`Settings::retry_ns`], not sooner, whoever wants
+//! them.
 //! Every flush that waited for them fails; and so does the next flush of their owner, once for each that asks, however
 //! the retry ends. Writes that wait for room which failed blocks hold are refused.
 //!

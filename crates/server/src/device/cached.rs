@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use tracing::{debug, error};
+use tracing::{debug, error, info};
 use weir_cache::{Admission, Cache, Flushed, OwnerStats, Ready, Settings, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
@@ -36,6 +36,8 @@ pub(super) struct Cached {
     flushes: VecDeque<usize>,
     /// The engine had no room for the last request: it is asked again after something has ended.
     is_engine_full: bool,
+    /// The last request that ended has failed.
+    is_failing: bool,
     /// The device fails, and nobody is left to be told: what is dirty is lost.
     is_given_up: bool,
     /// Scratch.
@@ -55,6 +57,7 @@ impl Cached {
             unfunded: VecDeque::new(),
             flushes: VecDeque::new(),
             is_engine_full: false,
+            is_failing: false,
             is_given_up: false,
             parts: Vec::new(),
         })
@@ -248,6 +251,13 @@ impl Worker {
         }
     }
 
+    /// What a cgroup has dirty goes to the device now.
+    pub(super) fn release_dirty(&mut self, now: Instant, cgroup: CgroupId) {
+        if let Some(cached) = &mut self.desk.cache {
+            cached.cache.release(now, cgroup);
+        }
+    }
+
     /// Before the end nobody is left to be protected: what is dirty is written as fast as the device takes it.
     pub(super) fn lift_limits(&mut self, now: Instant) {
         let cgroups: Vec<CgroupId> =
@@ -310,7 +320,7 @@ impl Desk {
                 false
             }
             (_, NbdOp::Read { .. }) => {
-                flight.overlay = cached.cache.overlay(offset, len);
+                flight.overlay = cached.cache.overlay(offset, len).map(Box::new);
                 true
             }
             (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
@@ -369,20 +379,32 @@ impl Desk {
                 write.parts -= 1;
                 write.has_failed |= result.is_err();
                 if let Err(error) = &result {
-                    let (device, is_last) = (&self.name, self.is_draining);
-                    error!(device, offset, len, %error, is_last, "cannot write back");
-                    cached.is_given_up |= self.is_draining;
+                    let device = &self.name;
+                    // Retries of a device that fails would fill the log.
+                    if !cached.is_failing {
+                        error!(device, offset, len, %error, "cannot write back: clients are told");
+                    }
+                    debug!(device, offset, len, %error, "write back failed");
+                    if self.is_draining && !cached.is_given_up {
+                        cached.is_given_up = true;
+                        let dirty_bytes = cached.cache.dirty_bytes();
+                        error!(device, dirty_bytes, "the device fails: what is cached is lost");
+                    }
                 }
                 if write.parts > 0 {
                     return None;
                 }
+                if !write.has_failed && cached.is_failing {
+                    info!(device = self.name, offset, len, "writes back again");
+                }
+                cached.is_failing = write.has_failed;
                 if write.has_failed {
                     result = Err(lost());
                 }
             }
             (_, NbdOp::Read { .. }) => {
                 if let Some(buffer) = buffer.as_mut().filter(|_| result.is_ok()) {
-                    cached.cache.finish_read(flight.overlay.as_ref(), offset, buffer);
+                    cached.cache.finish_read(flight.overlay.as_deref(), offset, buffer);
                 }
             }
             (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {

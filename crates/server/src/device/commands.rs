@@ -11,7 +11,7 @@ impl Worker {
         match command {
             Command::Status { reply } => drop(reply.send(self.status(now))),
             Command::Set { cgroup, setting, reply } => {
-                drop(reply.send(set(&mut self.engine, now, &cgroup, setting)));
+                drop(reply.send(self.change(now, &cgroup, setting)));
             }
             Command::Remove { cgroup, reply } => drop(reply.send(self.remove(now, &cgroup))),
             Command::Move { cgroup, parent, reply } => {
@@ -20,6 +20,23 @@ impl Worker {
             Command::Adopt(arrived) => self.adopt(now, *arrived),
             Command::Drain => self.start_draining(now),
         }
+    }
+
+    /// Changes a setting. What a limit on writes has kept dirty is written when that is gone (specification, P21).
+    fn change(&mut self, now: Instant, path: &Path, setting: Setting) -> Result<(), SetError> {
+        let was_limited = self.limits_writes(path);
+        set(&mut self.engine, now, path, setting)?;
+        if was_limited && !self.limits_writes(path) {
+            self.release_dirty(now, self.find(path)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the cgroup at `path` itself has a limit on writes.
+    fn limits_writes(&self, path: &Path) -> bool {
+        let limits = self.engine.find_cgroup(path).and_then(|cgroup| self.engine.limits(cgroup));
+        let writes = [Dimension::Wbps, Dimension::Wiops];
+        limits.is_some_and(|limits| writes.iter().any(|&of| limits.max.get(of).is_some()))
     }
 
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {

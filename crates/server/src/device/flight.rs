@@ -20,7 +20,7 @@ pub(super) struct Flight {
     /// The one that is joined to it at an emulated device.
     pub(super) joined: Option<usize>,
     /// For a read at the device, what the cache had when it went there.
-    pub(super) overlay: Option<Overlay>,
+    pub(super) overlay: Option<Box<Overlay>>,
 }
 
 /// Who asks for it.
