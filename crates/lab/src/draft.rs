@@ -61,6 +61,12 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ),
     ("stop-after", "TIME", "end then, in virtual time, whatever is under way (60s)"),
     ("memory", "SIZE", "the page cache; dirty limits follow it as they do in Linux"),
+    (
+        "dirty-each",
+        "SIZE",
+        "dirty bytes of one cgroup at which its writers wait, as with Linux's memory cgroups; 0 for no such limit",
+    ),
+    ("flusher-depth", "N", "requests that the page cache writes back at a time (64)"),
     ("pause-late", "TIME", "a pause of a process ends so much later than asked, as sleeping does"),
     ("hiccup", "TIME", "one pause in ten, by chance, is longer by this"),
     ("timer-late", "TIME", "the limiter's timer rings so much later than asked"),
@@ -303,7 +309,17 @@ impl Draft {
                 self.forks.retain(|name| name != value);
                 self.forks.push(value.into());
             }
-            "memory" => self.cache = cache::Settings::for_memory(size(key, value)?),
+            "memory" => {
+                let cache::Settings { dirty_owner_bytes, flusher_depth, .. } = self.cache;
+                let memory = cache::Settings::for_memory(size(key, value)?);
+                self.cache = cache::Settings { dirty_owner_bytes, flusher_depth, ..memory };
+            }
+            "dirty-each" => self.cache.dirty_owner_bytes = size(key, value)?,
+            "flusher-depth" => {
+                let depth = value.parse().ok().filter(|depth| (1..=65_536).contains(depth));
+                self.cache.flusher_depth = depth
+                    .ok_or_else(|| SettingError::new(key, not_from(value, "1 to 65536"), None))?;
+            }
             "pause-late" => self.machine.pause_late_ns = time(key, value)?,
             "hiccup" => self.machine.hiccup_ns = time(key, value)?,
             "timer-late" => self.machine.timer_late_ns = time(key, value)?,

@@ -79,9 +79,10 @@ fn owner_rule() -> impl Strategy<Value = Owner> {
 
 /// So little of everything that all waits there are do happen.
 fn tight() -> impl Strategy<Value = Settings> {
-    let pages = (1..40u64, 0..20u64, 1..40u64, 0..20u64, 1..20u64);
+    let pages = (1..40u64, 0..20u64, 1..40u64, 0..20u64, 0..20u64, 1..20u64);
     (pages, 1..4u32, owner_rule()).prop_map(
-        |((memory, background, dirty, ahead, chunk), flusher_depth, owner)| Settings {
+        |((memory, background, dirty, own, ahead, chunk), flusher_depth, owner)| Settings {
+            dirty_owner_bytes: own * PAGE_BYTES,
             memory_bytes: memory * PAGE_BYTES,
             dirty_background_bytes: background * PAGE_BYTES,
             dirty_bytes: dirty * PAGE_BYTES,
@@ -101,6 +102,7 @@ fn roomy() -> impl Strategy<Value = Settings> {
     (tight(), 0..60u64).prop_map(move |(settings, background)| Settings {
         memory_bytes: huge,
         dirty_bytes: huge,
+        dirty_owner_bytes: 0,
         dirty_background_bytes: background * PAGE_BYTES,
         ..settings
     })

@@ -111,13 +111,17 @@ fn head(name: &str) -> String {
     };
     let times = [("latency_us_", "ms"), ("startup_s_", "s"), ("duration_s_", "s")];
     let head = times.into_iter().find_map(|(before, after)| unit(before, after));
-    head.unwrap_or_else(|| name.replace("_mb_per_sec", " MB/s").replace('_', " "))
+    head.unwrap_or_else(|| {
+        name.replace("_mb_per_sec", " MB/s").replace("_mib_per_sec", " MiB/s").replace('_', " ")
+    })
 }
 
 fn cell(name: &str, value: f64) -> String {
     match name.starts_with("latency_us_") {
         true => format!("{:.3}", value / 1000.0),
-        false if name.contains("_s_") => format!("{value:.2}"),
+        false if name.contains("_s_") || name.ends_with("_ratio") || name.starts_with("split") => {
+            format!("{value:.2}")
+        }
         false => format!("{value:.1}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Invariants of the whole cache.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::PageCache;
 use super::operation::Step;
@@ -32,6 +32,24 @@ fn check_limits(cache: &PageCache) -> Result<(), String> {
     })?;
     let dirty = pages.dirty() + pages.writing();
     ensure(dirty <= limits.dirty, || format!("{dirty} pages dirty, {} allowed", limits.dirty))?;
+    let held = cache.pages.all().filter_map(|(_, run)| match run.state {
+        Some(State::Dirty { owner } | State::Writing { owner, .. }) => {
+            Some((owner, run.end - run.start))
+        }
+        _ => None,
+    });
+    let held = held.fold(BTreeMap::<u32, u64>::new(), |mut held, (owner, pages)| {
+        *held.entry(owner).or_default() += pages;
+        held
+    });
+    for (owner, pages_held) in held {
+        ensure(pages_held == pages.held_by(owner), || {
+            format!("owner {owner} holds {pages_held} pages, counted {}", pages.held_by(owner))
+        })?;
+        // Whoever wrote last may be given pages of others.
+        let bounded = cache.owner == super::Owner::Last || pages_held <= limits.dirty_owner;
+        ensure(bounded, || format!("owner {owner} holds {pages_held} pages"))?;
+    }
     ensure(cache.flushing <= limits.depth, || format!("{} by the flusher", cache.flushing))?;
     let too_much = pages.dirty() > limits.background && cache.flushing < limits.depth;
     ensure(!too_much, || format!("{} pages dirty and the flusher rests", pages.dirty()))

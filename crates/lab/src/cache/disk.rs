@@ -40,6 +40,13 @@ pub(super) struct Io {
     pub(super) repeat: Vec<u32>,
 }
 
+impl Io {
+    /// Whether it writes back.
+    pub(super) fn writes(&self) -> bool {
+        matches!(self.cause, Cause::Flusher { .. } | Cause::Sync { .. })
+    }
+}
+
 impl PageCache {
     /// Up to `wanted` pages of memory, evicting what is clean.
     pub(super) fn take_memory(&mut self, wanted: u64) -> u64 {
@@ -161,6 +168,21 @@ impl PageCache {
             self.flushing += 1;
             self.hand_out(io, false);
         }
+    }
+
+    /// Writes back the first dirty pages of one owner, if the flusher may; answers the request.
+    pub(super) fn write_back_of(&mut self, owner: u32) -> Option<u64> {
+        if self.flushing >= self.limits.depth {
+            return None;
+        }
+        let (file, start, end) = self.pages.first_dirty_of(owner)?;
+        let end = end.min(start + self.limits.chunk);
+        let cause = Cause::Flusher { forced: true };
+        let io = self.write_back(owner, file, start, end, cause);
+        self.note_dirty(file, self.now_ns);
+        self.flushing += 1;
+        self.hand_out(io, false);
+        Some(io)
     }
 
     /// Tells the flusher whether a file has dirty pages; some may be since `since_ns`.

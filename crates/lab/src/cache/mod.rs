@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`Settings::dirty_background_bytes`] | above it the flusher writes back, down to it; pages on their way do not count |
 //! | [`Settings::dirty_bytes`] | at it, pages on their way included, writes wait until others are on disk; what becomes free is shared equally among owners |
+//! | [`Settings::dirty_owner_bytes`] | the dirty limit of a memory cgroup: at it, its writes wait for its own pages |
 //! | [`Settings::dirty_expire_ns`], [`Settings::writeback_interval_ns`] | the flusher's regular look for files that have been dirty for too long; it writes all of such a file |
 //! | order of writing back | file by file, the longest dirty first, 4 MiB of each in turn; in a file by offset |
 //! | [`Settings::write_chunk_bytes`] | neighbouring dirty pages are one request, but not those of different owners |
@@ -33,7 +34,7 @@
 //! - Pacing below the dirty limit. Linux begins half-way between its two limits to let writers sleep so that they come
 //!   to rest below the upper one, at the rate of the disk; here they run freely up to the limit and then wait their
 //!   turn. The rates are the same, the level is somewhat higher, the waits are shorter and more.
-//! - A dirty limit for each disk or cgroup. One cache is one machine with one disk.
+//! - A dirty limit for each disk. One cache is one machine with one disk.
 //! - Two lists of pages (active, inactive) and refaults: order of last use decides alone.
 //! - Reads larger than the window in one request, as Linux has had since 4.10: a window is never above
 //!   [`Settings::read_ahead_bytes`].

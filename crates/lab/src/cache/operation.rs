@@ -118,6 +118,10 @@ impl PageCache {
     pub(super) fn awaited(&mut self, index: u32) {
         let op = &mut self.ops[index];
         op.awaits -= 1;
+        if op.throttled_since_ns.is_some() {
+            self.end_throttle(index);
+        }
+        let op = &mut self.ops[index];
         match op.step {
             Step::Reading | Step::Writing => self.ready.push_back(index),
             Step::Syncing if op.awaits == 0 => self.flush_disk(index),
@@ -273,7 +277,11 @@ impl PageCache {
                     if state.is_none() && until == op.end && op.lacks(until - 1) {
                         until -= 1;
                     }
-                    let room = self.sharing.allowed(owner, self.room());
+                    let own = self.limits.dirty_owner.saturating_sub(self.pages.held_by(owner));
+                    if own == 0 {
+                        return self.wait_for_own(index);
+                    }
+                    let room = self.sharing.allowed(owner, self.room()).min(own);
                     if room == 0 {
                         return self.throttle(index, turn);
                     }
@@ -324,7 +332,27 @@ impl PageCache {
         self.begin_sync(index, first_byte / PAGE_BYTES, end);
     }
 
+    /// A write whose owner has as many dirty pages as it may waits for one of its requests to end, and sees to it that
+    /// there is one.
+    fn wait_for_own(&mut self, index: u32) {
+        self.note_throttled(index);
+        let owner = self.ops[index].owner;
+        let own = self.ios.iter().find(|(_, io)| io.owner == owner && io.writes());
+        let io = match own {
+            Some((&io, _)) => Some(io),
+            None => self.write_back_of(owner),
+        };
+        // Of the flusher's many requests one ends before this owner's turn comes.
+        let io = io.or_else(|| self.ios.keys().next().copied());
+        self.await_io(index, io.expect("the flusher has as many under way as it may"));
+    }
+
     fn throttle(&mut self, index: u32, turn: Turn) {
+        self.note_throttled(index);
+        self.sharing.wait(self.ops[index].owner, index, turn == Turn::Room);
+    }
+
+    fn note_throttled(&mut self, index: u32) {
         let op = &mut self.ops[index];
         op.throttled_since_ns = Some(self.now_ns);
         if !op.was_throttled {
@@ -332,7 +360,6 @@ impl PageCache {
             self.counters.throttled_writes += 1;
             self.owners.entry(op.owner).or_default().throttled_writes += 1;
         }
-        self.sharing.wait(op.owner, index, turn == Turn::Room);
     }
 
     fn end_throttle(&mut self, index: u32) {

@@ -67,6 +67,8 @@ pub(super) struct Pages {
     writing: BTreeSet<(u32, u64)>,
     /// Dirty pages of each file that has some.
     dirty_of: BTreeMap<u32, u64>,
+    /// Pages of each owner that are dirty or being written.
+    held_by: BTreeMap<u32, u64>,
     /// Clean runs, least recently used first; within a run the lower page goes first.
     oldest: u32,
     newest: u32,
@@ -85,6 +87,7 @@ impl Pages {
             dirty: BTreeSet::new(),
             writing: BTreeSet::new(),
             dirty_of: BTreeMap::new(),
+            held_by: BTreeMap::new(),
             oldest: NONE,
             newest: NONE,
             cached: 0,
@@ -118,6 +121,11 @@ impl Pages {
         self.dirty_of.get(&file).copied().unwrap_or(0)
     }
 
+    /// Dirty or on their way to the disk, of one owner.
+    pub(super) fn held_by(&self, owner: u32) -> u64 {
+        self.held_by.get(&owner).copied().unwrap_or(0)
+    }
+
     /// What begins at `page`: the rest of the run it is in, or the gap up to the next.
     pub(super) fn at(&self, file: u32, page: u64) -> Stretch {
         if let Some((_, &index)) = self.places.range((file, 0)..=(file, page)).next_back() {
@@ -146,6 +154,14 @@ impl Pages {
             unreachable!("only dirty runs are listed")
         };
         Some((start, end, owner))
+    }
+
+    /// The first dirty pages of one owner, with their file. O(dirty runs).
+    pub(super) fn first_dirty_of(&self, owner: u32) -> Option<(u32, u64, u64)> {
+        self.dirty.iter().find_map(|&(file, from)| {
+            let (start, end, whose) = self.next_dirty(file, from)?;
+            (whose == owner).then_some((file, start, end))
+        })
     }
 
     /// Where the dirty pages of a file end; 0 if it has none.
@@ -313,6 +329,9 @@ impl Pages {
 
     fn count(&mut self, file: u32, state: State, pages: u64) {
         self.cached += pages;
+        if let State::Dirty { owner } | State::Writing { owner, .. } = state {
+            *self.held_by.entry(owner).or_insert(0) += pages;
+        }
         match state {
             State::Reading { .. } => {}
             State::Clean { .. } => self.clean_pages += pages,
@@ -326,6 +345,13 @@ impl Pages {
 
     fn discount(&mut self, file: u32, state: State, pages: u64) {
         self.cached -= pages;
+        if let State::Dirty { owner } | State::Writing { owner, .. } = state {
+            let left = self.held_by.get_mut(&owner).expect("counted when it became dirty");
+            *left -= pages;
+            if *left == 0 {
+                self.held_by.remove(&owner);
+            }
+        }
         match state {
             State::Reading { .. } => {}
             State::Clean { .. } => self.clean_pages -= pages,

@@ -34,6 +34,9 @@ pub struct Settings {
     pub dirty_background_bytes: u64,
     /// Dirty bytes, those being written back included, at which writers wait (`vm.dirty_bytes`).
     pub dirty_bytes: u64,
+    /// The same of one owner, as Linux has it for a memory cgroup; 0 for no limit but that of all. Without it who is
+    /// written back slowly comes to hold all that may be dirty, and others wait with it.
+    pub dirty_owner_bytes: u64,
     /// How long data may stay dirty before the flusher's next look writes it back (`vm.dirty_expire_centisecs`).
     pub dirty_expire_ns: u64,
     /// Time between the flusher's looks for data that has been dirty for too long (`vm.dirty_writeback_centisecs`). 0
@@ -59,6 +62,7 @@ impl Settings {
             memory_bytes,
             dirty_background_bytes: memory_bytes / 10,
             dirty_bytes: memory_bytes / 5,
+            dirty_owner_bytes: 0,
             dirty_expire_ns: 30 * SECOND_NS,
             writeback_interval_ns: 5 * SECOND_NS,
             read_ahead_bytes: 128 * 1024,
@@ -76,6 +80,10 @@ impl Settings {
         Limits {
             memory,
             dirty,
+            dirty_owner: match self.dirty_owner_bytes {
+                0 => dirty,
+                bytes => (bytes / PAGE_BYTES).clamp(1, dirty),
+            },
             background: if background < dirty { background } else { dirty / 2 },
             read_ahead: (self.read_ahead_bytes / PAGE_BYTES).min(REQUEST_PAGES_MAX),
             chunk: (self.write_chunk_bytes / PAGE_BYTES).clamp(1, REQUEST_PAGES_MAX),
@@ -97,6 +105,8 @@ impl Default for Settings {
 pub(super) struct Limits {
     pub(super) memory: u64,
     pub(super) dirty: u64,
+    /// Of one owner; at most `dirty`.
+    pub(super) dirty_owner: u64,
     pub(super) background: u64,
     pub(super) read_ahead: u64,
     pub(super) chunk: u64,
@@ -115,6 +125,7 @@ mod tests {
             Limits {
                 memory: 262_144,
                 dirty: 52_428,
+                dirty_owner: 52_428,
                 background: 26_214,
                 read_ahead: 32,
                 chunk: 320,
@@ -129,6 +140,7 @@ mod tests {
             memory_bytes: 0,
             dirty_background_bytes: 0,
             dirty_bytes: 0,
+            dirty_owner_bytes: 1,
             dirty_expire_ns: 0,
             writeback_interval_ns: 0,
             read_ahead_bytes: 4095,
@@ -136,19 +148,29 @@ mod tests {
             flusher_depth: 0,
             owner: Owner::First,
         };
-        let least =
-            Limits { memory: 1, dirty: 1, background: 0, read_ahead: 0, chunk: 1, depth: 1 };
+        let least = Limits {
+            memory: 1,
+            dirty: 1,
+            dirty_owner: 1,
+            background: 0,
+            read_ahead: 0,
+            chunk: 1,
+            depth: 1,
+        };
         assert_eq!(none.in_pages(), least);
         let all = Settings {
             memory_bytes: 1 << 20,
             dirty_background_bytes: u64::MAX,
             dirty_bytes: u64::MAX,
+            dirty_owner_bytes: u64::MAX,
             write_chunk_bytes: u64::MAX,
             read_ahead_bytes: u64::MAX,
             ..none
         };
         let (read_ahead, chunk) = (0xF_FFFF, 0xF_FFFF);
-        let most = Limits { memory: 256, dirty: 256, background: 128, read_ahead, chunk, ..least };
+        let (dirty, dirty_owner) = (256, 256);
+        let most =
+            Limits { memory: 256, dirty, dirty_owner, background: 128, read_ahead, chunk, ..least };
         assert_eq!(all.in_pages(), most);
         let huge = Settings { memory_bytes: u64::MAX, ..none };
         assert_eq!(huge.in_pages().memory, u64::from(u32::MAX));

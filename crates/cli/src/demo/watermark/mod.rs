@@ -5,6 +5,8 @@ mod plan;
 mod rates;
 mod story;
 
+use std::time::Duration;
+
 use weir_server::control::Client;
 
 use self::plan::Tenant;
@@ -13,6 +15,7 @@ use super::job::Working;
 use super::server::Server;
 use super::watch::Watch;
 use super::{broken, check};
+use crate::clock;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
@@ -77,15 +80,16 @@ async fn part(
     name: &'static str,
     seconds: u64,
 ) -> Result<Part, Failure> {
-    let mut settled: Option<Reading> = None;
+    // Pictures may be further apart than that.
+    let asks = control.clone();
+    let halfway = std::thread::spawn(move || {
+        clock::sleep(Duration::from_secs(seconds) / 2);
+        super::reading(&asks)
+    });
     watch
         .run(seconds, |screen, _, elapsed| {
             check(working)?;
-            let reading = Reading::of(&super::reading(control)?)?;
-            if elapsed * 2.0 >= seconds as f64 && settled.is_none() {
-                settled = Some(reading.clone());
-            }
-            rates.note(reading);
+            rates.note(Reading::of(&super::reading(control)?)?);
             let mut picture = frame::picture(rates, |text| screen.dim(text));
             picture.push(String::new());
             picture.push(screen.dim(&super::frame::progress(elapsed, seconds)));
@@ -93,7 +97,8 @@ async fn part(
         })
         .await?;
     let last = Reading::of(&super::reading(control)?)?;
-    let from = settled.unwrap_or_else(|| last.clone());
+    let from = halfway.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let from = Reading::of(&from)?;
     let tenants = plan::TENANTS.iter().zip(last.bytes_per_sec_since(&from));
     Ok(Part {
         part: name,
