@@ -169,6 +169,30 @@ fn shares_of_readers_with_one_request_each_follow_weights() {
 }
 
 #[test]
+fn who_is_raised_as_much_does_not_interrupt() {
+    // The first comes back too late to be waited for, and in time to go on where it was; the second has used more by then.
+    // Its slot ends for that unless both are raised, and have small slots anyway.
+    for (low_latency, interrupts) in [("low_latency=0", true), ("low_latency=1", false)] {
+        let mut scene = Scene::new(true, 4);
+        let bfq = BfqSettings::parse(low_latency, BfqSettings::DEFAULT).expect("a setting");
+        scene.engine.reconfigure(scene.now, Change::SetBfq(bfq)).expect("a setting");
+        let [first, second] = [(); 2].map(|()| scene.task());
+        scene.serve_one(first, 0);
+        for block in 0..6 {
+            scene.read(second, (1 << 40) + block * u64::from(BLOCK));
+        }
+        // By then it is waited for no longer.
+        scene.at(21);
+        let order: Vec<_> = (0..4).map(|_| scene.dispatch()).collect();
+        assert_eq!(order, [Some(second); 4], "{low_latency}");
+        scene.at(23).read(first, u64::from(BLOCK));
+        scene.complete();
+        let expected = if interrupts { first } else { second };
+        assert_eq!(scene.dispatch(), Some(expected), "{low_latency}");
+    }
+}
+
+#[test]
 fn real_time_goes_first_and_idle_last() {
     let mut scene = Scene::new(false, 32);
     let root = scene.engine.root();

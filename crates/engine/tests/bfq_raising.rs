@@ -239,6 +239,26 @@ fn who_begins_beside_streams_begins_as_if_alone() {
 }
 
 #[test]
+fn others_come_seldom_and_for_long_beside_a_start() {
+    let mut world = World::new(true);
+    world.streams(5);
+    let application = world.join(20_000, 64 * KIB, 700 << 20, MS / 2, 300);
+    let took_ms = world.start_ms(application, 20_000);
+    let from = Instant::from_millis(20_000);
+    let turns = world.turns.iter().filter(|(_, at)| *at > from).map(|&(who, _)| who);
+    // Blocks of 64 KiB between two pieces of the application; the first is what was at the disk when it began, the last
+    // what came after it.
+    let turns: Vec<usize> = turns.collect();
+    let visits: Vec<usize> = turns.split(|&who| who == application).map(<[usize]>::len).collect();
+    assert!(visits[0] <= 1, "{} blocks before the first piece", visits[0]);
+    let visits: Vec<usize> = visits[1..300].iter().copied().filter(|&blocks| blocks > 0).collect();
+    // Of 305 blocks 300 / 35 × 5 would be theirs: in 43 goes, if it were one at a time. A visit is 20 ms, of which 8 are
+    // the way.
+    assert!((3..=6).contains(&visits.len()), "{visits:?} in {took_ms} ms");
+    assert!(visits.iter().all(|blocks| (10..=16).contains(blocks)), "{visits:?}");
+}
+
+#[test]
 fn a_setting_says_whose_weight_is_not_raised() {
     let (auto, world) = start(5, true, Some(LowLatency::Auto));
     assert_eq!(world.raisings(), 6);

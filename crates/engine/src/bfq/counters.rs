@@ -27,6 +27,8 @@ pub enum IdlingCause {
     Throughput,
     /// Its share would go to others.
     Guarantees,
+    /// What was written in its slot is on its way from the device's cache to the platters.
+    Settling,
 }
 
 /// Whose request fills a gap of the flow in service.
@@ -92,7 +94,7 @@ kinds!(
     BudgetExhausted "budget_exhausted",
     Preempted "preempted"
 );
-kinds!(IdlingCause, Throughput "throughput", Guarantees "guarantees");
+kinds!(IdlingCause, Throughput "throughput", Guarantees "guarantees", Settling "settling");
 kinds!(Injection, OwnAsync "own_async", Waker "waker", Woken "woken", Other "other");
 kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 

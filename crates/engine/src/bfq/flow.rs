@@ -116,6 +116,11 @@ impl Flow {
         (far - 1) * 32 > SEEKY_ABOVE * u32::from(self.seen).saturating_sub(1)
     }
 
+    /// Whether it had requests enough to tell whether it is [`Flow::is_seeky`].
+    pub(crate) fn is_known(&self) -> bool {
+        self.seen > 1
+    }
+
     /// Whether each of its last 32 requests was far from the one before.
     pub(crate) fn is_all_seeks(&self) -> bool {
         self.seeks == u32::MAX

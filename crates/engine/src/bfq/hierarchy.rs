@@ -137,15 +137,26 @@ impl Hierarchy {
         let mut at = in_service;
         loop {
             let parent = self.entities[at].parent;
-            let mut next = self.nodes[parent as usize].peek(&mut self.entities);
-            while let Some(group) = next.and_then(EntityId::as_group) {
-                next = self.nodes[group as usize].peek(&mut self.entities);
-            }
+            let next = self.first_below(parent);
             if next.is_some() || parent == ROOT {
-                return next.map(EntityId::as_flow);
+                return next;
             }
             at = EntityId::group(parent);
         }
+    }
+
+    /// Who is next, while nobody is in service and all V stay where they are; one of the idle class that has waited for
+    /// too long may come before.
+    pub(crate) fn upcoming(&mut self) -> Option<u32> {
+        if self.nodes.is_empty() { None } else { self.first_below(ROOT) }
+    }
+
+    fn first_below(&mut self, cgroup: u32) -> Option<u32> {
+        let mut next = self.nodes[cgroup as usize].peek(&mut self.entities);
+        while let Some(group) = next.and_then(EntityId::as_group) {
+            next = self.nodes[group as usize].peek(&mut self.entities);
+        }
+        next.map(EntityId::as_flow)
     }
 
     /// Charges everyone above a flow, and not the flow.

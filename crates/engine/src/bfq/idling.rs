@@ -75,8 +75,13 @@ impl Bfq {
     /// on a disk that has no queue of its own to order it into.
     pub(super) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
-        // Whoever is raised should not have to wait for that.
-        if self.scenario.raised() > 0 && !self.hierarchy.is_raised(EntityId::flow(at)) {
+        // Whoever is raised should not have to wait for that, unless it was left for a stream anyway.
+        let is_visit = || {
+            self.flows[at].is_known()
+                && self.turn.is_some_and(|turn| turn.flow == at && self.is_just_there(&turn))
+        };
+        let is_raised = self.hierarchy.is_raised(EntityId::flow(at));
+        if self.scenario.raised() > 0 && !is_raised && !is_visit() {
             return false;
         }
         if rotational && !queueing {
@@ -127,9 +132,13 @@ impl Bfq {
             // Whoever is next, the one in service is not, for it has nothing.
             return true;
         }
-        let matters = !is_worth_waiting_for
-            || (how == Return::InTime && self.factor(at) >= self.factor(turn.flow))
-            || self.matters_more(tree, at, turn.flow);
+        // Those that are raised alike have small slots anyway, and all of them read here and there.
+        let goes_on = how == Return::InTime
+            && match self.factor(at) {
+                1 => self.factor(turn.flow) == 1,
+                mine => mine > self.factor(turn.flow),
+            };
+        let matters = !is_worth_waiting_for || goes_on || self.matters_more(tree, at, turn.flow);
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
     }
 

@@ -33,6 +33,7 @@ mod raising;
 mod scenario;
 mod service_tree;
 mod settings;
+mod settling;
 mod slot;
 mod think;
 mod tunables;
@@ -60,6 +61,7 @@ pub use self::raising::LowLatency;
 use self::scenario::Scenario;
 use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
+use self::settling::Settling;
 use self::slot::Turn;
 use self::tunables::Tunables;
 use crate::merge::{Merging, Positions, QueueId};
@@ -108,6 +110,8 @@ pub(crate) struct Bfq {
     patience: Patience,
     /// See [`raising::interactive_ms`].
     interactive_ms: u16,
+    /// What the device still has to write down.
+    settling: Settling,
     /// The last instant heard of.
     now: Instant,
     counters: Counters,
@@ -146,6 +150,7 @@ impl Bfq {
             probe: Probe::default(),
             burst: Burst::new(),
             patience: Patience::NEW,
+            settling: Settling::NEW,
             now: Instant::ZERO,
             counters,
         }
@@ -255,13 +260,19 @@ impl Bfq {
         loop {
             let turn = match self.turn {
                 Some(turn) => turn,
-                None => self.select()?,
+                None => {
+                    if self.settles(requests) {
+                        return None;
+                    }
+                    self.select()?
+                }
             };
             let flow = &self.flows[turn.flow];
             let expiry = match flow.pick(now, requests, &self.tunables) {
                 None if self.is_waited_for(&turn) => return self.fill_gap(tree, requests, &turn),
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out(&turn) => Expiry::BudgetTimeout,
+                Some(_) if self.gives_way(&turn) => Expiry::Preempted,
                 Some(index) => {
                     let charge = self.charge(requests, index);
                     let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
@@ -335,7 +346,8 @@ impl Bfq {
 
     /// When [`Bfq::handle_timeout`] is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.turn.and_then(|turn| turn.idle).map(|idle| idle.until)
+        let idle = self.turn.and_then(|turn| turn.idle).map(|idle| idle.until);
+        idle.or_else(|| self.settling.deadline(self.now))
     }
 
     /// Forgets a client that is going away; it has no request left.
@@ -345,7 +357,9 @@ impl Bfq {
 
     /// Forgets a cgroup that is going away; nothing is below it.
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        self.counters.fold(cgroup, tree.cgroups[cgroup].parent);
+        let parent = tree.cgroups[cgroup].parent;
+        self.counters.fold(cgroup, parent);
+        self.inherit_settling(cgroup, parent);
         self.close(tree, requests, Owner::Writeback(cgroup));
         self.hierarchy.forget_group(cgroup);
         self.merging.remove_group(cgroup);
@@ -464,6 +478,7 @@ impl Bfq {
         self.begin_run(requests, at, index);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
+        self.note_write(at, request);
         if request.op != Op::Flush {
             let extent = request.extent;
             let is_near = !is_far(self.position, extent, &self.tunables);

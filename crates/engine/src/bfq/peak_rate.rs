@@ -137,6 +137,12 @@ impl PeakRate {
         self.cap
     }
 
+    /// How long the device takes for `bytes` at its best.
+    pub(crate) fn nanos_for(&self, bytes: u32) -> u64 {
+        // Sectors of 32 bits of bytes, 16 bits and a thousand: 49 bits.
+        ((u64::from(bytes) / SECTOR) << RATE_SHIFT) * 1000 / u64::from(self.rate)
+    }
+
     /// The budget to plan with, in bytes: [`PeakRate::cap`] once it can be trusted (`MB()` of specification 3.1).
     pub(crate) fn max_budget(&self) -> u32 {
         if self.is_trusted() || self.settings.max_budget.is_some() {

@@ -118,6 +118,11 @@ impl Tunables {
         2 * self.min_budget()
     }
 
+    /// What somebody else gets in one go beside a raised flow that is due.
+    pub(crate) const fn visit_budget(&self) -> u32 {
+        2 * self.raised_budget()
+    }
+
     /// What a flow begins with.
     pub(crate) const fn first_budget(&self) -> u32 {
         // In whole sectors, as the kernel counts.

@@ -91,7 +91,7 @@ prop_compose! {
         };
         let (scheduler, depth, notes) = ("none".into(), ios as u32, vec![note]);
         let stats = BfqStats {
-            selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0], ..Default::default()
+            selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0, 0], ..Default::default()
         };
         let bfq = watermark_percent.map(|_| BfqResults { stats, ..BfqResults::default() });
         let (way_ns, way_each_ns) = (busy_ns, requests);

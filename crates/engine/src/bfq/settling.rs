@@ -1,0 +1,138 @@
+//! Time that a disk still needs for what was written.
+//!
+//! A disk with platters answers a write from its cache, and takes it to the platters when nobody asks for anything. To
+//! whoever reads next that is a seek there and one back between two reads of a stream: on `hdd7200` 25 ms for a read
+//! that takes 0.03, and that again for each 256 KiB the cache holds. So a slot in which was written lasts until that may
+//! be on the platters, and the next one finds the heads where it leaves them. Not in the specification: see
+//! docs/decisions/017.
+
+use super::Bfq;
+use super::counters::IdlingCause;
+use super::entity::EntityId;
+use crate::merge::split::Raising;
+use crate::request::{Op, Request};
+use crate::requests::Requests;
+use crate::time::Instant;
+use crate::tree::ROOT;
+
+/// Longest time that the device is kept free for what was written, from the last of it on: a slot, as it is by default.
+/// A cache that takes more in one go than the platters in that time has its own way of emptying itself.
+const LONGEST_NS: u64 = 125_000_000;
+
+/// What was written and may not be on the platters. One a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settling {
+    /// When all of it is there, if the device does nothing else.
+    until: Instant,
+    /// While nobody has the device, for that.
+    wait: Option<Wait>,
+    /// Of whose clients the last of it is.
+    cgroup: u32,
+}
+
+/// Nobody has the device.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Instant,
+    until: Instant,
+}
+
+impl Settling {
+    /// Nothing was written.
+    pub(crate) const NEW: Settling = Settling { until: Instant::ZERO, wait: None, cgroup: ROOT };
+
+    /// A client of `cgroup` writes what takes the device `takes_ns`, and `way_ns` to get there if it is not writing.
+    fn wrote(&mut self, now: Instant, cgroup: u32, way_ns: u64, takes_ns: u64) {
+        let way_ns = if self.until > now { 0 } else { way_ns };
+        let until = self.until.max(now).plus_nanos(way_ns + takes_ns);
+        self.until = until.min(now.plus_nanos(LONGEST_NS));
+        self.cgroup = cgroup;
+    }
+
+    /// When the device is free again that is kept free now.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        self.wait.map(|wait| wait.until).filter(|&until| until > now)
+    }
+}
+
+impl Bfq {
+    /// A request goes to the device.
+    pub(super) fn note_write(&mut self, at: u32, request: &Request) {
+        if request.op == Op::Write && self.tunables.rotational {
+            let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+            // A disk is at its best at its outer edge, and has three quarters of that on average.
+            let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
+            self.settling.wrote(self.now, cgroup, self.way_ns(), takes_ns);
+        }
+    }
+
+    /// A cgroup is going away: what its clients wrote is its parent's.
+    pub(super) fn inherit_settling(&mut self, cgroup: u32, parent: u32) {
+        if self.settling.cgroup == cgroup {
+            self.settling.cgroup = parent;
+        }
+    }
+
+    /// Whether nobody gets the device yet, although somebody waits: what was written is on its way to the platters.
+    /// O(depth).
+    ///
+    /// Whoever writes next goes on as long as that is little more than ways, which a cache makes shorter by taking many
+    /// at once. Who is the only one goes on too: nobody would be kept from anything. A soft real-time flow wants little,
+    /// and is better served late by a seek than by all of this.
+    pub(super) fn settles(&mut self, requests: &Requests) -> bool {
+        let until = self.settled_at(requests).filter(|&until| self.now < until);
+        match (until, self.settling.wait) {
+            (Some(until), wait) => {
+                let since = wait.map_or(self.now, |wait| wait.since);
+                self.settling.wait = Some(Wait { since, until });
+            }
+            (None, Some(Wait { since, .. })) => {
+                let ns = self.now.nanos_since(since);
+                self.counters.idled(self.settling.cgroup, IdlingCause::Settling, ns);
+                self.settling.wait = None;
+            }
+            (None, None) => {}
+        }
+        until.is_some()
+    }
+
+    /// From when on whoever is next may have the device, if it is to wait.
+    fn settled_at(&mut self, requests: &Requests) -> Option<Instant> {
+        let until = self.settling.until;
+        if self.now >= until || self.tunables.slice_idle_ns == 0 || self.scenario.flows() == 1 {
+            return None;
+        }
+        let at = self.hierarchy.upcoming()?;
+        if self.factor(at) == Raising::SOFT_REAL_TIME {
+            return None;
+        }
+        let writes = requests[self.flows[at].next()?].request.op == Op::Write;
+        Some(until.minus_nanos(if writes { 2 * self.way_ns() } else { 0 }))
+    }
+
+    /// A seek and half a turn: one and a half times what a seek counts as in the price of a slot.
+    fn way_ns(&self) -> u64 {
+        self.tunables.slice_idle_ns / 2 * 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn many_small_writes_are_one_way_and_large_ones_a_slot_at_most() {
+        for (each_ns, most_ns) in [(40_000, 12 * MS), (4 * MS, LONGEST_NS)] {
+            let (mut settling, mut now) = (Settling::NEW, Instant::from_millis(1));
+            let mut owed_ns = 0;
+            for _ in 0..100 {
+                settling.wrote(now, ROOT, 12 * MS, each_ns);
+                owed_ns = owed_ns.max(settling.until.nanos_since(now));
+                now = now.plus_nanos(100_000);
+            }
+            assert!(owed_ns <= most_ns + each_ns && owed_ns >= most_ns, "{owed_ns} ns");
+        }
+    }
+}
