@@ -1,0 +1,151 @@
+//! The rows of `make bench-kernel` in virtual time, shortened: what `scheduler = "bfq"` is for, on a disk with platters.
+//!
+//! Bounds are wide. They say when something has become another thing, not when it has become a little worse.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use weir_lab::draft::{Draft, Source};
+use weir_lab::results::{Results, Row};
+use weir_lab::sim;
+
+const GLOBAL: &str = "[global]\nfilename=/dev/disk\ndirect=1\nnorandommap=1\n";
+const MIB: u64 = 1 << 20;
+
+/// Five sequential readers and five writers, each with one request at a time, from the beginning.
+fn background(seconds: u32) -> String {
+    let jobs = (0..5).map(|number| {
+        let (reads, writes) = (300 + 10 * number, 400 + 10 * number);
+        format!(
+            "[reader{number}]\ntime_based=1\nruntime={seconds}\nrw=read\nbs=128k\noffset={reads}g\nsize=4g\n\
+             [writer{number}]\ntime_based=1\nruntime={seconds}\nrw=write\nbs=128k\noffset={writes}g\nsize=256m\n"
+        )
+    });
+    jobs.collect()
+}
+
+/// A start after `delay` s: 600 reads of 4 KiB, eight side by side and then somewhere else in 40 GiB, and a helper that
+/// reads 80.
+fn application(delay: u32) -> String {
+    format!(
+        "[start]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=2400k\nstartdelay={delay}\n\
+         [helper]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=320k\nstartdelay={delay}\n"
+    )
+}
+
+fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
+    let text = format!("{GLOBAL}{jobs}").into_bytes();
+    let source = Source::Jobs { name: "rows.fio".into(), text: text.into(), env: BTreeMap::new() };
+    let mut draft = Draft::new("rows", source);
+    for (key, value) in [("disk", "hdd7200"), ("depth", "32"), ("scheduler", "bfq")] {
+        draft.set(key, value).unwrap();
+    }
+    for (key, value) in settings {
+        draft.set(key, value).unwrap();
+    }
+    sim::run(&draft.scenario().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn row<'a>(results: &'a Results, name: &str) -> &'a Row {
+    results.rows.iter().find(|row| row.name == name).expect("a job of that name")
+}
+
+fn bytes(row: &Row) -> u64 {
+    row.read.bytes + row.write.bytes
+}
+
+/// Bytes of all rows whose names begin so.
+fn sum(results: &Results, name: &str) -> u64 {
+    results.rows.iter().filter(|row| row.name.starts_with(name)).map(bytes).sum()
+}
+
+fn start_ms(results: &Results) -> u64 {
+    let ended = ["start", "helper"].map(|name| row(results, name).runtime_ns);
+    ended.into_iter().max().expect("two") / 1_000_000
+}
+
+#[test]
+fn an_application_starts_beside_readers_and_writers_as_if_alone() {
+    let alone = start_ms(&run(&application(0), &[]));
+    for delay in [2, 3] {
+        let jobs = background(delay + 2) + &application(delay);
+        let beside = start_ms(&run(&jobs, &[]));
+        assert!(beside * 10 <= alone * 15, "{beside} ms, {alone} ms alone");
+        let patient = start_ms(&run(&jobs, &[("bfq", "low_latency=0")]));
+        let turns = start_ms(&run(&jobs, &[("scheduler", "none")]));
+        assert!(patient > 2 * beside && turns > 2 * beside, "{beside}, {patient}, {turns} ms");
+    }
+}
+
+#[test]
+fn writes_are_on_the_platters_before_others_read() {
+    // Without the wait for that, the heads go there and back between any two reads.
+    let rate = |settings| sum(&run(&background(6), settings), "") / 6 / MIB;
+    let (settles, races) = (rate(&[]), rate(&[("bfq", "slice_idle=0")]));
+    assert!(settles >= 60 && races <= 30, "{settles} and {races} MiB/s");
+}
+
+#[test]
+fn readers_that_take_turns_are_as_fast_as_one() {
+    let reader = |number: u64, skip: u64| {
+        let offset = (10 << 30) + number * (128 << 10);
+        format!(
+            "[reader{number}]\ntime_based=1\nruntime=4\nrw=read:{skip}k\nbs=128k\noffset={offset}\nsize=4g\n"
+        )
+    };
+    let one = sum(&run(&reader(0, 0).replace(":0k", ""), &[]), "");
+    let three: String = (0..3).map(|number| reader(number, 256)).collect();
+    let three = sum(&run(&three, &[]), "");
+    assert!(three * 10 >= one * 9, "{three} bytes, {one} of one");
+}
+
+/// Bytes of cgroups of weight 100, 200 and 400, each with `kinds` of readers, from 3 s on.
+fn shares(kinds: &[&str], seconds: u32, settings: &[(&str, &str)]) -> [u64; 3] {
+    let mut jobs = String::from("[global]\ntime_based=1\nramp_time=3\n");
+    for (number, (cgroup, weight)) in [("a", 100), ("b", 200), ("c", 400)].into_iter().enumerate() {
+        for kind in kinds {
+            let rw = match *kind {
+                "sequential" => {
+                    format!("rw=read\nbs=128k\noffset={}g\nsize=4g\n", 10 + 15 * number)
+                }
+                _ => "rw=randread\nbs=4k\n".to_owned(),
+            };
+            jobs += &format!(
+                "[{cgroup}-{kind}]\nruntime={seconds}\ncgroup={cgroup}\ncgroup_weight={weight}\n{rw}"
+            );
+        }
+    }
+    let results = run(&jobs, settings);
+    ["a-", "b-", "c-"].map(|cgroup| sum(&results, cgroup))
+}
+
+/// Jain's index of what each has for its weight, in ten thousandths.
+fn jain(shares: [u64; 3]) -> u64 {
+    let parts: Vec<u128> = shares
+        .iter()
+        .zip([4, 2, 1])
+        .map(|(share, times)| u128::from(share * times) >> 10)
+        .collect();
+    let (sum, squares): (u128, u128) =
+        (parts.iter().sum(), parts.iter().map(|part| part * part).sum());
+    u64::try_from(sum * sum * 10_000 / (3 * squares)).expect("10,000 at most")
+}
+
+#[test]
+fn shares_follow_weights() {
+    for kinds in [&["sequential"][..], &["random"]] {
+        let shares = shares(kinds, 10, &[]);
+        assert!(jain(shares) >= 9_990, "{kinds:?}: {shares:?}, {}", jain(shares));
+    }
+}
+
+#[test]
+fn streams_are_streams_beside_a_random_reader() {
+    let jobs = "[global]\ntime_based=1\nruntime=5\n[one]\nrw=read\nbs=128k\noffset=10g\nsize=4g\n\
+                [two]\nrw=read\nbs=128k\noffset=40g\nsize=4g\n[random]\nrw=randread\nbs=4k\n";
+    let results = run(jobs, &[("bfq", "low_latency=0")]);
+    let [one, two] = ["one", "two"].map(|name| bytes(row(&results, name)) / 5 / MIB);
+    assert!(one >= 30 && two >= 30, "{one} and {two} MiB/s");
+    let random = row(&results, "random").read.ios;
+    assert!(random >= 20, "{random} random reads");
+}
