@@ -249,6 +249,11 @@ impl Cache {
         self.books.complete(now, id, outcome, |block| pages.remove(block));
     }
 
+    /// Bounds what an owner may have dirty: see [`Writeback::bound`].
+    pub fn bound(&mut self, now: Instant, owner: CgroupId, bytes: Option<u64>) {
+        self.books.bound(now, owner, bytes);
+    }
+
     /// Everything of an owner that is dirty goes to the device now.
     pub fn release(&mut self, now: Instant, owner: CgroupId) {
         self.books.release(now, owner);

@@ -429,6 +429,25 @@ fn reads_do_not_wait_for_a_neighbours_backlog() {
     }
 }
 
+/// Whoever may have little dirty writes at once what it may not, and waits at its bound.
+#[test]
+fn an_owner_may_be_bounded_below_its_share() {
+    let mut rig = Rig::new(SchedulerKind::None, 20 * MIB, &["/bounded", "/free"], 16_384);
+    let bounded = rig.owners[0];
+    rig.books.bound(rig.now, bounded, Some(2 * MIB));
+    rig.dirty(0);
+    assert_eq!(rig.books.stats(bounded).dirty_bytes, 2 * MIB);
+    assert_eq!(rig.books.write(rig.now, bounded, 0..513, true, 9), Admission::TooLong);
+    rig.dirty(1);
+    assert!(rig.books.stats(rig.owners[1]).dirty_bytes > 45 * MIB);
+    rig.run(&[0, 1], Instant::from_millis(5_000));
+    assert!(rig.books.stats(bounded).dirty_bytes <= 2 * MIB);
+    assert!(rig.written[0] > 40 * MIB, "it writes on: {} MiB", rig.written[0] / MIB);
+    rig.books.bound(rig.now, bounded, None);
+    rig.run(&[0, 1], Instant::from_millis(5_100));
+    assert!(rig.books.stats(bounded).dirty_bytes > 10 * MIB);
+}
+
 /// One that comes late finds room, and one that is over its share waits while others do not.
 #[test]
 fn nobody_takes_the_room_of_others() {

@@ -37,11 +37,12 @@ impl Writeback {
         token: u64,
     ) -> Admission {
         self.advance(now);
-        if blocks.end - blocks.start > self.settings.write_blocks_max() {
-            return Admission::TooLong;
-        }
         let index = self.owners.ensure(owner);
         self.deferral.open(index);
+        let most = self.settings.write_blocks_max().min(self.owners.get(index).most);
+        if blocks.end - blocks.start > most {
+            return Admission::TooLong;
+        }
         let (own, new) = self.growth(index, &blocks);
         let is_first = self.owners.get(index).waiters.is_empty();
         let has_room = own == 0 || (is_first && self.owners.has_room(index, own, new));
@@ -88,6 +89,18 @@ impl Writeback {
         self.touched = others;
         self.barriers.add(Barrier::new(token, index, blocks, self.stamp, seen));
         self.barriers.settle(&self.blocks);
+    }
+
+    /// Bounds what `owner` may have dirty, whatever is left of the cache: `bytes`, in whole blocks and one at least; `None`
+    /// for no bound. For an owner that writes back so slowly that its share would be what a flush waits for too long. What it
+    /// has already stays.
+    pub fn bound(&mut self, now: Instant, owner: CgroupId, bytes: Option<u64>) {
+        self.advance(now);
+        let index = self.owners.ensure(owner);
+        self.deferral.open(index);
+        let most = bytes.map_or(u64::MAX, |bytes| (bytes / BLOCK_BYTES).max(1));
+        self.owners.get_mut(index).most = most;
+        self.review(index);
     }
 
     /// What a new asker starts with: it is told of failures that nobody has been told of.

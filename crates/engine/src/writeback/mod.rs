@@ -25,7 +25,7 @@
 //!
 //! - A write waits for room when its owner has its share, which is four times what is left: alone 4/5 of all, two of
 //!   them 4/9 each. So what is dirty is bounded, of each owner and of all, and there is something left for one that comes
-//!   later. An owner with nothing dirty waits only when nothing is left.
+//!   later. An owner with nothing dirty waits only when nothing is left. An owner may have a bound of its own below that.
 //! - Reads meet only the owner's requests at the device, [`Settings::requests_per_owner_max`] of
 //!   [`Settings::request_blocks_max`] blocks at most, which the engine lets go by that owner's limits and weight.
 //!
@@ -69,7 +69,7 @@ pub enum Admission {
     Taken,
     /// There is no room for its owner now: [`Writeback::poll_admitted`] tells when there is.
     Waits,
-    /// It is longer than [`Settings::write_blocks_max`]: it should go to the device itself.
+    /// It is longer than [`Settings::write_blocks_max`], or than its owner's bound: it should go to the device itself.
     TooLong,
 }
 

@@ -74,6 +74,8 @@ pub(super) struct Owner {
     pub(super) blocks: u64,
     /// Of these, those that nobody has chosen yet.
     pub(super) dirty: u64,
+    /// Blocks that it may have, whatever is left.
+    pub(super) most: u64,
     /// Its requests on their way.
     pub(super) requests: u32,
     pub(super) waiters: VecDeque<Waiter>,
@@ -110,6 +112,7 @@ impl Owners {
             cgroup,
             blocks: 0,
             dirty: 0,
+            most: u64::MAX,
             requests: 0,
             waiters: VecDeque::new(),
             failed_at: 0,
@@ -145,16 +148,20 @@ impl Owners {
     /// is always something left for one that comes later; and, with nothing yet, whatever is left. Source: dynamic thresholds for shared memory in packet
     /// switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
     pub(super) fn has_room(&self, index: u32, own: u64, new: u64) -> bool {
-        let has = self.get(index).blocks;
+        let Owner { blocks: has, most, .. } = *self.get(index);
+        let share = |left: u64| most.min(SHARE_OF_LEFT * left);
         let left = self.left().checked_sub(new);
-        own == 0 || left.is_some_and(|left| has == 0 || has + own <= SHARE_OF_LEFT * left)
+        own == 0 || left.is_some_and(|left| has == 0 || has + own <= share(left))
     }
 
     /// Whether what an owner has dirty should go to the device now, however young it is: it has more than is left, a
-    /// quarter of what it may, or waits for room; or little is left for anybody, less than any write may need to be let in.
+    /// quarter of what it may, or than half of its bound, or waits for room; or little is left for anybody, less than any
+    /// write may need to be let in.
     pub(super) fn is_pressed(&self, index: u32) -> bool {
         let owner = self.get(index);
-        owner.dirty > self.left() || !owner.waiters.is_empty() || self.is_short()
+        owner.dirty > self.left().min(owner.most / 2)
+            || !owner.waiters.is_empty()
+            || self.is_short()
     }
 
     /// Whether so little is left that everybody has to give.

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::num::NonZeroU64;
 
 use tracing::{debug, error, info};
 use weir_cache::{Admission, Cache, Flushed, OwnerStats, Ready, Settings, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
-    CgroupId, Change, Extent, Instant, Limits, Op, OpenError, Outcome, Request, SubmitError, TaskId,
+    CgroupId, Change, Dimension, Engine, Extent, Instant, Limits, Op, OpenError, Outcome, Path,
+    Request, SubmitError, TaskId,
 };
 use weir_nbd::{Command, Cookie, Op as NbdOp};
 use weir_uring::{BufferPool, DiskExtent, Durability, IoBuf, monotonic_ns};
@@ -89,6 +91,28 @@ impl Cached {
     }
 }
 
+/// How long what a cgroup has dirty may take to be written at its limits, so that a flush ends before a guest gives up on
+/// its disk, which is after 30 s as a rule.
+const BACKLOG_SECS: u64 = 10;
+/// What it may have dirty however low its limits are.
+const BACKLOG_BYTES_MIN: u64 = 1 << 20;
+
+/// What `cgroup` may have dirty at its limits and those above it; `None` without any.
+fn backlog_bytes(engine: &Engine, cgroup: CgroupId) -> Option<u64> {
+    let path = engine.cgroup_path(cgroup)?;
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let above = ends.filter_map(|end| engine.find_cgroup(&Path::parse(&path[..end]).ok()?));
+    let limits = above.filter_map(|cgroup| engine.limits(cgroup));
+    let bytes_per_sec = limits.flat_map(|limits| {
+        let of = |dimension| limits.max.get(dimension).map(NonZeroU64::get);
+        // Blocks that are no neighbours are a request each.
+        let wiops = of(Dimension::Wiops).map(|ios| ios.saturating_mul(BLOCK_BYTES));
+        of(Dimension::Wbps).into_iter().chain(wiops)
+    });
+    let backlog = bytes_per_sec.min()?.saturating_mul(BACKLOG_SECS);
+    Some(backlog.max(BACKLOG_BYTES_MIN))
+}
+
 /// What a client is told of bytes that it, or another of its cgroup, has written and that could not be written back.
 fn lost() -> io::Error {
     io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
@@ -118,7 +142,7 @@ impl Worker {
                 true
             }
             NbdOp::Write if !fua => {
-                if self.payer(cgroup).is_err() {
+                if self.payer(now, cgroup).is_err() {
                     return false;
                 }
                 let bytes =
@@ -152,7 +176,7 @@ impl Worker {
 
     /// The task through which what `cgroup` has written is written back. One for each cgroup, for as long as the server
     /// runs: an export leads there.
-    fn payer(&mut self, cgroup: CgroupId) -> Result<TaskId, OpenError> {
+    fn payer(&mut self, now: Instant, cgroup: CgroupId) -> Result<TaskId, OpenError> {
         let cached = self.desk.cache.as_mut().expect("there is a cache");
         if let Some(&task) = cached.payers.get(&cgroup) {
             return Ok(task);
@@ -160,7 +184,16 @@ impl Worker {
         let client = self.engine.open_client(cgroup)?;
         let task = self.engine.open_task(client)?;
         cached.payers.insert(cgroup, task);
+        cached.cache.bound(now, cgroup, backlog_bytes(&self.engine, cgroup));
         Ok(task)
+    }
+
+    /// Limits have changed, or whose they are: so has what may be dirty under them. O(owners × depth).
+    pub(super) fn bound_dirty(&mut self, now: Instant) {
+        let Some(cached) = &mut self.desk.cache else { return };
+        for &cgroup in cached.payers.keys() {
+            cached.cache.bound(now, cgroup, backlog_bytes(&self.engine, cgroup));
+        }
     }
 
     /// Does what the cache wants: answers writes that have got room and flushes that are over, lets go what waited for
@@ -267,6 +300,7 @@ impl Worker {
             // No limits contradict nothing, and the cgroup was there just now.
             let _ = self.engine.reconfigure(now, Change::SetLimits { cgroup, limits });
         }
+        self.bound_dirty(now);
     }
 }
 

@@ -29,6 +29,7 @@ impl Worker {
         if was_limited && !self.limits_writes(path) {
             self.release_dirty(now, self.find(path)?);
         }
+        self.bound_dirty(now);
         Ok(())
     }
 
@@ -56,6 +57,7 @@ impl Worker {
         let (cgroup, parent) = (self.find(path)?, self.find(below)?);
         self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
         self.desk.homes.moved(path, below);
+        self.bound_dirty(now);
         Ok(())
     }
 
