@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use weir_engine::units::Bytes;
-use weir_engine::{BytePrice, Price, Prices, SchedulerKind, Watermark, WatermarkError};
+use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark, WatermarkError};
 
 use crate::backend::{self, Files};
 use crate::bfq;
 use crate::cache;
+use crate::measured::DeviceModel;
 use crate::model::{Backend, DeviceConfig, Direct};
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
@@ -26,11 +27,12 @@ const IOPS_SIZE_MAX: u64 = 32 << 20;
 const PRICE_IOS_MAX: u32 = 1_000;
 const PRICE_BYTES_MAX: u64 = 1 << 30;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "path",
     "scheduler",
     "bfq",
     "watermark",
+    "model",
     "depth",
     "queue",
     "direct",
@@ -120,6 +122,7 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     });
     let mut engine = engine(&section, report);
     let watermark = section.amount("watermark", report).and_then(|text| watermark(&text, report));
+    engine.capacity = section.text("model", report).and_then(|text| model(&text, files, report));
     let read_only = section.switch("read_only", report).unwrap_or(false);
     let (kind, size) = (section.text("cache", report), section.amount("cache_size", report));
     let cache = cache::read(kind.as_ref(), size.as_ref(), report);
@@ -186,6 +189,21 @@ pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
         Err(error) => {
             let error: WatermarkError = error;
             report.refuse(text, error.to_string(), error.hint());
+            None
+        }
+    }
+}
+
+/// What a file of `weir calibrate` says of the device; `None` also where files are not looked at.
+fn model(text: &Text, files: &Files, report: &mut Report) -> Option<Capacity> {
+    let path = value::path(text, report)?;
+    let Files::Look(base) = files else { return None };
+    match DeviceModel::from_file(&base.join(path)) {
+        Ok(model) => Some(model.capacity()),
+        Err(errors) => {
+            let hint = "`weir calibrate` writes such a file";
+            let message = errors.errors()[0].to_string();
+            report.refuse(text, message, Some(hint.into()));
             None
         }
     }

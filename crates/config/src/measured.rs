@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use weir_disk::{LinearSpec, Spec};
+use weir_engine::Capacity;
 use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 
 use crate::error::ConfigErrors;
@@ -68,6 +69,13 @@ impl DeviceModel {
     pub fn disk(&self) -> Spec {
         // Any of its drives will do: all that it is made of is replaced, and the settings are printed behind its name.
         Spec::Linear { model: "linear-hdd", spec: self.spec }
+    }
+
+    /// What the engine is told of the device.
+    pub fn capacity(&self) -> Capacity {
+        let costs = self.spec.costs().expect("no figure of a model is 0");
+        // At most 64.
+        Capacity { costs, streams: self.spec.streams as u8 }
     }
 
     /// The file's text, which [`DeviceModel::from_str`] reads to the same; `about` becomes comments at its beginning.
@@ -248,7 +256,7 @@ mod tests {
         #[test]
         fn any_text_is_a_model_or_refused(text in "\\PC*|([a-z]{1,9} = [0-9a-zA-Z\"]{0,9}\n)*") {
             if let Ok(model) = DeviceModel::from_str("x", &text) {
-                prop_assert!(model.spec.costs().is_some());
+                prop_assert!((1..=64).contains(&model.capacity().streams));
             }
         }
     }

@@ -281,3 +281,28 @@ fn what_is_no_configuration_is_told_in_one_line() {
     let errors = Config::from_file(&file).unwrap_err();
     assert_eq!(errors.errors()[0].message, "the file is larger than 16 MiB");
 }
+
+/// A device's model is read from beside the configuration; what is wrong with it is told where it is named.
+#[test]
+fn a_model_is_read_from_its_file() {
+    let place = std::env::temp_dir().join(format!("weir-config-model-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let text = "[device.d]\npath = \"memory:1G\"\nmodel = \"d.model.toml\"\n[export.\"\"]\ndevice = \"d\"\ncgroup = \"/\"\n";
+    std::fs::write(place.join("weir.toml"), text).unwrap();
+    let read = |model: &str| {
+        std::fs::write(place.join("d.model.toml"), model).unwrap();
+        Config::from_file(&place.join("weir.toml"))
+    };
+    let good = read("size = 1073741824\nrbps = 4096\nrseqiops = 1\nrrandiops = 1\nstreams = 7\n");
+    let bad = read("size = 1073741824\nrbps = 0\nrseqiops = 1\nrrandiops = 1\n").unwrap_err();
+    std::fs::remove_dir_all(&place).unwrap();
+    let capacity = good.unwrap().devices[0].engine.capacity.unwrap();
+    assert_eq!(capacity.streams, 7);
+    assert_eq!(capacity.costs.price(weir_engine::Op::Write, 4096, true).as_nanos(), 1_000_000_000);
+    let [error] = bad.errors() else { panic!("{bad}") };
+    assert_eq!((error.key.as_str(), error.line), ("device.d.model", Some(3)));
+    assert!(
+        error.message.contains("d.model.toml:2:8: rbps: 0 is not between 4 KiB/s and 1 TiB/s"),
+        "{error}"
+    );
+}

@@ -9,6 +9,7 @@ use crate::priority::{PrioClass, Priority};
 use crate::scheduler::SchedulerKind;
 use crate::throttle::Watermark;
 use crate::tree::{CgroupId, ClientId};
+use crate::utilisation::Capacity;
 use crate::weight::Weight;
 
 /// What an engine is made with. Every value that exists is valid.
@@ -30,6 +31,9 @@ pub struct Config {
     pub requests_per_task_max: NonZeroU32,
     /// What each operation costs.
     pub prices: Prices,
+    /// What the device can do, where that was measured: then its utilisation is the share of that, and otherwise the
+    /// share of time with a request at it. None by default.
+    pub capacity: Option<Capacity>,
 }
 
 impl Default for Config {
@@ -42,6 +46,7 @@ impl Default for Config {
             requests_max: const { NonZeroU32::new(65_536).unwrap() },
             requests_per_task_max: const { NonZeroU32::new(1_024).unwrap() },
             prices: Prices::default(),
+            capacity: None,
         }
     }
 }

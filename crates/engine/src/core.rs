@@ -14,6 +14,7 @@ use crate::stats::Audit;
 use crate::throttle::Clocks;
 use crate::time::Instant;
 use crate::tree::Tree;
+use crate::utilisation::Modelled;
 
 /// The state behind [`crate::Engine`].
 pub(crate) struct Core {
@@ -22,6 +23,8 @@ pub(crate) struct Core {
     pub(crate) requests: Requests,
     /// What limits go by, and what waits for it.
     pub(crate) clocks: Clocks,
+    /// What the device's model makes of the same requests, where there is one.
+    pub(crate) modelled: Option<Modelled>,
     pub(crate) scheduler: Scheduler,
     pub(crate) audit: Audit,
     pub(crate) events: VecDeque<Event>,
@@ -46,6 +49,7 @@ impl Core {
             tree: Tree::new(),
             requests: Requests::new(),
             clocks: Clocks::new(now),
+            modelled: config.capacity.map(|capacity| Modelled::new(now, capacity)),
             audit: Audit::default(),
             events: VecDeque::new(),
             throttled: 0,

@@ -407,6 +407,9 @@ impl Engine {
             core.busy_since = now;
         }
         core.in_flight += 1;
+        if let Some(modelled) = &mut core.modelled {
+            modelled.take(now, &request);
+        }
         Dispatch { ticket: Ticket(core.requests.id(index)), request }
     }
 
@@ -417,7 +420,7 @@ impl Engine {
 
     /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let earliest = self.core.clocks.wakes(self.core.is_idle());
+        let earliest = self.core.clocks.wakes(self.core.rests_from(self.now));
         earliest.into_iter().chain(self.core.scheduler.deadline()).min()
     }
 
@@ -460,7 +463,7 @@ impl Engine {
             ready: core.scheduler.len(),
             throttled: core.throttled,
             busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
-            utilisation: core.clocks.utilisation(),
+            utilisation: core.utilisation(),
         }
     }
 
@@ -506,7 +509,7 @@ impl Engine {
         self.now = self.now.max(now);
         let core = &mut self.core;
         if core.clocks.is_steered() {
-            core.clocks.advance(self.now, core.in_flight > 0);
+            core.advance_clocks(self.now);
         }
         self.now
     }

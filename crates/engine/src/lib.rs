@@ -101,6 +101,7 @@ pub use throttle::{
 };
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use utilisation::Capacity;
 pub use utilisation::Share;
 pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
 pub use weight::{Weight, WeightError};

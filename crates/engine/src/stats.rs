@@ -165,7 +165,7 @@ pub struct DeviceStats {
     pub throttled: u32,
     /// Time with at least one request at the device, up to the last call, in nanoseconds.
     pub busy_ns: u64,
-    /// The share of the last half second with at least one request at the device, up to the last call; only where a
-    /// watermark asks for it.
+    /// The share of the last half second with at least one request at the device, up to the last call, or of its
+    /// [`Capacity`](crate::Capacity) where that is known; only where a watermark asks for it.
     pub utilisation: Option<Share>,
 }

@@ -48,8 +48,8 @@ pub struct DeviceStatus {
     pub throttled: u32,
     /// Time with at least one request at the device, in nanoseconds since the start.
     pub busy_ns: u64,
-    /// The share of the last half second with at least one request at the device, in percent; only where a watermark asks
-    /// for it.
+    /// The share of the last half second with at least one request at the device, in percent, or of what the device can do
+    /// where it has a model; only where a watermark asks for it.
     #[serde(default)]
     pub utilisation_percent_500ms: Option<f64>,
     /// Each watermark in use.

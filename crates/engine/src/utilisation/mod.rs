@@ -1,4 +1,5 @@
-//! How much of the device is used: the share of time with a request at it, over the last half second.
+//! How much of the device is used: the share of time with a request at it, over the last half second; or, where it was
+//! measured, the share of time in which a device of its model would work.
 //!
 //! ```text
 //!                 one sixteenth of the window
@@ -12,8 +13,11 @@
 
 mod busy;
 pub(crate) mod cost;
+mod modelled;
 mod sliding;
 
 pub(crate) use busy::Busy;
+pub use modelled::Capacity;
+pub(crate) use modelled::Modelled;
 pub use sliding::Share;
 pub(crate) use sliding::Sliding;

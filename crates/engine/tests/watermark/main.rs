@@ -1,5 +1,6 @@
 //! Limits that bind only when the disk is busy, against a disk that serves one request after the other.
 
+mod cost;
 mod gate;
 mod mixes;
 mod odd;

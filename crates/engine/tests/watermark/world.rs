@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) ns_per_mib: u64,
     /// The same for each request, whatever its length.
     pub(crate) ns_per_request: u64,
+    /// What each takes on top, and others do not wait for.
+    pub(crate) latency_ns: u64,
     free_at: Instant,
     /// Requests that never come back, by tenant.
     pub(crate) never_completes: Option<usize>,
@@ -90,7 +92,11 @@ impl World {
         tenants: &[Tenant],
         scheduler: SchedulerKind,
     ) -> World {
-        let config = Config { scheduler, depth: NonZeroU32::new(32).unwrap(), ..Config::default() };
+        World::with_config(watermark, tenants, Config { scheduler, ..Config::default() })
+    }
+
+    pub(crate) fn with_config(watermark: &str, tenants: &[Tenant], config: Config) -> World {
+        let config = Config { depth: NonZeroU32::new(32).unwrap(), ..config };
         let mut engine = Engine::new(config, Instant::ZERO);
         let root = engine.root();
         let watermark: Watermark = watermark.parse().expect(watermark);
@@ -107,6 +113,7 @@ impl World {
             // 20 MiB/s.
             ns_per_mib: 50_000_000,
             ns_per_request: 0,
+            latency_ns: 0,
             free_at: Instant::ZERO,
             never_completes: None,
             done: vec![0; tenants.len()],
@@ -240,7 +247,8 @@ impl World {
             let bytes = u64::from(dispatch.request.extent.len);
             let takes = self.ns_per_request + bytes * self.ns_per_mib / MIB;
             self.free_at = self.free_at.max(self.now).plus_nanos(takes);
-            self.later(self.free_at, Happening::Done(index), Some(dispatch.ticket));
+            let done_at = self.free_at.plus_nanos(self.latency_ns);
+            self.later(done_at, Happening::Done(index), Some(dispatch.ticket));
         }
     }
 

@@ -94,17 +94,17 @@ impl Clock {
         }
     }
 
-    /// When something may happen that concerns what waits, if nothing comes before. `idle`: nothing is at the device or
-    /// on its way there. Right after [`Deadlines::settle`].
-    pub(super) fn wakes(&self, idle: bool) -> Option<Instant> {
+    /// When something may happen that concerns what waits, if nothing comes before. The device has nothing to do from
+    /// `rests_from` on. Right after [`Deadlines::settle`].
+    pub(super) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
         let due = self.real(self.deadlines.earliest()?);
-        Some(match &self.way {
-            Way::Real => due,
-            Way::Proportional(hold) if idle => due.min(hold.until()),
-            Way::Proportional(_) => due,
+        Some(match (&self.way, rests_from) {
+            (Way::Real, _) => due,
+            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from)),
+            (Way::Proportional(_), None) => due,
             // What waits may go, or could once this sample is over.
-            Way::Gate(sampler) if sampler.is_open() => Instant::ZERO,
-            Way::Gate(sampler) => due.min(sampler.ends()),
+            (Way::Gate(sampler), _) if sampler.is_open() => Instant::ZERO,
+            (Way::Gate(sampler), _) => due.min(sampler.ends()),
         })
     }
 

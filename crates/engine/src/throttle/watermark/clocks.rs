@@ -82,13 +82,15 @@ impl Clocks {
         }
     }
 
-    /// After some have entered: looks whether there is anything to steer.
-    pub(super) fn review(&mut self, now: Instant) {
+    /// After some have entered: looks whether there is anything to steer, and answers whether that is new.
+    pub(super) fn review(&mut self, now: Instant) -> bool {
         let steered = self.is_any_used();
-        if steered && !self.steered {
+        let begins = steered && !self.steered;
+        if begins {
             self.busy = Busy::new(now);
         }
         self.steered = steered;
+        begins
     }
 
     fn is_any_used(&self) -> bool {
@@ -201,8 +203,8 @@ impl Clocks {
     }
 
     /// When something may happen to what waits. Right after [`Clocks::settle`].
-    pub(crate) fn wakes(&self, idle: bool) -> Option<Instant> {
-        self.clocks.iter().filter_map(|clock| clock.wakes(idle)).min()
+    pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
+        self.clocks.iter().filter_map(|clock| clock.wakes(rests_from)).min()
     }
 }
 

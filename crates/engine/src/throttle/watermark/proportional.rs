@@ -68,6 +68,13 @@ impl Hold {
         self.needed_until = self.now.plus_nanos(NEEDED_NS);
     }
 
+    /// The same if the device works until `rests`, which is not before the last [`Hold::advance`], and then stays idle.
+    pub(super) fn after(&self, rests: Instant) -> Instant {
+        let mut then = self.clone();
+        then.advance(rests, true);
+        then.until()
+    }
+
     /// From when on a limited request may go early, if the device stays idle.
     pub(super) fn until(&self) -> Instant {
         self.now.plus_nanos(self.owed.div_ceil(u64::from(self.goal(self.now))))

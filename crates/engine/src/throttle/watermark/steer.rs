@@ -10,6 +10,7 @@ use crate::request::Direction;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
+use crate::utilisation::{Modelled, Share};
 
 impl Core {
     /// What the clock of `cgroup`'s limits shows at `now`.
@@ -74,7 +75,7 @@ impl Core {
     ///
     /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
     pub(crate) fn run_ahead(&mut self, now: Instant) {
-        while self.is_idle() {
+        while self.rests_from(now).is_some_and(|from| from <= now) {
             let tree = &self.tree;
             let due = self.clocks.pop_ahead(now, |due| crate::core::timer_of(tree, due));
             let Some(due) = due else { return };
@@ -86,9 +87,33 @@ impl Core {
         }
     }
 
-    /// Nothing is at the device, and nothing on its way there.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.scheduler.len() == 0
+    /// Since when, or from when on, the device has capacity that nothing on its way there will use; `None` as long as
+    /// something has to happen before that is known.
+    ///
+    /// Where the device was measured, that is when the device of its model has done what it was given, whatever is still at
+    /// the real one. Otherwise it is when nothing is there.
+    pub(crate) fn rests_from(&self, now: Instant) -> Option<Instant> {
+        let from = match &self.modelled {
+            Some(modelled) => modelled.free_at().max(now),
+            None if self.in_flight == 0 => now,
+            None => return None,
+        };
+        (self.scheduler.len() == 0).then_some(from)
+    }
+
+    /// Time goes on to `now`: the clocks learn when the device worked.
+    pub(crate) fn advance_clocks(&mut self, now: Instant) {
+        let Core { clocks, modelled, in_flight, .. } = self;
+        match modelled {
+            Some(modelled) => modelled.advance(now, |until, works| clocks.advance(until, works)),
+            None => clocks.advance(now, *in_flight > 0),
+        }
+    }
+
+    /// How much of the device was used within the last half second; `None` where no watermark asks for it.
+    pub(crate) fn utilisation(&self) -> Option<Share> {
+        let share = self.clocks.utilisation()?;
+        Some(self.modelled.as_ref().map_or(share, Modelled::share))
     }
 
     /// Sets the watermark of `cgroup` and of all below it that have none of their own; `None` goes by what is set above.
@@ -145,7 +170,11 @@ impl Core {
             self.disarm(at, Direction::Read);
             self.disarm(at, Direction::Write);
         }
-        self.clocks.review(now);
+        if self.clocks.review(now)
+            && let Some(modelled) = &mut self.modelled
+        {
+            modelled.begin(now);
+        }
         for &at in &changed {
             self.refresh_limits(now, at);
         }
