@@ -141,7 +141,7 @@ mod tests {
         let mut told = Vec::new();
         for at in [0, 400_000, 5_000_000, 5_000_000] {
             disk.advance(Instant::from_nanos(at), |until, works| {
-                told.push((until.as_nanos(), works))
+                told.push((until.as_nanos(), works));
             });
         }
         let free = disk.free_at().as_nanos();
