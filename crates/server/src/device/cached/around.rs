@@ -1,0 +1,205 @@
+//! Requests of clients where there is a cache: answered from it, patched with what it has, or kept apart from what it does.
+
+use std::io;
+
+use weir_cache::{Admission, Flushed};
+use weir_engine::{Extent, Instant, Op, Request, SubmitError};
+use weir_nbd::{Command, Op as NbdOp};
+use weir_uring::{DiskExtent, IoBuf};
+
+use super::lost;
+use crate::device::flight::{Asker, Client, memory_of};
+use crate::device::worker::{Desk, Worker};
+
+impl Worker {
+    /// Whether the cache deals with a request, which then does not go to the engine, or not yet: reads of what is all
+    /// there, writes, and flushes until all is written.
+    pub(in crate::device) fn take_into_cache(
+        &mut self,
+        now: Instant,
+        key: usize,
+        tag: usize,
+    ) -> bool {
+        let flight = &self.desk.flights[tag];
+        let Command { op, fua, len, .. } = flight.command;
+        let offset = flight.extent.offset;
+        let connection = &self.desk.connections[key];
+        let bound = connection.bound.expect("requests come after the handshake");
+        let cgroup = bound.member.cgroup;
+        let mut found = None;
+        let is_done = match op {
+            NbdOp::Read { .. } => {
+                let Some(mut buffer) = self.desk.ring.pool().get(len as usize) else {
+                    return false;
+                };
+                let cached = self.desk.cache.as_ref().expect("asked before");
+                if !cached.cache.read(offset, &mut buffer) {
+                    return false;
+                }
+                found = Some(buffer);
+                true
+            }
+            NbdOp::Write if !fua => {
+                if self.payer(now, cgroup).is_err() {
+                    return false;
+                }
+                let bytes =
+                    self.desk.flights[tag].buffer.as_ref().expect("a write has its payload");
+                let cached = self.desk.cache.as_mut().expect("asked before");
+                match cached.cache.write(now, cgroup, offset, bytes, tag as u64) {
+                    Admission::Taken => true,
+                    Admission::Waits => false,
+                    Admission::TooLong => return false,
+                }
+            }
+            NbdOp::Flush => {
+                let (range, seen) = (bound.start..bound.end, connection.failures_seen);
+                let cached = self.desk.cache.as_mut().expect("asked before");
+                cached.cache.flush(now, cgroup, range, seen, tag as u64);
+                false
+            }
+            _ => return false,
+        };
+        let connection = &mut self.desk.connections[key];
+        connection.requests += 1;
+        if op != NbdOp::Write {
+            connection.held_bytes += memory_of(&self.desk.flights[tag].command);
+        }
+        if is_done {
+            let flight = self.desk.flights.remove(tag);
+            self.desk.answer(flight, found, Ok(()));
+        }
+        true
+    }
+
+    /// What was written is with the device: now for the device's own memory.
+    pub(super) fn submit_flushes(&mut self, now: Instant) {
+        while let Some(tag) = self.desk.cache.as_mut().and_then(|cached| cached.flushes.pop_front())
+        {
+            let Asker::Client(Client { connection, serial, .. }) = self.desk.flights[tag].asker
+            else {
+                unreachable!("the cache does not flush");
+            };
+            let connection = self.desk.connections.get(connection);
+            let connection = connection.filter(|connection| connection.serial == serial);
+            let Some(bound) = connection.and_then(|connection| connection.bound) else {
+                self.desk.flights.remove(tag);
+                continue;
+            };
+            let extent = Extent::default();
+            let request = Request::new(bound.member.task, Op::Flush, extent, tag as u64);
+            match self.engine.submit(now, request) {
+                Ok(_) => {}
+                Err(SubmitError::UnknownTask) => drop(self.desk.flights.remove(tag)),
+                Err(SubmitError::TaskFull { .. } | SubmitError::EngineFull { .. }) => {
+                    let cached = self.desk.cache.as_mut().expect("there is a cache");
+                    cached.flushes.push_front(tag);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Answers writes that have waited for room.
+    pub(super) fn answer_admitted(&mut self, now: Instant) {
+        while let Some(cached) = &mut self.cache
+            && let Some(admitted) = cached.cache.poll_admitted(now)
+        {
+            let flight = self.flights.remove(admitted.token as usize);
+            let bytes = flight.buffer.as_ref().expect("a write has its payload");
+            let result = if admitted.is_taken {
+                cached.cache.fill(flight.extent.offset, bytes);
+                Ok(())
+            } else {
+                Err(lost())
+            };
+            self.released = true;
+            self.answer(flight, None, result);
+        }
+    }
+
+    /// All that a flush waited for is written, or has failed.
+    pub(super) fn flushed(&mut self, flushed: Flushed) {
+        let tag = flushed.token as usize;
+        if let Asker::Client(client) = &self.flights[tag].asker
+            && let Some(connection) = self.connections.get_mut(client.connection)
+            && connection.serial == client.serial
+        {
+            connection.failures_seen = flushed.seen;
+        }
+        if flushed.has_failed {
+            let flight = self.flights.remove(tag);
+            self.released = true;
+            self.answer(flight, None, Err(lost()));
+        } else if let Some(cached) = &mut self.cache {
+            cached.flushes.push_back(tag);
+        }
+    }
+
+    /// Whether a dispatched request may go to the device at once: what the cache writes back goes by its own way, and what
+    /// writes past the cache waits until nothing of the cache is at the device there.
+    pub(in crate::device) fn may_go_to_device(&mut self, key: usize) -> bool {
+        let Some(cached) = &mut self.cache else { return true };
+        let flight = &mut self.flights[key];
+        let Extent { offset, len } = flight.extent;
+        match (&flight.asker, flight.command.op) {
+            (Asker::Cache(write), _) => {
+                let id = write.id;
+                self.start_write(id);
+                false
+            }
+            (_, NbdOp::Read { .. }) => {
+                flight.overlay = cached.cache.overlay(offset, len).map(Box::new);
+                true
+            }
+            (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
+                cached.cache.begin(key as u64, offset, len.into())
+            }
+            (_, NbdOp::Flush | NbdOp::Cache | NbdOp::BlockStatus { .. }) => true,
+        }
+    }
+
+    /// What a completion means with a cache: a read is patched with what is newer than the device, an operation past the
+    /// cache makes it forget what is older. `None` while parts of a request are under way.
+    pub(in crate::device) fn back_from_device(
+        &mut self,
+        key: usize,
+        mut buffer: Option<IoBuf>,
+        result: io::Result<()>,
+    ) -> Option<(Option<IoBuf>, io::Result<()>)> {
+        self.fund_writes();
+        let Some(cached) = &mut self.cache else { return Some((buffer, result)) };
+        let flight = &mut self.flights[key];
+        let Extent { offset, len } = flight.extent;
+        match (&mut flight.asker, flight.command.op) {
+            (Asker::Cache(_), _) => {
+                return self.part_written(key, result).map(|result| (None, result));
+            }
+            (_, NbdOp::Read { .. }) => {
+                if let Some(buffer) = buffer.as_mut().filter(|_| result.is_ok()) {
+                    cached.cache.finish_read(flight.overlay.as_deref(), offset, buffer);
+                }
+            }
+            (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
+                cached.cache.end(key as u64, offset, len.into(), result.is_ok());
+            }
+            (_, NbdOp::Flush | NbdOp::Cache | NbdOp::BlockStatus { .. }) => {}
+        }
+        Some((buffer, result))
+    }
+
+    /// An extent of the device as a client sees it: where the cache has bytes there is data.
+    pub(in crate::device) fn with_cached(&self, extent: DiskExtent) -> DiskExtent {
+        let DiskExtent { offset, len, data } = extent;
+        let cached = self.cache.as_ref().filter(|_| !data);
+        match cached.and_then(|cached| cached.cache.first_run(offset, len)) {
+            Some(run) if run.start == offset => {
+                DiskExtent { offset, len: run.end - offset, data: true }
+            }
+            Some(run) => DiskExtent { offset, len: run.start - offset, data: false },
+            None => extent,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The write-back cache in the loop: which requests never leave it, which wait for it, and what it sends to the device
+//! itself, as requests of whoever wrote.
+//!
+//! `around` is about the requests of clients, `back` about those of the cache.
+
+mod around;
+mod back;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use weir_cache::{Cache, OwnerStats, Ready, Settings, WriteId};
+use weir_engine::writeback::BLOCK_BYTES;
+use weir_engine::{CgroupId, Extent, Instant, TaskId};
+use weir_uring::{BufferPool, monotonic_ns};
+
+use super::worker::Worker;
+use crate::status::CacheStatus;
+
+/// Memory for bytes on their way from the cache to the device, apart from what clients share.
+const BOUNCE_BYTES: usize = 64 << 20;
+
+/// A cache, and what connects it with the engine and the ring.
+pub(super) struct Cached {
+    cache: Cache,
+    blocks_max: u32,
+    /// Through which task each owner pays.
+    payers: BTreeMap<CgroupId, TaskId>,
+    /// Flights of requests that are on their way.
+    flights: BTreeMap<WriteId, usize>,
+    pool: BufferPool,
+    /// Parts of started requests, by their flight, that wait for memory.
+    unfunded: VecDeque<(usize, Extent)>,
+    /// Flushes with nothing left to be written, which the engine has no room for yet.
+    flushes: VecDeque<usize>,
+    /// The engine had no room for the last request: it is asked again after something has ended.
+    is_engine_full: bool,
+    /// The last request that ended has failed.
+    is_failing: bool,
+    /// The device fails, and nobody is left to be told: what is dirty is lost.
+    is_given_up: bool,
+    /// Scratch.
+    parts: Vec<Extent>,
+}
+
+impl Cached {
+    /// An empty cache for a device of `device_bytes`.
+    pub(super) fn new(settings: Settings, device_bytes: u64) -> io::Result<Cached> {
+        let now = Instant::from_nanos(monotonic_ns());
+        Ok(Cached {
+            cache: Cache::new(settings, device_bytes, now),
+            blocks_max: settings.blocks_max.get(),
+            payers: BTreeMap::new(),
+            flights: BTreeMap::new(),
+            pool: BufferPool::new(BOUNCE_BYTES)?,
+            unfunded: VecDeque::new(),
+            flushes: VecDeque::new(),
+            is_engine_full: false,
+            is_failing: false,
+            is_given_up: false,
+            parts: Vec::new(),
+        })
+    }
+
+    /// What a connection in `cgroup` has been told of failures when it begins.
+    pub(super) fn unseen(&self, cgroup: CgroupId) -> u64 {
+        self.cache.unseen(cgroup)
+    }
+
+    /// When something is due by itself.
+    pub(super) fn next_event(&self) -> Option<u64> {
+        let may_go = !self.is_engine_full && !self.is_given_up;
+        self.cache.poll_timeout().filter(|_| may_go).map(Instant::as_nanos)
+    }
+
+    /// Whether nothing more will be written.
+    pub(super) fn is_drained(&self) -> bool {
+        self.cache.dirty_bytes() == 0 || self.is_given_up
+    }
+
+    pub(super) fn status(&self) -> CacheStatus {
+        let size_bytes = u64::from(self.blocks_max) * BLOCK_BYTES;
+        CacheStatus { size_bytes, dirty_bytes: self.cache.dirty_bytes() }
+    }
+
+    pub(super) fn stats(&self, cgroup: CgroupId) -> OwnerStats {
+        self.cache.stats(cgroup)
+    }
+}
+
+/// What a client is told of bytes that it, or another of its cgroup, has written and that could not be written back.
+fn lost() -> io::Error {
+    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+}
+
+impl Worker {
+    /// Does what the cache wants: answers writes that have got room and flushes that are over, lets go what waited for
+    /// something else at the device, and submits what is to be written back.
+    pub(super) fn tend_cache(&mut self, now: Instant) {
+        if self.desk.cache.is_none() {
+            return;
+        }
+        self.desk.answer_admitted(now);
+        while let Some(flushed) =
+            self.desk.cache.as_mut().and_then(|cached| cached.cache.poll_flushed())
+        {
+            self.desk.flushed(flushed);
+        }
+        while let Some(ready) =
+            self.desk.cache.as_mut().and_then(|cached| cached.cache.poll_ready())
+        {
+            match ready {
+                Ready::Operation(key) => self.desk.start_at_device(key as usize),
+                Ready::Write(id) => self.desk.start_write(id),
+            }
+        }
+        self.submit_flushes(now);
+        self.submit_writes(now);
+    }
+}
