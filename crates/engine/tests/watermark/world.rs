@@ -73,6 +73,8 @@ pub(crate) struct World {
     /// When each request went to the disk.
     pub(crate) dispatched: Vec<(Instant, usize)>,
     busy_ns: u64,
+    /// Time with nothing at the disk while something waited for a limit.
+    pub(crate) idled_ns: u64,
     in_flight: u32,
     /// Requests that have not been answered, by tenant.
     inside: Vec<u32>,
@@ -120,6 +122,7 @@ impl World {
             log: Vec::new(),
             dispatched: Vec::new(),
             busy_ns: 0,
+            idled_ns: 0,
             in_flight: 0,
             inside: vec![0; tenants.len()],
             turns: 0,
@@ -197,8 +200,11 @@ impl World {
             let happens = self.calendar.keys().next().map(|&(at, _)| at);
             let next = timeout.into_iter().chain(happens).min().filter(|&at| at <= until);
             let now = next.unwrap_or(until).max(self.now);
+            let elapsed = now.nanos_since(self.now);
             if self.in_flight > 0 {
-                self.busy_ns += now.nanos_since(self.now);
+                self.busy_ns += elapsed;
+            } else if self.engine.device().throttled > 0 {
+                self.idled_ns += elapsed;
             }
             self.now = now;
             while let Some(entry) = self.calendar.first_entry().filter(|e| e.key().0 <= now) {
