@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint fmt doc fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
-	bench-packages
+	bench-watermark bench-isolation bench-packages
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ demo: build ## serve an emulated disk to two tenants and show how long they wait
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test
 
-bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel ## all comparisons with peers
+bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation ## all comparisons with peers
 
 bench-tail: bench-packages ## latency of the blk-throttle job under a limit
 	$(PYTHON) bench/tail.py $(BENCH_ARGS)
@@ -41,6 +41,12 @@ bench-fidelity: bench-packages ## the lab against weir serve and the kernel (roo
 
 bench-kernel: bench-packages ## BFQ against the kernel's schedulers on the same disk (root, for the kernel)
 	$(PYTHON) bench/kernel.py $(BENCH_ARGS)
+
+bench-watermark: bench-packages ## io-throttle's eight experiments, and the kernel's hard limits (root, for the kernel)
+	$(PYTHON) bench/watermark.py $(BENCH_ARGS)
+
+bench-isolation: bench-packages ## overhead, fairness, priority, bursts: Weir and the kernel's knobs (root, for the kernel)
+	$(PYTHON) bench/isolation.py $(BENCH_ARGS)
 
 bench-lab: ## simulated requests a second, and how that goes down with cgroups (WEIR_TRACE=FILE for a trace)
 	cargo bench --locked -p weir-lab

@@ -68,17 +68,33 @@ def weir_shared(place, disk, options, scheduler, depth, weights):
 
     The server's client number n gets the n-th of these, or, if there are none, the only one.
     """
+    device = {"path": f"emulated:{disk}", "scheduler": scheduler, "depth": depth}
+    cgroups = {name: {"io.weight": weight} for name, weight in (weights or {"main": 100}).items()}
+    return weir_tenants(place, options, device, cgroups, place.fresh_socket())
+
+
+def weir_tenants(place, options, device, cgroups, control):
+    """`weir serve` with the device `disk` and an export for each of `cgroups`, whose settings are dictionaries as the
+    configuration has them; a setting that is a dictionary is a table. The server's client number n gets the n-th cgroup.
+    """
     socket = place.fresh_socket()
-    cgroups = weights or {"main": 100}
-    text = f'[server]\nsocket = "{socket}"\ncontrol = "{place.fresh_socket()}"\nmax_connections = 4096\n'
-    text += f'[device.disk]\npath = "emulated:{disk}"\nscheduler = "{scheduler}"\ndepth = {depth}\n'
-    for name, weight in cgroups.items():
-        text += f'[cgroup."/{name}"]\n"io.weight" = {weight}\n'
-        text += f'[export.{name}]\ndevice = "disk"\ncgroup = "/{name}"\n'
+    text = f'[server]\nsocket = "{socket}"\ncontrol = "{control}"\nmax_connections = 4096\n'
+    text += _table("device.disk", device)
+    for name, settings in cgroups.items():
+        text += _table(f'cgroup."/{name}"', settings)
+        text += _table(f"export.{name}", {"device": "disk", "cgroup": f"/{name}"})
     path = place.fresh("weir", ".toml")
     path.write_text(text, encoding="utf-8")
     command = [options.weir or weir_program(), "serve", path, *shlex.split(options.weir_args)]
     return Server(place, command, "weir", [_uri(socket, name) for name in cgroups], socket=socket)
+
+
+def _table(name, settings):
+    """A table of TOML. JSON's strings, numbers, truth values and lists are TOML's as well."""
+    plain = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    text = f"[{name}]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in plain.items())
+    tables = [(key, value) for key, value in settings.items() if isinstance(value, dict)]
+    return text + "".join(_table(f"{name}.{key}", value) for key, value in tables)
 
 
 def _weir(place, what, options, *flags):
