@@ -327,6 +327,36 @@ fn many_that_begin_together_are_not_raised() {
 }
 
 #[test]
+fn who_began_with_a_stream_is_no_application() {
+    // A copy and somebody who reads here and there: at once, or a second apart. Once the copy has read what no
+    // application reads to start, the other has the disk for itself for the rest of ten seconds, or not.
+    for (later_ms, policy, lasts) in [
+        (0, LowLatency::Auto, false),
+        (170, LowLatency::Auto, false),
+        (1_000, LowLatency::Auto, true),
+        (0, LowLatency::Interactive, true),
+    ] {
+        let mut world = World::new(true);
+        let change =
+            Change::SetLowLatency { cgroup: world.engine.root(), low_latency: Some(policy) };
+        world.engine.reconfigure(Instant::ZERO, change).expect("the root");
+        let copy = world.join(0, 64 * KIB, 64 << 10, 0, u32::MAX);
+        let other = world.join(later_ms, 4 * KIB, 700 << 20, 0, u32::MAX);
+        while world.actors[copy].bytes + (1 << 20) <= 120_000 * 512 {
+            world.run(world.now.as_nanos() / MS + 10);
+            assert!(world.now < Instant::from_millis(9_000), "the copy gets too little");
+        }
+        // It needs some milliseconds more, and the other a request.
+        world.run(world.now.as_nanos() / MS + 500);
+        let (from, before) = (world.now.as_nanos() / MS, world.actors[other].bytes);
+        world.run(from + 1_000);
+        assert_eq!(world.raised(), u32::from(lasts), "{later_ms} ms later, {policy:?}");
+        let ios = (world.actors[other].bytes - before) / (4 << 10);
+        assert_eq!(ios > 90, lasts, "{ios} reads in a second, {later_ms} ms later, {policy:?}");
+    }
+}
+
+#[test]
 fn a_player_is_served_in_time() {
     // 96 KiB ten times a second, after the ten seconds in which it is new.
     let play = |policy| {

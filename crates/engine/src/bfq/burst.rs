@@ -6,7 +6,7 @@
 use crate::time::Instant;
 
 /// Longest time from one creation to the next of the same burst.
-const INTERVAL_NS: u64 = 180_000_000;
+pub(crate) const INTERVAL_NS: u64 = 180_000_000;
 /// As many flows make a burst large.
 const LARGE: usize = 8;
 

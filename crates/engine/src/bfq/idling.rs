@@ -81,7 +81,8 @@ impl Bfq {
                 && self.turn.is_some_and(|turn| turn.flow == at && self.is_just_there(&turn))
         };
         let is_raised = self.hierarchy.is_raised(EntityId::flow(at));
-        if self.scenario.raised() > 0 && !is_raised && !is_visit() {
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        if !is_raised && self.scenario.is_raised_in(cgroup) && !is_visit() {
             return false;
         }
         if rotational && !queueing {

@@ -70,7 +70,7 @@ impl Bfq {
     /// Whether a flow is raised above somebody. Where everybody who is busy is raised, nobody is: small slots that cost
     /// no time would only make a disk seek.
     pub(super) fn is_preferred(&self, at: u32) -> bool {
-        self.factor(at) > 1 && self.scenario.raised() < self.scenario.flows()
+        self.factor(at) > 1 && self.scenario.is_plain_in(self.hierarchy.cgroup(EntityId::flow(at)))
     }
 
     /// Whether shares need the device to wait for this flow.
@@ -88,8 +88,8 @@ impl Bfq {
             return false;
         }
         let raised = self.scenario.raised();
-        let are_others = raised < self.scenario.flows()
-            || self.in_device >= self.flows[at].in_flight + OTHERS_MANY;
+        let are_others =
+            self.is_preferred(at) || self.in_device >= self.flows[at].in_flight + OTHERS_MANY;
         if !are_others || raised == 1 {
             return are_others;
         }
@@ -183,12 +183,30 @@ impl Bfq {
     }
 
     /// A flow has sent a request: its raising may be over.
-    pub(super) fn review(&mut self, at: u32) {
-        if self.factor(at) > 1 {
-            let (now, terms) = (self.now, self.terms());
-            let served = self.hierarchy.entities[EntityId::flow(at)].service;
-            self.change_raise(at, |raise| raise.review(now, served, &terms));
+    ///
+    /// Those that began together with one that turns out to be a stream are what it is a part of: a copy, a service, a
+    /// benchmark. Otherwise whoever reads least of them would have the device for the rest of the period, against those
+    /// that began with it.
+    pub(super) fn review(&mut self, tree: &Tree, at: u32) {
+        if self.factor(at) == 1 {
+            return;
         }
+        let (now, terms) = (self.now, self.terms());
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let served = self.hierarchy.entities[EntityId::flow(at)].service;
+        let mut raise = self.flows.ways(at).raise;
+        if let Some(since) = raise.interactive_since() {
+            if raise.review(now, served, &terms) {
+                self.scenario.note_stream(cgroup, since);
+            } else if self.scenario.is_with_stream(cgroup, since)
+                && self.policy(tree, at) == LowLatency::Auto
+            {
+                raise.end(now);
+            }
+        } else {
+            raise.review(now, served, &terms);
+        }
+        self.set_raise(at, raise);
     }
 
     /// A flow has got a request.

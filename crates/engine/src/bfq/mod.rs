@@ -427,7 +427,7 @@ impl Bfq {
 
     /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) && self.scenario.raised() < self.scenario.flows() {
+        if self.arrive(tree, at) && self.is_preferred(at) {
             let flow = &mut self.flows[at];
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }

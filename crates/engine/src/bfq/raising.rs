@@ -270,10 +270,10 @@ impl Raise {
     }
 
     /// Ends or lowers what is over, after a dispatch (specification 6.2). `bytes` have been served, for which it was not
-    /// charged yet.
-    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) {
+    /// charged yet. Whether it is over because of what was served: no application reads that much.
+    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) -> bool {
         if self.level == Level::Plain {
-            return;
+            return false;
         }
         if !terms.enabled || self.in_large_burst {
             self.end(now);
@@ -281,9 +281,16 @@ impl Raise {
             self.lower(now, terms);
         }
         let served = u64::from(self.served).saturating_add(bytes);
-        if self.level == Level::Interactive && served > SERVED_MAX {
+        let is_stream = self.level == Level::Interactive && served > SERVED_MAX;
+        if is_stream {
             self.end(now);
         }
+        is_stream
+    }
+
+    /// When the interactive period began that it is in.
+    pub(crate) fn interactive_since(&self) -> Option<Instant> {
+        (self.level == Level::Interactive).then_some(self.since)
     }
 
     /// All of the flow's last requests were far from each other: no player reads like that.

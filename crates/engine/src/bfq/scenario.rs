@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 
+use super::burst;
 use crate::priority::PriorityClass;
+use crate::time::Instant;
+use crate::tree::ROOT;
 
 /// Counts of the flows that are busy or have requests at the device. Every step is O(log distinct weights), and
 /// allocates only for a weight or a cgroup that was never seen.
@@ -16,10 +19,18 @@ pub(crate) struct Scenario {
     raised: u32,
     /// Busy flows by class.
     classes: [u32; 3],
-    /// Flows by cgroup.
-    groups: Vec<u32>,
+    groups: Vec<Group>,
     /// Cgroups that have some.
     busy_groups: u32,
+}
+
+/// The flows of one cgroup.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    flows: u32,
+    raised: u32,
+    /// When the raising began of the one that was last found to be no application.
+    stream_since: Option<Instant>,
 }
 
 impl Scenario {
@@ -29,13 +40,15 @@ impl Scenario {
             Some(weight) => self.enter_weight(weight),
             None => self.raised += 1,
         }
+        let is_raised = weight.is_none();
         self.classes[class.index()] += 1;
         if self.groups.len() <= cgroup as usize {
-            self.groups.resize(cgroup as usize + 1, 0);
+            self.groups.resize(cgroup as usize + 1, Group::default());
         }
-        let flows = &mut self.groups[cgroup as usize];
-        self.busy_groups += u32::from(*flows == 0);
-        *flows += 1;
+        let group = &mut self.groups[cgroup as usize];
+        self.busy_groups += u32::from(group.flows == 0);
+        group.flows += 1;
+        group.raised += u32::from(is_raised);
     }
 
     fn enter_weight(&mut self, weight: u32) {
@@ -62,9 +75,10 @@ impl Scenario {
             None => self.raised -= 1,
         }
         self.classes[class.index()] -= 1;
-        let flows = &mut self.groups[cgroup as usize];
-        *flows -= 1;
-        self.busy_groups -= u32::from(*flows == 0);
+        let group = &mut self.groups[cgroup as usize];
+        group.flows -= 1;
+        group.raised -= u32::from(weight.is_none());
+        self.busy_groups -= u32::from(group.flows == 0);
     }
 
     /// Flows that are counted.
@@ -77,6 +91,32 @@ impl Scenario {
         self.raised
     }
 
+    /// Whether flows of a cgroup are counted that are raised.
+    pub(crate) fn is_raised_in(&self, cgroup: u32) -> bool {
+        self.groups.get(cgroup as usize).is_some_and(|group| group.raised > 0)
+    }
+
+    /// Whether a raised flow of a cgroup has siblings that are not raised. Those of the root may have cgroups beside them.
+    pub(crate) fn is_plain_in(&self, cgroup: u32) -> bool {
+        let group = self.groups.get(cgroup as usize).copied().unwrap_or_default();
+        group.raised < group.flows || (cgroup == ROOT && self.busy_groups > 1)
+    }
+
+    /// A flow of a cgroup whose raising began at `since` is no application.
+    pub(crate) fn note_stream(&mut self, cgroup: u32, since: Instant) {
+        if let Some(group) = self.groups.get_mut(cgroup as usize) {
+            group.stream_since = Some(since);
+        }
+    }
+
+    /// Whether a flow of a cgroup whose raising began at `since` began together with one that is no application.
+    pub(crate) fn is_with_stream(&self, cgroup: u32, since: Instant) -> bool {
+        let group = self.groups.get(cgroup as usize);
+        group.and_then(|group| group.stream_since).is_some_and(|stream| {
+            since.nanos_since(stream).max(stream.nanos_since(since)) <= burst::INTERVAL_NS
+        })
+    }
+
     /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due:
     /// among equals, nobody does; the lightest does not among others of one class and one cgroup.
     pub(crate) fn is_asymmetric(&self, weight: Option<u32>) -> bool {
@@ -84,5 +124,43 @@ impl Scenario {
             || self.weights.iter().find(|&&(_, flows)| flows > 0).map(|&(weight, _)| weight);
         let classes = self.classes.iter().filter(|&&flows| flows > 0).count();
         (self.distinct > 1 && lightest() != weight) || classes > 1 || self.busy_groups > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raising_is_among_siblings() {
+        let (class, mut scenario) = (PriorityClass::BestEffort, Scenario::default());
+        // One raised flow and one that is not in cgroup 1, one raised in 2, one that is not in 3.
+        for (cgroup, weight) in [(1, None), (1, Some(100)), (2, None), (3, Some(100))] {
+            scenario.enter(cgroup, class, weight);
+        }
+        let raised = |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.is_raised_in(cgroup));
+        let plain = |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.is_plain_in(cgroup));
+        assert_eq!(raised(&scenario), [true, true, false, false]);
+        assert_eq!(plain(&scenario), [true, false, true, false]);
+        assert!(scenario.is_plain_in(ROOT), "it has cgroups beside it");
+        scenario.leave(1, class, Some(100));
+        scenario.leave(2, class, None);
+        assert_eq!(raised(&scenario), [true, false, false, false]);
+        assert_eq!(plain(&scenario), [false, false, true, false]);
+        assert_eq!((scenario.flows(), scenario.raised()), (2, 1));
+    }
+
+    #[test]
+    fn together_is_within_the_interval_of_a_burst() {
+        let mut scenario = Scenario::default();
+        scenario.enter(1, PriorityClass::BestEffort, None);
+        let at = Instant::from_millis;
+        assert!(!scenario.is_with_stream(1, at(1_000)));
+        scenario.note_stream(1, at(1_000));
+        let table = [(819, false), (820, true), (1_000, true), (1_180, true), (1_181, false)];
+        for (since, is_with) in table {
+            assert_eq!(scenario.is_with_stream(1, at(since)), is_with, "{since} ms");
+        }
+        assert!(!scenario.is_with_stream(2, at(1_000)), "another cgroup");
     }
 }

@@ -67,7 +67,7 @@ impl Bfq {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
         }
-        self.review(at);
+        self.review(tree, at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
         if is_idle && self.scenario.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
