@@ -13,7 +13,7 @@ use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Served, Stage};
-use crate::stats::{Audit, Census, Counters, DeviceStats};
+use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{
@@ -437,6 +437,12 @@ impl Engine {
             self.core.tree.cgroups[at].counted().for_each(|account| sum.absorb(account));
         }
         Some(sum)
+    }
+
+    /// What limits did to a task; `None` once it is gone.
+    pub fn task_stats(&self, task: TaskId) -> Option<TaskStats> {
+        let index = self.core.tree.task_index(task)?;
+        Some(self.core.tree.tasks[index].stats())
     }
 
     /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before

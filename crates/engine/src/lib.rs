@@ -94,7 +94,7 @@ pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
 pub use scheduler::SchedulerKind;
-pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved};
+pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved, TaskStats};
 pub use throttle::{
     LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle, Reserve,
     Watermark, WatermarkError, WatermarkMode, WatermarkStats,

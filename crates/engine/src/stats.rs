@@ -43,6 +43,18 @@ pub struct Counters {
     pub failed: u64,
 }
 
+/// What limits did to one task since it was opened, by dimension in the order of [`Dimension::ALL`].
+///
+/// Source: io-throttle's statistics of a task (specification 2.5): how often each limit was hit, and the delay in all.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct TaskStats {
+    /// Requests that had to wait, by the limit that stopped them first.
+    pub throttled: [u64; 4],
+    /// How long requests that have gone since had waited, in nanoseconds, by the limit that they waited for, its turns given
+    /// to others included.
+    pub wait_ns: [u64; 4],
+}
+
 /// Counters of a cgroup, in its own box: an idle cgroup touches none of it.
 pub(crate) type Account = Counters;
 

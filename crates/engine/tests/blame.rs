@@ -191,3 +191,20 @@ fn a_long_wait_takes_few_looks() {
         assert!(looks <= looks_max(waited), "{limiter:?}: {looks} looks in {waited} ns");
     }
 }
+
+#[test]
+fn a_task_knows_how_often_and_how_long_limits_held_it() {
+    let mut world = World::new(LimiterKind::Pace);
+    // The first cgroup may do 100 reads a second, four of them at once.
+    for _ in 0..10 {
+        world.submit(0, false, 4096);
+    }
+    world.advance(Instant::from_millis(1000));
+    let stats = world.engine.task_stats(world.tasks[0]).unwrap();
+    assert_eq!(stats.throttled, [0, 0, 6, 0]);
+    // The fifth waits for 10 ms, the tenth for 60.
+    assert_eq!(stats.wait_ns, [0, 0, 210_000_000, 0]);
+    assert_eq!(world.engine.task_stats(world.tasks[1]), Some(weir_engine::TaskStats::default()));
+    world.engine.close_task(world.tasks[0]);
+    assert_eq!(world.engine.task_stats(world.tasks[0]), None);
+}

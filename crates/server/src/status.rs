@@ -69,6 +69,24 @@ pub struct DeviceStatus {
     pub charged_bytes: u64,
     /// Cgroups, parents before children; the root first.
     pub cgroups: Vec<CgroupStatus>,
+    /// Open connections that limits have held back, each a task.
+    #[serde(default)]
+    pub tasks: Vec<TaskStatus>,
+}
+
+/// What limits did to one connection since it was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TaskStatus {
+    /// Who is at the other end: a process, an address, or neither is known.
+    pub client: String,
+    /// Numbers connections of this device in the order in which they came.
+    pub connection: u64,
+    /// Its cgroup; `None` if that has been removed.
+    pub cgroup: Option<String>,
+    /// Requests that had to wait, by the limit that stopped them first.
+    pub throttled_ios: PerDimension,
+    /// How long they waited in all, in nanoseconds, by the limit.
+    pub wait_ns: PerDimension,
 }
 
 /// One cgroup on one device. Counters are since the start and include everything below it.

@@ -4,6 +4,7 @@ mod bfq;
 mod json;
 mod rates;
 mod show;
+mod tasks;
 mod why;
 mod writeback;
 
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir status
   weir status --watch --interval 5s
+  weir status --tasks
   weir status --format json | jq '.devices[].cgroups[] | {cgroup, rates}'
 
 Two readings, --interval apart, give the rates. Per device: utilisation, the share of the time with
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// Time between two readings
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
+    /// List connections that limits have held back, too: how often each limit did, and for how long in all
+    #[arg(long)]
+    tasks: bool,
     /// Go on until stopped
     #[arg(long)]
     watch: bool,
@@ -75,7 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Format::Json => output::print_json(&json::document(&before, &after)?, args.watch)?,
             Format::Table => {
                 let coloured = output::colours_on(&std::io::stdout());
-                let text = show::tables(&before, &after, coloured);
+                let mut text = show::tables(&before, &after, coloured);
+                if args.tasks {
+                    text.push_str(&tasks::table(&after));
+                }
                 // The whole picture anew, at the same place; elsewhere pictures follow each other.
                 let clear = if args.watch && screen { "\x1b[H\x1b[2J" } else { "" };
                 let gap = if args.watch && !screen { "\n" } else { "" };

@@ -54,8 +54,10 @@ impl Core {
                 return;
             }
         };
-        let account = self.tree.cgroups[cgroup].account_mut();
-        account.count_throttled(Dimension::of(direction, because));
+        let dimension = Dimension::of(direction, because);
+        self.tree.cgroups[cgroup].account_mut().count_throttled(dimension);
+        let task = self.requests[index].task;
+        self.tree.tasks[task].stats_mut().throttled[dimension as usize] += 1;
         match holder {
             Some(holder) => self.hold(now, holder, direction, index),
             None => self.wait(now, index),

@@ -66,7 +66,8 @@ impl Core {
         let waited = boundary.nanos_since(record.since);
         record.since = record.since.max(boundary);
         let (cost, before) = (record.cost, record.served_before);
-        let task = &self.tree.tasks[record.task];
+        let task_index = record.task;
+        let task = &self.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
         let is_nearest = self.tree.limited(own, direction) == cgroup;
         let dimension = self.because(cgroup, direction);
@@ -85,6 +86,9 @@ impl Core {
         let blame = &mut self.tree.cgroups[own].account_mut().blame;
         blame.others_ns += others;
         blame.add_limit(whose, dimension, waited - others);
+        if waited > 0 {
+            self.tree.tasks[task_index].stats_mut().wait_ns[dimension as usize] += waited;
+        }
     }
 
     pub(crate) fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {

@@ -1,10 +1,13 @@
 //! Clients and tasks: who asks, and the order within each.
 
+use alloc::boxed::Box;
+
 use super::list::{Link, Links, List};
 use super::{Arena, NO_CGROUP};
 use crate::bfq::LowLatency;
 use crate::priority::Priority;
 use crate::request::Direction;
+use crate::stats::TaskStats;
 use crate::throttle::Standing;
 
 /// One share of a cgroup: a peer with all its connections.
@@ -75,6 +78,8 @@ pub(crate) struct Task {
     /// Place among the client's tasks that wait for the device.
     pub(crate) ready_turn: Link,
     sides: [TaskSide; 2],
+    /// What limits did to it, once they did something.
+    stats: Option<Box<TaskStats>>,
 }
 
 /// What a task has in one direction, at the limits of its path.
@@ -96,7 +101,17 @@ impl Task {
             ready: List::EMPTY,
             ready_turn: Link::NONE,
             sides: [side(), side()],
+            stats: None,
         }
+    }
+
+    /// What limits did to it.
+    pub(crate) fn stats(&self) -> TaskStats {
+        self.stats.as_deref().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn stats_mut(&mut self) -> &mut TaskStats {
+        self.stats.get_or_insert_default()
     }
 
     pub(crate) fn side(&self, direction: Direction) -> &TaskSide {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -34,6 +35,16 @@ impl Peer {
                 // In another PID namespace all processes look alike from here: each connection for itself.
                 None => Peer::Unknown(serial),
             },
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Process(process) => write!(f, "process {process}"),
+            Peer::Address(address) => write!(f, "{address}"),
+            Peer::Unknown(_) => f.write_str("unknown"),
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use weir_engine::writeback::OwnerStats;
-use weir_engine::{Census, Dimension, Instant, LimiterKind, WatermarkStats};
+use weir_engine::{Census, Dimension, Instant, LimiterKind, TaskStats, WatermarkStats};
 
 use super::worker::Worker;
 use crate::status::{
-    BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, WaitStatus,
-    WatermarkStatus,
+    BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, TaskStatus,
+    WaitStatus, WatermarkStatus,
 };
 
 impl Worker {
@@ -46,6 +46,7 @@ impl Worker {
             wake_late_ns_max: self.desk.wake_late_ns_max,
             audit_balances: audit.balances(),
             charged_bytes: u64::try_from(charged).unwrap_or(u64::MAX),
+            tasks: self.tasks(&paths),
             cgroups: census
                 .iter()
                 .map(|entry| {
@@ -76,6 +77,24 @@ impl Worker {
             }
         }
         sums
+    }
+
+    /// Connections that limits have held back. O(connections).
+    fn tasks(&self, paths: &BTreeMap<weir_engine::CgroupId, &str>) -> Vec<TaskStatus> {
+        let connections = self.desk.connections.iter().filter_map(|(_, connection)| {
+            let member = connection.bound?.member;
+            let stats = self.engine.task_stats(member.task)?;
+            (stats != TaskStats::default()).then(|| TaskStatus {
+                client: connection.peer.to_string(),
+                connection: connection.serial,
+                cgroup: paths.get(&member.cgroup).map(|path| (*path).to_owned()),
+                throttled_ios: per_dimension(stats.throttled),
+                wait_ns: per_dimension(stats.wait_ns),
+            })
+        });
+        let mut tasks: Vec<TaskStatus> = connections.collect();
+        tasks.sort_by_key(|task| task.connection);
+        tasks
     }
 
     fn cgroup(
