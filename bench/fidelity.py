@@ -67,18 +67,25 @@ JOBS = {
 # A flash disk that was never written answers reads without looking at its flash.
 DISKS = {"hdd7200": 1, "ssd-sata,state=full": 0.4}
 
-# What the way to a disk takes, measured on disks of which all is known. One takes a tenth of a millisecond for each
-# read: what is more, one read at a time, is the way. It has to be some time, for a server that waits for a disk is asleep
-# when it is done. The other takes no time: as many reads as then come through, 32 under way, is what the way lets through.
+# What the way to a disk takes, measured on disks of which all is known, just before the jobs of each disk, for it is not
+# the same from one minute to the next. One takes a tenth of a millisecond for each read: what is more, one read at a
+# time, is the way. It has to be some time, for a server that waits for a disk is asleep when it is done. The other takes
+# no time: as many reads as then come through, 32 under way, is what the way lets through.
 WAY_DISK_US = 100
 # The lab draws from so many times, each the mean of as many of those that were measured.
 WAY_TIMES = 200
-WAY = "the way, depth 1"
-WAY_EACH = "the way, depth 32"
 WAY_PART = 0.4
+# A server with more to do is not asleep as often, so the way is shorter. How much, at each of these depths, is found by
+# running the first of these disks in the lab, too, with the way of one at a time.
+WAY_DEPTHS = (8, 32)
+_WAY_DISK = f"null,latency={WAY_DISK_US}us,size=1G"
+WAY_ALONE = Case(_WAY_DISK, _random(1), {}, WAY_PART)
+WAY_DEEP = {depth: Case(_WAY_DISK, _random(depth), {}, WAY_PART) for depth in WAY_DEPTHS}
+WAY_EACH = Case("null,latency=0ns,size=1G", _random(32), {}, WAY_PART)
 WAYS = {
-    WAY: Case(f"null,latency={WAY_DISK_US}us,size=1G", _random(1), {}, WAY_PART),
-    WAY_EACH: Case("null,latency=0ns,size=1G", _random(32), {}, WAY_PART),
+    "one by one": WAY_ALONE,
+    "no latency, depth 32": WAY_EACH,
+    **{f"depth {depth}": case for depth, case in WAY_DEEP.items()},
 }
 
 # Which system's way the lab is given, by its name among the systems, and which of them it is held against.
@@ -123,13 +130,17 @@ def main():
         print(f"unknown jobs: {', '.join(unknown)}; there are {', '.join(JOBS)}", file=sys.stderr)
         return 2
     disks, absent = _disks(options)
-    chosen = {f"{disk} {name}": Case(disk, *JOBS[name], DISKS.get(disk, 1)) for disk in disks for name in jobs}
-    ways = Ways()
+    chosen, cases = {}, {}
+    for disk in disks:
+        jobs_of_disk = {f"{disk} {name}": Case(disk, *JOBS[name], DISKS.get(disk, 1)) for name in jobs}
+        cases |= {f"the way to {disk}, {name}": case for name, case in WAYS.items()} | jobs_of_disk
+        chosen |= jobs_of_disk
     slices = ["slice", "--kernel", KERNEL]
+    ways = Ways(lambda place, case, way: _lab(place, case, options, way, ["pace"]))
     systems = {
-        "lab": lambda place, case: _lab(place, case, options, ways.of("weir-serve"), ["pace"]),
+        "lab": lambda place, case: _lab(place, case, options, ways.of("weir-serve", case), ["pace"]),
         "weir-serve": lambda place, case: _serve(place, case, options),
-        "lab-kernel": lambda place, case: _lab(place, case, options, ways.of("kernel-none"), slices),
+        "lab-kernel": lambda place, case: _lab(place, case, options, ways.of("kernel-none", case), slices),
         "kernel-none": lambda place, case: _kernel(place, case, options, "none"),
         "kernel-mq-deadline": lambda place, case: _kernel(place, case, options, "mq-deadline"),
     }
@@ -145,20 +156,21 @@ def main():
             return None
         if name in TWINS:
             # Held against nothing, it has nothing to say.
-            return None if name == "lab-kernel" and not ways.of("kernel-none") else systems[name](place, case)
+            is_known = ways.of(TWINS[name][0], case)
+            return systems[name](place, case) if is_known or name == "lab" else None
         with QuietCpus(place, options.quiet_cpus) as quiet:
             disturbance, awake = Disturbance(), quiet.cpu_seconds()
             job, server_cpu = systems[name](place, case)
             figures = _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
         if of_way:
-            ways.measured(name, case, job)
+            ways.measured(place, name, case, job)
         return figures
 
     def conclude(medians):
         return _conclude(medians, chosen, ways)
 
     comparison = Comparison("fidelity", options, METRICS, None, note, conclude=conclude)
-    return comparison.run({name: name for name in systems}, WAYS | chosen, measure)
+    return comparison.run({name: name for name in systems}, cases, measure)
 
 
 def _more(parser):
@@ -186,25 +198,34 @@ def _disks(options):
 class Ways:
     """What the way to a disk takes on each system, from the runs of WAYS. No job that is compared has a part in it."""
 
-    def __init__(self):
-        self._times_ns, self._periods_us = {}, {}
+    def __init__(self, in_lab):
+        """`in_lab` runs a case in the lab with a way."""
+        self._in_lab = in_lab
+        self._times_ns, self._periods_us, self._longer_us = {}, {}, {}
 
-    def measured(self, system, case, job):
-        """Takes over a run of one of `WAYS`."""
+    def measured(self, place, system, case, job):
+        """Takes over a run of one of `WAYS`: the others after that of `WAY_ALONE`."""
         period_us = 1e6 / job.all_iops
-        if case == WAYS[WAY]:
+        if case == WAY_ALONE:
             # What fio does between two reads is a part of the way, too.
             own_us = max(0.0, period_us - sum(job.reads_us) / len(job.reads_us))
             means = _means(job.reads_us, WAY_TIMES)
             self._times_ns[system] = [round(1000 * max(0.0, each - WAY_DISK_US + own_us)) for each in means]
-        else:
+            self._longer_us = {key: longer for key, longer in self._longer_us.items() if key[0] != system}
+        elif case == WAY_EACH:
             self._periods_us[system] = period_us
+        elif way := self.of(system, case):
+            depth = case.job["iodepth"]
+            told_us = 1e6 / self._in_lab(place, case, way)["ios_per_second"]
+            self._longer_us[system, depth] = depth * (period_us - told_us)
 
-    def of(self, system):
-        """The way's times, and the part that is for one request at a time, in ns; None if it was not measured."""
+    def of(self, system, case):
+        """The way's times for a case, and the part that is for one request at a time, in ns; None if not measured."""
         times, period_us = self._times_ns.get(system), self._periods_us.get(system)
         if not times or not period_us:
             return None
+        longer_ns = 1000 * self._longer_us.get((system, case.job["iodepth"]), 0)
+        times = [max(0, round(time + longer_ns)) for time in times]
         return times, min(round(1000 * period_us), sum(times) // len(times))
 
 
@@ -216,7 +237,7 @@ def _means(ordered, count):
 
 
 def _job(case, options):
-    everything = {"direct": 1, "time_based": 1, "runtime": f"{_seconds(case, options):g}", "randseed": options.seed}
+    everything = {"direct": 1, "time_based": 1, "runtime": f"{1000 * _seconds(case, options):.0f}ms", "randseed": options.seed}
     return everything | case.job
 
 
@@ -291,7 +312,8 @@ def _figures(job, other_cpu_percent):
 
 def _conclude(medians, chosen, ways):
     """The ways, and the lab's error against each system, as text and as JSON. `medians` is by case and system."""
-    measured = {system: ways.of(system) for system, _ in TWINS.values()}
+    measured = {(system, case.job["iodepth"]): ways.of(system, case)
+                for system, _ in TWINS.values() for case in (WAY_ALONE, *WAY_DEEP.values())}
     errors = []
     for name in chosen:
         for twin, (_, systems) in TWINS.items():
@@ -303,17 +325,18 @@ def _conclude(medians, chosen, ways):
                     errors.append({"case": name, "system": system, "lab": twin,
                                    "error_percent": off, "reached": is_reached})
     conclusion = {
-        "ways": [{"system": system, "way_times_ns": way[0], "way_each_ns": way[1]}
-                 for system, way in measured.items() if way],
+        # Those of the last disk.
+        "ways": [{"system": system, "depth": depth, "way_times_ns": way[0], "way_each_ns": way[1]}
+                 for (system, depth), way in measured.items() if way],
         "errors": errors,
     }
     parts = []
     if conclusion["ways"]:
-        rows = [["the way, as the lab is told", "mean us", "p50 us", "p99 us", "one at a time us"]]
+        rows = [["the way to the last disk, as the lab is told", "mean us", "p50 us", "p99 us", "one at a time us"]]
         for way in conclusion["ways"]:
             times = way["way_times_ns"]
             told = [sum(times) / len(times), percentile(times, 50), percentile(times, 99), way["way_each_ns"]]
-            rows.append([way["system"], *(f"{time / 1000:.1f}" for time in told)])
+            rows.append([f"{way['system']}, depth {way['depth']}", *(f"{time / 1000:.1f}" for time in told)])
         parts.append(table(rows))
     if errors:
         rows = [["lab against", "throughput %", "p50 %", "p99 %", "within 5, 5, 10 %"]]
