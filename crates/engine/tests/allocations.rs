@@ -79,6 +79,34 @@ fn what_is_taken_back_leaves_nothing_behind() {
     assert_eq!(churn(10_000), before, "bytes held after many more times");
 }
 
+#[test]
+fn who_stays_away_is_forgotten_when_others_come() {
+    let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
+    let mut engine = Engine::new(config, Instant::ZERO);
+    let root = engine.root();
+    let tasks: Vec<TaskId> = (0..1_000)
+        .map(|_| {
+            let client = engine.open_client(root).expect("a live cgroup");
+            engine.open_task(client).expect("a live client")
+        })
+        .collect();
+    // Fifty of those who are there ask once, then another fifty, 11 s later.
+    let mut held = Vec::new();
+    for (shift, tasks) in tasks.chunks(50).enumerate() {
+        for (number, &task) in tasks.iter().enumerate() {
+            let now = Instant::from_millis(shift as u64 * 11_000 + number as u64 / 5);
+            let extent = Extent::new(number as u64 * 4096, 4096);
+            engine.submit(now, Request::new(task, Op::Read, extent, 0)).expect("room");
+            let dispatch = engine.poll_dispatch(now).expect("it waits for nobody");
+            engine.complete(now, dispatch.ticket, Outcome::Done);
+        }
+        engine.check().expect("a sound engine");
+        held.push(usage().live_bytes);
+    }
+    let grown = (held[19] - held[2]) / 850;
+    assert!(grown <= 16, "{grown} bytes for each client that was there once: {held:?}");
+}
+
 /// Twelve clients with a task or two each in a small tree, all of them busy.
 struct Scene {
     engine: Engine,

@@ -35,8 +35,10 @@ pub(crate) fn footprints() -> Vec<Footprint> {
     found.push(measure("idle flow: a client, its task", || flows.open()));
     found.push(measure("another task of a client", || flows.open_more()));
     found.push(measure("request that waits", || flows.submit()));
-    let mut served = Served::new();
-    found.push(measure("what bfq keeps of an idle flow", || served.serve()));
+    let mut served = Served::new(2 * COUNT);
+    found.push(measure("what bfq keeps of an idle flow", || served.serve(Instant::ZERO)));
+    let later = Instant::from_millis(11_000);
+    found.push(measure("  of one that came after 11 s", || served.serve(later)));
     found
 }
 
@@ -119,16 +121,17 @@ impl Cgroups {
 /// Clients that BFQ is to serve, ten in a cgroup.
 struct Served {
     engine: Engine,
+    /// Those that have not been served yet, the next one last.
     tasks: Vec<TaskId>,
 }
 
 impl Served {
-    fn new() -> Served {
+    fn new(clients: u32) -> Served {
         let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
-        let mut tasks = Vec::with_capacity(COUNT as usize);
+        let mut tasks = Vec::with_capacity(clients as usize);
         let mut cgroup = engine.root();
-        for number in 0..COUNT {
+        for number in 0..clients {
             if number % 10 == 0 {
                 let name = format!("group{number:05}");
                 cgroup = engine.create_cgroup(engine.root(), &name).expect("a name of its own");
@@ -136,21 +139,20 @@ impl Served {
             let client = engine.open_client(cgroup).expect("a live cgroup");
             tasks.push(engine.open_task(client).expect("a live client"));
         }
+        tasks.reverse();
         // What all share is there before.
         let mut served = Served { engine, tasks };
-        served.serve_one(served.tasks[0]);
+        served.serve_next(Instant::ZERO);
         served
     }
 
-    /// Each asks for something, one after the other.
-    fn serve(&mut self) {
-        for index in 0..self.tasks.len() {
-            self.serve_one(self.tasks[index]);
-        }
+    /// As many as make a footprint ask for something, one after the other.
+    fn serve(&mut self, now: Instant) {
+        (1..COUNT).for_each(|_| self.serve_next(now));
     }
 
-    fn serve_one(&mut self, task: TaskId) {
-        let now = Instant::ZERO;
+    fn serve_next(&mut self, now: Instant) {
+        let task = self.tasks.pop().expect("a client that was not served yet");
         self.engine.submit(now, request(task, Op::Read)).expect("an empty engine");
         while let Some(dispatch) = self.engine.poll_dispatch(now) {
             self.engine.complete(now, dispatch.ticket, Outcome::Done);

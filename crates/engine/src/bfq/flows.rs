@@ -26,6 +26,8 @@ pub(crate) struct Flows {
     homes: Vec<u32>,
     /// The flow of a cgroup's writeback.
     writebacks: Vec<u32>,
+    /// Who was looked at last by [`Flows::stroll`].
+    hand: u32,
 }
 
 /// Who has a flow.
@@ -98,6 +100,12 @@ impl Flows {
         };
         *self.home_mut(owner) = index;
         index
+    }
+
+    /// The next one of all places, round and round. None while there is no place.
+    pub(crate) fn stroll(&mut self) -> Option<u32> {
+        self.hand = if self.hand as usize + 1 < self.flows.len() { self.hand + 1 } else { 0 };
+        (!self.flows.is_empty()).then_some(self.hand)
     }
 
     /// `owner` is gone: its flow is used by nobody.

@@ -71,6 +71,10 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
 
+/// Time after which what is known of a client may be forgotten: as long as a flow is remembered to have begun among many
+/// (specification 6.4).
+const FORGOTTEN_NS: u64 = 10_000_000_000;
+
 /// The least that a request is charged, whatever it is: a sector.
 const CHARGE_MIN: u64 = 512;
 
@@ -404,6 +408,7 @@ impl Bfq {
 
     /// Makes a flow for `owner`.
     fn open(&mut self, tree: &Tree, requests: &Requests, owner: Owner, cgroup: u32) -> u32 {
+        self.forget_strangers(tree, requests);
         let at = self.flows.open(self.now, owner, &self.tunables);
         self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
@@ -413,6 +418,24 @@ impl Bfq {
             self.open_queue(tree, requests, at);
         }
         at
+    }
+
+    /// Forgets flows of clients that have been away for so long that what is known of them says little: they are new
+    /// when they come back. Two are looked at for each that is made, so that there are never many more than twice those
+    /// who came in that time, however many clients are connected. O(1), and nothing for a request.
+    fn forget_strangers(&mut self, tree: &Tree, requests: &Requests) {
+        for _ in 0..2 {
+            let Some(at) = self.flows.stroll() else { return };
+            // Who has merged is served as another.
+            let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
+            let is_away = |at: u32| {
+                let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
+                !is_counted && self.now.nanos_since(self.flows[at].last_end) > FORGOTTEN_NS
+            };
+            if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
+                self.close(tree, requests, self.flows.ways(at).owner);
+            }
+        }
     }
 
     /// Nobody uses the flow of `owner` any more.
