@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
-    PerDimension, Request, SchedulerKind, TaskId,
+    BfqSettings, CgroupId, Change, ClientId, Config, Dimension, Engine, Extent, Instant, Limits,
+    Op, Outcome, PerDimension, Request, SchedulerKind, TaskId,
 };
 
 use crate::counting::usage;
@@ -127,7 +127,9 @@ struct Served {
 
 impl Served {
     fn new(clients: u32) -> Served {
-        let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
+        // Nobody is waited for, so that each is served at once.
+        let bfq = BfqSettings::parse("slice_idle=0", BfqSettings::DEFAULT).expect("a setting");
+        let config = Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
         let mut tasks = Vec::with_capacity(clients as usize);
         let mut cgroup = engine.root();
@@ -153,10 +155,11 @@ impl Served {
 
     fn serve_next(&mut self, now: Instant) {
         let task = self.tasks.pop().expect("a client that was not served yet");
-        self.engine.submit(now, request(task, Op::Read)).expect("an empty engine");
-        while let Some(dispatch) = self.engine.poll_dispatch(now) {
-            self.engine.complete(now, dispatch.ticket, Outcome::Done);
-        }
+        // In a place of its own: whoever reads where others do merges with them.
+        let extent = Extent::new((self.tasks.len() as u64) << 30, 4096);
+        self.engine.submit(now, Request::new(task, Op::Read, extent, 0)).expect("an empty engine");
+        let dispatch = self.engine.poll_dispatch(now).expect("it goes at once");
+        self.engine.complete(now, dispatch.ticket, Outcome::Done);
     }
 }
 

@@ -96,13 +96,19 @@ impl Bfq {
         }
     }
 
+    /// Whether no flow merges for where it reads.
+    pub(super) fn nobody_merges(&self) -> bool {
+        let window = self.merging.settings().merge_window;
+        window == MergeWindow::Closed || self.tunables.queueing_flash()
+    }
+
     /// Keeps [`Bfq::positions`] true for a flow whose next request may be another, or which is late by now.
     pub(super) fn show_place(&mut self, at: u32) {
-        let window = self.merging.settings().merge_window;
-        let nobody_merges = window == MergeWindow::Closed || self.tunables.queueing_flash();
+        let nobody_merges = self.nobody_merges();
         if nobody_merges && self.positions.is_empty() {
             return;
         }
+        let window = self.merging.settings().merge_window;
         let (flow, queue) = (&self.flows[at], self.flows.id(at));
         let is_shown = !nobody_merges
             && flow.sync

@@ -412,7 +412,9 @@ impl Bfq {
         let at = self.flows.open(self.now, owner, &self.tunables);
         self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
-        self.positions.make_room(self.flows.id(at));
+        if !self.nobody_merges() {
+            self.positions.make_room(self.flows.id(at));
+        }
         if let Owner::Client(_) = owner {
             self.note_creation(tree, at);
             self.open_queue(tree, requests, at);
