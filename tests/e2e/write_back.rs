@@ -63,7 +63,7 @@ fn who_wrote_pays_and_nobody_else_waits() {
     let (theirs, ours) = (status.cgroup("/slow"), status.cgroup("/free"));
     assert_eq!(ours.number("writeback/dirty_bytes"), 0);
     assert_eq!(ours.number("write_bytes"), 4 << 20);
-    assert!(theirs.number("writeback/dirty_bytes") > 2 << 20, "{theirs:?}");
+    assert!(theirs.number("writeback/dirty_bytes") > 0, "{theirs:?}");
     let dirty = status.cgroup("/").number("writeback/dirty_bytes");
     assert_eq!(dirty, theirs.number("writeback/dirty_bytes"), "the root has all of it");
     assert_eq!(status.number("cache/dirty_bytes"), dirty);
@@ -71,6 +71,9 @@ fn who_wrote_pays_and_nobody_else_waits() {
     let mut other = client(&server, "slow");
     let there = other.read(0, bytes.len() as u32).expect("it is there");
     assert!(there == bytes);
+    let last = bytes.len() - PIECE;
+    assert!(other.read(last as u64, PIECE as u32).expect("it is there") == bytes[last..]);
+    assert!(server.status().cgroup("/slow").number("writeback/hit_ios") > 0);
     server.set("/slow", "io.max", "disk wbps=max");
     assert_eq!(slow.receive().expect("the flush is over").error, 0);
     let slow = server.status().cgroup("/slow");

@@ -116,9 +116,20 @@ impl Cache {
         self.pages.put(offset, bytes);
     }
 
-    /// Fills `into` with the bytes at `offset` if all are here; else the device has to be asked, and `into` is not said.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.pages.get(offset, into)
+    /// Fills `into` with the bytes at `offset`, for a read of `reader`, if all are here; else the device has to be asked, and
+    /// what `into` holds is not said.
+    pub fn read(&mut self, reader: CgroupId, offset: u64, into: &mut [u8]) -> bool {
+        let is_here = self.pages.get(offset, into);
+        if is_here {
+            self.books.count_hit(reader);
+        }
+        is_here
+    }
+
+    /// Whether a read of `len` bytes at `offset` could be answered from here. O(log blocks) where the first of them is not
+    /// here.
+    pub fn holds(&self, offset: u64, len: u64) -> bool {
+        self.pages.first_run(offset, len) == Some(offset..offset + len)
     }
 
     /// What a read that goes to the device now has to put over what it gets, by [`Cache::finish_read`]; `None` if that is

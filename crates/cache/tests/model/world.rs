@@ -238,7 +238,11 @@ impl World {
         let cells = self.place(client, at, len);
         let began = self.tick();
         let mut bytes = vec![0; cells.len() * CELL];
-        if self.cache.read((cells.start * CELL) as u64, &mut bytes) {
+        let (offset, len) = ((cells.start * CELL) as u64, bytes.len() as u64);
+        let reader = self.owners[self.clients[client].owner];
+        let is_here = self.cache.holds(offset, len);
+        assert_eq!(self.cache.read(reader, offset, &mut bytes), is_here);
+        if is_here {
             self.check_read(began, &cells, &bytes);
         } else {
             self.queue.push(Job::Read { began, cells, overlay: None, sampled: None });

@@ -33,6 +33,10 @@ pub(super) fn of_cgroup(
         let rate = BytesPerSec((bytes as f64 / seconds(before, after)).round() as u64).rounded();
         parts.push(format!("{rate} written back, {} at once", Bytes(each).rounded()));
     }
+    let hits = since(|it| it.hit_ios);
+    if hits > 0 {
+        parts.push(format!("{hits} reads from memory"));
+    }
     let coalesced = since(|it| it.coalesced_ios);
     if coalesced > 0 {
         parts.push(format!("{coalesced} writes coalesced"));

@@ -209,6 +209,13 @@ impl Writeback {
         self.barriers.settle(&self.blocks);
     }
 
+    /// A read of `reader` was answered from dirty blocks, whosever they are: it is counted, since the engine never sees it.
+    pub fn count_hit(&mut self, reader: CgroupId) {
+        let index = self.owners.ensure(reader);
+        self.deferral.open(index);
+        self.owners.get_mut(index).stats.hit_ios += 1;
+    }
+
     /// A block's bytes are gone, for something else was written there or nothing is needed. Nothing happens to a block
     /// that is clean.
     ///

@@ -22,6 +22,8 @@ pub struct OwnerStats {
     pub waiting: u64,
     /// Writes taken.
     pub taken_ios: u64,
+    /// Reads answered from what is dirty, as [`super::Writeback::count_hit`] was told.
+    pub hit_ios: u64,
     /// Bytes of blocks that were dirty already when they were written again: they reach the device once.
     pub overwritten_bytes: u64,
     /// Requests that wrote blocks back.
@@ -46,6 +48,7 @@ impl OwnerStats {
             (&mut self.writing_bytes, other.writing_bytes),
             (&mut self.waiting, other.waiting),
             (&mut self.taken_ios, other.taken_ios),
+            (&mut self.hit_ios, other.hit_ios),
             (&mut self.overwritten_bytes, other.overwritten_bytes),
             (&mut self.written_ios, other.written_ios),
             (&mut self.written_bytes, other.written_bytes),

@@ -56,6 +56,7 @@ struct Families {
     cache: Level,
     dirty: Level,
     taken: Count,
+    hits: Count,
     overwritten: Count,
     coalesced: Count,
     written: Count,
@@ -154,6 +155,7 @@ impl Families {
         self.dirty.get_or_create(labels).set(dirty);
         for (family, count) in [
             (&self.taken, status.taken_ios),
+            (&self.hits, status.hit_ios),
             (&self.overwritten, status.overwritten_bytes),
             (&self.coalesced, status.coalesced_ios),
             (&self.written, status.written_bytes),
@@ -228,6 +230,7 @@ impl Families {
         add("cgroup_ios_failed", "Operations that the device failed", self.failed);
         add("cgroup_ios_held", "Operations that had to wait for a limit", self.held);
         add("writeback_taken", "Writes answered from memory", self.taken);
+        add("writeback_hits", "Reads answered from memory", self.hits);
         add("writeback_ios", "Requests that wrote back", self.written_ios);
         add("writeback_ios_failed", "Of these, failed by the device", self.written_failed);
         add("writeback_coalesced", "Writes that went back with a neighbour's", self.coalesced);

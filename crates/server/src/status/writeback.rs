@@ -23,6 +23,9 @@ pub struct WritebackStatus {
     pub waiting_ios: u64,
     /// Writes answered from memory.
     pub taken_ios: u64,
+    /// Reads answered from memory.
+    #[serde(default)]
+    pub hit_ios: u64,
     /// Bytes of blocks that were dirty already when they were written: they reach the device once.
     pub overwritten_bytes: u64,
     /// Requests that wrote blocks back.
@@ -46,6 +49,7 @@ impl From<OwnerStats> for WritebackStatus {
             writing_bytes: stats.writing_bytes,
             waiting_ios: stats.waiting,
             taken_ios: stats.taken_ios,
+            hit_ios: stats.hit_ios,
             overwritten_bytes: stats.overwritten_bytes,
             written_ios: stats.written_ios,
             written_bytes: stats.written_bytes,

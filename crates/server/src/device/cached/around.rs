@@ -29,13 +29,14 @@ impl Worker {
         let mut found = None;
         let is_done = match op {
             NbdOp::Read { .. } => {
+                let cached = self.desk.cache.as_mut().expect("asked before");
+                if !cached.cache.holds(offset, len.into()) {
+                    return false;
+                }
                 let Some(mut buffer) = self.desk.ring.pool().get(len as usize) else {
                     return false;
                 };
-                let cached = self.desk.cache.as_ref().expect("asked before");
-                if !cached.cache.read(offset, &mut buffer) {
-                    return false;
-                }
+                cached.cache.read(cgroup, offset, &mut buffer);
                 found = Some(buffer);
                 true
             }
