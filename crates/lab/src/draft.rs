@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use thiserror::Error;
-use weir_config::{Backend, Config};
+use weir_config::{Backend, Config, DeviceModel};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
@@ -404,6 +404,13 @@ impl Draft {
             at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
         }
         Ok(())
+    }
+
+    /// Takes over a device that was measured: a disk that does the same, and what is known of it, so that its utilisation is
+    /// the share of what it can do.
+    pub fn set_model(&mut self, model: &DeviceModel) {
+        self.disk = model.disk();
+        self.engine.capacity = Some(model.capacity());
     }
 
     /// The scenario.

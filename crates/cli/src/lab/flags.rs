@@ -104,12 +104,13 @@ impl Settings {
         for (key, value) in more.iter().filter(|(key, _)| key == "home") {
             draft.set(key, value).map_err(wrong)?;
         }
-        let measured = self.disk.as_deref().filter(|disk| disk.ends_with(".toml"));
-        let measured = measured.map(|path| DeviceModel::from_file(Path::new(path)));
-        let measured =
-            measured.transpose().map_err(Failure::Config)?.map(|model| model.disk().to_string());
+        let is_model = |key: &str, value: &str| key == "disk" && value.ends_with(".toml");
         for (key, value) in self.pairs() {
-            let value = measured.as_deref().filter(|_| key == "disk").unwrap_or(value);
+            if is_model(key, value) {
+                let model = DeviceModel::from_file(Path::new(value)).map_err(Failure::Config)?;
+                draft.set_model(&model);
+                continue;
+            }
             draft.set(key, value).map_err(|error| {
                 let SettingError { reason, hint, .. } = error;
                 Failure::wrong(format!("--{key} {value:?}: {reason}")).hint(hint)

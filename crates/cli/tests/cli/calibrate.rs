@@ -7,6 +7,10 @@ use weir_config::DeviceModel;
 
 use crate::support::Place;
 
+/// Two tenants of the lab that each want as much as they can get, for four seconds.
+const TWO: &str = "[global]\nioengine=libaio\nrw=randread\nbs=64k\niodepth=8\ndirect=1\nsize=100g\nruntime=4\ntime_based\nnorandommap\n\
+                   [a]\ncgroup=a\n[b]\ncgroup=b\n";
+
 const QUICK: [&str; 3] = ["--virtual-time", "--step", "20ms"];
 
 #[test]
@@ -41,6 +45,18 @@ fn a_model_is_measured_written_and_loaded() {
     let (status, out, err) = place.run_inside(&lab);
     assert_eq!(status, 0, "{err}");
     assert!(out.contains("linear-hdd,size=500107862016,rbps=4886"), "{out}");
+    // The lab knows what the disk can do: a watermark uses up all of it, and not one request after the other.
+    let job = place.file("two.fio", TWO);
+    let lab = ["lab", "run", &job, "--disk", "linear-ssd-default.model.toml", "--format", "json"];
+    let limits = ["--max", "/a rbps=4M", "--max", "/b rbps=2M", "--set", "watermark=90"];
+    let (status, out, err) = place.run_inside(&[&lab[..], &limits].concat());
+    assert_eq!(status, 0, "{err}");
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let bytes = |job: usize| value["jobs"][job]["read"]["bytes"].as_f64().unwrap();
+    assert!((bytes(0) / bytes(1) - 2.0).abs() < 0.05, "{} {}", bytes(0), bytes(1));
+    // 64 KiB at random take 243 us.
+    let all = 4.0 * 65_536.0 / 243.1e-6;
+    assert!((bytes(0) + bytes(1)) / all > 0.97, "{}", (bytes(0) + bytes(1)) / all);
 }
 
 #[test]
