@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
 use weir_engine::{
     BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, LowLatency, PerDimension,
-    PrioClass, SchedulerKind, SliceProfile, Weight,
+    PrioClass, SchedulerKind, SliceProfile, Watermark, Weight,
 };
 
 fn example() -> Config {
@@ -305,4 +305,20 @@ fn a_model_is_read_from_its_file() {
         error.message.contains("d.model.toml:2:8: rbps: 0 is not between 4 KiB/s and 1 TiB/s"),
         "{error}"
     );
+}
+
+#[test]
+fn a_watermark_is_a_device_s_and_a_cgroup_s() {
+    let minimal = Config::from_str("weir.toml", MINIMAL).unwrap();
+    assert_eq!(minimal.devices[0].watermark, Watermark::HARD);
+    assert_eq!(minimal.cgroups[0].watermark, None);
+    for (written, read) in [("90", "90"), ("\"100 mode=gate\"", "100 mode=gate"), ("0", "0")] {
+        let read: Watermark = read.parse().unwrap();
+        let key = format!("\"io.watermark\" = {written}\n[export");
+        let config = Config::from_str("weir.toml", &MINIMAL.replace("[export", &key)).unwrap();
+        assert_eq!(config.cgroups[0].watermark, Some(read));
+        let key = format!("watermark = {written}\n[cgroup");
+        let config = Config::from_str("weir.toml", &MINIMAL.replacen("[cgroup", &key, 1)).unwrap();
+        assert_eq!(config.devices[0].watermark, read);
+    }
 }

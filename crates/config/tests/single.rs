@@ -27,6 +27,7 @@ fn flags_mean_what_keys_mean() {
         limiter: some("token"),
         scheduler: some("bfq"),
         bfq: some("slice_idle=0 stable=kernel"),
+        watermark: some("90 reserve=kept"),
         socket: some("/run/weir/one.sock"),
         socket_mode: some("0660"),
         listen: vec!["127.0.0.1:0".into(), "[::1]:0".into()],
@@ -44,6 +45,7 @@ fn flags_mean_what_keys_mean() {
         read_only = true
         scheduler = "bfq"
         bfq = { slice_idle = 0, stable = "kernel" }
+        watermark = "90 reserve=kept"
         [cgroup."/main"]
         "io.max" = "disk rbps=50M riops=500"
         "io.burst" = "disk riops=8"
