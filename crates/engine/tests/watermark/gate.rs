@@ -142,9 +142,9 @@ proptest! {
 
     /// P20: of the same arrivals, none is done less of with a larger watermark, give or take what one period decides.
     ///
-    /// The specification allows for one request. With samples that is not to be had: a larger watermark may keep limits
-    /// lifted in a period whose work the smaller one does in the next, and both are at different ends of a sample for as
-    /// long. Completed work is compared over whole pairs of periods.
+    /// The specification allows for one request. With samples that is not to be had: under a larger watermark limits may bind
+    /// in a period in which they are lifted under a smaller one, because more was done in the period before. So a period of
+    /// the disk's work is allowed for.
     #[test]
     fn p20_a_larger_watermark_does_no_less(
         tenants in prop::collection::vec(
