@@ -137,3 +137,26 @@ fn nobody_waits_where_nothing_is_left_to_be_written() {
         assert!(write_ns > MS || scene.settling() == (0, 0), "{what}");
     }
 }
+
+#[test]
+fn a_device_that_is_too_fast_for_platters_settles_nothing() {
+    // A file on flash is taken for a disk with platters as well, until its rate is known: here 1 GB/s, or 200 MB/s.
+    for (read_ns, is_disk) in [(131 * US, false), (655 * US, true)] {
+        let mut scene = Scene::new(true, "low_latency=0");
+        let (_, stream) = scene.client();
+        let until = Instant::from_millis(8_000);
+        for block in 0.. {
+            if scene.now >= until {
+                break;
+            }
+            scene.submit(stream, Op::Read, block * u64::from(BLOCK));
+            let dispatch = scene.engine.poll_dispatch(scene.now).expect("nobody else is there");
+            scene.wait(read_ns);
+            scene.engine.complete(scene.now, dispatch.ticket, Outcome::Done);
+        }
+        // Nobody waits for the stream any more.
+        scene.wait(100 * MS);
+        let (waited_ns, _) = scene.slot_of_a_writer(131 * US, Some(Op::Read));
+        assert_eq!(waited_ns > 0, is_disk, "{waited_ns} ns at {read_ns} ns for 128 KiB");
+    }
+}
