@@ -1,15 +1,16 @@
 //! Flows that become one, and part: where [`crate::merge`] meets the schedule (specification 7).
 
+use super::Bfq;
 use super::budget::Expiry;
 use super::entity::{EntityId, State};
 use super::flow::Use;
 use super::flows::{Flows, Owner};
 use super::hierarchy::Hierarchy;
 use super::inject::Injection;
+use super::members::rank_of;
 use super::node::Rank;
 use super::slot::Turn;
 use super::think::Habits;
-use super::{Bfq, rank_of};
 use crate::merge::cooperation::{Device, InService, Side};
 use crate::merge::sets::Departure;
 use crate::merge::split::Raising;

@@ -1,0 +1,184 @@
+//! Who has a flow: how flows come to be, are counted while they are busy, and go.
+
+use super::Bfq;
+use super::entity::{EntityId, State};
+use super::flows::Owner;
+use super::hierarchy::Hierarchy;
+use super::node::Rank;
+use crate::priority::Priority;
+use crate::requests::Requests;
+use crate::tree::Tree;
+
+/// Time after which what is known of a client may be forgotten: as long as a flow is remembered to have begun among many
+/// (specification 6.4).
+const FORGOTTEN_NS: u64 = 10_000_000_000;
+
+impl Bfq {
+    /// Forgets a client that is going away; it has no request left.
+    pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
+        self.close(tree, requests, Owner::Client(client));
+    }
+
+    /// Forgets a cgroup that is going away; nothing is below it.
+    pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        let parent = tree.cgroups[cgroup].parent;
+        self.counters.fold(cgroup, parent);
+        self.inherit_settling(cgroup, parent);
+        self.close(tree, requests, Owner::Writeback(cgroup));
+        self.hierarchy.forget_group(cgroup);
+        self.merging.remove_group(cgroup);
+    }
+
+    /// The priority of a client, or what its cgroup makes of it, has changed. Counts from its next placing on.
+    pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
+        let owner = Owner::Client(client);
+        if let Some(at) = self.flows.of(owner) {
+            self.retrait(tree, at);
+        }
+    }
+
+    /// The same, for the writeback of a cgroup.
+    pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
+        let owner = Owner::Writeback(cgroup);
+        if let Some(at) = self.flows.of(owner) {
+            self.set_rank(at, rank_of(tree, owner, cgroup));
+        }
+    }
+
+    /// The flow of whoever sent the request at `index`, made now if there is none.
+    pub(super) fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
+        let record = &requests[index];
+        let task = &tree.tasks[record.task];
+        let owner = match record.request.sync {
+            true => Owner::Client(task.client),
+            false => Owner::Writeback(task.cgroup),
+        };
+        let home = self.flows.of(owner);
+        home.unwrap_or_else(|| self.open(tree, requests, owner, task.cgroup))
+    }
+
+    /// Makes a flow for `owner`.
+    pub(super) fn open(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        owner: Owner,
+        cgroup: u32,
+    ) -> u32 {
+        self.forget_strangers(tree, requests);
+        let at = self.flows.open(self.now, owner, &self.tunables);
+        self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
+        self.counters.make_room(cgroup);
+        if !self.nobody_merges() {
+            self.positions.make_room(self.flows.id(at));
+        }
+        if let Owner::Client(_) = owner {
+            self.note_creation(tree, at);
+            self.open_queue(tree, requests, at);
+        }
+        at
+    }
+
+    /// Forgets flows of clients that have been away for so long that what is known of them says little: they are new
+    /// when they come back. Two are looked at for each that is made, so that there are never many more than twice those
+    /// who came in that time, however many clients are connected. O(1), and nothing for a request.
+    pub(super) fn forget_strangers(&mut self, tree: &Tree, requests: &Requests) {
+        for _ in 0..2 {
+            let Some(at) = self.flows.stroll() else { return };
+            // Who has merged is served as another.
+            let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
+            let is_away = |at: u32| {
+                let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
+                !is_counted && self.now.nanos_since(self.flows[at].last_end) > FORGOTTEN_NS
+            };
+            if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
+                self.close(tree, requests, self.flows.ways(at).owner);
+            }
+        }
+    }
+
+    /// Nobody uses the flow of `owner` any more.
+    pub(super) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
+        let Some(at) = self.flows.close(owner) else { return };
+        self.burst.forget(at);
+        if let Owner::Client(_) = owner {
+            self.close_queue(tree, at);
+        }
+        self.abandon(tree, requests, at);
+    }
+
+    /// What a flow is placed with next.
+    pub(super) fn rank(&self, at: u32) -> Rank {
+        let entity = &self.hierarchy.entities[EntityId::flow(at)];
+        Rank { class: entity.next_class, weight: entity.next_weight }
+    }
+
+    pub(super) fn set_rank(&mut self, at: u32, rank: Rank) {
+        let id = EntityId::flow(at);
+        self.recounted(at, |hierarchy| hierarchy.set_rank(id, rank));
+    }
+
+    /// Where a flow is counted and what it is placed with change in one place (D-17).
+    pub(super) fn recounted(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
+        let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
+        if is_counted {
+            self.leave(at);
+        }
+        change(&mut self.hierarchy);
+        if is_counted {
+            self.enter(at);
+        }
+    }
+
+    pub(super) fn enter(&mut self, at: u32) {
+        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
+        self.scenario.enter(cgroup, self.rank(at).class, weight);
+        if weight.is_none() {
+            self.counters.raised_enters(cgroup);
+        }
+    }
+
+    pub(super) fn leave(&mut self, at: u32) {
+        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
+        self.scenario.leave(cgroup, self.rank(at).class, weight);
+        if weight.is_none() {
+            self.counters.raised_leaves(cgroup);
+        }
+    }
+
+    /// Counts a flow that is busy.
+    pub(super) fn count(&mut self, at: u32) {
+        if !core::mem::replace(&mut self.hierarchy.entities[EntityId::flow(at)].is_counted, true) {
+            self.enter(at);
+        }
+    }
+
+    /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
+    pub(super) fn recount(&mut self, at: u32) {
+        let id = EntityId::flow(at);
+        let is_busy = !matches!(self.hierarchy.state(id), State::Off | State::Idle);
+        let flow = &mut self.flows[at];
+        if is_busy || flow.in_flight > 0 {
+            return;
+        }
+        if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
+            self.leave(at);
+            self.note_rest(at);
+        }
+        if self.flows[at].is_orphan() {
+            self.lower(at);
+            self.hierarchy.forget(id);
+            self.flows.release(at);
+        }
+    }
+}
+
+/// What the flow of `owner`, in `cgroup`, is placed with.
+pub(super) fn rank_of(tree: &Tree, owner: Owner, cgroup: u32) -> Rank {
+    let priority = match owner {
+        Owner::Client(client) => tree.clients[client].priority,
+        Owner::Writeback(_) => Priority::default(),
+    };
+    let priority = tree.cgroups[cgroup].prio_class.apply(priority);
+    Rank { class: priority.class(), weight: priority.weight().get() }
+}
