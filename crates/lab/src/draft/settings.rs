@@ -1,20 +1,18 @@
-//! A scenario in the making: settings by name, as the command line, scenario files and sweeps give them.
+//! The settings of a draft by name: what there is, and what a value may be.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use thiserror::Error;
-use weir_config::{Backend, Config, DeviceModel};
 use weir_engine::io_max::{LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
-    BfqEdit, BfqError, BfqSettings, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass,
-    SchedulerKind, SliceProfile, Watermark, Weight,
+    BfqError, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass, SchedulerKind,
+    Watermark, Weight,
 };
 
+use super::{Draft, Source};
 use crate::cache;
-use crate::fio::{self, FioErrors};
-use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Timing, Trace, Way, Work};
+use crate::scenario::{Home, Timing, Way};
 
 /// Everything that [`Draft::set`] knows: name, value, what it does.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
@@ -95,69 +93,6 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("trace.repeat", "N", "replay a trace so often, one after the other"),
 ];
 
-/// What was asked for so far. Every value in it is valid by itself.
-#[derive(Debug, Clone)]
-pub struct Draft {
-    title: String,
-    source: Source,
-    /// Options of every job besides those of the file.
-    besides: Vec<(String, String)>,
-    disk: weir_disk::Spec,
-    engine: weir_engine::Config,
-    /// What becomes `engine.bfq`: times that belong together may be given one by one.
-    bfq: BfqEdit,
-    limiter: LimiterKind,
-    kernel: Option<String>,
-    home: Home,
-    cgroups: BTreeMap<String, Cgroup>,
-    seed: u64,
-    forks: Vec<String>,
-    until_ns: Option<u64>,
-    cache: cache::Settings,
-    machine: Machine,
-    way: Way,
-}
-
-/// What is to be run, as it was found.
-#[derive(Debug, Clone)]
-pub enum Source {
-    /// A fio job file.
-    Jobs {
-        /// Its name, for messages.
-        name: String,
-        /// Its bytes.
-        text: Vec<u8>,
-        /// What its `${VARIABLE}`s stand for.
-        env: BTreeMap<String, String>,
-    },
-    /// A block trace.
-    Trace(Trace),
-}
-
-/// Why a draft is no scenario.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum DraftError {
-    /// A setting.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// The job file.
-    #[error(transparent)]
-    Jobs(#[from] FioErrors),
-}
-
-/// What a cgroup is to be set to.
-#[derive(Debug, Clone)]
-struct Cgroup {
-    path: Path,
-    weight: Option<Weight>,
-    prio_class: Option<PrioClass>,
-    low_latency: Option<LowLatency>,
-    watermark: Option<Watermark>,
-    limits: Limits,
-    /// Its own limiter, from a configuration; else the draft's.
-    limiter: Option<LimiterKind>,
-}
-
 /// A setting that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{key}: {reason}")]
@@ -171,42 +106,16 @@ pub struct SettingError {
 }
 
 impl SettingError {
-    fn new(key: &str, reason: impl ToString, hint: impl Into<Option<String>>) -> SettingError {
+    pub(super) fn new(
+        key: &str,
+        reason: impl ToString,
+        hint: impl Into<Option<String>>,
+    ) -> SettingError {
         SettingError { key: key.into(), reason: reason.to_string(), hint: hint.into() }
     }
 }
 
 impl Draft {
-    /// The cgroup of jobs that name none, unless `home` says otherwise: what `weir serve IMAGE` calls its one.
-    pub const HOME: &'static str = "/main";
-
-    /// What `source` says on a 7,200 rpm disk, without limits.
-    pub fn new(title: impl Into<String>, source: Source) -> Draft {
-        Draft {
-            title: title.into(),
-            source,
-            besides: Vec::new(),
-            disk: "hdd7200".parse().expect("a preset"),
-            engine: weir_engine::Config::default(),
-            bfq: BfqSettings::DEFAULT.edit(),
-            limiter: LimiterKind::Pace,
-            kernel: None,
-            home: Home::Shared(Path::parse(Draft::HOME).expect("a path")),
-            cgroups: BTreeMap::new(),
-            seed: 1,
-            forks: Vec::new(),
-            until_ns: None,
-            cache: cache::Settings::default(),
-            machine: Machine::default(),
-            way: Way::default(),
-        }
-    }
-
-    /// What reports will call it.
-    pub fn title(&self) -> &str {
-        &self.title
-    }
-
     /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it.
     ///
     /// # Errors
@@ -358,168 +267,6 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes over the cgroups of a server's configuration, with the limits, depth and prices of one of its devices, and
-    /// the device itself if it is an emulated one.
-    ///
-    /// # Errors
-    /// There is no device of that name, or there are several and none is named.
-    pub fn set_config(
-        &mut self,
-        config: &Config,
-        device: Option<&str>,
-    ) -> Result<(), SettingError> {
-        let names = || config.devices.iter().map(|device| device.name.as_str());
-        let index = match device {
-            Some(name) => names().position(|known| known == name).ok_or_else(|| {
-                let hint = nearest(name, names()).map(|near| format!("did you mean {near:?}?"));
-                SettingError::new(
-                    "device",
-                    format!("the configuration has no device {name:?}"),
-                    hint,
-                )
-            })?,
-            None if config.devices.len() == 1 => 0,
-            None => {
-                let names: Vec<&str> = names().collect();
-                let reason = format!("the configuration has {} devices", names.len());
-                let hint = format!("name one of them: {}", names.join(", "));
-                return Err(SettingError::new("device", reason, hint));
-            }
-        };
-        let device = &config.devices[index];
-        self.engine = device.engine;
-        self.bfq = device.engine.bfq.edit();
-        if let Backend::Emulated(spec) = &device.backend {
-            self.disk = *spec;
-        }
-        self.cgroup(path("watermark", "/")?).watermark = Some(device.watermark);
-        for cgroup in &config.cgroups {
-            let limits = cgroup.limits.iter().find(|limits| limits.device == index);
-            let at = self.cgroup(cgroup.path.clone());
-            at.weight = Some(cgroup.weight);
-            at.prio_class = Some(cgroup.prio_class);
-            at.low_latency = cgroup.low_latency;
-            at.watermark = cgroup.watermark;
-            at.limiter = Some(cgroup.limiter);
-            at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
-        }
-        Ok(())
-    }
-
-    /// Takes over a device that was measured: a disk that does the same, and what is known of it, so that its utilisation is
-    /// the share of what it can do.
-    pub fn set_model(&mut self, model: &DeviceModel) {
-        self.disk = model.disk();
-        self.engine.capacity = Some(model.capacity());
-    }
-
-    /// The scenario.
-    ///
-    /// # Errors
-    /// Settings that contradict each other; all errors of the job file.
-    pub fn scenario(&self) -> Result<Scenario, DraftError> {
-        let work = match &self.source {
-            Source::Jobs { name, text, env } => {
-                let jobs = fio::parse_with(name, text, env, &self.besides);
-                Work::Jobs(jobs.map_err(|errors| self.besides_to_blame(errors))?)
-            }
-            Source::Trace(trace) => Work::Trace(trace.clone()),
-        };
-        if let Work::Jobs(file) = &work {
-            let names = || file.jobs.iter().map(|job| &*job.name);
-            if let Some(name) = self.forks.iter().find(|name| !names().any(|known| known == **name))
-            {
-                let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
-                return Err(
-                    SettingError::new("forks", format!("there is no job {name:?}"), hint).into()
-                );
-            }
-        }
-        if self.way.each_ns > self.way.mean_ns() {
-            let (each, way) = (Nanos(self.way.each_ns), Nanos(self.way.mean_ns()));
-            let reason = format!("{each} of each request, and the way takes {way}");
-            let hint = format!("it is a part of the way: for example `way={each}`");
-            return Err(SettingError::new("way-each", reason, hint).into());
-        }
-        let limiter = match (&self.kernel, self.limiter) {
-            (None, limiter) => limiter,
-            (Some(kernel), LimiterKind::Slice(given)) => {
-                match read_limiter("kernel", &format!("slice:{kernel}"))? {
-                    // Ticks and slices stay as the limiter has them, unless the kernel brings its own.
-                    LimiterKind::Slice(SliceProfile { kernel: profile, .. })
-                        if !kernel.contains(',') =>
-                    {
-                        LimiterKind::Slice(SliceProfile { kernel: profile, ..given })
-                    }
-                    whole => whole,
-                }
-            }
-            (Some(_), _) => {
-                let hint = "write `--limiter slice --kernel VERSION`".to_owned();
-                let reason = "only the limiter `slice` is a kernel's";
-                return Err(SettingError::new("kernel", reason, hint).into());
-            }
-        };
-        let mut cgroups = Vec::with_capacity(self.cgroups.len());
-        for cgroup in self.cgroups.values() {
-            let limits = Limits { limiter: cgroup.limiter.unwrap_or(limiter), ..cgroup.limits };
-            limits.validate().map_err(|error| {
-                use weir_engine::LimitsError::{BurstUnknown, PeakUnknown};
-                let hint = match error {
-                    BurstUnknown { dimension, .. } => Some(("burst", dimension)),
-                    PeakUnknown { dimension, .. } => Some(("peak", dimension)),
-                    _ => None,
-                };
-                let hint = hint.map(|(key, dimension)| {
-                    format!("`{key}={} {}=max` takes it back", cgroup.path, dimension.key())
-                });
-                SettingError::new("limits", format!("of cgroup {}: {error}", cgroup.path), hint)
-            })?;
-            cgroups.push(CgroupSetting {
-                path: cgroup.path.clone(),
-                weight: cgroup.weight,
-                prio_class: cgroup.prio_class,
-                low_latency: cgroup.low_latency,
-                watermark: cgroup.watermark,
-                limits,
-            });
-        }
-        let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
-        Ok(Scenario {
-            title: self.title.clone(),
-            disk: self.disk,
-            engine: weir_engine::Config { bfq, ..self.engine },
-            cgroups,
-            home: self.home.clone(),
-            cache: self.cache,
-            machine: self.machine,
-            way: self.way.clone(),
-            seed: self.seed,
-            forks: self.forks.clone(),
-            until_ns: self.until_ns,
-            work,
-        })
-    }
-
-    /// Errors of the job file, or of the first `fio.` setting that its jobs cannot have: nobody finds that in the file,
-    /// and one says it all where there are many jobs.
-    fn besides_to_blame(&self, errors: FioErrors) -> DraftError {
-        let Source::Jobs { name, text, env } = &self.source else { return errors.into() };
-        if fio::parse(name, text, env).is_err() {
-            return errors.into();
-        }
-        let first = self.besides.iter().find_map(|besides| {
-            let errors = fio::parse_with(name, text, env, std::slice::from_ref(besides)).err()?;
-            let problem = &errors.errors.first()?.problem;
-            let reason = match problem {
-                fio::Problem::Value { error, .. } => error.to_string(),
-                problem => problem.to_string(),
-            };
-            Some(SettingError::new(&format!("fio.{}", besides.0), reason, problem.hint()))
-        });
-        first.map_or_else(|| errors.into(), DraftError::Setting)
-    }
-
     fn trace(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let Source::Trace(trace) = &mut self.source else {
             let hint =
@@ -610,21 +357,9 @@ impl Draft {
         let (name, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
         Ok((path(key, name)?, rest.trim_start()))
     }
-
-    fn cgroup(&mut self, path: Path) -> &mut Cgroup {
-        self.cgroups.entry(path.to_string()).or_insert_with(|| Cgroup {
-            path,
-            weight: None,
-            prio_class: None,
-            low_latency: None,
-            watermark: None,
-            limits: Limits::default(),
-            limiter: None,
-        })
-    }
 }
 
-fn bfq_error(key: &str, error: &BfqError) -> SettingError {
+pub(super) fn bfq_error(key: &str, error: &BfqError) -> SettingError {
     SettingError::new(key, error, error.hint())
 }
 
@@ -632,7 +367,7 @@ fn not_from(value: &str, range: &str) -> String {
     format!("{value:?} is no number from {range}")
 }
 
-fn path(key: &str, text: &str) -> Result<Path, SettingError> {
+pub(super) fn path(key: &str, text: &str) -> Result<Path, SettingError> {
     Path::parse(text).map_err(|error| {
         SettingError::new(
             key,
@@ -642,7 +377,7 @@ fn path(key: &str, text: &str) -> Result<Path, SettingError> {
     })
 }
 
-fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, SettingError> {
+pub(super) fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, SettingError> {
     weir_config::parse_limiter(value).map_err(|errors| {
         let first = errors.errors().first();
         let reason = first.map(|error| error.message.clone()).unwrap_or_default();
@@ -666,6 +401,9 @@ fn size(key: &str, value: &str) -> Result<u64, SettingError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::DraftError;
     use super::*;
 
     fn draft() -> Draft {
