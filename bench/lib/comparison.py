@@ -73,18 +73,26 @@ class Comparison:
             print("\n".join(systems))
             return 0 if self._options.list else 2
         started = time.time()
-        with Workplace() as place:
-            for case in cases:
-                for turn in range(self._options.rounds):
-                    for name in chosen:
-                        if name not in self._skips:
-                            progress(f"{self._name}: {case} on {name}, round {turn + 1} of {self._options.rounds}")
-                            self._one(case, name, lambda: measure(place, cases[case], systems[name]))
+        cut_off = None
+        try:
+            with Workplace() as place:
+                for case in cases:
+                    for turn in range(self._options.rounds):
+                        for name in chosen:
+                            if name not in self._skips:
+                                progress(f"{self._name}: {case} on {name}, round {turn + 1} of {self._options.rounds}")
+                                self._one(case, name, lambda: measure(place, cases[case], systems[name]))
+        except SystemExit as signal:
+            # What was measured until then is worth telling.
+            cut_off = signal
+            self._failures.append("cut off: what is missing was not run")
         text, conclusion = "", None
         if self._conclude:
             text, conclusion = self._conclude({key: _medians(runs) for key, runs in self._runs.items()})
         self._print(systems, cases, text)
         self._write(started, time.time(), conclusion)
+        if cut_off:
+            raise cut_off
         return 1 if self._failures or not self._runs else 0
 
     def _is_chosen(self, name):

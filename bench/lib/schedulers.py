@@ -2,13 +2,14 @@
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 
 from lib import fio, lab, rows, servers, startup
+from lib.cgroups import Cgroups, weight_line
 from lib.disk import KernelDisk
 from lib.numbers import percentile
-from lib.weights import Weighted
 
 # Requests that Weir lets the disk have at once: its default. The kernel's loop device allows 128.
 DEPTH = 32
@@ -91,6 +92,10 @@ class _RealTime:
         return fio.Load(place, jobs, **rows.COMMON, runtime=_ENDLESS_SECONDS, disable_lat=1, disable_slat=1)
 
 
+def _weight(weight, version):
+    return [weight_line(version, weight)]
+
+
 class Kernel(_RealTime):
     """The emulated disk as a loop device over `weir disk mount`, under a scheduler of the kernel's."""
 
@@ -103,7 +108,7 @@ class Kernel(_RealTime):
         options = self._options
         with (
             KernelDisk(place, options.disk, self._scheduler, options.weir, self._tunables) as disk,
-            Weighted(weights) as cgroups,
+            Cgroups({name: functools.partial(_weight, each) for name, each in weights.items()}) as cgroups,
         ):
             def at(job):
                 job = {"ioengine": "psync", "filename": disk.path, **job}

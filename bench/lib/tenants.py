@@ -10,19 +10,16 @@ import http.client
 import json
 import os
 import pathlib
-import shlex
 import socket
 import subprocess
 from collections.abc import Callable
 
 from lib import servers
-from lib.blkthrottle import clear_stale, find_controller, limit_lines, remove
+from lib.blkthrottle import limit_lines
+from lib.cgroups import Cgroups, weight_line
 from lib.disk import KernelDisk
 from lib.servers import Absent
-from lib.workplace import RESULTS, own_name
-
-# By the version of cgroups.
-_WEIGHT_FILES = {1: "blkio.bfq.weight", 2: "io.bfq.weight"}
+from lib.workplace import RESULTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Kernel:
         options = self._options
         with (
             KernelDisk(place, options.disk, self._scheduler, options.weir, self._tunables) as disk,
-            _Cgroups(disk.path, tenants, self._holds) as cgroups,
+            _cgroups(disk.path, tenants, self._holds) as cgroups,
         ):
             if not self._direct:
                 _limit_dirty(disk.path)
@@ -113,49 +110,18 @@ class Weir:
         return lines | (tenant.settings if "settings" in self._holds else {})
 
 
-class _Cgroups(contextlib.ExitStack):
-    """The kernel's cgroups for tenants, side by side, with as much of them as `holds` says."""
+def _cgroups(device, tenants, holds):
+    """The kernel's cgroups for tenants, with as much of them as `holds` says."""
+    status = os.stat(device)
+    number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
 
-    def __init__(self, device, tenants, holds, mounts="/proc/self/mounts"):
-        super().__init__()
-        self._device, self._tenants, self._holds, self._mounts = device, tenants, holds, mounts
-        self._paths = {}
-        self.are_there = bool(holds & {"weight", "limits"})
+    def lines(tenant, version):
+        weight = [weight_line(version, tenant.weight)] if "weight" in holds else []
+        limits = limit_lines(version, number, tenant.limits) if "limits" in holds and tenant.limits else []
+        return weight + limits
 
-    def __enter__(self):
-        super().__enter__()
-        try:
-            if self.are_there:
-                self._make()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def join(self, name):
-        """A line of shell that puts its shell's parent into the cgroup of this name: fio runs it before a job."""
-        return "{ echo $PPID >" + shlex.quote(str(self._paths[name] / "cgroup.procs")) + "; }"
-
-    def _make(self):
-        if os.geteuid() != 0:
-            raise Absent("cgroups need root")
-        version, root = find_controller(self._mounts)
-        clear_stale(root)
-        status = os.stat(self._device)
-        number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
-        for name, tenant in self._tenants.items():
-            path = root / f"{own_name()}-{name}"
-            path.mkdir()
-            self.callback(remove, path)
-            lines = [(_WEIGHT_FILES[version], str(tenant.weight))] if "weight" in self._holds else []
-            if "limits" in self._holds and tenant.limits:
-                lines += limit_lines(version, number, tenant.limits)
-            for file, line in lines:
-                try:
-                    (path / file).write_text(line, encoding="ascii")
-                except OSError as error:
-                    raise Absent(f"this kernel takes no {file}: {error.strerror}") from None
-            self._paths[name] = path
+    are_there = holds & {"weight", "limits"}
+    return Cgroups({name: functools.partial(lines, tenant) for name, tenant in tenants.items()} if are_there else {})
 
 
 # What a page cache may hold of a device before its writers wait: as much as Weir's, and not gigabytes, which a slow
