@@ -27,6 +27,21 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+/// Everybody writes to the same few blocks, of a device that fails much: owners change while blocks are on their way.
+fn crowded() -> impl Strategy<Value = Action> {
+    let write = (0..3usize, 0..32usize, 1..24usize).prop_map(|(client, at, len)| {
+        let at = if client == world::APART { at } else { world::APART_FROM + at };
+        Action::Write { client, at, len, fua: false }
+    });
+    prop_oneof![
+        8 => write,
+        3 => (0..3usize).prop_map(|client| Action::Flush { client }),
+        6 => (any::<usize>(), any::<bool>()).prop_map(|(pick, early)| Action::Dispatch { pick, early }),
+        6 => (any::<usize>(), 0..4u8).prop_map(|(pick, luck)| Action::Finish { pick, fails: luck == 0 }),
+        4 => (10..40u64).prop_map(|millis| Action::Pass { millis }),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -52,6 +67,17 @@ proptest! {
     /// belongs.
     #[test]
     fn everything_ends(actions in prop::collection::vec(action(), 1..160), luck in any::<u64>()) {
+        let mut world = World::new(luck);
+        for action in actions {
+            world.act(action);
+        }
+        world.comes_to_rest();
+        world.power_fails();
+    }
+
+    /// Whoever has a block when the device fails it is told, also if it was on its way when it became theirs.
+    #[test]
+    fn no_failure_is_swallowed(actions in prop::collection::vec(crowded(), 1..160), luck in any::<u64>()) {
         let mut world = World::new(luck);
         for action in actions {
             world.act(action);

@@ -13,6 +13,11 @@ use crate::history::{Effect, History};
 const CELL: usize = 256;
 /// Cells of the device: it ends inside a block.
 pub(crate) const CELLS: usize = 20 * 16 + 3;
+/// Of a block, which has one owner.
+const BLOCK: usize = 4096;
+/// The client that has its part of the device for itself, and where it begins.
+pub(crate) const APART: usize = 1;
+pub(crate) const APART_FROM: usize = 100;
 /// Before anything is written.
 const FIRST: u8 = 255;
 
@@ -60,6 +65,8 @@ enum Job {
     WriteBack {
         id: WriteId,
         payer: CgroupId,
+        /// When the device got the bytes: what is written to these blocks from then on is not among them.
+        began: u64,
         parts: Vec<(usize, Vec<u8>)>,
     },
     /// Around the cache; by its number in the history.
@@ -94,6 +101,8 @@ pub(crate) struct World {
     cache: Cache,
     owners: Vec<CgroupId>,
     clients: Vec<Client>,
+    /// Of each block, when the cache last took bytes, and whose.
+    last_taken: Vec<(u64, CgroupId)>,
     history: History,
     clock: u64,
     now: Instant,
@@ -109,8 +118,8 @@ pub(crate) struct World {
     /// Operations that wait for the cache's, and the cache's for them.
     waiting: BTreeMap<u64, (Job, bool)>,
     held: BTreeMap<WriteId, (CgroupId, bool)>,
-    /// Writes that wait for room: number in the history, and bytes.
-    unadmitted: BTreeMap<u64, (usize, Range<usize>, Vec<u8>)>,
+    /// Writes that wait for room: number in the history, whose, and bytes.
+    unadmitted: BTreeMap<u64, (usize, CgroupId, Range<usize>, Vec<u8>)>,
     flushes: BTreeMap<u64, (usize, u64)>,
     serial: u64,
 }
@@ -132,7 +141,8 @@ impl World {
         World {
             cache: Cache::new(settings, (CELLS * CELL) as u64, Instant::ZERO),
             owners: owners.to_vec(),
-            clients: vec![client(0, 0..CELLS), client(1, 100..CELLS), client(0, 0..CELLS)],
+            last_taken: vec![(0, owners[0]); (CELLS * CELL).div_ceil(BLOCK)],
+            clients: vec![client(0, 0..CELLS), client(1, APART_FROM..CELLS), client(0, 0..CELLS)],
             history: History::new(CELLS, FIRST),
             clock: 0,
             now: Instant::ZERO,
@@ -225,12 +235,18 @@ impl World {
         let (owner, token) = (self.owners[self.clients[client].owner], self.next_serial());
         let offset = (cells.start * CELL) as u64;
         match self.cache.write(self.now, owner, offset, &bytes, token) {
-            Admission::Taken => {
-                let now = self.tick();
-                self.history.end(now, write, false);
-            }
-            Admission::Waits => drop(self.unadmitted.insert(token, (write, cells, bytes))),
+            Admission::Taken => self.is_taken(write, owner, &cells),
+            Admission::Waits => drop(self.unadmitted.insert(token, (write, owner, cells, bytes))),
             Admission::TooLong => self.queue.push(around(bytes)),
+        }
+    }
+
+    /// The cache has the bytes of a write, which is answered.
+    fn is_taken(&mut self, write: usize, owner: CgroupId, cells: &Range<usize>) {
+        let now = self.tick();
+        self.history.end(now, write, false);
+        for block in cells.start * CELL / BLOCK..(cells.end * CELL).div_ceil(BLOCK) {
+            self.last_taken[block] = (now, owner);
         }
     }
 
@@ -265,11 +281,10 @@ impl World {
     fn pump(&mut self) {
         loop {
             if let Some(admitted) = self.cache.poll_admitted(self.now) {
-                let (write, cells, bytes) = self.unadmitted.remove(&admitted.token).unwrap();
+                let (write, owner, cells, bytes) = self.unadmitted.remove(&admitted.token).unwrap();
                 if admitted.is_taken {
                     self.cache.fill((cells.start * CELL) as u64, &bytes);
-                    let now = self.tick();
-                    self.history.end(now, write, false);
+                    self.is_taken(write, owner, &cells);
                 }
             } else if let Some(flushed) = self.cache.poll_flushed() {
                 let (client, began) = self.flushes.remove(&flushed.token).unwrap();
@@ -300,6 +315,7 @@ impl World {
                 self.queue.push(Job::WriteBack {
                     id: write.id,
                     payer: write.owner,
+                    began: 0,
                     parts: Vec::new(),
                 });
             } else {
@@ -343,7 +359,8 @@ impl World {
             self.cache.copy(part.offset, &mut bytes);
             (part.offset as usize, bytes)
         });
-        let job = Job::WriteBack { id, payer, parts: copies.collect() };
+        let parts = copies.collect();
+        let job = Job::WriteBack { id, payer, began: self.tick(), parts };
         self.arrive(job, early);
     }
 
@@ -386,10 +403,9 @@ impl World {
             self.take_effect(&job, fails);
         }
         match job {
-            Job::WriteBack { id, payer, .. } => {
-                // Every asker of whoever pays has to be told.
-                for client in self.clients.iter_mut().filter(|_| fails) {
-                    client.must_fail |= self.owners[client.owner] == payer;
+            Job::WriteBack { id, payer, began, parts } => {
+                if fails {
+                    self.must_tell(payer, began, &parts);
                 }
                 let outcome = if fails { Outcome::Failed } else { Outcome::Done };
                 self.cache.complete(self.now, id, outcome);
@@ -419,6 +435,20 @@ impl World {
                     self.history.flushed(began, &cells);
                 }
             }
+        }
+    }
+
+    /// A request of `payer` that took its bytes at `began` has failed: every asker of whoever pays has to be told, and of
+    /// whoever has taken a block over meanwhile, since its bytes are not on the device either.
+    fn must_tell(&mut self, payer: CgroupId, began: u64, parts: &[(usize, Vec<u8>)]) {
+        let blocks = parts
+            .iter()
+            .flat_map(|(offset, bytes)| offset / BLOCK..(offset + bytes.len()).div_ceil(BLOCK));
+        let overwritten = blocks.map(|block| self.last_taken[block]);
+        let later = overwritten.filter(|&(at, _)| at > began).map(|(_, owner)| owner);
+        let told: Vec<CgroupId> = later.chain([payer]).collect();
+        for client in &mut self.clients {
+            client.must_fail |= told.contains(&self.owners[client.owner]);
         }
     }
 
