@@ -231,6 +231,11 @@ impl Engine {
         account.blame.device_ns += now.nanos_since(record.since);
         account.completed += 1;
         account.failed += u64::from(outcome == Outcome::Failed);
+        if core.clocks.is_steered() {
+            let direction = record.request.op.direction();
+            let nearest = core.tree.limited(cgroup, direction);
+            core.expect(now, nearest, direction, record.cost);
+        }
         self.let_go(record.task);
     }
 

@@ -22,6 +22,9 @@ impl Core {
             self.pass(now, index);
             return;
         }
+        if self.clocks.is_steered() {
+            self.meet(at);
+        }
         if class == Class::Metadata && self.may_overtake(at, direction) {
             self.charge_path(now, at, index);
             self.pass(now, index);

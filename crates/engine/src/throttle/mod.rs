@@ -32,5 +32,5 @@ pub(crate) use gate::Gate;
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub use qemu::{QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle};
-pub(crate) use watermark::Clocks;
+pub(crate) use watermark::{Clocks, Trust};
 pub use watermark::{Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats};

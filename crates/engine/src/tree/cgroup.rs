@@ -11,7 +11,7 @@ use crate::limits::{Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Account;
-use crate::throttle::{Arbiter, Gate, Standing};
+use crate::throttle::{Arbiter, Gate, Standing, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -38,6 +38,8 @@ pub(crate) struct Cgroup {
     pub(crate) clock: u16,
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
+    /// Under a watermark: how sure it is that its next request follows the answer to the last one.
+    pub(crate) trust: Trust,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
     pub(crate) disptime: Instant,
     pub(crate) name: Arc<str>,
@@ -94,6 +96,7 @@ impl Cgroup {
             has_watermark: false,
             clock: 0,
             dying: false,
+            trust: Trust::default(),
             sides: [side(), side()],
             account: None,
             disptime: Instant::ZERO,

@@ -130,7 +130,8 @@ proptest! {
     }
 
     /// P19 for `proportional`: something waits for a limit only while the disk works, or rests from its work. So the time
-    /// in which it is idle although something waits is bounded by its work, whatever the limits.
+    /// in which it is idle although something waits is bounded by its work, whatever the limits. A fiftieth of its work may
+    /// be spent on waiting for whoever is about to come back.
     #[test]
     fn p19_what_waits_waits_for_a_busy_disk(
         tenants in prop::collection::vec(tenant(), 1..5),
@@ -140,7 +141,7 @@ proptest! {
         let percent = u64::from(percent);
         for ms in (50..1_500).step_by(50) {
             world.run(ms);
-            let owed = world.busy_ns() * (100 - percent) / percent;
+            let owed = world.busy_ns() * (100 - percent) / percent + world.busy_ns() / 50;
             // A nanosecond is rounded up for each request.
             let slack = world.dispatched.len() as u64;
             prop_assert!(world.idled_ns <= owed + slack, "{} of {owed} ns", world.idled_ns);

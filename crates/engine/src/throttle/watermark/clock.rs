@@ -95,12 +95,12 @@ impl Clock {
     }
 
     /// When something may happen that concerns what waits, if nothing comes before. The device has nothing to do from
-    /// `rests_from` on. Right after [`Deadlines::settle`].
-    pub(super) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
+    /// `rests_from` on, and until `expected` somebody is waited for. Right after [`Deadlines::settle`].
+    pub(super) fn wakes(&self, rests_from: Option<Instant>, expected: Instant) -> Option<Instant> {
         let due = self.real(self.deadlines.earliest()?);
         Some(match (&self.way, rests_from) {
             (Way::Real, _) => due,
-            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from)),
+            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from).max(expected)),
             (Way::Proportional(_), None) => due,
             // What waits may go, or could once this sample is over.
             (Way::Gate(sampler), _) if sampler.is_open() => Instant::ZERO,

@@ -3,7 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Clock, Watermark};
+use super::expected::Expected;
+use super::{Clock, Trust, Watermark};
 use crate::deadlines::{Due, Timer};
 use crate::time::Instant;
 use crate::utilisation::{Busy, Share};
@@ -27,6 +28,8 @@ pub struct WatermarkStats {
 pub(crate) struct Clocks {
     clocks: Vec<Clock>,
     busy: Busy,
+    /// Whom they wait for before they are set forward.
+    pub(super) expected: Expected,
     /// Whether any but the first is in use.
     steered: bool,
 }
@@ -39,7 +42,12 @@ impl Clocks {
         let mut real = Clock::new(now, Watermark::HARD);
         // The root.
         real.users = 1;
-        Clocks { clocks: vec![real], busy: Busy::new(now), steered: false }
+        Clocks {
+            clocks: vec![real],
+            busy: Busy::new(now),
+            expected: Expected::new(now),
+            steered: false,
+        }
     }
 
     pub(crate) fn is_steered(&self) -> bool {
@@ -88,6 +96,7 @@ impl Clocks {
         let begins = steered && !self.steered;
         if begins {
             self.busy = Busy::new(now);
+            self.expected = Expected::new(now);
         }
         self.steered = steered;
         begins
@@ -101,6 +110,7 @@ impl Clocks {
     /// watermark.
     pub(crate) fn advance(&mut self, now: Instant, busy: bool) {
         self.busy.advance(now, busy);
+        self.expected.advance(now, busy);
         for clock in &mut self.clocks {
             clock.advance(now, busy);
         }
@@ -161,11 +171,12 @@ impl Clocks {
     }
 
     /// Sets a clock forward to the first deadline that waits for it, if one may be: of several, that with the shortest way
-    /// to go. The device is idle.
+    /// to go. The device is idle. `trust_of` tells how sure it is that a cgroup comes back.
     pub(super) fn pop_ahead(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
+        trust_of: impl Fn(u32) -> Option<Trust>,
     ) -> Option<Due> {
         let mut first: Option<(u64, usize)> = None;
         for (index, clock) in self.clocks.iter_mut().enumerate() {
@@ -179,7 +190,16 @@ impl Clocks {
                 first = Some((by, index));
             }
         }
-        let (by, index) = first?;
+        let Some((by, index)) = first else {
+            self.expected.relax();
+            return None;
+        };
+        let trust = self.expected.who().and_then(trust_of);
+        if let Some(trust) = trust
+            && self.expected.is_worth_waiting_for(now.plus_nanos(by), trust)
+        {
+            return None;
+        }
         let clock = &mut self.clocks[index];
         clock.set_forward(now, clock.at(now).plus_nanos(by));
         clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
@@ -204,7 +224,8 @@ impl Clocks {
 
     /// When something may happen to what waits. Right after [`Clocks::settle`].
     pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
-        self.clocks.iter().filter_map(|clock| clock.wakes(rests_from)).min()
+        let expected = self.expected.until();
+        self.clocks.iter().filter_map(|clock| clock.wakes(rests_from, expected)).min()
     }
 }
 

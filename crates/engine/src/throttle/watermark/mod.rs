@@ -6,6 +6,7 @@
 
 mod clock;
 mod clocks;
+mod expected;
 mod gate;
 mod proportional;
 mod steer;
@@ -16,6 +17,7 @@ use core::num::NonZeroU64;
 pub(crate) use clock::Clock;
 pub(crate) use clocks::Clocks;
 pub use clocks::WatermarkStats;
+pub(crate) use expected::Trust;
 pub use text::WatermarkError;
 
 /// The device's utilisation from which on limits bind, in percent, and how they are lifted below it: `io.watermark`.

@@ -77,13 +77,69 @@ impl Core {
     pub(crate) fn run_ahead(&mut self, now: Instant) {
         while self.rests_from(now).is_some_and(|from| from <= now) {
             let tree = &self.tree;
-            let due = self.clocks.pop_ahead(now, |due| crate::core::timer_of(tree, due));
+            let due = self.clocks.pop_ahead(
+                now,
+                |due| crate::core::timer_of(tree, due),
+                |cgroup| Some(tree.cgroups.get(cgroup)?.trust),
+            );
             let Some(due) = due else { return };
             self.fire(now, due);
             self.fire_due(now);
             while let Some(clock) = self.clocks.overdrawn() {
                 self.set_clock_back(now, clock);
             }
+        }
+    }
+
+    /// A request of `cost` is back from the device: its limits are those from `nearest` on. Whoever asked for it may be back
+    /// in a moment. O(limited ancestors), where a watermark is in use and nothing else is at the device.
+    pub(crate) fn expect(&mut self, now: Instant, nearest: u32, direction: Direction, cost: Cost) {
+        // A device that was measured has others meanwhile.
+        if self.in_flight > 0 || self.modelled.is_some() {
+            return;
+        }
+        if let Some(missing) = self.clocks.expected.missing()
+            && self.tree.cgroups.get(missing).is_some()
+        {
+            self.tree.cgroups[missing].trust.learn(false);
+        }
+        let due = self.next_due(now, nearest, direction, cost);
+        self.clocks.expected.leave(due.map(|due| (nearest, due)));
+    }
+
+    /// When the limits from `nearest` on would let another request of `cost` go, if no clock is set forward before; `None`
+    /// where that makes no difference, or is not known.
+    fn next_due(
+        &mut self,
+        now: Instant,
+        nearest: u32,
+        direction: Direction,
+        cost: Cost,
+    ) -> Option<Instant> {
+        let (mut at, mut latest) = (nearest, None);
+        while at != NO_CGROUP {
+            // Slices look at who has come, and are not asked beforehand.
+            if self.tree.cgroups[at].limit(direction).climbs() {
+                return None;
+            }
+            let clock = self.clocks.get(self.tree.cgroups[at].clock);
+            let (is_real, time) = (clock.is_real(), clock.at(now));
+            let wait_ns = match self.check_limit(now, at, direction, cost, Arrival::Fresh) {
+                Verdict::Go => 0,
+                // It would be held back by a limit that is not set forward.
+                Verdict::Wait { .. } if is_real => return None,
+                Verdict::Wait { until, .. } => until.nanos_since(time),
+            };
+            latest = latest.max(Some(now.plus_nanos(wait_ns)));
+            at = self.tree.limited_above(at, direction);
+        }
+        latest
+    }
+
+    /// A request has come whose limits are those from `nearest` on.
+    pub(crate) fn meet(&mut self, nearest: u32) {
+        if let Some(in_time) = self.clocks.expected.returns(nearest) {
+            self.tree.cgroups[nearest].trust.learn(in_time);
         }
     }
 

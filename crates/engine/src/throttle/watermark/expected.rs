@@ -1,0 +1,206 @@
+//! Whom a clock waits for before it is set forward: who was answered just now, and is about to ask again.
+//!
+//! A client that sends its next request when it has the answer to the last one is away for a moment: the answer has to
+//! reach it, and the request to come back. Whoever waits meanwhile would get its turn, and of two such clients each would
+//! get every other request, whatever their limits. So where the limit of the one who is away would let it go before the
+//! one that waits, the clock waits as well.
+//!
+//! That costs time of the device, which is paid by its work: [`WORK_PER_WAIT`] parts of work allow for one of waiting,
+//! whoever is waited for and however long each stays away. And who did not come back in time twice is not waited for until
+//! it does, which is seen without waiting.
+
+use crate::time::Instant;
+
+/// Work that allows for as much waiting as a fiftieth of it: with the hundredth of rest that is left in any case, a client
+/// that comes back half a millisecond late on a disk of 50 ms a request costs nothing more, and nobody can cost more than
+/// the 2 % by which the shares may be off that are promised.
+const WORK_PER_WAIT: u64 = 50;
+
+/// The longest that anybody is waited for, in nanoseconds: a machine's hiccup. A client that thinks takes longer.
+const WAIT_NS_MAX: u64 = 10_000_000;
+
+/// How sure it is that a cgroup comes back at once, 0 to [`Trust::MOST`]; new ones are trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trust(u8);
+
+impl Trust {
+    const MOST: u8 = 3;
+
+    fn is_enough(self) -> bool {
+        self.0 >= Self::MOST - 1
+    }
+
+    /// It came back in time, or not.
+    pub(super) fn learn(&mut self, in_time: bool) {
+        self.0 = if in_time { Self::MOST.min(self.0 + 1) } else { self.0.saturating_sub(1) };
+    }
+}
+
+impl Default for Trust {
+    fn default() -> Trust {
+        Trust(Self::MOST)
+    }
+}
+
+/// Who is away, and what waiting may cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    away: Option<Away>,
+    /// Work that has not been spent on waiting, in nanoseconds.
+    earned_ns: u64,
+    now: Instant,
+    is_waiting: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    cgroup: u32,
+    /// When its limits let it go, if no clock is set forward.
+    due: Instant,
+    /// By when it would have had to be back for its turn, once that was asked.
+    until: Option<Instant>,
+}
+
+impl Expected {
+    pub(super) fn new(now: Instant) -> Expected {
+        Expected { away: None, earned_ns: 0, now, is_waiting: false }
+    }
+
+    /// Time goes on to `now`, with or without a request at the device all the while. O(1).
+    pub(super) fn advance(&mut self, now: Instant, busy: bool) {
+        let elapsed = now.nanos_since(self.now);
+        self.now = now;
+        if busy {
+            let most = WAIT_NS_MAX * WORK_PER_WAIT;
+            self.earned_ns = self.earned_ns.saturating_add(elapsed).min(most);
+        } else if self.is_waiting {
+            let price = elapsed.saturating_mul(WORK_PER_WAIT);
+            self.earned_ns = self.earned_ns.saturating_sub(price);
+        }
+    }
+
+    /// The device has nothing more to do; the last that it did was of `cgroup`, whose limits let the next such request go
+    /// at `due` if no clock is set forward before. `None`: nobody is expected.
+    pub(super) fn leave(&mut self, cgroup_due: Option<(u32, Instant)>) {
+        self.away = cgroup_due.map(|(cgroup, due)| Away { cgroup, due, until: None });
+        self.is_waiting = false;
+    }
+
+    /// Who is away still, and was not back for its turn.
+    pub(super) fn missing(&self) -> Option<u32> {
+        let late = self.away.filter(|away| away.until.is_some_and(|until| until < self.now));
+        late.map(|away| away.cgroup)
+    }
+
+    /// A request of `cgroup` has come; if it was away and another wanted its turn, whether it is in time.
+    pub(super) fn returns(&mut self, cgroup: u32) -> Option<bool> {
+        let away = self.away.take_if(|away| away.cgroup == cgroup)?;
+        self.is_waiting = false;
+        away.until.map(|until| self.now <= until)
+    }
+
+    /// Nobody wants its turn any more.
+    pub(super) fn relax(&mut self) {
+        self.is_waiting = false;
+    }
+
+    /// Who is away.
+    pub(super) fn who(&self) -> Option<u32> {
+        self.away.map(|away| away.cgroup)
+    }
+
+    /// Whether to wait before a clock is set forward to what is due at `due` if it is not. `trust` is that of whoever is
+    /// away.
+    pub(super) fn is_worth_waiting_for(&mut self, due: Instant, trust: Trust) -> bool {
+        let patience = self.earned_ns / WORK_PER_WAIT;
+        let now = self.now;
+        self.is_waiting = self.away.as_mut().is_some_and(|away| {
+            let until = *away.until.get_or_insert(now.plus_nanos(patience));
+            away.due < due && trust.is_enough() && now < until
+        });
+        self.is_waiting
+    }
+
+    /// Until when it is waited, if nobody comes; the past where it is not.
+    pub(super) fn until(&self) -> Instant {
+        let until = self.away.filter(|_| self.is_waiting).and_then(|away| away.until);
+        until.unwrap_or(Instant::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_us(us: u64) -> Instant {
+        Instant::from_nanos(us * 1000)
+    }
+
+    /// After 50 ms of work, which allow for 1 ms, cgroup 7 is away.
+    fn away() -> Expected {
+        let mut expected = Expected::new(at_us(0));
+        expected.advance(at_us(50_000), true);
+        expected.leave(Some((7, at_us(60_000))));
+        expected
+    }
+
+    #[test]
+    fn who_is_due_first_is_waited_for_as_long_as_work_allows() {
+        let mut expected = away();
+        let trust = Trust::default();
+        assert!(!expected.is_worth_waiting_for(at_us(60_000), trust), "due at the same time");
+        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
+        assert_eq!(expected.until(), at_us(51_000));
+        expected.advance(at_us(50_600), false);
+        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
+        assert_eq!((expected.returns(3), expected.returns(7)), (None, Some(true)));
+        assert_eq!(expected.who(), None);
+        // 0.4 ms are left, and it is late the next time.
+        expected.leave(Some((7, at_us(60_000))));
+        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
+        assert_eq!(expected.until(), at_us(51_000));
+        expected.advance(at_us(51_000), false);
+        assert!(!expected.is_worth_waiting_for(at_us(60_001), trust));
+        assert_eq!(expected.missing(), None);
+        expected.advance(at_us(51_001), false);
+        assert_eq!((expected.missing(), expected.returns(7)), (Some(7), Some(false)));
+    }
+
+    #[test]
+    fn hours_of_work_allow_for_ten_milliseconds() {
+        let mut expected = Expected::new(at_us(0));
+        expected.advance(Instant::from_millis(10_000_000), true);
+        expected.leave(Some((7, Instant::ZERO)));
+        assert!(expected.is_worth_waiting_for(Instant::FAR_FUTURE, Trust::default()));
+        assert_eq!(expected.until(), Instant::from_millis(10_000_010));
+    }
+
+    #[test]
+    fn who_is_late_twice_is_waited_for_again_when_it_was_in_time() {
+        let mut trust = Trust::default();
+        trust.learn(false);
+        assert!(away().is_worth_waiting_for(Instant::FAR_FUTURE, trust), "once is an accident");
+        trust.learn(false);
+        let mut expected = away();
+        assert!(!expected.is_worth_waiting_for(Instant::FAR_FUTURE, trust));
+        assert_eq!(expected.until(), Instant::ZERO);
+        // Somebody else goes. It would have been in time.
+        expected.advance(at_us(50_900), true);
+        assert_eq!(expected.returns(7), Some(true));
+        trust.learn(true);
+        assert!(away().is_worth_waiting_for(Instant::FAR_FUTURE, trust));
+        for _ in 0..5 {
+            trust.learn(false);
+        }
+        trust.learn(true);
+        assert!(!trust.is_enough());
+    }
+
+    #[test]
+    fn who_comes_when_nobody_wants_its_turn_teaches_nothing() {
+        assert_eq!(away().returns(7), None);
+        let mut expected = away();
+        expected.leave(None);
+        assert_eq!((expected.who(), expected.returns(7)), (None, None));
+    }
+}
