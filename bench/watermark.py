@@ -18,6 +18,11 @@ WRITER = {"rw": "write", "bs": "1m", "size": "8g", "time_based": 1}
 OFFSETS = {"cgrp1": "10g", "cgrp2": "20g"}
 LIMITS = {"cgrp1": 4 * MIB, "cgrp2": 2 * MIB}
 
+# The gate as in `weir lab reproduce io-throttle-watermark`: io-throttle's buckets, with room for a request each, and a period
+# of about a request. What the source had is not known; with a second the disk is idle for every other one.
+GATE_PERIOD = "50ms"
+GATE_LIMITS = {"io.limiter": "token", "io.burst": f"disk wbps={MIB}"}
+
 # From the start of the writers until things count: a watermark settles within a second, and the disk's cache fills;
 # what writes through a page cache fills that first.
 WARM_SECONDS = {"direct": 5, "buffered": 10}
@@ -76,10 +81,24 @@ class System:
             return None if case.watermark else Kernel(
                 self.options, "none", {"limits"} if case.limited else (), direct=case.mode == "direct",
             )
-        device = {"watermark": f"{case.watermark} mode={self.mode}"} if case.watermark else {}
+        if self.is_gate and not case.watermark:
+            # Without a watermark there is no mode.
+            return None
+        mode = f"mode={self.mode}" + (f" period={GATE_PERIOD}" if self.is_gate else "")
+        device = {"watermark": f"{case.watermark} {mode}"} if case.watermark else {}
         if case.mode == "buffered":
             device |= {"cache": "writeback", "cache_size": DIRTY_BYTES}
-        return Weir(self.options, {"limits"}, **device)
+        return Weir(self.options, {"limits", "settings"}, **device)
+
+    def tenants(self, case):
+        if not case.limited:
+            return {name: Tenant() for name in LIMITS}
+        settings = GATE_LIMITS if self.is_gate else {}
+        return {name: Tenant(limits={"wbps": limit}, settings=settings) for name, limit in LIMITS.items()}
+
+    @property
+    def is_gate(self):
+        return self.mode == "gate"
 
 
 def main():
@@ -102,9 +121,9 @@ def main():
     if not cases:
         print("the cases are 1 to 8", file=sys.stderr)
         return 2
-    systems = [System(options, "weir-proportional", "proportional"), System(options, "weir-gate", "gate"),
-               System(options, "kernel", None)]
-    bench = Bench(options)
+    weir = System(options, "weir-proportional", "proportional")
+    systems = [weir, System(options, "weir-gate", "gate"), System(options, "kernel", None)]
+    bench = Bench(options, weir)
     note = (f"Disk: {options.disk}. Wasted: the part of what two writers without limits get of the same disk that nobody gets."
             "\nRates of writers are what they see; the disk's are what went to it. The kernel has no watermark.")
     comparison = Comparison("watermark", options, METRICS, None, note, conclude=conclude)
@@ -119,14 +138,16 @@ def _more(parser):
 class Bench:
     """Runs experiments, and remembers what the disk does for each system without limits."""
 
-    def __init__(self, options):
-        self._options, self._free = options, {}
+    def __init__(self, options, weir):
+        self._options, self._weir, self._free = options, weir, {}
 
     def measure(self, place, case, system):
         if system.opener(case) is None:
             return None
         disturbance = Disturbance()
         figures, server_cpu = self._run(place, case, system)
+        if not case.limited:
+            self._free[self._way(case, system)] = figures["disk_bytes_per_second"]
         free = self._free_rate(place, case, system)
         wasted = max(0.0, 1 - figures["disk_bytes_per_second"] / free)
         return figures | {
@@ -136,16 +157,20 @@ class Bench:
         }
 
     def _free_rate(self, place, case, system):
-        """What the disk does for two writers without limits. Modes do not matter then."""
-        key = (system.mode is None, case.mode)
+        """What the disk does for two writers without limits. The watermark's mode does not matter then."""
+        key = self._way(case, system)
         if key not in self._free:
             free = CASES[FREE[case.mode]]
-            self._free[key] = self._run(place, free, system)[0]["disk_bytes_per_second"]
+            around = system if system.mode is None else self._weir
+            self._free[key] = self._run(place, free, around)[0]["disk_bytes_per_second"]
         return self._free[key]
 
+    @staticmethod
+    def _way(case, system):
+        return system.mode is None, case.mode
+
     def _run(self, place, case, system):
-        tenants = {name: Tenant(limits={"wbps": limit} if case.limited else {}) for name, limit in LIMITS.items()}
-        with system.opener(case).open(place, tenants) as disk, contextlib.ExitStack() as around:
+        with system.opener(case).open(place, system.tenants(case)) as disk, contextlib.ExitStack() as around:
             jobs = {name: disk.at(name, {**WRITER, "offset": offset}) for name, offset in OFFSETS.items()}
             load = around.enter_context(
                 fio.Load(place, jobs, runtime=_ENDLESS_SECONDS, disable_lat=1, disable_slat=1))
