@@ -24,6 +24,9 @@ DISK = "linear-ssd-default,rseqiops=20000,rrandiops=20000,latency=80us"
 # Requests at once that keep it busy.
 DEPTH = 4
 
+# The watermark of docs/watermark.md for tenants that have to be served soon.
+RECOMMENDED = 95
+
 # From the start of a load until things count: Weir's watermark settles within a second.
 WARM_SECONDS = 2
 _ENDLESS_SECONDS = 24 * 3600
@@ -90,8 +93,8 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """One knob. `plain` is how overhead, fairness and bursts are asked; `front(bytes_per_second)` gives the setups among
-    which priority is traded for use, for a disk of that rate. `way` is who else has the same way to the disk.
+    """One knob. `plain(bytes_per_second)` is how overhead, fairness and bursts are asked, `front(bytes_per_second)` gives the
+    setups among which priority is traded for use, both for a disk of that rate. `way` is who else has the same way to it.
     """
 
     name: str
@@ -147,6 +150,7 @@ def _cases(options):
 def _systems(options):
     """Every knob by name. Weir's `none` and the kernel's are what the others of their way are measured by."""
     shares = (0.5, 0.9) if options.quick else (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
+    marks = (50, RECOMMENDED) if options.quick else (50, 70, 80, 90, RECOMMENDED, 99)
     weights = (100, 10) if options.quick else (1000, 300, 100, 30, 10, 3, 1)
     high = {"rbps": 100 << 30}
 
@@ -161,22 +165,16 @@ def _systems(options):
             for share in shares
         ]
 
-    def watermarked(rate):
-        # Others are limited to what surely leaves room; the watermark lets them have what is not asked for.
-        limits = {"rbps": int(rate / 2)}
-        return [
-            Setup(f"watermark {share:.0%}", weir_watermark(round(100 * share)), urgent, Tenant(limits=limits))
-            for share in shares
-        ]
-
-    def weir_watermark(percent):
+    def watermarked(percent, rate):
         # No more at the disk than keeps it busy, as `weir calibrate` tells, and no waiting for who is not there: on
-        # flash both only take from others.
-        return Weir(options, {"weight", "limits", "prio"}, scheduler="bfq", depth=DEPTH, watermark=str(percent),
-                    model=lambda: model_of(options.weir, options.disk), bfq={"slice_idle": "0ms"})
+        # flash both only take from others. Who is greedy has a tenth of the disk for sure, and by the watermark what
+        # nobody else asks for.
+        opener = Weir(options, {"weight", "limits", "prio"}, scheduler="bfq", depth=DEPTH, watermark=str(percent),
+                      model=lambda: model_of(options.weir, options.disk), bfq={"slice_idle": "0ms"})
+        return Setup(f"watermark {percent}", opener, urgent, Tenant(limits={"rbps": int(rate / 10)}))
 
     def alike(opener, **both):
-        return lambda: Setup("plain", opener, both.get("critical", Tenant()), both.get("greedy", Tenant()))
+        return lambda _: Setup("plain", opener, both.get("critical", Tenant()), both.get("greedy", Tenant()))
 
     none, bfq = Weir(options), Weir(options, {"weight"}, scheduler="bfq")
     classes = Weir(options, {"weight", "prio"}, scheduler="bfq")
@@ -198,7 +196,8 @@ def _systems(options):
         System("weir-none", "weir", alike(none), lambda _: [Setup("plain", none)], has_weights=False),
         System("weir-bfq", "weir", alike(bfq, critical=first, greedy=last), by_weight(bfq)),
         System("weir-bfq-class", "weir", alike(classes, critical=Tenant(prio="rt")), by_class(classes)),
-        System("weir-bfq-watermark", "weir", alike(weir_watermark(90), critical=urgent), watermarked),
+        System("weir-bfq-watermark", "weir", lambda rate: watermarked(RECOMMENDED, rate),
+               lambda rate: [watermarked(percent, rate) for percent in marks]),
         System("weir-limits", "weir", alike(limits, **limited), by_limit(limits), has_weights=False),
         System("kernel-none", "kernel", alike(kernel_none), lambda _: [Setup("plain", kernel_none)], has_weights=False),
         System("kernel-bfq", "kernel", alike(kernel_bfq, critical=first, greedy=last), by_weight(kernel_bfq)),
@@ -257,7 +256,7 @@ class Bench:
             return figures | {"other_cpu_percent": disturbance.percent(server_cpu + quiet.cpu_seconds() - awake)}
 
     def _overhead(self, place, load, system):
-        setup = system.plain()
+        setup = self._plain(place, system)
         done = self._run(place, setup, {"critical": load}, {"critical": setup.critical})
         figures = done.figures("critical")
         return figures | {"cpu_us_per_io": 1e6 * done.cpu_seconds / max(done.all_ios, 1)}, done.cpu_seconds
@@ -266,7 +265,7 @@ class Bench:
         if not system.has_weights and len(set(fair.weights.values())) > 1:
             return None, 0.0
         tenants = {name: Tenant(weight=weight) for name, weight in fair.weights.items()}
-        done = self._run(place, system.plain(), fair.loads, tenants)
+        done = self._run(place, self._plain(place, system), fair.loads, tenants)
         served = {name: done.bytes_per_second(name) for name in tenants}
         total, weights = sum(served.values()), sum(fair.weights.values())
         if not total:
@@ -303,7 +302,7 @@ class Bench:
         }, cpu
 
     def _bursts(self, place, _, system):
-        setup = system.plain()
+        setup = self._plain(place, system)
         tenants = {"critical": setup.critical, "greedy": setup.greedy}
         alone = self._run(place, setup, {"critical": BURSTS}, tenants)
         done = self._run(place, setup, {"critical": BURSTS, "greedy": GREEDY}, tenants)
@@ -319,22 +318,25 @@ class Bench:
     def _rate(self, place, system):
         """What who wants as much as there is gets alone, on that way without any knob."""
         return self._once(("rate", system.way), lambda: self._run(
-            place, self._plain(system.way), {"greedy": GREEDY}, {"greedy": Tenant()}).bytes_per_second("greedy"))
+            place, self._none(system.way), {"greedy": GREEDY}, {"greedy": Tenant()}).bytes_per_second("greedy"))
 
     def _most(self, place, system):
         """How many of the requests of who is latency-critical the disk serves in a second, on that way without any knob."""
         return self._once(("most", system.way), lambda: self._run(
-            place, self._plain(system.way), {"critical": OVERHEAD["deep"]}, {"critical": Tenant()},
+            place, self._none(system.way), {"critical": OVERHEAD["deep"]}, {"critical": Tenant()},
         ).figures("critical")["ios_per_second"])
 
     def _alone(self, place, system):
         """The 99th percentile of who is latency-critical, alone, on that way without any knob."""
         return self._once(("p99", system.way), lambda: self._run(
-            place, self._plain(system.way), {"critical": CRITICAL}, {"critical": Tenant()},
+            place, self._none(system.way), {"critical": CRITICAL}, {"critical": Tenant()},
         ).figures("critical")["latency_us_p99"])
 
-    def _plain(self, way):
-        return _systems(self._options)[f"{way}-none"].plain()
+    def _plain(self, place, system):
+        return system.plain(self._rate(place, system))
+
+    def _none(self, way):
+        return _systems(self._options)[f"{way}-none"].plain(None)
 
     def _once(self, key, ask):
         if key not in self._known:
