@@ -272,6 +272,7 @@ impl Bfq {
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out(&turn) => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way(&turn) => Expiry::Preempted,
+                Some(_) if self.ends_round(&turn) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, index);
                     let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];

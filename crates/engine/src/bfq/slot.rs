@@ -23,6 +23,8 @@ pub(crate) struct Turn {
     pub(crate) last_end: Option<Position>,
     /// Requests of others that were sent since it last sent one.
     pub(crate) injected: u32,
+    /// Requests it has sent since none of its own were at the device, in this slot.
+    pub(crate) unbroken: u32,
 }
 
 /// The device waits for the flow in service, which has nothing left.
@@ -44,8 +46,16 @@ impl Bfq {
         }
         let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
         self.note_selection(flow);
-        self.turn =
-            Some(Turn { flow, since: self.now, deadline, idle: None, last_end: None, injected: 0 });
+        let turn = Turn {
+            flow,
+            since: self.now,
+            deadline,
+            idle: None,
+            last_end: None,
+            injected: 0,
+            unbroken: 0,
+        };
+        self.turn = Some(turn);
         self.turn
     }
 
@@ -60,12 +70,28 @@ impl Bfq {
         turn.idle.is_none() || left >= entity.budget / 3
     }
 
+    /// Whether a shared flow's next request is held until all of it that the device has are back: some of them may
+    /// have been overtaken.
+    ///
+    /// Its members read one stream in turn. A disk that serves first what it reaches first leaves out the one that is a
+    /// little behind, for as long as the others come back in time, and takes them ever farther away from it. They go in
+    /// rounds instead, of about as many requests as the members send at once.
+    pub(super) fn ends_round(&self, turn: &Turn) -> bool {
+        let in_flight = self.flows[turn.flow].in_flight;
+        self.tunables.rotational
+            && in_flight > 0
+            && turn.unbroken > in_flight + 1
+            && self.merging.sets().members(self.flows.id(turn.flow)) > 1
+    }
+
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
+        let is_alone = self.flows[at].in_flight == 1;
         if let Some(turn) = &mut self.turn {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
+            turn.unbroken = if is_alone { 1 } else { turn.unbroken.saturating_add(1) };
         }
         self.review(tree, at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
