@@ -22,6 +22,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    #[inline]
     pub(crate) fn is_before(&self, other: &Entry) -> bool {
         // Both go around a circle, whose upper half is the past.
         let order = || other.order.wrapping_sub(self.order) as i32;
@@ -43,7 +44,7 @@ impl Heap {
 
     /// Allocates now what `members` need.
     pub(crate) fn make_room(&mut self, members: u32) {
-        self.0.reserve((members as usize).saturating_sub(self.0.len()));
+        self.0.reserve_exact((members as usize).saturating_sub(self.0.len()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -55,21 +56,35 @@ impl Heap {
     }
 
     pub(crate) fn push(&mut self, entities: &mut Entities, entry: Entry) {
+        let place = self.0.len();
         self.0.push(entry);
-        self.rise(entities, self.0.len() - 1, entry);
+        match parent(place) {
+            Some(parent) if entry.is_before(&self.0[parent]) => self.rise(entities, place, entry),
+            // Ids are of 32 bits, so places are.
+            _ => entities[entry.id].place = place as u32,
+        }
+    }
+
+    /// Takes out the first, if there is one.
+    pub(crate) fn pop(&mut self, entities: &mut Entities) -> Option<Entry> {
+        let last = self.0.pop()?;
+        let Some(&first) = self.0.first() else { return Some(last) };
+        self.sink(entities, 0, last);
+        Some(first)
     }
 
     /// Takes out the member that `entities` has at `place`.
     pub(crate) fn remove(&mut self, entities: &mut Entities, place: u32) -> Entry {
+        let last = self.0.pop().expect("a heap with a member");
         let place = place as usize;
-        let gone = self.0.swap_remove(place);
+        let Some(&gone) = self.0.get(place) else {
+            debug_assert_eq!(place, self.0.len());
+            return last;
+        };
         // The last one stands where `gone` stood, and belongs above or below.
-        if let Some(&moved) = self.0.get(place) {
-            let parent = place.saturating_sub(1) / FAN_OUT;
-            match moved.is_before(&self.0[parent]) {
-                true => self.rise(entities, place, moved),
-                false => self.sink(entities, place, moved),
-            }
+        match parent(place) {
+            Some(parent) if last.is_before(&self.0[parent]) => self.rise(entities, place, last),
+            _ => self.sink(entities, place, last),
         }
         gone
     }
@@ -84,8 +99,7 @@ impl Heap {
 
     /// Puts `entry`, for which `place` is free, there or higher up.
     fn rise(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / FAN_OUT;
+        while let Some(parent) = parent(place) {
             let above = self.0[parent];
             if !entry.is_before(&above) {
                 break;
@@ -100,8 +114,9 @@ impl Heap {
     fn sink(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
         loop {
             let first = place * FAN_OUT + 1;
-            let Some([child, others @ ..]) = self.0.get(first..) else { break };
-            let (mut least, mut at) = (*child, first);
+            let Some(children) = self.0.get(first..) else { break };
+            let Some((&child, others)) = children.split_first() else { break };
+            let (mut least, mut at) = (child, first);
             for (other, place) in others.iter().take(FAN_OUT - 1).zip(first + 1..) {
                 if other.is_before(&least) {
                     (least, at) = (*other, place);
@@ -118,8 +133,15 @@ impl Heap {
 
     fn put(&mut self, entities: &mut Entities, place: usize, entry: Entry) {
         self.0[place] = entry;
-        // Ids are of 32 bits, so places are.
         entities[entry.id].place = place as u32;
+    }
+}
+
+/// Where the parent is of who is at `place`; the first has none.
+const fn parent(place: usize) -> Option<usize> {
+    match place.checked_sub(1) {
+        Some(before) => Some(before / FAN_OUT),
+        None => None,
     }
 }
 

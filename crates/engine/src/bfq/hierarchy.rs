@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::entity::{Entities, EntityId, State};
+use super::entity::{Entities, Entity, EntityId, State};
 use super::node::{Node, Rank};
 use super::service_tree::Return;
 use crate::time::Instant;
@@ -171,9 +171,10 @@ impl Hierarchy {
     pub(crate) fn settle(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);
         loop {
-            let (parent, rank) = (self.entities[at].parent, self.rank(tree, at));
+            let parent = self.entities[at].parent;
+            let placing = budget.map(|budget| (self.rank(tree, at), budget));
             let node = &mut self.nodes[parent as usize];
-            node.settle(now, &mut self.entities, at, rank, budget);
+            node.settle(now, &mut self.entities, at, placing);
             // V goes on to whoever is there, also at the root.
             let next = node.next(&mut self.entities);
             if parent == ROOT {
@@ -226,39 +227,44 @@ impl Hierarchy {
     /// Carries a change among the children of `cgroup` upwards, as far as it changes anything.
     fn refresh(&mut self, now: Instant, tree: &Tree, cgroup: u32, how: Return) {
         let mut at = cgroup;
-        while self.nodes[at as usize].in_service().is_none() {
-            let next = self.nodes[at as usize].next(&mut self.entities);
+        loop {
+            let node = &mut self.nodes[at as usize];
+            if node.in_service().is_some() {
+                return;
+            }
+            let next = node.next(&mut self.entities);
             if at == ROOT {
                 return;
             }
             let id = EntityId::group(at);
             self.entities.ensure(id);
-            let entity = self.entities[id];
-            let parent = match next {
-                None if !entity.state.is_active() => return,
+            let &Entity { state, parent, budget: old, .. } = &self.entities[id];
+            at = match next {
+                None if !state.is_active() => return,
                 None => {
-                    self.nodes[entity.parent as usize].deactivate(&mut self.entities, id);
-                    entity.parent
+                    self.nodes[parent as usize].deactivate(&mut self.entities, id);
+                    parent
                 }
                 Some(next) => {
                     let budget = self.entities[next].budget;
-                    if !entity.state.is_active() {
+                    if !state.is_active() {
                         let parent = tree.cgroups[at].parent;
                         self.place_in(now, tree, id, parent, budget, how);
                         parent
-                    } else if entity.budget == budget {
+                    } else if old == budget {
                         return;
                     } else {
-                        let (parent, rank) = (entity.parent as usize, self.rank(tree, id));
-                        self.nodes[parent].reposition(now, &mut self.entities, id, rank, budget);
-                        entity.parent
+                        let rank = self.rank(tree, id);
+                        let node = &mut self.nodes[parent as usize];
+                        node.reposition(now, &mut self.entities, id, rank, budget);
+                        parent
                     }
                 }
             };
-            at = parent;
         }
     }
 
+    #[inline]
     fn place_in(
         &mut self,
         now: Instant,
@@ -279,6 +285,7 @@ impl Hierarchy {
     }
 
     /// What to place an entity with.
+    #[inline]
     fn rank(&self, tree: &Tree, id: EntityId) -> Rank {
         match id.as_group() {
             Some(cgroup) => {

@@ -36,12 +36,32 @@ impl Node {
     }
 
     /// The child that holds the device, or through which it is held.
+    #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
-        self.trees().find_map(ServiceTree::in_service)
+        let in_service = self.best_effort.in_service();
+        let Some(others) = &self.others else { return in_service };
+        in_service.or(others.real_time.in_service()).or(others.idle.in_service())
     }
 
     /// See [`ServiceTree::activate`].
+    #[inline]
     pub(crate) fn activate(
+        &mut self,
+        now: Instant,
+        entities: &mut Entities,
+        id: EntityId,
+        rank: Rank,
+        budget: u64,
+        how: Return,
+    ) {
+        if rank.class == PriorityClass::BestEffort && entities[id].class == rank.class {
+            self.best_effort.activate(entities, id, rank.weight, budget, how);
+        } else {
+            self.activate_in_class(now, entities, id, rank, budget, how);
+        }
+    }
+
+    fn activate_in_class(
         &mut self,
         now: Instant,
         entities: &mut Entities,
@@ -89,27 +109,33 @@ impl Node {
     }
 
     /// See [`ServiceTree::settle`]. A new class counts from here, too.
+    #[inline]
     pub(crate) fn settle(
         &mut self,
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
-        rank: Rank,
-        budget: Option<u64>,
+        placing: Option<(Rank, u64)>,
     ) {
-        if entities[id].class == rank.class {
-            self.tree_of(entities, id).settle(entities, id, rank.weight, budget);
-            return;
-        }
-        let weight = entities[id].weight;
-        self.tree_of(entities, id).settle(entities, id, weight, None);
-        if let Some(budget) = budget {
-            self.activate(now, entities, id, rank, budget, Return::Afresh);
+        let tree = self.tree_of(entities, id);
+        match placing {
+            None => tree.settle(entities, id, None),
+            Some((rank, budget)) if rank.class == entities[id].class => {
+                tree.settle(entities, id, Some((rank.weight, budget)));
+            }
+            Some((rank, budget)) => {
+                tree.settle(entities, id, None);
+                self.activate(now, entities, id, rank, budget, Return::Afresh);
+            }
         }
     }
 
     /// The active child that is next by class and tags. Not in the middle of a slot's way up: see [`ServiceTree::next`].
+    #[inline]
     pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        if self.others.is_none() {
+            return self.best_effort.next(entities);
+        }
         self.first(|tree| tree.next(entities))
     }
 
@@ -135,8 +161,16 @@ impl Node {
     }
 
     /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
+    #[inline]
     pub(crate) fn select(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
-        let Some(others) = &mut self.others else { return self.best_effort.select(entities) };
+        if self.others.is_none() {
+            return self.best_effort.select(entities);
+        }
+        self.select_by_class(now, entities)
+    }
+
+    fn select_by_class(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
+        let others = self.others.as_mut()?;
         if others.idle.active() > 0 && now.nanos_since(others.idle_since) > IDLE_CLASS_TIMEOUT_NS {
             others.idle_since = now;
             return others.idle.select(entities);
@@ -151,6 +185,7 @@ impl Node {
     }
 
     /// Charges a child, in service or not.
+    #[inline]
     pub(crate) fn charge(&mut self, entities: &mut Entities, id: EntityId, bytes: u64) {
         self.tree_of(entities, id).charge(entities, id, bytes);
     }
@@ -178,6 +213,7 @@ impl Node {
         })
     }
 
+    #[inline]
     fn tree_mut(&mut self, now: Instant, class: PriorityClass) -> &mut ServiceTree {
         match class {
             PriorityClass::BestEffort => &mut self.best_effort,
@@ -187,6 +223,7 @@ impl Node {
     }
 
     /// The tree that an entity is in.
+    #[inline]
     fn tree_of(&mut self, entities: &Entities, id: EntityId) -> &mut ServiceTree {
         // There is one, so the instant of its making does not matter any more.
         self.tree_mut(Instant::ZERO, entities[id].class)

@@ -43,7 +43,8 @@ impl Scene {
     fn settle(&mut self, flow: usize, budget: Option<u64>) {
         let (id, weight) = (EntityId::flow(flow as u32), self.weights[flow]);
         let budget = budget.map(|sectors| sectors * SECTOR);
-        self.tree.settle(&mut self.entities, id, weight, budget);
+        let placing = budget.map(|budget| (weight, budget));
+        self.tree.settle(&mut self.entities, id, placing);
     }
 
     /// Serves whole budgets; who was served.
