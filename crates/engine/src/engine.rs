@@ -516,6 +516,7 @@ impl Engine {
         crate::check::check(&mut self.core, self.now)
     }
 
+    #[inline]
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         let core = &mut self.core;

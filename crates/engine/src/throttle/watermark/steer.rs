@@ -158,6 +158,7 @@ impl Core {
     }
 
     /// Time goes on to `now`: the clocks learn when the device worked.
+    #[inline(never)]
     pub(crate) fn advance_clocks(&mut self, now: Instant) {
         let Core { clocks, modelled, in_flight, .. } = self;
         match modelled {
