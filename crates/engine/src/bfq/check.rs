@@ -49,6 +49,8 @@ impl Bfq {
         let (raise, factor) = (self.flows.ways(at).raise, self.factor(at));
         raise.check(&self.terms())?;
         ensure(raise.level().factor() == factor, || format!("{factor} times, and {raise:?}"))?;
+        let members = self.merging.sets().members(self.flows.id(at));
+        ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
         let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
         let shown = self.positions.place_of(self.flows.id(at));

@@ -35,6 +35,7 @@ impl Bfq {
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
         let queueing_flash = self.tunables.queueing_flash();
         let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
+        self.flows[at].set_alone(true);
         if let Some(merge) = opened.merge {
             self.carry_out(tree, requests, merge);
         }
@@ -52,12 +53,11 @@ impl Bfq {
         if !self.flows[home].sync {
             return home;
         }
-        let own = self.flows.id(home);
         let as_weir = self.merging.settings().rules == Rules::Weir;
         if !as_weir {
             self.leave_if_parting(tree, home);
         }
-        let at = self.merging.representative(own).map_or(home, |queue| queue.index);
+        let at = self.user_of(home);
         let request = &requests[index].request;
         // Where order hardly matters, flows merge as they are made or not at all.
         if request.op == Op::Flush || (as_weir && self.tunables.queueing_flash()) {
@@ -71,7 +71,7 @@ impl Bfq {
         let boosts_throughput = self.boosts_throughput(at);
         let just_created = insertions == 0;
         let evidence = Evidence { just_created, insertions, boosts_throughput };
-        let ask = Ask { queue: own, side: asker, at: position, evidence };
+        let ask = Ask { queue: self.flows.id(home), side: asker, at: position, evidence };
         let in_service = |turn: Turn| InService { side: side(turn.flow), last_end: turn.last_end };
         let device = Device {
             queueing_flash: self.tunables.queueing_flash(),
@@ -95,6 +95,14 @@ impl Bfq {
             }
             Check::Merge(merge) => self.carry_out(tree, requests, merge),
         }
+    }
+
+    /// The flow that requests of `home`'s client go to.
+    fn user_of(&self, home: u32) -> u32 {
+        if self.flows[home].is_alone() {
+            return home;
+        }
+        self.merging.representative(self.flows.id(home)).map_or(home, |queue| queue.index)
     }
 
     /// Whether no flow merges for where it reads.
@@ -126,9 +134,13 @@ impl Bfq {
 
     /// A shared flow that jumps about as it gives the device back: whatever its members did, they do it no longer.
     pub(super) fn part_if_seeky(&mut self, tree: &Tree, at: u32) {
+        let flow = &self.flows[at];
+        if flow.is_alone() || !flow.is_seeky() {
+            return;
+        }
         let (queue, sets) = (self.flows.id(at), self.merging.sets());
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
-        if !is_shared || !self.flows[at].is_seeky() {
+        if !is_shared {
             return;
         }
         let now = self.now;
@@ -142,6 +154,7 @@ impl Bfq {
     pub(super) fn close_queue(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let representative = self.merging.representative(queue);
+        self.flows[at].set_alone(false);
         self.take_leave(tree, |merging, home| merging.close(queue, home));
         self.positions.remove(queue);
         if let Some(representative) = representative.filter(|&other| other != queue) {
@@ -175,13 +188,17 @@ impl Bfq {
         let [from, to] = [merge.from, merge.to].map(|queue| (queue, self.aside(queue)));
         let save = |queue: QueueId| if queue == from.0 { from.1 } else { to.1 };
         let to = self.merging.merge(merge, save).index;
+        for queue in [merge.from, merge.to] {
+            self.flows[queue.index].set_alone(false);
+        }
         self.counters.merging(self.hierarchy.cgroup(EntityId::flow(to))).merges += 1;
         let from = merge.from.index;
         let mut giving = self.flows.ways(from).habits;
         self.flows.ways_mut(to).habits.inherit(&mut giving);
         self.flows.ways_mut(from).habits = giving;
-        let (waker, target) = (self.flows.ways(from).waker, self.flows.id(to));
-        self.flows.ways_mut(to).waker.inherit(target, &waker);
+        let mut relation = self.flows.relation(to);
+        relation.waker.inherit(self.flows.id(to), &self.flows.relation(from).waker);
+        self.flows.set_relation(to, relation);
         self.join_raising(from, to);
         self.share(tree, requests, from);
         self.share(tree, requests, to);
@@ -225,6 +242,7 @@ impl Bfq {
         let departure =
             leave(&mut self.merging, &mut |queue, aside| alone.push((queue.index, aside)));
         for (at, aside) in alone.drain(..) {
+            self.flows[at].set_alone(true);
             let ways = self.flows.ways_mut(at);
             ways.habits = aside.habits;
             ways.injection = aside.injection;

@@ -42,9 +42,15 @@ pub(crate) struct Flow {
     /// Whether somebody waits for its requests.
     pub(crate) sync: bool,
     pub(crate) used: Use,
-    /// How many requests `seeks` tells of, 32 at most.
+    /// How many requests `seeks` tells of, 32 at most: the bits of [`SEEN`]; and two marks.
     seen: u8,
 }
+
+const SEEN: u8 = (1 << 6) - 1;
+/// Most of its requests were far from each other: decided with each request, and asked several times for it.
+const SEEKY: u8 = 1 << 6;
+/// It is in a set of flows that merge, and nobody else is. So most requests need not look at sets at all.
+const ALONE: u8 = 1 << 7;
 
 /// Whether new requests come to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,17 +114,21 @@ impl Flow {
     /// is the device's time for minutes; so here the proportion counts from the second request on, which is the first
     /// with a distance.
     pub(crate) fn is_seeky(&self) -> bool {
-        let far = self.seeks.count_ones();
-        if self.seen == 32 {
-            return far > SEEKY_ABOVE;
-        }
-        // Without the bit that the history begins with.
-        (far - 1) * 32 > SEEKY_ABOVE * u32::from(self.seen).saturating_sub(1)
+        self.seen & SEEKY != 0
+    }
+
+    /// Whether others could merge with it and have not.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.seen & ALONE != 0
+    }
+
+    pub(crate) fn set_alone(&mut self, is_alone: bool) {
+        self.seen = if is_alone { self.seen | ALONE } else { self.seen & !ALONE };
     }
 
     /// Whether it had requests enough to tell whether it is [`Flow::is_seeky`].
     pub(crate) fn is_known(&self) -> bool {
-        self.seen > 1
+        self.seen & SEEN > 1
     }
 
     /// Whether each of its last 32 requests was far from the one before.
@@ -162,6 +172,12 @@ impl Flow {
 
     /// Takes out a request, to the device or away.
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
+        if self.queued == 1 {
+            debug_assert_eq!((self.next, self.by_age.head), (index, index));
+            (self.by_position, self.by_age) = (ByPosition::EMPTY, List::EMPTY);
+            (self.queued, self.next) = (0, NO_INDEX);
+            return;
+        }
         let neighbours = self.by_position.remove(places, index);
         self.by_age.remove(places, index);
         self.queued -= 1;
@@ -210,16 +226,16 @@ impl Flow {
         self.next()
     }
 
-    /// Takes out what [`Flow::pick`] has picked, to the device.
+    /// Takes out what [`Flow::pick`] has picked, which has been waiting since `since`, to the device.
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
         places: &mut Places,
-        requests: &Requests,
+        since: Instant,
         index: u32,
         tunables: &Tunables,
     ) {
-        let is_old = now.nanos_since(requests[index].since) >= self.fifo_expire_ns(tunables);
+        let is_old = now.nanos_since(since) >= self.fifo_expire_ns(tunables);
         if self.batch_left > 0 {
             self.batch_left -= 1;
         } else if is_old {
@@ -248,7 +264,14 @@ impl Flow {
         // Without a request before it there is no distance (D-11).
         let is_far = self.end.is_some_and(|end| is_far(end.get(), extent, tunables));
         self.seeks = self.seeks << 1 | u32::from(is_far);
-        self.seen = (self.seen + 1).min(32);
+        let (seen, far) = (((self.seen & SEEN) + 1).min(32), self.seeks.count_ones());
+        let is_seeky = match seen {
+            32 => far > SEEKY_ABOVE,
+            // Without the bit that the history begins with.
+            _ => (far - 1) * 32 > SEEKY_ABOVE * u32::from(seen - 1),
+        };
+        let seeky = if is_seeky { SEEKY } else { 0 };
+        self.seen = self.seen & ALONE | seeky | seen;
         self.end = NonZeroU64::new(extent.offset.saturating_add(u64::from(extent.len)));
     }
 }

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use super::flow::{Flow, Use};
 use super::inject::Injection;
 use super::raising::Raise;
+use super::relations::{Relation, Relations};
 use super::think::Habits;
 use super::tunables::Tunables;
 use crate::merge::QueueId;
-use crate::merge::waker::Waker;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
@@ -20,7 +20,7 @@ pub(crate) struct Flows {
     flows: Vec<Flow>,
     /// What matters only when a request comes, at the flow's index.
     ways: Vec<Ways>,
-    generations: Vec<u32>,
+    relations: Relations,
     free: Vec<u32>,
     /// The flow of a client; [`NO_INDEX`] before its first request.
     homes: Vec<u32>,
@@ -45,12 +45,12 @@ pub(crate) struct Ways {
     pub(crate) habits: Habits,
     pub(crate) raise: Raise,
     pub(crate) owner: Owner,
+    /// Told apart from those that had the place before.
+    generation: u32,
     /// Requests that came since it was made, or was last alone again.
     pub(crate) insertions: u32,
-    /// Who lets it go on.
-    pub(crate) waker: Waker,
-    /// Who was last found to go on when this one does; [`NO_INDEX`] for nobody.
-    pub(crate) woken: u32,
+    /// Its place among the relations, [`NO_INDEX`] while there is nothing to know.
+    relation: u32,
     /// How much may be injected into its gaps.
     pub(crate) injection: Injection,
 }
@@ -61,9 +61,9 @@ impl Ways {
             habits: Habits::new(now),
             raise: Raise::NEW,
             owner,
+            generation: 0,
             insertions: 0,
-            waker: Waker::NONE,
-            woken: NO_INDEX,
+            relation: NO_INDEX,
             injection: Injection::new(now, true),
         }
     }
@@ -86,13 +86,13 @@ impl Flows {
         let index = match self.free.pop() {
             Some(index) => {
                 self.flows[index as usize] = flow;
-                self.ways[index as usize] = ways;
+                let generation = self.ways(index).generation;
+                *self.ways_mut(index) = Ways { generation, ..ways };
                 index
             }
             None => {
                 self.flows.push(flow);
                 self.ways.push(ways);
-                self.generations.push(0);
                 // So that a release never allocates.
                 self.free.reserve(self.flows.len());
                 u32::try_from(self.flows.len() - 1).expect("fewer than 2^32 flows")
@@ -119,8 +119,9 @@ impl Flows {
     /// Frees the place of a flow that nobody uses and that has no request left.
     pub(crate) fn release(&mut self, index: u32) {
         debug_assert!(self[index].is_orphan() && self[index].is_empty());
+        self.set_relation(index, Relation::NONE);
         self[index].used = Use::Gone;
-        let generation = &mut self.generations[index as usize];
+        let generation = &mut self.ways_mut(index).generation;
         *generation = generation.wrapping_add(1);
         self.free.push(index);
     }
@@ -133,14 +134,25 @@ impl Flows {
         &mut self.ways[index as usize]
     }
 
+    /// Who lets a flow go on, and who goes on when it does.
+    pub(crate) fn relation(&self, index: u32) -> Relation {
+        self.relations.get(self.ways(index).relation)
+    }
+
+    /// Keeps that, in a place that is given back when there is nothing to keep.
+    pub(crate) fn set_relation(&mut self, index: u32, relation: Relation) {
+        let ways = &mut self.ways[index as usize];
+        ways.relation = self.relations.put(ways.relation, relation);
+    }
+
     /// Whether a name is that of a flow there is.
     pub(crate) fn is_current(&self, queue: QueueId) -> bool {
-        self.generations.get(queue.index as usize) == Some(&queue.generation)
+        self.ways.get(queue.index as usize).is_some_and(|ways| ways.generation == queue.generation)
     }
 
     /// The name under which a flow merges.
     pub(crate) fn id(&self, index: u32) -> QueueId {
-        QueueId { index, generation: self.generations[index as usize] }
+        QueueId { index, generation: self.ways(index).generation }
     }
 
     /// Every flow there is, in order. O(flows): for tests, the lab and fuzzers.

@@ -8,6 +8,7 @@ use super::Bfq;
 use super::counters::Injection;
 use super::entity::EntityId;
 use super::flows::Owner;
+use super::relations::Relation;
 use super::slot::Turn;
 use crate::merge::waker::{Fill, Gap, InjectSettings};
 use crate::requests::Requests;
@@ -25,27 +26,30 @@ impl Bfq {
     pub(super) fn note_return(&mut self, at: u32) {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
         let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
+        let briefly = self.flows.ways(at).habits.thinks_briefly();
+        let mut found = None;
+        // Who thinks briefly needs no waker, and hardly anybody has one.
+        if !briefly {
+            let mut relation = self.flows.relation(at);
+            found = relation.waker.observe(&settings, now, queue, briefly, completed);
+            self.flows.set_relation(at, relation);
+        }
         let ways = self.flows.ways_mut(at);
-        let briefly = ways.habits.thinks_briefly();
-        let found = ways.waker.observe(&settings, now, queue, briefly, completed);
         if self.turn.is_some_and(|turn| turn.flow == at) {
             self.probe.arrived(&mut ways.injection, &settings, now, briefly, in_device);
         }
         if let Some(waker) = found.filter(|&waker| self.flows.is_current(waker)) {
-            self.flows.ways_mut(waker.index).woken = at;
+            let relation = Relation { woken: at, ..self.flows.relation(waker.index) };
+            self.flows.set_relation(waker.index, relation);
         }
     }
 
     /// A request to send while the flow in service has none.
-    pub(super) fn fill_gap(
-        &mut self,
-        tree: &mut Tree,
-        requests: &mut Requests,
-        turn: &Turn,
-    ) -> Option<u32> {
+    pub(super) fn fill_gap(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
         if self.tunables.strict_guarantees {
             return None;
         }
+        let turn = &self.turn?;
         let settings = self.inject_settings();
         let gap = self.gap(tree, requests, turn);
         let (at, kind) = match gap.fill(&settings) {
@@ -60,7 +64,7 @@ impl Bfq {
             }
         };
         let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
-        let charge = self.charge(requests, index);
+        let charge = self.charge(requests, at, index);
         self.dispatch(tree, requests, at, index, charge);
         let id = EntityId::flow(at);
         if self.flows[at].queued == 0 {
@@ -91,11 +95,13 @@ impl Bfq {
             }
             Owner::Writeback(_) => None,
         };
-        let waker = ways.waker.get().filter(|&waker| self.flows.is_current(waker));
+        let relation = self.flows.relation(turn.flow);
+        let waker = relation.waker.get().filter(|&waker| self.flows.is_current(waker));
         let waker = waker.map(|waker| waker.index).filter(fits);
         let own = self.flows.id(turn.flow);
-        let is_woken = |at: &u32| *at != NO_INDEX && self.flows.ways(*at).waker.get() == Some(own);
-        let woken = Some(ways.woken).filter(is_woken).filter(fits);
+        let is_woken =
+            |at: &u32| *at != NO_INDEX && self.flows.relation(*at).waker.get() == Some(own);
+        let woken = Some(relation.woken).filter(is_woken).filter(fits);
         let is_raised = self.factor(turn.flow) > 1;
         let id = |at: u32| self.flows.id(at);
         Gap {

@@ -40,15 +40,16 @@ impl Bfq {
         }
         let idle_since = (is_empty && in_flight == 0).then_some(last_end);
         habits.arrived(now, idle_since, is_new);
-        if idle_since.is_some() {
+        // Without idling there are no gaps to fill.
+        if idle_since.is_some() && slice_idle_ns > 0 {
             self.note_return(at);
         }
     }
 
     /// Whether the flow in service, which has nothing left, keeps the device.
-    pub(super) fn is_waited_for(&mut self, turn: &Turn) -> bool {
-        let in_flight = self.flows[turn.flow].in_flight;
-        turn.idle.is_some() || (in_flight > 0 && self.is_better_to_idle(turn.flow))
+    pub(super) fn is_waited_for(&mut self) -> bool {
+        let Some(Turn { flow, idle, .. }) = &self.turn else { return false };
+        idle.is_some() || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(*flow))
     }
 
     /// Whether waiting for this flow is better than serving another (specification 5.2).
@@ -60,8 +61,10 @@ impl Bfq {
         if self.tunables.strict_guarantees {
             return true;
         }
-        let rank = self.rank(at);
-        if self.tunables.slice_idle_ns == 0 || !flow.sync || rank.class == PriorityClass::Idle {
+        if self.tunables.slice_idle_ns == 0
+            || !flow.sync
+            || self.rank(at).class == PriorityClass::Idle
+        {
             return false;
         }
         // Alone it keeps nobody waiting.
@@ -116,10 +119,19 @@ impl Bfq {
     }
 
     /// The wait for the flow in service is over.
+    #[inline]
     pub(super) fn stop_idling(&mut self) {
-        let Some(turn) = &mut self.turn else { return };
-        let Some(idle) = turn.idle.take() else { return };
-        let (flow, ns) = (turn.flow, self.now.nanos_since(idle.since));
+        if let Some(turn) = &mut self.turn
+            && let Some(idle) = turn.idle.take()
+        {
+            let flow = turn.flow;
+            self.note_idled(flow, &idle);
+        }
+    }
+
+    /// The device was kept for a flow until now.
+    fn note_idled(&mut self, flow: u32, idle: &Idle) {
+        let ns = self.now.nanos_since(idle.since);
         self.counters.idled(self.hierarchy.cgroup(EntityId::flow(flow)), idle.cause, ns);
         self.note_idling(flow, ns);
     }

@@ -6,7 +6,7 @@
 
 use super::Bfq;
 use super::entity::EntityId;
-use crate::request::{Class, Op};
+use crate::request::{Class, Op, Request};
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -28,12 +28,10 @@ pub(super) struct Run {
 }
 
 impl Bfq {
-    /// Request `index` of flow `at` goes to the device, and others may go on from it.
-    pub(super) fn begin_run(&mut self, requests: &Requests, at: u32, index: u32) {
-        let request = &requests[index].request;
+    /// A request of flow `at` goes to the device, and others may go on from it.
+    pub(super) fn begin_run(&mut self, request: &Request, at: u32, is_stream: bool) {
         // Neighbours of somebody who jumps about are chance, and what is joined by chance makes its time worth more
         // bytes than that of others.
-        let is_stream = !self.flows[at].is_seeky();
         let is_data = matches!(request.op, Op::Read | Op::Write) && request.class == Class::Data;
         let end = request.extent.offset.checked_add(request.extent.len.into());
         let (op, bytes) = (request.op, request.extent.len);
@@ -71,9 +69,9 @@ impl Bfq {
             && request.extent.offset == run.end
             && bytes <= BYTES_MAX;
         let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
-        let charge = self.charge(requests, index);
+        let charge = self.charge(requests, turn.flow, index);
         let fits = entity.service + charge <= entity.budget;
-        if !continues || !fits || self.has_timed_out(&turn) {
+        if !continues || !fits || self.has_timed_out() {
             return None;
         }
         self.dispatch(tree, requests, turn.flow, index, charge);

@@ -3,9 +3,9 @@
 
 use super::Bfq;
 use super::burst::Created;
-use super::entity::EntityId;
-use super::flows::Owner;
-use super::raising::{Arrival, LowLatency, Raise, Terms};
+use super::entity::{Entity, EntityId};
+use super::flows::{Owner, Ways};
+use super::raising::{Arrival, Level, LowLatency, Raise, Terms};
 use super::slot::Turn;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
@@ -103,9 +103,13 @@ impl Bfq {
     /// others with 125 ms each would come before it otherwise, once each of them is eligible. Not after each request
     /// either: what that costs is the way, and with more in one go the raised flow is due that much longer afterwards.
     /// O(depth).
-    pub(super) fn gives_way(&mut self, turn: &Turn) -> bool {
+    pub(super) fn gives_way(&mut self) -> bool {
+        if self.scenario.raised() == 0 {
+            return false;
+        }
+        let Some(turn) = &self.turn else { return false };
         let id = EntityId::flow(turn.flow);
-        if self.scenario.raised() == 0 || self.factor(turn.flow) > 1 || self.is_just_there(turn) {
+        if self.factor(turn.flow) > 1 || self.is_just_there(turn) {
             return false;
         }
         let Some(next) = self.hierarchy.runner_up(id) else { return false };
@@ -166,11 +170,16 @@ impl Bfq {
             is_in_flight: flow.in_flight > 0,
             is_sync: flow.sync,
             is_all_seeks: flow.is_all_seeks(),
-            is_of_one_task: flow.sync && self.merging.may_be_raised(self.flows.id(at)),
+            is_of_one_task: flow.is_alone()
+                || (flow.sync && self.merging.may_be_raised(self.flows.id(at))),
         };
-        let mut raise = self.flows.ways(at).raise;
-        let begins = raise.arrive(now, &arrival, &terms, || self.policy(tree, at));
-        self.set_raise(at, raise);
+        let hierarchy = &self.hierarchy;
+        let ways = self.flows.ways_mut(at);
+        let (owner, before) = (ways.owner, Stand::of(&ways.raise));
+        let begins = ways.raise.arrive(now, &arrival, &terms, || {
+            policy(tree, owner, hierarchy.cgroup(EntityId::flow(at)))
+        });
+        self.note_level(at, before);
         begins
     }
 
@@ -192,21 +201,21 @@ impl Bfq {
             return;
         }
         let (now, terms) = (self.now, self.terms());
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        let served = self.hierarchy.entities[EntityId::flow(at)].service;
-        let mut raise = self.flows.ways(at).raise;
+        let &Entity { service, parent: cgroup, .. } = &self.hierarchy.entities[EntityId::flow(at)];
+        let Ways { raise, owner, .. } = self.flows.ways_mut(at);
+        let before = Stand::of(raise);
         if let Some(since) = raise.interactive_since() {
-            if raise.review(now, served, &terms) {
+            if raise.review(now, service, &terms) {
                 self.scenario.note_stream(cgroup, since);
             } else if self.scenario.is_with_stream(cgroup, since)
-                && self.policy(tree, at) == LowLatency::Auto
+                && policy(tree, *owner, cgroup) == LowLatency::Auto
             {
                 raise.end(now);
             }
         } else {
-            raise.review(now, served, &terms);
+            raise.review(now, service, &terms);
         }
-        self.set_raise(at, raise);
+        self.note_level(at, before);
     }
 
     /// A flow has got a request.
@@ -288,34 +297,57 @@ impl Bfq {
 
     /// The setting that is nearest to the owner of a flow.
     fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
-        let Owner::Client(client) = self.flows.ways(at).owner else { return LowLatency::Never };
-        let own = tree.clients.get(client).and_then(|client| client.low_latency);
-        own.unwrap_or_else(|| tree.low_latency(self.hierarchy.cgroup(EntityId::flow(at))))
+        policy(tree, self.flows.ways(at).owner, self.hierarchy.cgroup(EntityId::flow(at)))
     }
 
     fn change_raise(&mut self, at: u32, change: impl FnOnce(&mut Raise)) {
-        let mut raise = self.flows.ways(at).raise;
-        change(&mut raise);
-        self.set_raise(at, raise);
+        let raise = &mut self.flows.ways_mut(at).raise;
+        let before = Stand::of(raise);
+        change(raise);
+        self.note_level(at, before);
+    }
+
+    /// The raise of a flow may have changed, which stood at `before`.
+    #[inline]
+    fn note_level(&mut self, at: u32, before: Stand) {
+        let level = self.flows.ways(at).raise.level();
+        if level != before.level {
+            self.change_level(at, before, level);
+        }
     }
 
     /// A new level counts from the flow's next placing on.
-    fn set_raise(&mut self, at: u32, raise: Raise) {
-        let old = core::mem::replace(&mut self.flows.ways_mut(at).raise, raise);
-        let (before, after) = (old.level(), raise.level());
-        if before == after {
-            return;
-        }
+    fn change_level(&mut self, at: u32, before: Stand, after: Level) {
         let id = EntityId::flow(at);
         let cgroup = self.hierarchy.cgroup(id);
-        if let Some(kind) = before.kind() {
-            self.counters.lowered(kind, old.level_ns(self.now));
+        if let Some(kind) = before.level.kind() {
+            self.counters.lowered(kind, self.now.nanos_since(before.since));
         }
         if let Some(kind) = after.kind() {
             self.counters.raised(cgroup, kind);
         }
         self.recounted(at, |hierarchy| hierarchy.set_factor(id, after.factor()));
     }
+}
+
+/// The level that a flow was at, and since when.
+#[derive(Clone, Copy)]
+struct Stand {
+    level: Level,
+    since: Instant,
+}
+
+impl Stand {
+    fn of(raise: &Raise) -> Stand {
+        Stand { level: raise.level(), since: raise.level_since() }
+    }
+}
+
+/// The setting that is nearest to the owner of a flow of `cgroup`.
+fn policy(tree: &Tree, owner: Owner, cgroup: u32) -> LowLatency {
+    let Owner::Client(client) = owner else { return LowLatency::Never };
+    let own = tree.clients.get(client).and_then(|client| client.low_latency);
+    own.unwrap_or_else(|| tree.low_latency(cgroup))
 }
 
 #[cfg(test)]

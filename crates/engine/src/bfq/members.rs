@@ -1,11 +1,11 @@
 //! Who has a flow: how flows come to be, are counted while they are busy, and go.
 
 use super::Bfq;
-use super::entity::{EntityId, State};
+use super::entity::{Entity, EntityId, State};
 use super::flows::Owner;
 use super::hierarchy::Hierarchy;
 use super::node::Rank;
-use crate::priority::Priority;
+use crate::priority::{Priority, PriorityClass};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
@@ -46,6 +46,7 @@ impl Bfq {
     }
 
     /// The flow of whoever sent the request at `index`, made now if there is none.
+    #[inline]
     pub(super) fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
         let record = &requests[index];
         let task = &tree.tasks[record.task];
@@ -58,6 +59,7 @@ impl Bfq {
     }
 
     /// Makes a flow for `owner`.
+    #[cold]
     pub(super) fn open(
         &mut self,
         tree: &Tree,
@@ -131,16 +133,16 @@ impl Bfq {
     }
 
     pub(super) fn enter(&mut self, at: u32) {
-        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
-        self.scenario.enter(cgroup, self.rank(at).class, weight);
+        let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
+        self.scenario.enter(cgroup, class, weight);
         if weight.is_none() {
             self.counters.raised_enters(cgroup);
         }
     }
 
     pub(super) fn leave(&mut self, at: u32) {
-        let (cgroup, weight) = (self.hierarchy.cgroup(EntityId::flow(at)), self.plain_weight(at));
-        self.scenario.leave(cgroup, self.rank(at).class, weight);
+        let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
+        self.scenario.leave(cgroup, class, weight);
         if weight.is_none() {
             self.counters.raised_leaves(cgroup);
         }
@@ -154,13 +156,17 @@ impl Bfq {
     }
 
     /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
+    #[inline]
     pub(super) fn recount(&mut self, at: u32) {
-        let id = EntityId::flow(at);
-        let is_busy = !matches!(self.hierarchy.state(id), State::Off | State::Idle);
-        let flow = &mut self.flows[at];
-        if is_busy || flow.in_flight > 0 {
-            return;
+        let (entity, flow) = (&self.hierarchy.entities[EntityId::flow(at)], &self.flows[at]);
+        if flow.in_flight == 0 && matches!(entity.state, State::Off | State::Idle) {
+            self.note_absence(at);
         }
+    }
+
+    /// A flow is neither busy nor at the device.
+    fn note_absence(&mut self, at: u32) {
+        let id = EntityId::flow(at);
         if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
             self.leave(at);
             self.note_rest(at);
@@ -171,6 +177,12 @@ impl Bfq {
             self.flows.release(at);
         }
     }
+}
+
+/// A flow's cgroup, class and weight, none while that is raised.
+fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
+    let weight = (entity.next_factor == 1).then_some(entity.next_weight);
+    (entity.parent, entity.next_class, weight)
 }
 
 /// What the flow of `owner`, in `cgroup`, is placed with.

@@ -31,6 +31,7 @@ mod node;
 mod peak_rate;
 mod position;
 mod raising;
+mod relations;
 mod scenario;
 mod service_tree;
 mod settings;
@@ -257,8 +258,8 @@ impl Bfq {
             return None;
         }
         loop {
-            let turn = match self.turn {
-                Some(turn) => turn,
+            let at = match &self.turn {
+                Some(turn) => turn.flow,
                 None => {
                     if self.settles(requests) {
                         return None;
@@ -266,20 +267,19 @@ impl Bfq {
                     self.select()?
                 }
             };
-            let flow = &self.flows[turn.flow];
-            let expiry = match flow.pick(now, requests, &self.tunables) {
-                None if self.is_waited_for(&turn) => return self.fill_gap(tree, requests, &turn),
+            let expiry = match self.flows[at].pick(now, requests, &self.tunables) {
+                None if self.is_waited_for() => return self.fill_gap(tree, requests),
                 None => Expiry::NoMoreRequests,
-                Some(_) if self.has_timed_out(&turn) => Expiry::BudgetTimeout,
-                Some(_) if self.gives_way(&turn) => Expiry::Preempted,
-                Some(_) if self.ends_round(&turn) => return None,
+                Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
+                Some(_) if self.gives_way() => Expiry::Preempted,
+                Some(_) if self.ends_round() => return None,
                 Some(index) => {
-                    let charge = self.charge(requests, index);
-                    let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+                    let charge = self.charge(requests, at, index);
+                    let entity = &self.hierarchy.entities[EntityId::flow(at)];
                     // The first of a slot always goes: it may be older than the one the budget was made for.
                     if entity.service == 0 || entity.service + charge <= entity.budget {
-                        self.dispatch(tree, requests, turn.flow, index, charge);
-                        self.after_dispatch(tree, requests, turn.flow);
+                        self.dispatch(tree, requests, at, index, charge);
+                        self.after_dispatch(tree, requests, at);
                         return Some(index);
                     }
                     Expiry::BudgetExhausted
@@ -320,7 +320,9 @@ impl Bfq {
     /// The request that was at `index` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         self.now = now;
-        if let Some(turn) = self.turn.filter(|_| self.probe.measures(index)) {
+        if self.probe.measures(index)
+            && let Some(turn) = &self.turn
+        {
             let injection = &mut self.flows.ways_mut(turn.flow).injection;
             self.probe.completed(injection, now, self.in_device);
         }
@@ -332,14 +334,13 @@ impl Bfq {
         let flow = &mut self.flows[at];
         flow.in_flight -= 1;
         flow.last_end = now;
-        let queue = self.flows.id(at);
-        // A shared flow stands for nobody.
-        let is_one = self.flows[at].sync && self.merging.sets().members(queue) == 1;
-        self.last_completed = is_one.then_some((queue, now));
-        if let Some(turn) = self.turn
-            && turn.flow == at
-        {
-            self.after_completion(tree, requests, &turn);
+        if self.tunables.slice_idle_ns > 0 {
+            // A shared flow stands for nobody.
+            let is_one = self.flows[at].is_alone();
+            self.last_completed = is_one.then(|| (self.flows.id(at), now));
+        }
+        if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
+            self.after_completion(tree, requests, at);
         }
         self.recount(at);
     }
@@ -357,6 +358,8 @@ impl Bfq {
             self.expire(tree, requests, Expiry::Preempted);
         }
         self.hierarchy.move_group(self.now, tree, cgroup);
+        // What is set nearest for its clients may be something else now.
+        self.review_policies(self.now, tree);
     }
 
     /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
@@ -403,21 +406,21 @@ impl Bfq {
     ) {
         self.len -= 1;
         self.in_device += 1;
-        let is_own = self.turn.is_some_and(|turn| turn.flow == at);
+        let is_own = self.turn.as_ref().is_some_and(|turn| turn.flow == at);
         self.probe.dispatched(index, is_own, self.in_device);
         self.hierarchy.charge(EntityId::flow(at), charge);
-        let flow = &mut self.flows[at];
-        flow.dispatch(self.now, &mut self.places, requests, index, &self.tunables);
-        flow.start.serve(self.now);
-        self.begin_run(requests, at, index);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
+        let flow = &mut self.flows[at];
+        flow.dispatch(self.now, &mut self.places, record.since, index, &self.tunables);
+        flow.start.serve(self.now);
+        let is_of_stream = !flow.is_seeky();
+        self.begin_run(request, at, is_of_stream);
         self.note_write(at, request);
         if request.op != Op::Flush {
             let extent = request.extent;
             let is_near = !is_far(self.position, extent, &self.tunables);
             let before = self.in_device - 1;
-            let is_of_stream = !self.flows[at].is_seeky();
             if is_of_stream && self.peak.dispatched(self.now, extent.len, is_near, before) {
                 self.follow_speed();
             }
@@ -429,20 +432,19 @@ impl Bfq {
 
     /// What the next request of a flow is charged; 0 without one.
     fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
-        self.flows[at].next().map_or(0, |next| self.charge(requests, next))
+        self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
     }
 
-    /// What a request is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
+    /// What a request of flow `at` is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
     /// request that was split moves its bytes too, although the throttle has had them. Writeback counts for more, as
     /// long as nobody needs an exact share (specification 3.4).
-    fn charge(&self, requests: &Requests, index: u32) -> u64 {
+    fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
         let record = &requests[index];
         let bytes = match record.cost.is_remainder {
             true => u64::from(record.request.extent.len),
             false => record.cost.bytes,
         };
         let bytes = bytes.max(CHARGE_MIN);
-        let at = self.places[index].flow;
         if self.flows[at].sync || self.is_asymmetric(at) {
             return bytes;
         }

@@ -192,9 +192,9 @@ impl Raise {
         self.level
     }
 
-    /// How long the level has been what it is, in nanoseconds.
-    pub(crate) const fn level_ns(&self, now: Instant) -> u64 {
-        now.nanos_since(self.level_since)
+    /// Since when the level has been what it is.
+    pub(crate) const fn level_since(&self) -> Instant {
+        self.level_since
     }
 
     pub(crate) const fn is_raised(&self) -> bool {
@@ -219,7 +219,10 @@ impl Raise {
         let is_soft = !arrival.is_in_flight && !arrival.is_all_seeks && now > self.soft_from;
         // Writeback comes in bursts after pauses, and nobody waits for it (D-22).
         let may_begin = arrival.is_sync && arrival.is_of_one_task && (is_interactive || is_soft);
-        if !was_raised && !may_begin {
+        // Who is raised already has been asked for, and settings that change are reviewed when they do.
+        let goes_on = was_raised && !is_interactive && !is_soft;
+        let is_settled = goes_on && terms.enabled && !self.in_large_burst;
+        if is_settled || (!was_raised && !may_begin) {
             return false;
         }
         match policy() {

@@ -298,12 +298,19 @@ fn waiting_for_the_device_does_not_count_as_soft_real_time() {
 #[test]
 fn how_long_a_level_lasts_is_known() {
     let mut raise = both(9_000);
-    assert_eq!(raise.level_ns(ms(9_100)), 100 * MS);
+    assert_eq!(ms(9_100).nanos_since(raise.level_since()), 100 * MS);
     raise.soft_from = ms(9_100);
     arrive(&mut raise, 9_200, &back(9_100));
-    assert_eq!(raise.level_ns(ms(9_300)), 300 * MS, "told anew, and still the same");
+    assert_eq!(
+        ms(9_300).nanos_since(raise.level_since()),
+        300 * MS,
+        "told anew, and still the same"
+    );
     raise.review(ms(9_600), 0, &TERMS);
-    assert_eq!((raise.level(), raise.level_ns(ms(9_600))), (Level::Interactive, 0));
+    assert_eq!(
+        (raise.level(), ms(9_600).nanos_since(raise.level_since())),
+        (Level::Interactive, 0)
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::budget::{Expiry, Slot, time_charge};
 use super::counters::IdlingCause;
-use super::entity::EntityId;
+use super::entity::{Entity, EntityId};
 use super::{Bfq, State};
 use crate::merge::Position;
 use crate::priority::PriorityClass;
@@ -37,7 +37,7 @@ pub(crate) struct Idle {
 
 impl Bfq {
     /// Hands the device to the flow that is next.
-    pub(super) fn select(&mut self) -> Option<Turn> {
+    pub(super) fn select(&mut self) -> Option<u32> {
         let flow = self.hierarchy.select(self.now)?.as_flow();
         self.counters.selected();
         if !self.peak.is_trusted() {
@@ -56,15 +56,15 @@ impl Bfq {
             unbroken: 0,
         };
         self.turn = Some(turn);
-        self.turn
+        Some(flow)
     }
 
-    /// Whether a slot has lasted long enough. After idling, whoever has used most of the budget may use the rest
-    /// (specification 3.6).
-    pub(super) fn has_timed_out(&self, turn: &Turn) -> bool {
-        if self.now < turn.deadline {
+    /// Whether the slot of the flow in service has lasted long enough. After idling, whoever has used most of the budget
+    /// may use the rest (specification 3.6).
+    pub(super) fn has_timed_out(&self) -> bool {
+        let Some(turn) = self.turn.as_ref().filter(|turn| self.now >= turn.deadline) else {
             return false;
-        }
+        };
         let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
         let left = entity.budget.saturating_sub(entity.service);
         turn.idle.is_none() || left >= entity.budget / 3
@@ -76,11 +76,14 @@ impl Bfq {
     /// Its members read one stream in turn. A disk that serves first what it reaches first leaves out the one that is a
     /// little behind, for as long as the others come back in time, and takes them ever farther away from it. They go in
     /// rounds instead, of about as many requests as the members send at once.
-    pub(super) fn ends_round(&self, turn: &Turn) -> bool {
-        let in_flight = self.flows[turn.flow].in_flight;
-        self.tunables.rotational
-            && in_flight > 0
-            && turn.unbroken > in_flight + 1
+    pub(super) fn ends_round(&self) -> bool {
+        let Some(turn) = self.turn.as_ref().filter(|_| self.tunables.rotational) else {
+            return false;
+        };
+        let flow = &self.flows[turn.flow];
+        flow.in_flight > 0
+            && turn.unbroken > flow.in_flight + 1
+            && !flow.is_alone()
             && self.merging.sets().members(self.flows.id(turn.flow)) > 1
     }
 
@@ -100,15 +103,15 @@ impl Bfq {
         }
     }
 
-    /// A request of the flow in service is back: it goes on, is waited for, or ends its slot.
-    pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, turn: &Turn) {
-        let flow = &self.flows[turn.flow];
+    /// A request of flow `at`, which is in service, is back: it goes on, is waited for, or ends its slot.
+    pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        let flow = &self.flows[at];
         let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
-        if is_empty && self.is_better_to_idle(turn.flow) {
+        if is_empty && self.is_better_to_idle(at) {
             if in_flight == 0 {
-                self.start_idling(turn.flow);
+                self.start_idling(at);
             }
-        } else if self.has_timed_out(turn) {
+        } else if self.has_timed_out() {
             self.expire(tree, requests, Expiry::BudgetTimeout);
         } else if is_empty {
             self.expire(tree, requests, Expiry::NoMoreRequests);
@@ -135,22 +138,23 @@ impl Bfq {
     /// The same, of a slot that counts until `end` (specification 4.7).
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
         self.stop_idling();
-        let Some(turn) = self.turn.take() else { return };
+        let Some(&Turn { flow: at, since, .. }) = self.turn.as_ref() else { return };
+        self.turn = None;
         self.probe.reset();
-        let id = EntityId::flow(turn.flow);
-        let entity = self.hierarchy.entities[id];
-        let flow = &self.flows[turn.flow];
+        let (id, is_raised) = (EntityId::flow(at), self.is_preferred(at));
+        let &Entity { service, budget, parent: cgroup, .. } = &self.hierarchy.entities[id];
+        let flow = &self.flows[at];
         let slot = Slot {
-            length_ns: end.nanos_since(turn.since),
-            service: entity.service,
-            budget: entity.budget,
+            length_ns: end.nanos_since(since),
+            service,
+            budget,
             is_seeky: flow.is_seeky(),
             sync: flow.sync,
-            is_raised: self.is_preferred(turn.flow),
+            is_raised,
             in_flight: flow.in_flight,
         };
         if slot.is_seeky {
-            self.peak.leave_out(self.now, self.now.nanos_since(turn.since));
+            self.peak.leave_out(self.now, self.now.nanos_since(since));
         }
         let mut extra = time_charge(slot, expiry, &self.tunables);
         if slot.is_raised {
@@ -160,25 +164,25 @@ impl Bfq {
         } else if extra > 0 {
             self.hierarchy.charge(id, extra);
         }
-        self.counters.expired(entity.parent, expiry.into(), extra);
-        let service = entity.service + extra;
-        let max_budget = expiry.next_budget(flow.max_budget, slot, service, &self.tunables);
-        self.flows[turn.flow].max_budget = max_budget;
-        self.flows.ways_mut(turn.flow).raise.charge(entity.service);
-        let charge = self.next_charge(requests, turn.flow);
-        let flow = &mut self.flows[turn.flow];
-        let budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
+        self.counters.expired(cgroup, expiry.into(), extra);
+        let charged = service + extra;
+        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
+        self.flows.ways_mut(at).raise.charge(service);
+        let charge = self.next_charge(requests, at);
+        let flow = &mut self.flows[at];
+        flow.max_budget = max_budget;
+        let next_budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
-        flow.budget_left = match budget {
+        flow.budget_left = match next_budget {
             None if may_return && flow.sync => {
-                u32::try_from(entity.budget.saturating_sub(service)).unwrap_or(u32::MAX)
+                u32::try_from(budget.saturating_sub(charged)).unwrap_or(u32::MAX)
             }
             _ => 0,
         };
-        self.busy -= u32::from(budget.is_none());
-        self.hierarchy.settle(self.now, tree, id, budget);
+        self.busy -= u32::from(next_budget.is_none());
+        self.hierarchy.settle(self.now, tree, id, next_budget);
         debug_assert_ne!(self.hierarchy.state(id), State::InService);
-        self.part_if_seeky(tree, turn.flow);
-        self.recount(turn.flow);
+        self.part_if_seeky(tree, at);
+        self.recount(at);
     }
 }
