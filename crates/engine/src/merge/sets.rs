@@ -5,11 +5,10 @@
 //! is longer than one step, and there can be no cycle. Each queue belongs to one process and stays its home: it is
 //! where the process goes when the set parts.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{QueueId, Rules};
-
-const NONE: u32 = u32::MAX;
 
 /// All queues of a device, each in exactly one set; most of them alone in theirs.
 ///
@@ -18,17 +17,37 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Sets<S> {
     nodes: Vec<Node>,
-    /// What members of sets have put aside; few queues share, so that the others need no room for it.
-    shelf: Vec<Option<S>>,
+    /// Of each queue that shares a set, what there is to know: few do, so that the others need no room for it.
+    shelf: Vec<Option<Shared<S>>>,
     /// Free places of the shelf.
     free: Vec<u32>,
     rules: Rules,
 }
 
+/// A queue: all that there is of one that is alone.
 #[derive(Clone, Debug)]
 struct Node {
-    open: bool,
     generation: u32,
+    /// Its place on the shelf, or [`ALONE`], or [`CLOSED`].
+    place: u32,
+}
+
+const ALONE: u32 = u32::MAX - 1;
+const CLOSED: u32 = u32::MAX;
+
+// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+const _: () = assert!(size_of::<Node>() == 8);
+
+/// A member of a set.
+#[derive(Clone, Debug)]
+struct Shared<S> {
+    member: Member,
+    /// What it gets back; none while it is alone all the same, because others have not left it yet.
+    saved: Option<S>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
     /// Who gets this queue's requests; itself if it is alone.
     representative: u32,
     /// The next member of the set, in a ring.
@@ -47,12 +66,7 @@ struct Node {
     using: u32,
     /// How many processes last went to this queue.
     users: u32,
-    /// The place on the shelf where its state is; [`NONE`] while it is alone.
-    saved: u32,
 }
-
-// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
-const _: () = assert!(size_of::<Node>() <= 44);
 
 /// Why two queues do not become one set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,12 +99,11 @@ impl<S> Sets<S> {
     pub fn open(&mut self, queue: QueueId) {
         let index = queue.index as usize;
         while self.nodes.len() <= index {
-            self.nodes.push(Node::closed());
+            self.nodes.push(Node { generation: 0, place: CLOSED });
         }
-        assert!(!self.nodes[index].open, "{queue:?} is opened twice");
+        assert!(self.nodes[index].place == CLOSED, "{queue:?} is opened twice");
         // Requests of the former queue in this slot are gone, and so are its users.
-        self.nodes[index] = Node { open: true, generation: queue.generation, ..Node::closed() };
-        self.reset_alone(queue.index);
+        self.nodes[index] = Node { generation: queue.generation, place: ALONE };
     }
 
     /// Whether `queue` was opened and not closed.
@@ -100,7 +113,7 @@ impl<S> Sets<S> {
 
     /// Where requests of `queue`'s process go. `None` for a closed queue. O(1).
     pub fn representative(&self, queue: QueueId) -> Option<QueueId> {
-        self.index(queue).map(|index| self.id(self.nodes[index].representative))
+        self.index(queue).map(|index| self.id(self.get(index).representative))
     }
 
     /// How many processes a queue serves: the whole set for its representative, none for its other members.
@@ -108,7 +121,7 @@ impl<S> Sets<S> {
     /// As the kernel sees it, members that have not asked since the merge still count where they were. 0 for a closed
     /// queue. A queue in service that is empty and has none should expire at once: nobody will come back (D-9).
     pub fn users(&self, queue: QueueId) -> u32 {
-        self.index(queue).map_or(0, |index| self.nodes[index].users)
+        self.index(queue).map_or(0, |index| self.get(index).users)
     }
 
     /// How many queues are in the set of `queue`; 0 for a closed one.
@@ -125,7 +138,7 @@ impl<S> Sets<S> {
     pub fn iter(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         let first = self.index(queue).map(|_| queue.index);
         core::iter::successors(first, move |&at| {
-            let next = self.nodes[at as usize].next;
+            let next = self.get(at).next;
             (next != queue.index).then_some(next)
         })
         .map(|index| self.id(index))
@@ -134,7 +147,7 @@ impl<S> Sets<S> {
     /// What `queue` will get back, while it shares a set.
     pub fn saved(&self, queue: QueueId) -> Option<&S> {
         let index = self.index(queue)?;
-        self.shelf.get(self.nodes[index].saved as usize)?.as_ref()
+        self.shelf.get(self.nodes[index as usize].place as usize)?.as_ref()?.saved.as_ref()
     }
 
     /// Joins the set of `from` to that of `to`, whose representative is that of both afterwards, and returns it.
@@ -153,21 +166,21 @@ impl<S> Sets<S> {
         let (Some(from), Some(to)) = (self.index(from), self.index(to)) else {
             return Err(JoinError::UnknownQueue);
         };
-        let (old, new) = (self.nodes[from].representative, self.nodes[to].representative);
+        let (old, new) = (self.get(from).representative, self.get(to).representative);
         if old == new {
             return Err(JoinError::SameSet);
         }
         for head in [old, new] {
-            if self.nodes[head as usize].members == 1 {
+            if self.get(head).members == 1 {
                 let state = save(self.id(head));
-                self.nodes[head as usize].saved = self.put_aside(state);
+                self.shared(head).saved = Some(state);
             }
         }
         let mut at = old;
         loop {
-            let node = &mut self.nodes[at as usize];
-            node.representative = new;
-            let next = node.next;
+            let member = self.edit(at);
+            member.representative = new;
+            let next = member.next;
             if self.rules == Rules::Weir {
                 self.move_user(at, new);
             }
@@ -177,14 +190,14 @@ impl<S> Sets<S> {
             }
         }
         let (members, stable_members) = {
-            let node = &mut self.nodes[old as usize];
-            node.parting = false;
-            (node.members, node.stable_members)
+            let member = self.edit(old);
+            member.parting = false;
+            (member.members, member.stable_members)
         };
-        let node = &mut self.nodes[new as usize];
-        node.members += members;
-        node.stable_members += stable_members;
-        let (last_new, last_old) = (node.previous, self.nodes[old as usize].previous);
+        let head = self.edit(new);
+        head.members += members;
+        head.stable_members += stable_members;
+        let (last_new, last_old) = (head.previous, self.get(old).previous);
         self.tie(last_new, old);
         self.tie(last_old, new);
         Ok(self.id(new))
@@ -193,7 +206,7 @@ impl<S> Sets<S> {
     /// The process of `queue` asks. If its set merged since it last did, it moves now, and this is where from and to.
     pub fn follow(&mut self, queue: QueueId) -> Option<(QueueId, QueueId)> {
         let index = self.index(queue)?;
-        let (using, to) = (self.nodes[index].using, self.nodes[index].representative);
+        let Member { using, representative: to, .. } = self.get(index);
         self.move_user(queue.index, to).then(|| (self.id(using), self.id(to)))
     }
 
@@ -204,9 +217,9 @@ impl<S> Sets<S> {
     pub fn mark_stable(&mut self, a: QueueId, b: QueueId) {
         assert!(self.is_together(a, b), "{a:?} and {b:?} are not in one set");
         for queue in [a, b] {
-            let index = queue.index as usize;
-            if !core::mem::replace(&mut self.nodes[index].stable, true) {
-                self.head_mut(index).stable_members += 1;
+            if !core::mem::replace(&mut self.edit(queue.index).stable, true) {
+                let head = self.get(queue.index).representative;
+                self.edit(head).stable_members += 1;
             }
         }
     }
@@ -226,12 +239,12 @@ impl<S> Sets<S> {
     /// for good, and each leaves when it next asks ([`Sets::part_if_due`]).
     pub fn part(&mut self, queue: QueueId, restore: impl FnMut(QueueId, S)) -> Departure {
         let Some(index) = self.index(queue) else { return Departure::default() };
-        let head = self.nodes[index].representative;
-        if self.nodes[head as usize].members == 1 {
+        let head = self.get(index).representative;
+        if self.get(head).members == 1 {
             return Departure::default();
         }
         if self.rules == Rules::Kernel {
-            self.nodes[head as usize].parting = true;
+            self.edit(head).parting = true;
             return Departure::default();
         }
         self.part_at_once(head, restore)
@@ -266,7 +279,8 @@ impl<S> Sets<S> {
             }
         });
         if let Some(index) = self.index(queue) {
-            self.nodes[index].open = false;
+            self.take_off(index);
+            self.nodes[index as usize].place = CLOSED;
             // A queue that was alone had nothing to restore, one that closes needs nothing.
             departure.restored = departure.restored.saturating_sub(1);
         }
@@ -277,24 +291,23 @@ impl<S> Sets<S> {
     /// their representative. O(members), however many leave.
     fn part_at_once(&mut self, head: u32, mut restore: impl FnMut(QueueId, S)) -> Departure {
         let mut departure = Departure::default();
-        let pair_stays = self.nodes[head as usize].stable_members > 1;
+        let pair_stays = self.get(head).stable_members > 1;
         let mut first = None;
         let mut kept = 0;
         let mut at = head;
         loop {
-            let next = self.nodes[at as usize].next;
-            if pair_stays && self.nodes[at as usize].stable {
-                let node = &mut self.nodes[at as usize];
-                node.users = 0;
+            let next = self.get(at).next;
+            if pair_stays && self.get(at).stable {
                 let new_head = *first.get_or_insert(at);
-                node.representative = new_head;
-                node.using = new_head;
-                let last = if kept == 0 { at } else { self.nodes[new_head as usize].previous };
+                let member = self.edit(at);
+                member.users = 0;
+                member.representative = new_head;
+                member.using = new_head;
+                let last = if kept == 0 { at } else { self.get(new_head).previous };
                 self.tie(last, at);
                 self.tie(at, new_head);
                 kept += 1;
             } else {
-                self.reset_alone(at);
                 departure.restored += self.restore(at, &mut restore);
             }
             at = next;
@@ -303,10 +316,10 @@ impl<S> Sets<S> {
             }
         }
         if let Some(first) = first {
-            let node = &mut self.nodes[first as usize];
-            node.members = kept;
-            node.stable_members = kept;
-            node.users = kept;
+            let member = self.edit(first);
+            member.members = kept;
+            member.stable_members = kept;
+            member.users = kept;
             departure.successor = (first != head).then(|| self.id(first));
         }
         departure
@@ -315,73 +328,68 @@ impl<S> Sets<S> {
     /// Takes `index` out of its set and restores it; if one other is left alone, that one too.
     fn take_out(&mut self, index: u32, mut restore: impl FnMut(QueueId, S)) -> Departure {
         let mut departure = Departure::default();
-        let head = self.nodes[index as usize].representative;
-        if self.nodes[head as usize].members == 1 {
+        let head = self.get(index).representative;
+        if self.get(head).members == 1 {
             return departure;
         }
-        let rest = self.nodes[index as usize].next;
-        self.tie(self.nodes[index as usize].previous, rest);
-        self.nodes[head as usize].members -= 1;
-        self.nodes[head as usize].stable_members -= u32::from(self.nodes[index as usize].stable);
+        let Member { next: rest, previous, stable, .. } = self.get(index);
+        self.tie(previous, rest);
+        let former = self.edit(head);
+        former.members -= 1;
+        former.stable_members -= u32::from(stable);
         if head == index {
             self.hand_over(head, rest);
             departure.successor = Some(self.id(rest));
         }
         self.move_user(index, index);
         let mut at = rest;
-        while self.nodes[index as usize].users > 1 {
+        while self.get(index).users > 1 {
             // Who has not asked since a merge was still counted here, and the queue is not theirs any more.
-            if self.nodes[at as usize].using == index {
-                self.move_user(at, self.nodes[at as usize].representative);
+            let Member { using, representative, next, .. } = self.get(at);
+            if using == index {
+                self.move_user(at, representative);
             }
-            at = self.nodes[at as usize].next;
+            at = next;
         }
-        let sticky = self.rules == Rules::Kernel && self.nodes[index as usize].stable;
-        self.reset_alone(index);
-        self.mark_alone(index, sticky);
-        departure.restored += self.restore(index, &mut restore);
-        let head = self.nodes[rest as usize].representative;
-        if self.nodes[head as usize].members == 1 {
-            let sticky = self.rules == Rules::Kernel && self.nodes[rest as usize].stable;
-            self.reset_alone(rest);
-            self.mark_alone(rest, sticky);
-            departure.restored += self.restore(rest, &mut restore);
+        departure.restored += self.leave_alone(index, &mut restore);
+        let head = self.get(rest).representative;
+        if self.get(head).members == 1 {
+            departure.restored += self.leave_alone(rest, &mut restore);
         }
         departure
     }
 
-    fn restore(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
-        let id = self.id(index);
-        let place = core::mem::replace(&mut self.nodes[index as usize].saved, NONE);
-        let state = self.shelf[place as usize].take();
-        self.free.push(place);
-        restore(id, state.expect("a queue that joined a set saved its state"));
-        1
+    /// A set of its own for `index`, where a mark of stable merging stays with the kernel's rules.
+    fn leave_alone(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
+        let sticky = self.rules == Rules::Kernel && self.get(index).stable;
+        let restored = self.restore(index, restore);
+        if sticky {
+            let member = self.edit(index);
+            member.stable = true;
+            member.stable_members = 1;
+        }
+        restored
     }
 
-    /// Puts a state on the shelf, which grows only if more queues share than ever before.
-    fn put_aside(&mut self, state: S) -> u32 {
-        if let Some(place) = self.free.pop() {
-            self.shelf[place as usize] = Some(state);
-            return place;
-        }
-        self.shelf.push(Some(state));
-        self.shelf.len() as u32 - 1
+    /// A set of its own for `index`, whose process uses it alone and gets back what it had.
+    fn restore(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
+        let saved = self.take_off(index).and_then(|shared| shared.saved);
+        restore(self.id(index), saved.expect("a queue that joined a set saved its state"));
+        1
     }
 
     /// Makes `new` the representative instead of `old`, which has just been taken out of the ring.
     fn hand_over(&mut self, old: u32, new: u32) {
-        let from = &mut self.nodes[old as usize];
-        let (members, stable_members, parting) = (from.members, from.stable_members, from.parting);
-        let head = &mut self.nodes[new as usize];
+        let Member { members, stable_members, parting, .. } = self.get(old);
+        let head = self.edit(new);
         head.members = members;
         head.stable_members = stable_members;
         head.parting = parting;
         let mut at = new;
         loop {
-            let node = &mut self.nodes[at as usize];
-            node.representative = new;
-            at = node.next;
+            let member = self.edit(at);
+            member.representative = new;
+            at = member.next;
             if at == new {
                 break;
             }
@@ -390,58 +398,65 @@ impl<S> Sets<S> {
 
     /// The process of `index` goes to `to` from now on; `false` if it did before.
     fn move_user(&mut self, index: u32, to: u32) -> bool {
-        let using = core::mem::replace(&mut self.nodes[index as usize].using, to);
+        let using = self.get(index).using;
         if using == to {
             return false;
         }
-        self.nodes[using as usize].users -= 1;
-        self.nodes[to as usize].users += 1;
+        self.edit(index).using = to;
+        self.edit(using).users -= 1;
+        self.edit(to).users += 1;
         true
     }
 
     /// In a ring, `after` comes after `before`.
     fn tie(&mut self, before: u32, after: u32) {
-        self.nodes[before as usize].next = after;
-        self.nodes[after as usize].previous = before;
+        self.edit(before).next = after;
+        self.edit(after).previous = before;
     }
 
-    /// A set of its own for `index`, whose process uses it alone.
-    fn reset_alone(&mut self, index: u32) {
-        let node = &mut self.nodes[index as usize];
-        node.representative = index;
-        node.next = index;
-        node.previous = index;
-        node.using = index;
-        node.members = 1;
-        node.users = 1;
-        node.parting = false;
-        node.stable = false;
-        node.stable_members = 0;
-    }
-
-    fn mark_alone(&mut self, index: u32, stable: bool) {
-        let node = &mut self.nodes[index as usize];
-        node.stable = stable;
-        node.stable_members = stable.into();
-    }
-
-    fn stays(&self, index: usize) -> bool {
+    fn stays(&self, index: u32) -> bool {
         let paired = self.rules == Rules::Kernel || self.head(index).stable_members > 1;
-        self.nodes[index].stable && paired
+        self.get(index).stable && paired
     }
 
-    fn head(&self, index: usize) -> &Node {
-        &self.nodes[self.nodes[index].representative as usize]
+    fn head(&self, index: u32) -> Member {
+        self.get(self.get(index).representative)
     }
 
-    fn head_mut(&mut self, index: usize) -> &mut Node {
-        let head = self.nodes[index].representative as usize;
-        &mut self.nodes[head]
+    fn get(&self, index: u32) -> Member {
+        let shared = self.shelf.get(self.nodes[index as usize].place as usize);
+        shared.and_then(Option::as_ref).map_or(Member::alone(index), |shared| shared.member)
     }
 
-    fn index(&self, queue: QueueId) -> Option<usize> {
+    fn edit(&mut self, index: u32) -> &mut Member {
+        &mut self.shared(index).member
+    }
+
+    /// The place on the shelf of `index`, made if there is none. The shelf grows only if more queues share than ever
+    /// before.
+    fn shared(&mut self, index: u32) -> &mut Shared<S> {
+        let node = &mut self.nodes[index as usize];
+        if node.place == ALONE {
+            node.place = self.free.pop().unwrap_or_else(|| {
+                self.shelf.push(None);
+                self.shelf.len() as u32 - 1
+            });
+        }
+        let member = Member::alone(index);
+        self.shelf[node.place as usize].get_or_insert(Shared { member, saved: None })
+    }
+
+    /// Takes off the shelf what is there of `index`, which is alone then.
+    fn take_off(&mut self, index: u32) -> Option<Shared<S>> {
+        let place = core::mem::replace(&mut self.nodes[index as usize].place, ALONE);
+        let shared = self.shelf.get_mut(place as usize)?.take();
+        self.free.push(place);
+        shared
+    }
+
+    fn index(&self, queue: QueueId) -> Option<u32> {
         let node = self.nodes.get(queue.index as usize)?;
-        (node.open && node.generation == queue.generation).then_some(queue.index as usize)
+        (node.place != CLOSED && node.generation == queue.generation).then_some(queue.index)
     }
 
     fn id(&self, index: u32) -> QueueId {
@@ -453,51 +468,59 @@ impl<S> Sets<S> {
     /// # Panics
     /// If it does not.
     pub fn check(&self) {
-        let mut users = alloc::vec![0; self.nodes.len()];
-        let mut members = alloc::vec![(0, 0); self.nodes.len()];
-        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            let head = &self.nodes[node.representative as usize];
-            assert!(head.open, "the representative of {index} is closed");
-            assert_eq!(head.representative, node.representative, "a chain from {index}");
-            let next = &self.nodes[node.next as usize];
-            assert_eq!(next.representative, node.representative, "the ring of {index}");
-            assert_eq!(next.previous as usize, index, "the ring after {index}");
-            assert!(self.nodes[node.using as usize].open, "{index} uses a closed queue");
-            let saved = self.shelf.get(node.saved as usize).is_some_and(Option::is_some);
-            assert_eq!(saved, head.members > 1, "what {index} has saved");
-            let using = self.nodes[node.using as usize].representative;
-            assert_eq!(using, node.representative, "{index} is used across sets");
-            assert_eq!(self.iter(self.id(index as u32)).count(), head.members as usize);
-            users[node.using as usize] += 1;
-            members[node.representative as usize].0 += 1;
-            members[node.representative as usize].1 += u32::from(node.stable);
+        let (mut users, mut members) = (vec![0; self.nodes.len()], vec![(0, 0); self.nodes.len()]);
+        let open = || (0..self.nodes.len()).filter(|&index| self.nodes[index].place != CLOSED);
+        for index in open() {
+            // Indices are 32 bits: they come from ids.
+            let (at, place) = (index as u32, self.nodes[index].place);
+            let member = self.get(at);
+            let head = self.get(member.representative);
+            let is_open = |index: u32| self.nodes[index as usize].place != CLOSED;
+            assert!(is_open(member.representative), "the representative of {index} is closed");
+            assert_eq!(head.representative, member.representative, "a chain from {index}");
+            let next = self.get(member.next);
+            assert_eq!(next.representative, member.representative, "the ring of {index}");
+            assert_eq!(next.previous, at, "the ring after {index}");
+            assert!(is_open(member.using), "{index} uses a closed queue");
+            assert_eq!(
+                self.saved(self.id(at)).is_some(),
+                head.members > 1,
+                "what {index} has saved"
+            );
+            assert!(place == ALONE || head.members > 1 || member.stable, "{index} needs no room");
+            let using = self.get(member.using).representative;
+            assert_eq!(using, member.representative, "{index} is used across sets");
+            assert_eq!(self.iter(self.id(at)).count(), head.members as usize);
+            users[member.using as usize] += 1;
+            members[member.representative as usize].0 += 1;
+            members[member.representative as usize].1 += u32::from(member.stable);
         }
-        let sharing = self.nodes.iter().filter(|node| node.open && node.saved != NONE).count();
-        assert_eq!(self.shelf.len() - self.free.len(), sharing, "states on the shelf");
-        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            assert_eq!(node.users, users[index], "users of {index}");
-            if node.representative as usize == index {
-                assert_eq!((node.members, node.stable_members), members[index], "set of {index}");
+        let sharing = open().filter(|&index| self.nodes[index].place != ALONE).count();
+        assert_eq!(self.shelf.len() - self.free.len(), sharing, "places on the shelf");
+        for index in open() {
+            let member = self.get(index as u32);
+            assert_eq!(member.users, users[index], "users of {index}");
+            if member.representative as usize == index {
+                let counted = (member.members, member.stable_members);
+                assert_eq!(counted, members[index], "set of {index}");
             }
         }
     }
 }
 
-impl Node {
-    fn closed() -> Node {
-        Node {
-            open: false,
-            generation: 0,
-            representative: NONE,
-            next: NONE,
-            previous: NONE,
-            members: 0,
+impl Member {
+    /// A queue in a set of its own, used by its own process.
+    const fn alone(index: u32) -> Member {
+        Member {
+            representative: index,
+            next: index,
+            previous: index,
+            members: 1,
             stable_members: 0,
             stable: false,
             parting: false,
-            using: NONE,
-            users: 0,
-            saved: NONE,
+            using: index,
+            users: 1,
         }
     }
 }

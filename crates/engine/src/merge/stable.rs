@@ -12,7 +12,8 @@ use crate::time::Instant;
 
 /// When each queue was created, the anchors of the cgroups, and who waits to be merged with whom.
 ///
-/// Tables as long as the largest index of a queue and of a cgroup; every call is O(1).
+/// Tables as long as the largest index of a queue and of a cgroup, as far as queues were created with stable merging on;
+/// every call is O(1).
 #[derive(Clone, Debug, Default)]
 pub struct Stable {
     queues: Vec<Option<Record>>,
@@ -95,13 +96,14 @@ impl Stable {
         queueing_flash: bool,
     ) -> Creation {
         let (index, group) = (queue.index as usize, traits.group as usize);
+        // Who is created while there is no stable merging is never measured against anybody, nor anybody against it.
+        let Some(times) = settings.stable else { return Creation::Never };
         if self.queues.len() <= index {
             self.queues.resize(index + 1, None);
         }
         let generation = queue.generation;
         self.queues[index] =
             Some(Record { generation, created: now, split: None, traits, candidate: None });
-        let Some(times) = settings.stable else { return Creation::Never };
         if !traits.sync {
             return Creation::Never;
         }
@@ -143,7 +145,7 @@ impl Stable {
         Some(self.record(queue)?.candidate?.queue)
     }
 
-    /// What `queue` was opened as or changed to; `None` for a closed queue.
+    /// What `queue` was opened as or changed to; `None` for a closed queue, or one opened without stable merging.
     pub fn traits(&self, queue: QueueId) -> Option<Traits> {
         Some(self.record(queue)?.traits)
     }
