@@ -12,6 +12,8 @@ pub(crate) struct Case {
     pub(crate) bfq: &'static str,
     /// Whether the device is a disk that seeks, on which BFQ looks for flows that should be one.
     pub(crate) rotational: bool,
+    /// Whether each request is its flow's first, so that the flow is made for it; else all have had one before.
+    pub(crate) makes_flows: bool,
     /// The design's figure (section 9), in nanoseconds.
     pub(crate) time_ns_goal: Option<u32>,
 }
@@ -85,7 +87,7 @@ const SLICE: LimiterKind =
     LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 });
 
 /// Every case, in the order of the table.
-pub(crate) const CASES: [Case; 25] = [
+pub(crate) const CASES: [Case; 26] = [
     case("1-none", ONE, Load::Unlimited, Some(150)),
     case("1-below", ONE, Load::Below(PACE), Some(150)),
     case("1-reached", ONE, Load::Reached(PACE), Some(150)),
@@ -110,6 +112,7 @@ pub(crate) const CASES: [Case; 25] = [
     Case { rotational: true, ..bfq("1000-bfq-disk", THOUSAND, Load::Unlimited, None) },
     bfq("1000-below-bfq", THOUSAND, Load::Below(PACE), None),
     bfq("1000000-bfq", MILLION, Load::Unlimited, Some(1000)),
+    Case { makes_flows: true, ..bfq("1000000-bfq-first", MILLION, Load::Unlimited, None) },
     bfq("deep-bfq", DEEP, Load::Unlimited, None),
 ];
 
@@ -121,6 +124,7 @@ const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u
         scheduler: SchedulerKind::None,
         bfq: "",
         rotational: false,
+        makes_flows: false,
         time_ns_goal,
     }
 }

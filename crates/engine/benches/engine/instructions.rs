@@ -48,6 +48,8 @@ pub(crate) fn count(case: &Case) -> Result<f64, String> {
 
 /// The other side: runs `case` and tells how many requests were in the counted part.
 pub(crate) fn run_counted(case: &Case) {
-    let mut world = World::new(case, REQUESTS);
+    // What a flow needs to be made is a case of its own.
+    let flows = if case.makes_flows { 0 } else { u64::from(case.tree.flows()) };
+    let mut world = World::new(case, REQUESTS.max(flows));
     println!("{}", world.measured_turns(REQUESTS));
 }
