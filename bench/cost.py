@@ -22,11 +22,13 @@ def main():
     options = arguments(
         description=__doc__ + "\n\nTwo fio jobs (two connections) at queue depth 32. Counted is the server process only:"
         "\nuser and system time of all its threads, from the first connection to the last reply."
-        "\n`weir` has limits that are active but never reached; so has `qemu-throttled`.",
+        "\n`weir` has limits that are active but never reached; so has `qemu-throttled`. `weir-none` and `weir-bfq` have no"
+        "\nlimits, and a disk of memory: what bfq costs a server is the difference between these two.",
         examples=[
             "bench/cost.py                             all systems, three rounds of ten seconds",
             "bench/cost.py --quick --only peers        does it work without Weir?",
             "bench/cost.py --only weir,nbdkit-null --rounds 9",
+            "bench/cost.py --only weir-                what bfq costs a server",
         ],
         seconds=10,
         quick_seconds=2,
@@ -35,6 +37,8 @@ def main():
 
     systems = {
         "weir": lambda place, image: servers.weir(place, image, options, LIMITS, direct="off"),
+        "weir-none": lambda place, image: servers.weir_memory(place, image.stat().st_size, options, "none"),
+        "weir-bfq": lambda place, image: servers.weir_memory(place, image.stat().st_size, options, "bfq"),
         "nbdkit-null": lambda place, image: servers.nbdkit(place, "null", f"size={image.stat().st_size}"),
         "nbdkit-file": lambda place, image: servers.nbdkit(place, "file", image),
         "qemu": servers.qemu,

@@ -63,6 +63,11 @@ def weir_emulated(place, disk, options, limits, depth):
     return _weir(place, f"emulated:{disk}", options, "--depth", depth, *limited)
 
 
+def weir_memory(place, size, options, scheduler):
+    """`weir serve` with `size` bytes of memory as the disk, no limits, and `scheduler` to choose what is next."""
+    return _weir(place, f"memory:{size}", options, "--scheduler", scheduler)
+
+
 def weir_shared(place, disk, options, scheduler, depth, weights):
     """`weir serve` with an emulated disk that `scheduler` shares, and an export for each cgroup of `weights`.
 
