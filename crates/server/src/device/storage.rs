@@ -1,19 +1,31 @@
 //! What carries out dispatched requests: a real device, or memory that takes its time from a model.
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use weir_disk::{DiskModel, DiskOp};
 use weir_engine::Op;
-use weir_uring::Disk;
+use weir_uring::{Disk, Ring, monotonic_ns};
+
+/// Pages for which memory is found in one turn, and how long that may take: a microsecond each, or several below a
+/// hypervisor. Meanwhile nobody is served.
+const PAGES_A_TURN: usize = 4;
+const TURN_NS: u64 = 20_000;
+/// Writes for which there has been no time yet. The oldest of more are done by now, or nearly.
+const COLD_MAX: usize = 64;
 
 /// A device thread's device.
 pub(super) struct Storage {
     pub(super) disk: Disk,
     /// When there is one, a request is carried out at the moment the model has finished it.
     model: Option<Box<dyn DiskModel>>,
+    /// What the model is writing and there may be no memory for yet.
+    cold: VecDeque<Range<u64>>,
 }
 
 impl Storage {
     pub(super) fn new(disk: Disk, model: Option<Box<dyn DiskModel>>) -> Storage {
-        Storage { disk, model }
+        Storage { disk, model, cold: VecDeque::new() }
     }
 
     /// Hands a request to the model; `false` if there is none and it is to be carried out at once.
@@ -28,7 +40,33 @@ impl Storage {
             Op::Status => return false,
         };
         model.submit(now_ns, key as u64, op, offset, len);
+        if op == DiskOp::Write {
+            if self.cold.len() == COLD_MAX {
+                self.cold.pop_front();
+            }
+            self.cold.push_back(offset..offset + u64::from(len));
+        }
         true
+    }
+
+    /// Uses the time until something happens: finds some memory for what the model is writing, which would otherwise take
+    /// its time when the model has finished. Answers whether there is more to do and time for it.
+    pub(super) fn warm(&mut self, ring: &mut Ring) -> bool {
+        if self.cold.is_empty() {
+            return false;
+        }
+        let by_ns = monotonic_ns() + TURN_NS;
+        if self.next_event().is_some_and(|at_ns| at_ns < by_ns) {
+            return false;
+        }
+        if let Some(range) = self.cold.front_mut() {
+            match ring.warm(&self.disk, range.clone(), PAGES_A_TURN) {
+                Ok(left) if !left.is_empty() => *range = left,
+                // What cannot be written is said when it is.
+                _ => drop(self.cold.pop_front()),
+            }
+        }
+        !self.cold.is_empty()
     }
 
     /// The next request that the model has finished by now.

@@ -151,14 +151,17 @@ impl Worker {
         self.carry_out_all(Instant::from_nanos(monotonic_ns()), commands);
         while !self.desk.ended {
             let due = self.engine.poll_timeout();
-            let deadline = self.deadline(due);
+            let deadline = match self.desk.storage.warm(&mut self.desk.ring) {
+                true => Some(0),
+                false => self.deadline(due),
+            };
             self.desk.ring.wait(deadline)?;
             let now = Instant::from_nanos(monotonic_ns());
             self.note_lateness(now, due);
             while let Some(completion) = self.desk.ring.poll_completion() {
                 self.handle(now, completion, commands);
             }
-            self.finish_modelled(now);
+            self.finish_modelled(now, commands);
             loop {
                 self.tend_cache(now);
                 weir_driver::turn(&mut self.engine, now, &mut self.desk);
@@ -218,14 +221,19 @@ impl Worker {
         }
     }
 
-    /// Carries out what an emulated device has finished by now.
-    fn finish_modelled(&mut self, now: Instant) {
+    /// Carries out what an emulated device has finished by now. Memory has done it at once: it is answered in this turn.
+    fn finish_modelled(&mut self, now: Instant, commands: &Receiver<Command>) {
+        let mut is_any = false;
         while let Some(key) = self.desk.storage.poll_done(now.as_nanos()) {
+            is_any = true;
             let mut next = Some(key);
             while let Some(key) = next {
                 next = self.desk.flights[key].joined.take();
                 self.desk.carry_out(key);
             }
+        }
+        while is_any && let Some(completion) = self.desk.ring.poll_completion() {
+            self.handle(now, completion, commands);
         }
     }
 

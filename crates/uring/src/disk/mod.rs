@@ -12,6 +12,7 @@ mod state;
 mod zeroing;
 
 use std::io;
+use std::ops::Range;
 
 pub use direct::DirectMode;
 pub use extents::DiskExtent;
@@ -138,6 +139,21 @@ impl Ring {
             (Err(error), _) => Err(error),
         };
         self.ready.push_back(Completion::Written { token, buffer, result });
+    }
+
+    /// Has the kernel find memory for up to `most` pages of what is written to a device in memory soon, so that the write
+    /// itself does not wait for it: some microseconds each. Answers what it has not looked at. Nothing else changes, and
+    /// other devices need none.
+    ///
+    /// # Errors
+    /// What a write of that range would say.
+    pub fn warm(&mut self, disk: &Disk, range: Range<u64>, most: usize) -> io::Result<Range<u64>> {
+        let state = self.disks.get_mut(disk.index);
+        state.check_write(range.start, range.end.saturating_sub(range.start))?;
+        Ok(match &mut state.store {
+            Store::Memory(memory) => memory.warm(range, most),
+            Store::File(_) => range.end..range.end,
+        })
     }
 
     /// Makes every write that has ended durable; ends in [`Completion::Done`]. Writes in flight may or may not be.
