@@ -66,7 +66,7 @@ pub(crate) struct Slot {
 const MS: u64 = 1_000_000;
 
 /// Slots below this say nothing about how fast a flow is; above the next, everything (specification 3.7).
-const SHORT_NS: u64 = MS;
+pub(crate) const SHORT_NS: u64 = MS;
 const LONG_NS: u64 = 20 * MS;
 
 /// What a slot is charged beyond its service, because it took the device longer than the bytes say.
@@ -91,10 +91,10 @@ pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u6
     if !is_slow && !timed_out {
         return 0;
     }
-    // In whole milliseconds, as the kernel counts; max × ms stays below 2^64 for a slot of 70 years.
-    let (length_ms, longest_ms) = (length_ns / MS, (tunables.timeout_ns / MS).max(1));
-    let charge = max.saturating_mul(length_ms.min(longest_ms)) / longest_ms;
-    charge.saturating_sub(slot.service)
+    let longest_ns = tunables.timeout_ns.max(1);
+    let charge = u128::from(max) * u128::from(length_ns.min(longest_ns)) / u128::from(longest_ns);
+    // Never more than `max`.
+    u64::try_from(charge).unwrap_or(max).saturating_sub(slot.service)
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ impl Bfq {
         self.counters.injected(self.hierarchy.cgroup(id), kind);
         if let Some(turn) = &mut self.turn {
             turn.injected += 1;
+            turn.is_shared = true;
         }
         Some(index)
     }
@@ -114,13 +115,21 @@ impl Bfq {
         }
     }
 
-    /// Whoever is next among all others, if the flow in service bears another request in the device.
+    /// Whoever is next among all others, if the flow in service bears another request in the device, and does not come
+    /// back before one would be worth it.
     fn any_for_gap(
         &mut self,
         requests: &Requests,
         turn: &Turn,
         settings: &InjectSettings,
     ) -> Option<u32> {
+        let is_long_enough = match turn.idle {
+            Some(idle) => self.now >= idle.fill_from,
+            None => !self.costs_shares(turn.flow),
+        };
+        if !is_long_enough {
+            return None;
+        }
         let ways = self.flows.ways(turn.flow);
         let idling_since = turn.idle.map(|idle| idle.since);
         if !ways.injection.admits(settings, self.now, idling_since, self.in_device) {
@@ -133,6 +142,13 @@ impl Bfq {
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
         let delays = is_long && !self.tunables.rotational && self.in_device > 0;
         (is_allowed && !delays && self.fits_gap(requests, turn, at)).then_some(at)
+    }
+
+    /// Whether a request of others takes a flow's share: the device is kept for it because of that, it seeks anyway, and
+    /// a seek takes longer than the gaps of whoever returns at once. With one request of others after each of its own, it
+    /// would have half of the device at most.
+    pub(super) fn costs_shares(&self, at: u32) -> bool {
+        self.tunables.rotational && self.flows[at].is_seeky() && self.is_asymmetric(at)
     }
 
     /// Whether a flow has a request that is no more than what is left of the budget of the one in service.

@@ -13,6 +13,9 @@ use crate::tree::Tree;
 /// Longest wait for a flow whose next request is far away anyway, where nobody's share depends on it.
 const SEEKY_IDLE_NS: u64 = 2_000_000;
 
+/// Who returns at once has returned by then: an answer, a wake-up, a question.
+const AT_ONCE_NS: u64 = 1_000_000;
+
 impl Bfq {
     /// A request comes for a flow in this state: how long did it think, and does it do anything else?
     pub(super) fn note_arrival(&mut self, at: u32, state: State) {
@@ -112,7 +115,9 @@ impl Bfq {
             true => IdlingCause::Throughput,
             false => IdlingCause::Guarantees,
         };
-        let idle = Idle { since: self.now, until: self.now.plus_nanos(length_ns), cause };
+        let returns_ns = if self.costs_shares(at) { AT_ONCE_NS } else { 0 };
+        let [until, fill_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
+        let idle = Idle { since: self.now, until, fill_from, cause };
         if let Some(turn) = &mut self.turn {
             turn.idle = Some(idle);
         }

@@ -33,6 +33,7 @@ mod position;
 mod raising;
 mod relations;
 mod scenario;
+mod seek_price;
 mod service_tree;
 mod settings;
 mod settling;
@@ -60,6 +61,7 @@ use self::peak_rate::{PeakRate, PeakSettings};
 use self::position::Places;
 pub use self::raising::LowLatency;
 use self::scenario::Scenario;
+use self::seek_price::SeekPrice;
 use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::settling::Settling;
@@ -112,6 +114,8 @@ pub(crate) struct Bfq {
     interactive_ms: u16,
     /// What the device still has to write down.
     settling: Settling,
+    /// What flows that jump about pay for a request.
+    seek_price: SeekPrice,
     /// The last instant heard of.
     now: Instant,
     counters: Counters,
@@ -151,6 +155,7 @@ impl Bfq {
             burst: Burst::new(),
             patience: Patience::NEW,
             settling: Settling::NEW,
+            seek_price: SeekPrice::default(),
             now: Instant::ZERO,
             counters,
         }
@@ -345,9 +350,11 @@ impl Bfq {
         self.recount(at);
     }
 
-    /// When [`Bfq::handle_timeout`] is due.
+    /// When [`Bfq::handle_timeout`] is due, or [`Bfq::next`] may have another answer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let idle = self.turn.and_then(|turn| turn.idle).map(|idle| idle.until);
+        let idle = self.turn.and_then(|turn| turn.idle);
+        let idle =
+            idle.map(|idle| if self.now < idle.fill_from { idle.fill_from } else { idle.until });
         idle.or_else(|| self.settling.deadline(self.now))
     }
 

@@ -1,6 +1,6 @@
 //! A flow's hold on the device: from its selection to its expiration (specification 4.5 to 4.7).
 
-use super::budget::{Expiry, Slot, time_charge};
+use super::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use super::counters::IdlingCause;
 use super::entity::{Entity, EntityId};
 use super::{Bfq, State};
@@ -25,6 +25,10 @@ pub(crate) struct Turn {
     pub(crate) injected: u32,
     /// Requests it has sent since none of its own were at the device, in this slot.
     pub(crate) unbroken: u32,
+    /// Requests it has sent in this slot.
+    pub(crate) sent: u32,
+    /// Whether requests of others were at the device with them.
+    pub(crate) is_shared: bool,
 }
 
 /// The device waits for the flow in service, which has nothing left.
@@ -32,6 +36,8 @@ pub(crate) struct Turn {
 pub(crate) struct Idle {
     pub(crate) since: Instant,
     pub(crate) until: Instant,
+    /// From here on it does not return at once, and others may go meanwhile.
+    pub(crate) fill_from: Instant,
     pub(crate) cause: IdlingCause,
 }
 
@@ -44,7 +50,7 @@ impl Bfq {
             self.peak.selected();
             self.follow_speed();
         }
-        let deadline = self.now.plus_nanos(self.tunables.timeout_ns);
+        let deadline = self.now.plus_nanos(self.slot_ns(flow));
         self.note_selection(flow);
         let turn = Turn {
             flow,
@@ -54,9 +60,21 @@ impl Bfq {
             last_end: None,
             injected: 0,
             unbroken: 0,
+            sent: 0,
+            is_shared: false,
         };
         self.turn = Some(turn);
         Some(flow)
+    }
+
+    /// How long a flow may have the device at most. Who jumps about gains nothing from a long slot, and where shares
+    /// depend on slots, many small ones are closer to what is due. Who has more requests than one would leave some at the
+    /// device after each, to be served in others' slots.
+    fn slot_ns(&self, at: u32) -> u64 {
+        match self.costs_shares(at) && self.flows[at].queued == 1 {
+            true => self.tunables.short_slot_ns(),
+            false => self.tunables.timeout_ns,
+        }
     }
 
     /// Whether the slot of the flow in service has lasted long enough. After idling, whoever has used most of the budget
@@ -82,6 +100,7 @@ impl Bfq {
         };
         let flow = &self.flows[turn.flow];
         flow.in_flight > 0
+            && !flow.is_seeky()
             && turn.unbroken > flow.in_flight + 1
             && !flow.is_alone()
             && self.merging.sets().members(self.flows.id(turn.flow)) > 1
@@ -90,11 +109,13 @@ impl Bfq {
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
-        let is_alone = self.flows[at].in_flight == 1;
+        let in_flight = self.flows[at].in_flight;
         if let Some(turn) = &mut self.turn {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
-            turn.unbroken = if is_alone { 1 } else { turn.unbroken.saturating_add(1) };
+            turn.sent += 1;
+            turn.is_shared |= self.in_device > in_flight;
+            turn.unbroken = if in_flight == 1 { 1 } else { turn.unbroken.saturating_add(1) };
         }
         self.review(tree, at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
@@ -130,6 +151,18 @@ impl Bfq {
         self.expire_at(tree, requests, expiry, idle.since);
     }
 
+    /// A slot in which nobody else's requests were at the device, as if each of the `sent` of a flow that jumps about had
+    /// taken what such requests take. Not where the flow was not waited for: then it is not known what they took.
+    fn at_seek_price(&mut self, slot: Slot, sent: u32) -> Slot {
+        let is_known = slot.length_ns > SHORT_NS && slot.in_flight == 0;
+        if !(is_known && slot.is_seeky && slot.sync && self.tunables.rotational) {
+            return slot;
+        }
+        let length_ns = self.seek_price.of(sent).unwrap_or(slot.length_ns);
+        self.seek_price.learn(sent, slot.length_ns);
+        Slot { length_ns, ..slot }
+    }
+
     /// Ends the slot of the flow in service, if there is one.
     pub(super) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
         self.expire_at(tree, requests, expiry, self.now);
@@ -138,7 +171,9 @@ impl Bfq {
     /// The same, of a slot that counts until `end` (specification 4.7).
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
         self.stop_idling();
-        let Some(&Turn { flow: at, since, .. }) = self.turn.as_ref() else { return };
+        let Some(&Turn { flow: at, since, sent, is_shared, .. }) = self.turn.as_ref() else {
+            return;
+        };
         self.turn = None;
         self.probe.reset();
         let (id, is_raised) = (EntityId::flow(at), self.is_preferred(at));
@@ -156,7 +191,8 @@ impl Bfq {
         if slot.is_seeky {
             self.peak.leave_out(self.now, self.now.nanos_since(since));
         }
-        let mut extra = time_charge(slot, expiry, &self.tunables);
+        let paid = if is_shared { slot } else { self.at_seek_price(slot, sent) };
+        let mut extra = time_charge(paid, expiry, &self.tunables);
         if slot.is_raised {
             // Its requests are far apart because it starts, and it is not to wait for that. But it is raised among its
             // siblings only: other cgroups get for its time what they would get for anybody's.
@@ -166,7 +202,8 @@ impl Bfq {
         }
         self.counters.expired(cgroup, expiry.into(), extra);
         let charged = service + extra;
-        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
+        let last = self.flows[at].max_budget;
+        let max_budget = expiry.next_budget(last, slot, charged, &self.tunables);
         self.flows.ways_mut(at).raise.charge(service);
         let charge = self.next_charge(requests, at);
         let flow = &mut self.flows[at];

@@ -108,6 +108,11 @@ impl Tunables {
         self.queueing && !self.rotational
     }
 
+    /// Longest slot of a flow that jumps about, where that makes shares more exact: time for a request or two.
+    pub(crate) const fn short_slot_ns(&self) -> u64 {
+        self.timeout_ns / 8
+    }
+
     /// The least that a flow's budget falls to.
     pub(crate) const fn min_budget(&self) -> u32 {
         self.max_budget / 32
