@@ -64,8 +64,7 @@ def main():
 
     note = (
         "nbdkit-null reads nothing: it answers with zeros. weir-none and weir-bfq have a disk of memory; the others read a"
-        "
-file of random data."
+        "\nfile of random data."
     )
     comparison = Comparison("cost", options, METRICS, "cpu_seconds_per_million", note)
     return comparison.run(systems, {"4 KiB random reads, 2 connections, queue depth 32": None}, measure)
