@@ -93,10 +93,6 @@ impl Core {
 
     /// The same, in the place among the others that `stamp` gives it.
     pub(crate) fn arm_as(&mut self, cgroup: u32, direction: Direction, at: Instant, stamp: u64) {
-        let timer = self.tree.cgroups[cgroup].side(direction).timer;
-        if timer.fires_at() == Some(at) {
-            return;
-        }
         let deadlines = self.clocks.deadlines_mut(self.tree.cgroups[cgroup].clock);
         if deadlines.is_full() {
             let tree = &self.tree;
@@ -105,7 +101,9 @@ impl Core {
         let node = &mut self.tree.cgroups[cgroup];
         let depth = node.depth;
         let timer = &mut node.side_mut(direction).timer;
-        deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        if timer.fires_at() != Some(at) {
+            deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        }
     }
 
     pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {

@@ -1,10 +1,10 @@
 //! Every pending "not before"; the least of them is what [`crate::Engine::poll_timeout`] answers.
 
-use alloc::collections::BinaryHeap;
-use core::cmp::Reverse;
+use alloc::collections::VecDeque;
 
 use crate::request::Direction;
 use crate::time::Instant;
+use crate::tree::{Heap, Keyed};
 
 /// A cgroup's side: whether it waits for an instant, and for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,45 +31,78 @@ impl Timer {
     }
 }
 
-/// One deadline, in the order in which deadlines fire: earliest first; of those at one instant the deepest
-/// cgroup first (so that a parent sees what its children let go), then the one armed first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// One deadline.
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Instant,
-    depth: Reverse<u32>,
-    stamp: u64,
+    /// Place among those of one instant: the deepest cgroup first, so that a parent sees what its children let go, and
+    /// then the one armed first. How much less than [`DEPTH_MAX`] the depth is, and then the stamp.
+    rank: u64,
     due: Due,
 }
 
-/// Deadlines of all cgroups. O(log armed) a step, no allocation once grown; a disarmed deadline stays behind, void,
-/// until it comes to the top or is swept out.
-pub(crate) struct Deadlines {
-    heap: BinaryHeap<Reverse<Entry>>,
+const STAMP_BITS: u32 = 56;
+/// Of two cgroups deeper than that, the one armed first is first.
+const DEPTH_MAX: u32 = u8::MAX as u32;
+
+impl Entry {
+    fn new(at: Instant, depth: u32, due: Due, stamp: u64) -> Entry {
+        // At ten million a second they last 228 years.
+        assert!(stamp >> STAMP_BITS == 0, "more than 2^56 deadlines");
+        let rank = u64::from(DEPTH_MAX - depth.min(DEPTH_MAX)) << STAMP_BITS | stamp;
+        Entry { at, rank, due }
+    }
+
+    fn stamp(&self) -> u64 {
+        self.rank & ((1 << STAMP_BITS) - 1)
+    }
+}
+
+impl Keyed for Entry {
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at.as_nanos()) << 64 | u128::from(self.rank)
+    }
 }
 
 /// A deadline that has come.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Due {
     pub(crate) cgroup: u32,
     pub(crate) direction: Direction,
 }
 
+/// Deadlines of all cgroups. O(log armed) a step, O(1) for those that are armed in order; no allocation once grown. A
+/// disarmed deadline stays behind, void, until it comes to the top or is swept out.
+pub(crate) struct Deadlines {
+    /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
+    /// all: who goes first waits for the next turn behind all others.
+    row: VecDeque<Entry>,
+    /// All others.
+    heap: Heap<Entry>,
+}
+
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        Deadlines { heap: BinaryHeap::new() }
+        // Never full for being empty.
+        Deadlines { row: VecDeque::with_capacity(4), heap: Heap::with_capacity(4) }
     }
 
-    /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there is no room for.
+    /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
     pub(crate) fn is_full(&self) -> bool {
-        self.heap.len() == self.heap.capacity()
+        self.row.len() == self.row.capacity() || self.heap.is_full()
     }
 
     /// Drops every void entry, and grows if that does not make enough room: behind one early deadline, void ones
     /// would pile up for ever. O(entries), due after half as many steps at least.
     pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
-        self.heap.retain(|Reverse(entry)| is_live(entry, &timer_of));
-        if self.heap.len() > self.heap.capacity() / 2 {
-            self.heap.reserve(self.heap.capacity());
+        self.heap.retain(|entry| is_live(entry, &timer_of));
+        self.row.retain(|entry| is_live(entry, &timer_of));
+        // Each has room for all, however they come to be divided.
+        let live = self.heap.len() + self.row.len();
+        self.heap.make_room(2 * live);
+        if self.row.capacity() < 2 * live {
+            self.row.reserve(2 * live.max(self.row.capacity()) - self.row.len());
         }
     }
 
@@ -77,46 +110,71 @@ impl Deadlines {
     pub(crate) fn arm(&mut self, timer: &mut Timer, at: Instant, depth: u32, due: Due, stamp: u64) {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
-        self.heap.push(Reverse(Entry { at, depth: Reverse(depth), stamp, due }));
+        let entry = Entry::new(at, depth, due, stamp);
+        match self.row.back() {
+            Some(last) if entry.key() < last.key() => self.heap.push(entry),
+            _ => self.row.push_back(entry),
+        }
     }
 
     /// Drops void entries from the top. `timer_of` finds a cgroup's timer, if the cgroup still exists.
     pub(crate) fn settle(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
-        while let Some(Reverse(entry)) = self.heap.peek() {
-            if is_live(entry, &timer_of) {
+        while let Some(entry) = self.first() {
+            if is_live(&entry, &timer_of) {
                 return;
             }
-            self.heap.pop();
+            self.drop_first();
         }
     }
 
     /// The instant of the earliest deadline. Right after [`Deadlines::settle`].
+    #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
+        self.first().map(|entry| entry.at)
     }
 
     /// Takes out the first live deadline that has come by `now`.
+    #[inline]
     pub(crate) fn pop_due(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
     ) -> Option<Due> {
-        while let Some(&Reverse(entry)) = self.heap.peek() {
+        while let Some(entry) = self.first() {
             let live = is_live(&entry, &timer_of);
             if live && entry.at > now {
                 return None;
             }
-            self.heap.pop();
+            self.drop_first();
             if live {
                 return Some(entry.due);
             }
         }
         None
     }
+
+    #[inline]
+    fn first(&self) -> Option<Entry> {
+        let (in_row, in_heap) = (self.row.front(), self.heap.first());
+        match (in_row, in_heap) {
+            (Some(a), Some(b)) if b.key() < a.key() => Some(*b),
+            (None, first) | (first, _) => first.copied(),
+        }
+    }
+
+    fn drop_first(&mut self) {
+        match (self.row.front(), self.heap.first()) {
+            (Some(a), Some(b)) if b.key() < a.key() => self.heap.drop_first(),
+            (None, _) => self.heap.drop_first(),
+            (Some(_), _) => {
+                self.row.pop_front();
+            }
+        }
+    }
 }
 
 fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
-    timer_of(entry.due).is_some_and(|timer| timer.stamp == entry.stamp && timer.at == entry.at)
+    timer_of(entry.due).is_some_and(|timer| timer.stamp == entry.stamp() && timer.at == entry.at)
 }
 
 #[cfg(test)]
@@ -137,10 +195,61 @@ mod tests {
             deadlines.arm(&mut timers[1], at, 1, due(1), stamp);
             deadlines.settle(|due| Some(timers[due.cgroup as usize]));
         }
-        assert!(deadlines.heap.len() <= 8, "{} entries for two deadlines", deadlines.heap.len());
+        let entries = deadlines.row.len() + deadlines.heap.len();
+        assert!(entries <= 16, "{entries} entries for two deadlines");
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(1)));
         timers[0].disarm();
         deadlines.settle(|due| Some(timers[due.cgroup as usize]));
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
+    }
+
+    /// The order is the one that comparing instant, depth and stamp gives, whatever was armed, voided and swept.
+    #[test]
+    fn deadlines_fire_in_order_whatever_happened_before() {
+        const CGROUPS: u32 = 50;
+        let depth = |cgroup: u32| cgroup % 3;
+        let mut deadlines = Deadlines::new();
+        let mut timers = [[Timer::default(); 2]; CGROUPS as usize];
+        let find = |timers: &[[Timer; 2]], due: Due| {
+            Some(timers[due.cgroup as usize][due.direction.index()])
+        };
+        let (mut state, mut now, mut fired) = (1u64, 0u64, 0);
+        let mut word = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        for stamp in 1..20_000 {
+            let direction = Direction::BOTH[(word() % 2) as usize];
+            let due = Due { cgroup: word() % CGROUPS, direction };
+            let timer = &mut timers[due.cgroup as usize][direction.index()];
+            if word() % 4 == 0 {
+                timer.disarm();
+            } else {
+                // Few instants, so that many are the same.
+                let at = Instant::from_nanos(now + 1 + u64::from(word() % 20));
+                deadlines.arm(timer, at, depth(due.cgroup), due, stamp);
+            }
+            if word() % 100 == 0 {
+                deadlines.sweep(|due| find(&timers, due));
+            }
+            if word() % 10 > 0 {
+                continue;
+            }
+            now += u64::from(word() % 10);
+            let mut last = None;
+            while let Some(due) =
+                deadlines.pop_due(Instant::from_nanos(now), |due| find(&timers, due))
+            {
+                let timer = &mut timers[due.cgroup as usize][due.direction.index()];
+                let key = (timer.at, core::cmp::Reverse(depth(due.cgroup)), timer.stamp);
+                assert!(timer.at.as_nanos() <= now && last.is_none_or(|last| last < key));
+                (last, fired) = (Some(key), fired + 1);
+                timer.disarm();
+            }
+            let earliest = timers.iter().flatten().filter_map(|timer| timer.fires_at()).min();
+            assert_eq!(deadlines.earliest(), earliest);
+            assert!(earliest.is_none_or(|at| at.as_nanos() > now), "all that were due have fired");
+        }
+        assert!(fired > 1000, "{fired}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::request::{Request, RequestId};
 use crate::throttle::Cost;
 use crate::time::Instant;
-use crate::tree::{Arena, Link, Links};
+use crate::tree::{Arena, Line, Link, Links};
 
 /// How far a request has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Served {
 }
 
 /// All requests, by id.
-pub(crate) struct Requests(Arena<Record>);
+pub(crate) struct Requests(Arena<Record, Line>);
 
 impl Requests {
     pub(crate) fn new() -> Requests {

@@ -172,6 +172,8 @@ impl Scheduler {
     }
 
     /// Takes in a request that is past every limit since `now`.
+    // In place on the way of each request, though a switch of schedulers calls it too.
+    #[inline(always)]
     pub(crate) fn insert(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! The way in: straight through where nothing is in the way, else into a queue.
 
 use crate::core::Core;
-use crate::limits::{Dimension, Resource};
+use crate::limits::Dimension;
 use crate::request::{Class, Direction};
 use crate::requests::{Served, Stage};
 use crate::throttle::arbiter::Source;
@@ -19,7 +19,7 @@ impl Core {
         let mut at = self.tree.limited(cgroup, direction);
         if at == NO_CGROUP {
             self.clocks.give_way();
-            self.pass(now, index);
+            self.pass_from(now, cgroup, index);
             return;
         }
         if self.clocks.is_steered() {
@@ -37,12 +37,12 @@ impl Core {
         let because = loop {
             let node = &mut self.tree.cgroups[at];
             if !node.is_clear(direction) {
-                break node.queue_mut(direction).because;
+                break node.side(direction).because;
             }
             if let Verdict::Wait { because, .. } =
                 self.check_limit(now, at, direction, cost, Arrival::Fresh)
             {
-                self.tree.cgroups[at].queue_mut(direction).because = because;
+                self.tree.cgroups[at].side_mut(direction).because = because;
                 break because;
             }
             self.way.push(at);
@@ -53,7 +53,7 @@ impl Core {
             at = self.tree.limited_above(at, direction);
             if at == NO_CGROUP {
                 self.charge_way(now, direction, index);
-                self.pass(now, index);
+                self.pass_from(now, cgroup, index);
                 return;
             }
         };
@@ -70,19 +70,20 @@ impl Core {
     /// Puts a request at the end of its task's list.
     fn wait(&mut self, now: Instant, index: u32) {
         self.throttled += 1;
-        let task_index = self.requests[index].task;
-        let direction = self.requests[index].request.op.direction();
-        let (client_index, cgroup) =
-            (self.tree.tasks[task_index].client, self.tree.tasks[task_index].cgroup);
-        let nearest = self.tree.limited(cgroup, direction);
-        let client = self.tree.clients[client_index].side_mut(direction);
         let record = &mut self.requests[index];
-        record.stage = Stage::Waiting;
-        record.served_before = Served {
-            to_all_ns: self.tree.cgroups[nearest].limit(direction).served_ns,
-            to_client_ns: client.served_ns,
+        let (task_index, direction) = (record.task, record.request.op.direction());
+        let task = &mut self.tree.tasks[task_index];
+        let (client_index, cgroup) = (task.client, task.cgroup);
+        let client = self.tree.clients[client_index].side_mut(direction);
+        let own = &self.tree.cgroups[cgroup];
+        let nearest = match own.gate(direction) {
+            Some(gate) => gate,
+            None => self.tree.cgroups[own.side(direction).limited_above].limit(direction),
         };
-        let waiting = &mut self.tree.tasks[task_index].side_mut(direction).waiting;
+        record.stage = Stage::Waiting;
+        record.served_before =
+            Served { to_all_ns: nearest.served_ns, to_client_ns: client.served_ns };
+        let waiting = &mut task.side_mut(direction).waiting;
         let is_first = waiting.is_empty();
         waiting.push_back(&mut self.requests, index);
         if !is_first {
@@ -159,24 +160,28 @@ impl Core {
 
     /// The request is past every limit: it counts, and waits for the device.
     pub(crate) fn pass(&mut self, now: Instant, index: u32) {
+        let cgroup = self.tree.tasks[self.requests[index].task].cgroup;
+        self.pass_from(now, cgroup, index);
+    }
+
+    /// The same for a request of a task in `cgroup`.
+    fn pass_from(&mut self, now: Instant, cgroup: u32, index: u32) {
         let record = &mut self.requests[index];
         record.stage = Stage::Ready;
         let unblamed = now.nanos_since(record.since);
         record.since = now;
         let (task, cost) = (record.task, record.cost);
-        let direction = record.request.op.direction();
-        self.audit.charged[direction.index()].add(cost);
-        self.audit.ready[direction.index()].add(cost);
-        let cgroup = self.tree.tasks[task].cgroup;
+        let d = record.request.op.direction().index();
+        self.audit.charged[d].add(cost);
+        self.audit.ready[d].add(cost);
         let account = self.tree.cgroups[cgroup].account_mut();
         account.blame.lifted_ns += unblamed;
-        account.count_passed(&self.requests[index].request);
+        account.count_passed(&record.request);
         self.scheduler.insert(now, &mut self.tree, &mut self.requests, task, index);
     }
 
     /// What the head at `cgroup` waits for, as a dimension.
     pub(crate) fn because(&self, cgroup: u32, direction: Direction) -> Dimension {
-        let because = self.tree.cgroups[cgroup].queue(direction).map(|queue| queue.because);
-        Dimension::of(direction, because.unwrap_or(Resource::Ios))
+        Dimension::of(direction, self.tree.cgroups[cgroup].side(direction).because)
     }
 }

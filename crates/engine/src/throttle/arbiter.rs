@@ -5,15 +5,23 @@
 //! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule (throttle
 //! specification 1.7): one request each, in the order in which the sources began to wait.
 
-use alloc::collections::BinaryHeap;
-use alloc::collections::binary_heap::PeekMut;
-use core::cmp::Reverse;
+use crate::tree::{Heap, Keyed};
 
 /// A child cgroup or a client, by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Source {
     Client(u32),
     Cgroup(u32),
+}
+
+impl Source {
+    /// Clients before cgroups, each by index.
+    fn rank(self) -> u64 {
+        match self {
+            Source::Client(index) => u64::from(index),
+            Source::Cgroup(index) => 1 << 32 | u64::from(index),
+        }
+    }
 }
 
 /// How a cgroup's sources are ordered.
@@ -53,11 +61,26 @@ impl Standing {
 }
 
 /// One place in the order. Equal tags go to clients before cgroups, then to the older index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     tag: u64,
-    pub(crate) source: Source,
+    /// As a number: [`Source::rank`].
+    rank: u64,
     stamp: u64,
+}
+
+impl Keyed for Entry {
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.tag) << 64 | u128::from(self.rank)
+    }
+}
+
+impl Entry {
+    pub(crate) fn source(&self) -> Source {
+        let index = self.rank as u32;
+        if self.rank >> 32 == 0 { Source::Client(index) } else { Source::Cgroup(index) }
+    }
 }
 
 /// Virtual time per nanosecond of service at the default weight of 100: small costs at large weights keep
@@ -71,8 +94,9 @@ const VTIME_REBASE: u64 = 1 << 62;
 ///
 /// Entries are voided in place when a source leaves out of turn; whoever looks at the top passes `owns`, which
 /// tells a live entry from a void one.
+#[repr(C)]
 pub(crate) struct Arbiter {
-    heap: BinaryHeap<Reverse<Entry>>,
+    heap: Heap<Entry>,
     live: u32,
     order: Order,
     /// Shares: start tag of who went last. Turns: the next turn.
@@ -87,7 +111,7 @@ pub(crate) struct Arbiter {
 impl Arbiter {
     pub(crate) fn new(order: Order) -> Arbiter {
         // Standings begin in epoch 0: nobody has service to make up for.
-        Arbiter { heap: BinaryHeap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0 }
+        Arbiter { heap: Heap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -117,7 +141,7 @@ impl Arbiter {
             }
         };
         standing.stamp = stamp;
-        self.heap.push(Reverse(Entry { tag, source, stamp }));
+        self.heap.push(Entry { tag, rank: source.rank(), stamp });
     }
 
     /// Whether any entry is void. Where none is, the caller need not look at the source to know.
@@ -127,12 +151,12 @@ impl Arbiter {
 
     /// The entry at the top, void ones included: the caller drops those with [`Arbiter::drop_void`].
     pub(crate) fn top(&self) -> Option<Entry> {
-        self.heap.peek().map(|Reverse(entry)| *entry)
+        self.heap.first().copied()
     }
 
     /// Forgets the void entry at the top.
     pub(crate) fn drop_void(&mut self) {
-        self.heap.pop();
+        self.heap.drop_first();
     }
 
     /// The source at the top has been served `cost_ns` at `weight`; it waits on if it has more.
@@ -143,11 +167,8 @@ impl Arbiter {
         weight: u64,
         waits_on: bool,
     ) {
-        let Some(mut top) = self.heap.peek_mut() else {
-            panic!("served a source of an empty arbiter")
-        };
-        let Reverse(entry) = *top;
-        debug_assert!(standing.owns(entry), "served {:?}, which was not next", entry.source);
+        let Some(&entry) = self.heap.first() else { panic!("served a source of an empty arbiter") };
+        debug_assert!(standing.owns(entry), "served {:?}, which was not next", entry.source());
         let tag = match self.order {
             Order::Shares => {
                 self.vtime = entry.tag;
@@ -161,11 +182,9 @@ impl Arbiter {
             }
         };
         if waits_on {
-            // Moves down from the top, to where its new tag belongs.
-            *top = Reverse(Entry { tag, ..entry });
-            drop(top);
+            self.heap.replace_first(Entry { tag, ..entry });
         } else {
-            PeekMut::pop(top);
+            self.heap.drop_first();
             standing.stamp = 0;
             self.live -= 1;
             self.pause_if_empty();
@@ -193,21 +212,18 @@ impl Arbiter {
 
     /// Whether [`Arbiter::sweep`] is due, which is before a source is admitted that there is no room for.
     pub(crate) fn is_full(&self) -> bool {
-        self.heap.len() == self.heap.capacity()
+        self.heap.is_full()
     }
 
     /// Drops every entry that `is_live` denies, and grows if that does not make enough room. O(entries), due after
     /// half as many departures or arrivals at least.
     pub(crate) fn sweep(&mut self, is_live: impl Fn(Entry) -> bool) {
-        self.heap.retain(|Reverse(entry)| is_live(*entry));
-        if self.heap.len() > self.heap.capacity() / 2 {
-            self.heap.reserve(self.heap.capacity());
-        }
+        self.heap.sweep(|entry| is_live(*entry));
     }
 
     /// Every entry, void ones included, in no particular order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
-        self.heap.iter().map(|Reverse(entry)| *entry)
+        self.heap.iter().copied()
     }
 
     fn pause_if_empty(&mut self) {
@@ -223,11 +239,7 @@ impl Arbiter {
     fn rebase(&mut self) {
         let vtime = core::mem::take(&mut self.vtime);
         self.estate = self.estate.saturating_sub(vtime);
-        let entries = core::mem::take(&mut self.heap).into_vec();
-        self.heap = entries
-            .into_iter()
-            .map(|Reverse(entry)| Reverse(Entry { tag: entry.tag.saturating_sub(vtime), ..entry }))
-            .collect();
+        self.heap.change(|entry| entry.tag = entry.tag.saturating_sub(vtime));
         self.epoch = self.epoch.wrapping_add(1);
     }
 }
@@ -259,7 +271,7 @@ mod tests {
         (0..rounds)
             .map(|_| {
                 let entry = arbiter.top().expect("all wait on");
-                let Source::Client(index) = entry.source else { unreachable!() };
+                let Source::Client(index) = entry.source() else { unreachable!() };
                 let (cost, weight) = costs_and_weights[index as usize];
                 arbiter.served(&mut standings[index as usize], cost, weight, true);
                 index
@@ -289,7 +301,9 @@ mod tests {
         arbiter.admit(Source::Client(1), &mut new, 2);
         let mut went = Vec::new();
         for _ in 0..6 {
-            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+                panic!()
+            };
             let standing = if index == 0 { &mut old } else { &mut new };
             arbiter.served(standing, 1_000, 100, true);
             went.push(index);
@@ -311,7 +325,9 @@ mod tests {
                 stamp += 1;
                 arbiter.admit(Source::Client(1), &mut fleeting, stamp);
             }
-            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+                panic!()
+            };
             let (standing, waits_on) =
                 if index == 0 { (&mut steady, true) } else { (&mut fleeting, false) };
             arbiter.served(standing, 1_000, 100, waits_on);
@@ -328,7 +344,9 @@ mod tests {
             arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
         }
         for round in 0..16 {
-            let Source::Client(index) = arbiter.top().expect("both wait").source else { panic!() };
+            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+                panic!()
+            };
             assert_eq!(index, round % 2);
             arbiter.served(&mut standings[index as usize], 1 << 58, 100, true);
         }

@@ -82,7 +82,7 @@ impl Core {
         match self.check_limit(now, cgroup, direction, cost, Arrival::Queued) {
             Verdict::Go => Some(self.limit_time(cgroup, now)),
             Verdict::Wait { until, because } => {
-                self.tree.cgroups[cgroup].queue_mut(direction).because = because;
+                self.tree.cgroups[cgroup].side_mut(direction).because = because;
                 Some(until)
             }
         }

@@ -46,10 +46,13 @@ impl Core {
             };
             self.serve_source(at, direction, source, time, waits_on);
             if limited == at {
-                let queue = self.tree.cgroups[at].queue(direction);
-                let stood_since = queue.expect("it had a source").standing_since;
                 // What follows the time at the limit of one that stands is time at the next limit.
-                let boundary = if at == cgroup { now } else { stood_since };
+                let boundary = if at == cgroup {
+                    now
+                } else {
+                    let queue = self.tree.cgroups[at].queue(direction);
+                    queue.expect("it had a source").standing_since
+                };
                 self.leave_gate(now, at, boundary, time, index);
             }
             source = Source::Cgroup(at);

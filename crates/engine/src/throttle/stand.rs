@@ -30,10 +30,11 @@ impl Core {
         direction: Direction,
     ) -> Option<Arrival> {
         let stamp = self.next_stamp();
-        if self.tree.cgroups[cgroup].queue_mut(direction).arbiter.is_full() {
+        let arbiter = &self.tree.cgroups[cgroup].queue_mut(direction).arbiter;
+        let was_clear = arbiter.is_empty();
+        if arbiter.is_full() {
             self.sweep(cgroup, direction);
         }
-        let was_clear = self.tree.cgroups[cgroup].is_clear(direction);
         self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
             arbiter.admit(source, standing, stamp);
         });
@@ -119,21 +120,19 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
-        let Some(queue) = self.tree.cgroups[cgroup].queue(direction) else { return false };
+        let side = self.tree.cgroups[cgroup].side_mut(direction);
+        let Some(queue) = &side.queue else { return false };
         if !queue.climbed.is_empty() {
             return true;
         }
-        if self.climbs(cgroup, direction) {
+        let waits = !queue.arbiter.is_empty();
+        // No deadline here without a limit; the slot may be that of the other direction, if requests climb there.
+        let Some(gate) = &side.gate else { return waits };
+        if gate.climbs() {
             return false;
         }
-        let (waits, limited) =
-            (!queue.arbiter.is_empty(), self.tree.cgroups[cgroup].gate(direction).is_some());
-        if !limited {
-            // No deadline here; the slot may be that of the other direction, if requests climb there.
-            return waits;
-        }
         if !waits {
-            self.disarm(cgroup, direction);
+            side.timer.disarm();
             return false;
         }
         let verdict = match self.check_any(now, cgroup, direction) {
@@ -144,14 +143,15 @@ impl Core {
                 self.check_limit(now, cgroup, direction, head, arrival)
             }
         };
+        let side = self.tree.cgroups[cgroup].side_mut(direction);
         match verdict {
             Verdict::Go => {
-                self.disarm(cgroup, direction);
+                side.timer.disarm();
                 true
             }
             Verdict::Wait { until, because } => {
                 debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
-                self.tree.cgroups[cgroup].queue_mut(direction).because = because;
+                self.tree.cgroups[cgroup].side_mut(direction).because = because;
                 self.arm(cgroup, direction, until);
                 false
             }
@@ -186,7 +186,7 @@ impl Core {
             let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
             let entry = arbiter.top()?;
             if !arbiter.has_void() || is_live(&self.tree, direction, entry) {
-                return Some(entry.source);
+                return Some(entry.source());
             }
             self.tree.cgroups[cgroup].queue_mut(direction).arbiter.drop_void();
         }
@@ -236,13 +236,17 @@ impl Core {
         source: Source,
         work: impl FnOnce(&mut super::Arbiter, &mut Standing) -> R,
     ) -> R {
-        self.tree.cgroups[cgroup].queue_mut(direction);
+        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
+        let child = match source {
+            Source::Client(client) => {
+                let standing = &mut self.tree.clients[client].side_mut(direction).standing;
+                return work(&mut queue.arbiter, standing);
+            }
+            Source::Cgroup(child) => child,
+        };
         let lent = self.tree.cgroups[cgroup].side_mut(direction).queue.take();
         let mut queue = lent.expect("made just now");
-        let standing = match source {
-            Source::Client(client) => &mut self.tree.clients[client].side_mut(direction).standing,
-            Source::Cgroup(child) => &mut self.tree.cgroups[child].queue_mut(direction).standing,
-        };
+        let standing = &mut self.tree.cgroups[child].queue_mut(direction).standing;
         let result = work(&mut queue.arbiter, standing);
         self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
         result
@@ -251,7 +255,7 @@ impl Core {
 
 /// Whether `entry` is its source's live one.
 fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
-    match entry.source {
+    match entry.source() {
         Source::Client(client) => tree
             .clients
             .get(client)

@@ -5,23 +5,29 @@ use alloc::vec::Vec;
 const NO_SLOT: u32 = u32::MAX;
 
 /// A growing table of `T`. Insertion and removal are O(1); memory is kept for reuse.
-pub(crate) struct Arena<T> {
-    slots: Vec<Slot<T>>,
+///
+/// `A` is what slots are aligned like: [`Line`] for values whose first fields are to be one line of cache.
+pub(crate) struct Arena<T, A = u32> {
+    slots: Vec<Slot<T, A>>,
     free: u32,
     len: u32,
 }
+
+/// A line of cache on the machines of today.
+#[repr(align(64))]
+pub(crate) struct Line;
 
 /// Tag and generation come first, beside the first fields of the value: with a million slots the time goes into
 /// fetching them from memory, and the compiler would put the tag wherever in the value it finds a spare bit. Values
 /// of which there are many are `repr(C)` for the same reason, with what every request needs at their beginning.
 #[repr(u32)]
-enum Slot<T> {
+enum Slot<T, A> {
     Vacant { generation: u32, next: u32 },
-    Occupied { generation: u32, value: T },
+    Occupied { generation: u32, value: T, _alignment: [A; 0] },
 }
 
-impl<T> Arena<T> {
-    pub(crate) const fn new() -> Arena<T> {
+impl<T, A> Arena<T, A> {
+    pub(crate) const fn new() -> Arena<T, A> {
         Arena { slots: Vec::new(), free: NO_SLOT, len: 0 }
     }
 
@@ -35,7 +41,7 @@ impl<T> Arena<T> {
         self.len += 1;
         if self.free == NO_SLOT {
             let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
-            self.slots.push(Slot::Occupied { generation: 0, value });
+            self.slots.push(Slot::Occupied { generation: 0, value, _alignment: [] });
             return (index, 0);
         }
         let index = self.free;
@@ -44,7 +50,7 @@ impl<T> Arena<T> {
             unreachable!("free list holds vacant slots")
         };
         self.free = next;
-        *slot = Slot::Occupied { generation, value };
+        *slot = Slot::Occupied { generation, value, _alignment: [] };
         (index, generation)
     }
 
@@ -95,7 +101,7 @@ impl<T> Arena<T> {
 }
 
 /// Internal links are always current; a vacant slot behind one is a bug of ours.
-impl<T> core::ops::Index<u32> for Arena<T> {
+impl<T, A> core::ops::Index<u32> for Arena<T, A> {
     type Output = T;
 
     fn index(&self, index: u32) -> &T {
@@ -106,7 +112,7 @@ impl<T> core::ops::Index<u32> for Arena<T> {
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Arena<T> {
+impl<T, A> core::ops::IndexMut<u32> for Arena<T, A> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         match &mut self.slots[index as usize] {
             Slot::Occupied { value, .. } => value,
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_stale_id_is_never_current_again() {
-        let mut arena = Arena::new();
+        let mut arena: Arena<char> = Arena::new();
         let (index, generation) = arena.insert('a');
         assert!(arena.is_current(index, generation));
         assert_eq!(arena.remove(index), 'a');

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::mem::offset_of;
 
 use super::family::Family;
 use super::list::List;
@@ -24,22 +25,24 @@ pub(crate) const NO_CGROUP: u32 = u32::MAX;
 #[repr(C)]
 pub(crate) struct Cgroup {
     /// What was counted, once there was something to count.
-    account: Option<Box<Account>>,
-    sides: [Side; 2],
-    pub(crate) parent: u32,
+    account: Option<Box<Lines<Account>>>,
     pub(crate) depth: u32,
     pub(crate) weight: Weight,
+    /// The clock that its limits go by, and so its watermark.
+    pub(crate) clock: u16,
+    sides: [Side; 2],
+    pub(crate) parent: u32,
     pub(crate) prio_class: PrioClass,
     /// What is set here rather than above.
     pub(crate) low_latency: Option<LowLatency>,
     /// Whether its watermark was set here rather than above.
     pub(crate) has_watermark: bool,
-    /// The clock that its limits go by, and so its watermark.
-    pub(crate) clock: u16,
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
     /// Under a watermark: how sure it is that its next request follows the answer to the last one.
     pub(crate) trust: Trust,
+    /// Clients that have not been closed.
+    pub(crate) clients: u32,
     /// Where requests climb: the instant at which a head may go, which a timer may precede.
     pub(crate) disptime: Instant,
     pub(crate) name: Arc<str>,
@@ -48,14 +51,22 @@ pub(crate) struct Cgroup {
     /// What removed children did.
     pub(crate) folded: Option<Box<Account>>,
     pub(crate) family: Option<Box<Family>>,
-    /// Clients that have not been closed.
-    pub(crate) clients: u32,
 }
+
+// The side of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Cgroup, sides) + size_of::<Side>() <= 64 - 8);
+
+/// A value in lines of cache of its own: what comes first in it is one line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Lines<T>(T);
 
 /// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
 pub(crate) struct Side {
     /// Nearest cgroup strictly above with a limit.
     pub(crate) limited_above: u32,
+    /// What the head last had to wait for here.
+    pub(crate) because: Resource,
     /// The limiter, where there is a limit.
     pub(crate) gate: Option<Box<Gate>>,
     /// What waits, once something has waited here.
@@ -65,18 +76,19 @@ pub(crate) struct Side {
 }
 
 /// What waits at or below one cgroup in one direction.
+///
+/// Where no limit is above, the first line of cache is all that is needed of it.
+#[repr(C, align(64))]
 pub(crate) struct Queue {
     /// Who among children and own clients is next.
     pub(crate) arbiter: Arbiter,
+    /// Requests past this cgroup's own limit that wait further up: only where the limiter lets requests climb
+    /// level by level, as the kernel does.
+    pub(crate) climbed: List,
     /// As a source of the parent.
     pub(crate) standing: Standing,
     /// Since when it has been standing in the parent's arbiter.
     pub(crate) standing_since: Instant,
-    /// Requests past this cgroup's own limit that wait further up: only where the limiter lets requests climb
-    /// level by level, as the kernel does.
-    pub(crate) climbed: List,
-    /// What the head last had to wait for here.
-    pub(crate) because: Resource,
 }
 
 impl Cgroup {
@@ -85,8 +97,13 @@ impl Cgroup {
     }
 
     pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
-        let side =
-            || Side { limited_above: NO_CGROUP, gate: None, queue: None, timer: Timer::default() };
+        let side = || Side {
+            limited_above: NO_CGROUP,
+            because: Resource::Ios,
+            gate: None,
+            queue: None,
+            timer: Timer::default(),
+        };
         Cgroup {
             parent,
             depth,
@@ -131,16 +148,17 @@ impl Cgroup {
 
     /// What was counted here and at children that were removed.
     pub(crate) fn counted(&self) -> impl Iterator<Item = &Account> {
-        self.account.iter().chain(&self.folded).map(|account| &**account)
+        let own = self.account.iter().map(|account| &account.0);
+        own.chain(self.folded.as_deref())
     }
 
     /// What was counted here.
     pub(crate) fn account(&self) -> Option<&Account> {
-        self.account.as_deref()
+        self.account.as_deref().map(|account| &account.0)
     }
 
     pub(crate) fn account_mut(&mut self) -> &mut Account {
-        self.account.get_or_insert_default()
+        &mut self.account.get_or_insert_default().0
     }
 
     /// The queue of `direction`, made when something waits for the first time.
@@ -153,7 +171,6 @@ impl Cgroup {
                 standing: Standing::new(),
                 standing_since: Instant::ZERO,
                 climbed: List::EMPTY,
-                because: Resource::Ios,
             })
         })
     }

@@ -1,6 +1,7 @@
 //! Clients and tasks: who asks, and the order within each.
 
 use alloc::boxed::Box;
+use core::mem::offset_of;
 
 use super::list::{Link, Links, List};
 use super::{Arena, NO_CGROUP};
@@ -14,8 +15,6 @@ use crate::throttle::Standing;
 #[repr(C)]
 pub(crate) struct Client {
     pub(crate) cgroup: u32,
-    /// Open tasks.
-    pub(crate) tasks: u32,
     /// Tasks with requests that wait for the device, in turn order.
     pub(crate) ready_turns: List,
     /// Whether it has a place among the clients that wait for the device.
@@ -23,10 +22,15 @@ pub(crate) struct Client {
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
     pub(crate) priority: Priority,
+    sides: [ClientSide; 2],
+    /// Open tasks.
+    pub(crate) tasks: u32,
     /// What is set for it rather than for its cgroup.
     pub(crate) low_latency: Option<LowLatency>,
-    sides: [ClientSide; 2],
 }
+
+// The side of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Client, sides) + size_of::<ClientSide>() <= 64 - 8);
 
 /// What a client has in one direction, at the limits of its path.
 pub(crate) struct ClientSide {

@@ -13,12 +13,14 @@ mod arena;
 mod cgroup;
 mod client;
 mod family;
+mod heap;
 mod list;
 mod path;
 
-pub(crate) use arena::Arena;
+pub(crate) use arena::{Arena, Line};
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
+pub(crate) use heap::{Heap, Keyed};
 pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
@@ -49,8 +51,8 @@ pub struct TaskId {
 
 /// All nodes of one device's hierarchy. The root has index 0 and is never removed.
 pub(crate) struct Tree {
-    pub(crate) cgroups: Arena<Cgroup>,
-    pub(crate) clients: Arena<Client>,
+    pub(crate) cgroups: Arena<Cgroup, Line>,
+    pub(crate) clients: Arena<Client, Line>,
     pub(crate) tasks: Arena<Task>,
 }
 
