@@ -12,24 +12,30 @@ const PAGES: usize = 64 - PARTS_LOG as usize + 1;
 /// A page of 1 KiB for each power of two in which something was recorded, so that 100,000 of them fit where 100,000
 /// processes do. Recording is O(1); a bucket holds 2^32 - 1 times and stays there.
 // One cache line: with a thousand tenants each time recorded is a miss in every line it touches.
-#[derive(Clone, PartialEq, Default)]
+#[derive(Clone, Default)]
 #[repr(align(64))]
 pub struct Latency {
-    pages: Vec<Option<Box<[u32; PARTS]>>>,
+    /// The page of the last time, for the next one is mostly on it too, and which that is. It is not among `pages`.
+    recent: Option<Page>,
+    pages: Option<Box<Pages>>,
+    recent_at: u32,
     count: u64,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
 }
 
+/// How many times are in each bucket of a power of two.
+type Page = Box<[u32; PARTS]>;
+type Pages = [Option<Page>; PAGES];
+
+const _: () = assert!(size_of::<Latency>() == 64);
+
 impl Latency {
     /// Adds a time.
     pub fn record(&mut self, time_ns: u64) {
         let (page, part) = place(time_ns);
-        if self.pages.len() <= page {
-            self.pages.resize(page + 1, None);
-        }
-        let counts = self.pages[page].get_or_insert_with(|| Box::new([0; PARTS]));
+        let counts = self.page_mut(page);
         counts[part] = counts[part].saturating_add(1);
         self.min_ns = if self.count == 0 { time_ns } else { self.min_ns.min(time_ns) };
         self.max_ns = self.max_ns.max(time_ns);
@@ -42,13 +48,9 @@ impl Latency {
         if other.count == 0 {
             return;
         }
-        if self.pages.len() < other.pages.len() {
-            self.pages.resize(other.pages.len(), None);
-        }
-        for (mine, theirs) in self.pages.iter_mut().zip(&other.pages) {
-            let Some(theirs) = theirs else { continue };
-            let mine = mine.get_or_insert_with(|| Box::new([0; PARTS]));
-            for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+        for page in 0..PAGES {
+            let Some(theirs) = other.page(page) else { continue };
+            for (mine, theirs) in self.page_mut(page).iter_mut().zip(theirs.iter()) {
                 *mine = mine.saturating_add(*theirs);
             }
         }
@@ -129,16 +131,49 @@ impl Latency {
 
     /// Buckets that hold something, ascending: first and last time of each, and how many times are in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
-        self.pages.iter().enumerate().flat_map(|(page, counts)| {
-            counts.iter().flat_map(move |counts| {
-                counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(
-                    move |(part, &count)| {
-                        let (low, high) = bounds(page, part);
-                        (low, high, count)
-                    },
-                )
+        (0..PAGES).filter_map(|page| Some((page, self.page(page)?))).flat_map(|(page, counts)| {
+            let counts = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+            counts.map(move |(part, &count)| {
+                let (low, high) = bounds(page, part);
+                (low, high, count)
             })
         })
+    }
+
+    /// A page, if anything was recorded there.
+    fn page(&self, page: usize) -> Option<&Page> {
+        match &self.recent {
+            Some(recent) if self.recent_at as usize == page => Some(recent),
+            _ => self.pages.as_ref()?[page].as_ref(),
+        }
+    }
+
+    /// A page, which is the recent one from now on.
+    #[inline]
+    fn page_mut(&mut self, page: usize) -> &mut Page {
+        if self.recent.is_none() || self.recent_at as usize != page {
+            self.turn_to(page);
+        }
+        self.recent.get_or_insert_with(|| Box::new([0; PARTS]))
+    }
+
+    /// Puts the recent page back and takes out another, if there is one.
+    #[inline(never)]
+    fn turn_to(&mut self, page: usize) {
+        if let Some(recent) = self.recent.take() {
+            let pages = self.pages.get_or_insert_with(|| Box::new([const { None }; PAGES]));
+            pages[self.recent_at as usize] = Some(recent);
+            self.recent = pages[page].take();
+        }
+        self.recent_at = page as u32;
+    }
+}
+
+impl PartialEq for Latency {
+    /// Whether the same times were recorded, as far as that is known; in whichever order.
+    fn eq(&self, other: &Latency) -> bool {
+        let told = |it: &Latency| (it.count, it.sum_ns, it.min_ns, it.max_ns);
+        told(self) == told(other) && self.buckets().eq(other.buckets())
     }
 }
 

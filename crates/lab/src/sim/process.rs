@@ -29,6 +29,8 @@ pub(super) struct Plan {
     pub(super) latency_max_ns: Option<u64>,
     /// A pause after so many requests, or None where only time counts.
     thinks_every: Option<u32>,
+    /// It keeps its requests in proportion to others' (`flow`).
+    has_flow: bool,
     /// A new child process for each loop.
     forks: bool,
     /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
@@ -74,6 +76,7 @@ impl Plan {
             loops: options.loops,
             latency_max_ns: options.max_latency.map(nanos),
             thinks_every: thinks_every(job),
+            has_flow: options.flow.is_some(),
             forks,
             overlap: Overlapping::of(&options, depth),
             is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
@@ -102,39 +105,43 @@ fn thinks_every(job: &Job) -> Option<u32> {
 }
 
 /// One process.
+///
+/// In the order in which a step needs it, for with many processes the time goes into fetching them from memory: what it
+/// is doing is one line of cache, what may hold it back another, and then comes what it does.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Process {
     pub(super) plan: Arc<Plan>,
-    pub(super) files: Arc<[FileAt]>,
-    pub(super) row: u32,
-    /// None for one that replays a trace (`read_iolog`).
-    stream: Option<Stream>,
     state: State,
+    ends_ns: u64,
+    /// Where `ramp_time` is over and things count.
+    pub(super) counts_from_ns: u64,
     /// Requests made and not yet taken back.
     in_flight: u32,
-    /// Of these, ended ones that wait to be taken together with others.
-    aside: Vec<Done>,
+    pub(super) row: u32,
     /// Cleared when the queue is full, set when it has drained far enough.
     is_filling: bool,
-    /// Made, and held back by its rate or flow.
-    held: Option<Step>,
-    /// While it waits for its flow: until when that is in the calendar.
-    pub(super) is_planned_until: u64,
-    /// When it will have copied what is in its hands from and to the page cache.
-    pub(super) free_ns: u64,
+    /// Its time is up: it makes no I/O any more, only the fsync at its end.
+    is_stopping: bool,
     /// Its flow lets it make one request.
     may_go: bool,
     /// Nothing is under way that its next request would have to wait for (`serialize_overlap`).
     is_clear: bool,
     rates: Option<Box<Rates>>,
-    thinking: Option<Thinking>,
+    thinking: Option<Box<Thinking>>,
+    pub(super) files: Arc<[FileAt]>,
+    /// Made, and held back by its rate or flow.
+    held: Option<Step>,
+    /// None for one that replays a trace (`read_iolog`).
+    stream: Option<Stream>,
+    /// Of those in flight, ended ones that wait to be taken together with others.
+    aside: Vec<Done>,
+    /// While it waits for its flow: until when that is in the calendar.
+    pub(super) is_planned_until: u64,
+    /// When it will have copied what is in its hands from and to the page cache.
+    pub(super) free_ns: u64,
     loops_left: u32,
-    /// Its time is up: it makes no I/O any more, only the fsync at its end.
-    is_stopping: bool,
     begun_ns: u64,
-    /// Where `ramp_time` is over and things count.
-    pub(super) counts_from_ns: u64,
-    ends_ns: u64,
     random: Random,
 }
 
@@ -254,7 +261,8 @@ impl Process {
             let random = Random::new(self.random.clone().word());
             self.rates = Some(Box::new(Rates::new(options, self.begun_ns, random)));
         }
-        self.thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
+        let thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
+        self.thinking = thinking.map(Box::new);
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
     }
@@ -320,7 +328,7 @@ impl Process {
                     }
                 }
                 State::Draining(Then::Think) => {
-                    let pause_ns = self.thinking.map_or(0, |thinking| thinking.pause_ns());
+                    let pause_ns = self.thinking.as_ref().map_or(0, |thinking| thinking.pause_ns());
                     if let Some(rates) = &mut self.rates {
                         rates.thought(pause_ns);
                     }
@@ -381,7 +389,7 @@ impl Process {
                         return Some(self.sleep(due_ns, false));
                     }
                 }
-                if self.plan.options.flow.is_some() && !self.may_go {
+                if self.plan.has_flow && !self.may_go {
                     self.held = Some(step);
                     return Some(Act::Ask);
                 }

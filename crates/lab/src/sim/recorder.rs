@@ -35,7 +35,7 @@ pub(super) struct Recorder {
 struct CgroupRecord {
     id: Option<CgroupId>,
     latency: Latency,
-    /// Bytes read and written in the present interval, and how many requests did it.
+    /// Bytes read and written in the present interval, and how many requests did it; of the first [`SERIES_MAX`] only.
     fresh: [Fresh; 2],
     series: [Series; 2],
     ios_series: [Series; 2],
@@ -111,11 +111,14 @@ impl Recorder {
         };
         let bytes = u64::from(flight.len);
         self.device.bytes += bytes;
+        if cgroup as usize >= SERIES_MAX {
+            return;
+        }
         record.fresh[direction].ios += 1;
         // What is at the disk for long moves all the while.
         if now_ns - flight.dispatched_ns < self.interval_ns {
             record.fresh[direction].bytes += bytes;
-        } else if (cgroup as usize) < SERIES_MAX {
+        } else {
             record.series[direction].spread(flight.dispatched_ns, now_ns, bytes);
         }
     }

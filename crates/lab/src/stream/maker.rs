@@ -2,6 +2,7 @@
 
 use super::marks::Marks;
 use super::permute::shuffled;
+use super::plain::Plain;
 use super::plan::{Cover, Place, Plan, READ, RandomPlace, Region, TRIM, WRITE};
 use super::{Access, Step};
 use crate::fio::{FileService, Mix};
@@ -11,21 +12,26 @@ use crate::random::Random;
 const NOWHERE: u64 = u64::MAX;
 
 /// Where a process is in its files.
+///
+/// What comes first is all that a plain job needs, whose other parts are spread over memory.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(super) struct Maker {
     random: Random,
+    plain: Option<Plain>,
     /// As `random` was at the start.
     first: Random,
     files: Box<[FileState]>,
-    /// Files in use, in the order they were opened, and how many were.
+    /// Files in use, in the order they were opened.
     open: Vec<u32>,
-    opened: u32,
     /// Place in `open`, and steps before it changes.
     turn: usize,
     turn_left: u32,
     /// Requests before an offset is drawn again.
     offset_left: u32,
     writes: u64,
+    /// Files that were opened in this pass.
+    opened: u32,
     is_synced: bool,
 }
 
@@ -61,6 +67,7 @@ impl Maker {
         let mut maker = Maker {
             first: random.clone(),
             random,
+            plain: None,
             files,
             open: Vec::new(),
             opened: 0,
@@ -93,11 +100,22 @@ impl Maker {
         self.turn = self.open.len() - 1;
         self.turn_left = 0;
         self.offset_left = 0;
+        self.plain = Plain::of(plan, self.files[0].key);
     }
 
     /// The next step; None when no file has room for another request.
     #[inline]
     pub(super) fn make(&mut self, plan: &Plan) -> Option<Step> {
+        if let Some(plain) = &mut self.plain {
+            if let Some(step) = plain.next(&mut self.random) {
+                return Some(step);
+            }
+            self.files[0].indices[0] = plain.index;
+        }
+        self.make_any(plan)
+    }
+
+    fn make_any(&mut self, plan: &Plan) -> Option<Step> {
         loop {
             let file = self.choose_file(plan)?;
             // fio chooses the file first: what is synced is the file whose turn it is, and its turn is over.
@@ -313,4 +331,46 @@ fn follow(state: &FileState, region: &Region, direction: usize, skip: i64) -> Op
         None => 0,
     };
     Some(at).filter(|at| *at < region.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The short way and the long one make the same rows, pass after pass.
+    #[test]
+    fn a_plain_job_makes_what_any_way_makes() {
+        for (options, is_plain) in [
+            ("rw=randread\nbs=4k\nsize=1m\nnorandommap\n", true),
+            ("rw=randwrite\nbs=3k\nba=1k\nsize=100k\nnorandommap\n", true),
+            ("rw=randread\nbs=4k\nsize=100k\noffset=8k\n", true),
+            ("rw=randread\nbs=4k\nsize=100k\nrandrepeat=0\n", true),
+            ("rw=randtrim\nbs=8k\nsize=1m\n", true),
+            ("rw=randwrite\nbs=4k\nsize=100k\nfsync=3\n", false),
+            ("rw=randrw\nbs=4k\nsize=100k\n", false),
+            ("rw=read\nbs=4k\nsize=100k\n", false),
+            ("rw=randread\nbsrange=4k-16k\nsize=100k\nnorandommap\n", false),
+        ] {
+            let text = format!("[job]\nfilename=disk\n{options}");
+            let jobs = crate::fio::parse("test.fio", text.as_bytes(), &BTreeMap::new());
+            let plan = Plan::new(&jobs.expect(options).jobs[0], &[2 << 20], 7).expect(options);
+            let mut short = Maker::new(&plan, 7);
+            let mut long = short.clone();
+            assert_eq!(short.plain.is_some(), is_plain, "{options}");
+            let mut passes = 0;
+            for _ in 0..2000 {
+                let step = short.make(&plan);
+                assert_eq!(step, long.make_any(&plan), "{options}");
+                if step.is_none() {
+                    assert_eq!((short.make(&plan), long.make_any(&plan)), (None, None));
+                    passes += 1;
+                    short.begin_pass(&plan);
+                    long.begin_pass(&plan);
+                }
+            }
+            assert!(passes > 2 || options.contains("norandommap"), "{options}: {passes}");
+        }
+    }
 }

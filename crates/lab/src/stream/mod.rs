@@ -30,6 +30,7 @@ mod law;
 mod maker;
 mod marks;
 mod permute;
+mod plain;
 mod plan;
 mod size;
 mod verify;
@@ -93,20 +94,28 @@ pub enum Access {
 /// assert_eq!(stream.next(), Some(Step::Sync { file: 0, data_only: false }));
 /// assert_eq!(stream.next(), None);
 /// ```
+// First what each step needs: with many processes the time goes into fetching it from memory.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Stream {
-    plan: Box<Plan>,
-    maker: Maker,
-    verify: Option<Box<Verify>>,
     phase: Phase,
     /// Whether the last step reads again what was written.
     is_verifying: bool,
     /// Whether the files have no room left: the next pass is to begin.
     is_spent: bool,
+    /// As the plan has it: whether there is no end but that of the time, and whether writes follow trims.
+    is_endless: bool,
+    is_trim_write: bool,
     /// Bytes and requests of this loop, and all its bytes, verification included.
     made_bytes: u64,
     made_requests: u64,
     moved_bytes: u64,
+    /// As the plan has them: most of the first two.
+    bytes_max: u64,
+    requests_max: u64,
+    verify: Option<Box<Verify>>,
+    maker: Maker,
+    plan: Box<Plan>,
 }
 
 /// Where a loop is.
@@ -139,15 +148,19 @@ impl Stream {
         let maker = Maker::new(&plan, seed);
         let verify = plan.verify.map(|verify| Box::new(Verify::new(verify, &maker)));
         Ok(Stream {
-            plan,
-            maker,
-            verify,
             phase: Phase::Making,
             is_verifying: false,
             is_spent: false,
+            is_endless: plan.is_endless,
+            is_trim_write: plan.mix == Mix::TrimWrite,
             made_bytes: 0,
             made_requests: 0,
             moved_bytes: 0,
+            bytes_max: plan.bytes,
+            requests_max: plan.requests,
+            verify,
+            maker,
+            plan,
         })
     }
 
@@ -161,8 +174,8 @@ impl Stream {
     pub fn next(&mut self) -> Option<Step> {
         if self.phase == Phase::Making
             && self.verify.is_none()
-            && self.made_bytes < self.plan.bytes
-            && self.made_requests < self.plan.requests
+            && self.made_bytes < self.bytes_max
+            && self.made_requests < self.requests_max
             && let Some(step) = self.maker.make(&self.plan)
         {
             self.account(&step);
@@ -214,9 +227,9 @@ impl Stream {
         let len = u64::from(len);
         self.moved_bytes += len;
         // A trim and its write are one, and fio counts the second.
-        if access != Access::Trim || self.plan.mix != Mix::TrimWrite {
+        if access != Access::Trim || !self.is_trim_write {
             // Endless rows have no limit.
-            let counts = u64::from(!self.plan.is_endless);
+            let counts = u64::from(!self.is_endless);
             self.made_bytes += len * counts;
             self.made_requests += counts;
         }
