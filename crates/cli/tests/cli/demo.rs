@@ -41,3 +41,22 @@ fn an_interrupted_demo_leaves_nothing() {
     let left: Vec<_> = place.path().read_dir().unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn the_watermark_is_shown_in_three_parts() {
+    let place = Place::new("demo-watermark");
+    let arguments = ["demo", "watermark", "--seconds", "3", "--format", "json"];
+    let (status, out, err) = place.run(&arguments);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let parts: Value = serde_json::from_str(&out).unwrap();
+    let parts = parts.as_array().unwrap();
+    // Two tenants, the third with them, and the two again: each gets something.
+    let moving = |part: &Value| -> usize {
+        let tenants = part["tenants"].as_array().unwrap().iter();
+        tenants.filter(|of| of["read_bytes_per_sec"].as_f64().unwrap() > 0.0).count()
+    };
+    assert_eq!(parts.len(), 3, "{out}");
+    assert_eq!((moving(&parts[0]), moving(&parts[1])), (2, 3), "{out}");
+    let left: Vec<_> = place.path().read_dir().unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
