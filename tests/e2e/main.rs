@@ -20,6 +20,7 @@ mod libnbd_replies;
 mod limits_burst;
 mod limits_changed;
 mod limits_every_operation;
+mod limits_on_both;
 mod many_connections;
 mod nbdcopy_both_ways;
 mod nbdcopy_holes;

@@ -57,7 +57,12 @@ impl Cgroup {
 
     /// `io.max` as it would be read back.
     pub fn io_max(&self) -> Option<&str> {
-        self.0["io_max"].as_str()
+        self.text("io_max")
+    }
+
+    /// A text, where there is one.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0[name].as_str()
     }
 }
 

@@ -8,9 +8,10 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Keys and values are those of the configuration:
-  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  rates; not named: kept, max: none
-  io.burst    [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  how much may go at once after a pause
-  io.peak     [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  the rate inside a burst
+  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  rates; not named: kept, max: none;
+                       rwbps=.. rwiops=..                 reads and writes together
+  io.burst    [DEVICE] as io.max                          how much may go at once after a pause
+  io.peak     [DEVICE] as io.max                          the rate inside a burst
   io.weight   1 to 1000                                   share among siblings; also io.bfq.weight
   io.prio.class  no-change, promote-to-rt, restrict-to-be or idle   who goes first, with bfq
   io.bfq.low_latency  auto, never, interactive or inherit           whose weight bfq may raise
@@ -24,6 +25,7 @@ Of devices, for the cgroup /, which itself has no limits and no weight:
 
 Examples:
   weir set /main io.max \"rbps=50M riops=500\"
+  weir set /main io.max rwbps=80M
   weir set /vms/db io.weight 300
   weir set /vms io.max \"disk0 riops=max\"
   weir set / io.scheduler bfq

@@ -20,7 +20,7 @@ pub(crate) fn find(limits: &Limits) -> Option<Contradiction> {
         LimitsError::PeakWithoutRate { .. }
         | LimitsError::PeakUnknown { .. }
         | LimitsError::PeakNotAboveRate { .. } => LimitKey::Peak,
-        LimitsError::NoTime { .. } => LimitKey::Max,
+        LimitsError::JointUnknown { .. } | LimitsError::NoTime { .. } => LimitKey::Max,
     };
     Some(Contradiction { limit, message: error.to_string() })
 }

@@ -217,9 +217,9 @@ fn burst(lines: &mut LimitLines, text: &Text, report: &mut Report) {
         return lines.words(LimitKey::Burst, text, &text.value, 0..1, report);
     }
     let (resource, keys) = if amount.bytes().all(|byte| byte.is_ascii_digit()) {
-        (Resource::Ios, "riops or wiops")
+        (Resource::Ios, "riops, wiops or rwiops")
     } else {
-        (Resource::Bytes, "rbps or wbps")
+        (Resource::Bytes, "rbps, wbps or rwbps")
     };
     // Read once here, so that what is wrong with it is told once.
     let readable = match resource {

@@ -103,7 +103,7 @@ error: --max: rbps: "4MB" is ambiguous: allowed are 1 to 18446744073709551614 an
  |
  = help: write "4MiB" for 4 x 1024^2, or "4000000" for 4 x 10^6 bytes
 
-error: --max: unknown key "riosp" (= "500"): allowed are rbps, wbps, riops and wiops
+error: --max: unknown key "riosp" (= "500"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops
  |
  | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
  |                                      ^^^^^^^^^
@@ -176,7 +176,7 @@ fn a_burst_that_fits_nothing_is_refused() {
     refused(
         &SingleExport { max: some("rbps=4M"), burst: some("8"), ..ram() },
         r#"
-error: --burst: a burst of 8 I/Os, but --max has no riops or wiops
+error: --burst: a burst of 8 I/Os, but --max has no riops, wiops or rwiops
  |
  | weir serve memory:1G --max rbps=4M --burst 8
  |                                            ^

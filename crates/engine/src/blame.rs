@@ -31,7 +31,7 @@ pub struct LimitBlame {
     /// Whose limit. The cgroup may have been removed since.
     pub cgroup: CgroupId,
     /// Nanoseconds by dimension, in the order of [`Dimension::ALL`].
-    pub wait_ns: [u64; 4],
+    pub wait_ns: [u64; Dimension::COUNT],
 }
 
 impl Blame {
@@ -42,7 +42,7 @@ impl Blame {
         }
         let known = self.limits.iter().position(|limit| limit.cgroup == cgroup);
         let at = known.unwrap_or_else(|| {
-            self.limits.push(LimitBlame { cgroup, wait_ns: [0; 4] });
+            self.limits.push(LimitBlame { cgroup, wait_ns: [0; Dimension::COUNT] });
             self.limits.len() - 1
         });
         self.limits[at].wait_ns[dimension as usize] += wait_ns;

@@ -92,6 +92,10 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
         ),
     };
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
+    let gates = Direction::BOTH.iter().filter(|&&direction| node.gate(direction).is_some()).count();
+    ensure(node.joint.is_none() || gates == 2, || {
+        format!("cgroup {cgroup} has a limit on both directions, and {gates} gates")
+    })?;
     let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);
     ensure(limited == above, || format!("limits above cgroup {cgroup}: {limited:?}"))?;
     let mut listed: Vec<u32> = node.children().collect();
@@ -108,12 +112,15 @@ fn check_waiting(
     cgroup: u32,
     direction: Direction,
 ) -> Result<(), String> {
-    let sources = standing_sources(core, cgroup, direction);
+    let (sources, weight) = standing_sources(core, cgroup, direction);
     let Some(queue) = core.tree.cgroups[cgroup].queue(direction) else {
         return ensure(sources == 0, || format!("{sources} sources stand without a queue"));
     };
     ensure(sources == queue.arbiter.len(), || {
         format!("{sources} sources stand, {} counted", queue.arbiter.len())
+    })?;
+    ensure(weight == queue.arbiter.weight(), || {
+        format!("the weights of {sources} sources are {weight}, not {}", queue.arbiter.weight())
     })?;
     ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
     let (stands, has_climbed) = (queue.standing.is_waiting(), !queue.climbed.is_empty());
@@ -139,7 +146,8 @@ fn check_waiting(
     ensure(!has_climbed || stands, || "some have climbed and it does not stand".into())
 }
 
-fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> u32 {
+/// How many sources stand at `cgroup`, and their weights together.
+fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> (u32, u64) {
     let clients = core.tree.clients.iter().filter(|(_, client)| {
         client.cgroup == cgroup && client.side(direction).standing.is_waiting()
     });
@@ -147,7 +155,10 @@ fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> u32 {
         child.parent == cgroup
             && child.queue(direction).is_some_and(|queue| queue.standing.is_waiting())
     });
-    (clients.count() + children.count()) as u32
+    let clients = clients.map(|(client, _)| Source::Client(client));
+    let sources = clients.chain(children.map(|(child, _)| Source::Cgroup(child)));
+    sources
+        .fold((0, 0), |(count, weight), source| (count + 1, weight + core.tree.weight_of(source)))
 }
 
 /// A client waits for limits exactly while a task of it does, and its next request can be found.

@@ -286,7 +286,7 @@ impl Engine {
             }
             Change::SetWeight { cgroup, weight } => {
                 let cgroup = find(cgroup)?;
-                self.core.tree.cgroups[cgroup].weight = weight;
+                self.core.set_weight(cgroup, weight);
             }
             Change::Move { cgroup, parent } => {
                 let (cgroup, parent) = (find(cgroup)?, find(parent)?);
@@ -460,7 +460,7 @@ impl Engine {
     /// limit, or for a limiter without a burst of its own.
     pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        self.core.burst_left(self.now, index, dimension.direction(), dimension.resource())
+        self.core.burst_left(self.now, index, dimension)
     }
 
     /// The device as it is now.

@@ -1,10 +1,11 @@
 //! The text of `io.max`, and of `io.burst` and `io.peak`, which look the same.
 //!
-//! `DEVICE [KEY=VALUE]...` with keys `rbps`, `wbps`, `riops`, `wiops` in any order. A key that is not named keeps
-//! its value, `max` removes it, the last of a repeated key wins, and a text that is refused changes nothing: the
-//! grammar of Linux cgroup v2 (specification 1.2). Three things differ, each on purpose: values may carry the
-//! units of [`crate::units`], junk after a number is refused where the kernel ignores it, and so is a number over
-//! 64 bits where the kernel wraps.
+//! `DEVICE [KEY=VALUE]...` with keys `rbps`, `wbps`, `riops`, `wiops`, `rwbps`, `rwiops` in any order. A key that is
+//! not named keeps its value, `max` removes it, the last of a repeated key wins, and a text that is refused changes
+//! nothing: the grammar of Linux cgroup v2 (specification 1.2). Four things differ, each on purpose: there are two keys
+//! more, for reads and writes together, which are read back only where they are set; values may carry the units of
+//! [`crate::units`]; junk after a number is refused where the kernel ignores it, and so is a number over 64 bits where
+//! the kernel wraps.
 
 use alloc::string::String;
 use core::fmt;
@@ -81,13 +82,17 @@ pub enum IoMaxError {
         device: String,
     },
     /// The line ends right after the device; a blank there would mean "change nothing".
-    #[error("nothing follows the device {device:?}: allowed are rbps=, wbps=, riops= and wiops=")]
+    #[error(
+        "nothing follows the device {device:?}: allowed are rbps=, wbps=, riops=, wiops=, rwbps= and rwiops="
+    )]
     NothingAfterDevice {
         /// The device.
         device: String,
     },
     /// A word without `=`.
-    #[error("{token:?} is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops")]
+    #[error(
+        "{token:?} is not KEY=VALUE: allowed keys are rbps, wbps, riops, wiops, rwbps and rwiops"
+    )]
     NoValue {
         /// The word.
         token: String,
@@ -102,8 +107,10 @@ pub enum IoMaxError {
         /// Its length in bytes.
         len: usize,
     },
-    /// A key that is none of the four.
-    #[error("unknown key {key:?} (= {value:?}): allowed are rbps, wbps, riops and wiops")]
+    /// A key that is none of the six.
+    #[error(
+        "unknown key {key:?} (= {value:?}): allowed are rbps, wbps, riops, wiops, rwbps and rwiops"
+    )]
     UnknownKey {
         /// The key.
         key: String,
@@ -332,12 +339,14 @@ fn letters(word: &str) -> Option<([char; WORD_MAX], usize)> {
 }
 
 impl fmt::Display for PerDimension {
-    /// As `io.max` is read back: all four in a fixed order, plain numbers, `max` for none.
+    /// As `io.max` is read back: the kernel's four in its order, plain numbers, `max` for none; then those on both
+    /// directions, where there are such.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, dimension) in Dimension::ALL.into_iter().enumerate() {
             let blank = if index == 0 { "" } else { " " };
             match self.get(dimension) {
                 Some(value) => write!(f, "{blank}{}={value}", dimension.key())?,
+                None if dimension.is_joint() => {}
                 None => write!(f, "{blank}{}=max", dimension.key())?,
             }
         }
@@ -386,6 +395,9 @@ mod tests {
             ("riops=18446744073709551615", "rbps=max wbps=7 riops=max wiops=max"),
             ("wbps=18446744073709551614", "rbps=max wbps=18446744073709551614 riops=max wiops=max"),
             ("wbps=18446744073709551615", "rbps=max wbps=max riops=max wiops=max"),
+            ("rwbps=8M rwiops=max", "rbps=max wbps=7 riops=max wiops=max rwbps=8388608"),
+            ("rwiops=4294967294", "rbps=max wbps=7 riops=max wiops=max rwiops=4294967294"),
+            ("rwbps=18446744073709551614 rwbps=max", "rbps=max wbps=7 riops=max wiops=max"),
         ] {
             assert_eq!(
                 max(text).map(|limits| limits.to_string()).as_deref(),
@@ -402,12 +414,12 @@ mod tests {
             (
                 "rbps",
                 Einval,
-                r#""rbps" is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops; write "rbps=...""#,
+                r#""rbps" is not KEY=VALUE: allowed keys are rbps, wbps, riops, wiops, rwbps and rwiops; write "rbps=...""#,
             ),
             (
                 "50M",
                 Einval,
-                r#""50M" is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops; write for example "rbps=50M""#,
+                r#""50M" is not KEY=VALUE: allowed keys are rbps, wbps, riops, wiops, rwbps and rwiops; write for example "rbps=50M""#,
             ),
             (
                 "rbps=fast",
@@ -437,12 +449,12 @@ mod tests {
             (
                 "rpbs=4M",
                 Einval,
-                r#"unknown key "rpbs" (= "4M"): allowed are rbps, wbps, riops and wiops; did you mean "rbps"?"#,
+                r#"unknown key "rpbs" (= "4M"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops; did you mean "rbps"?"#,
             ),
             (
                 "latency=4",
                 Einval,
-                r#"unknown key "latency" (= "4"): allowed are rbps, wbps, riops and wiops"#,
+                r#"unknown key "latency" (= "4"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops"#,
             ),
             (
                 "riops=0",
@@ -532,7 +544,7 @@ mod tests {
     }
 
     fn any_limits() -> impl Strategy<Value = PerDimension> {
-        proptest::collection::vec((any::<u64>(), 0u32..66), 4).prop_map(|values| {
+        proptest::collection::vec((any::<u64>(), 0u32..66), 6).prop_map(|values| {
             let mut limits = PerDimension::NONE;
             for (dimension, (value, shift)) in Dimension::ALL.into_iter().zip(values) {
                 limits.set(dimension, NonZeroU64::new(value.checked_shr(shift).unwrap_or(0)));
@@ -543,12 +555,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_back_can_be_written(limits in any_limits(), old in any_limits()) {
+        fn what_is_read_back_can_be_written(limits in any_limits(), mut old in any_limits()) {
+            // Limits on both directions are not read back as `max`, and so not removed either.
+            for joint in Dimension::ALL.into_iter().filter(|dimension| dimension.is_joint()) {
+                old.set(joint, limits.get(joint));
+            }
             prop_assert_eq!(parse_io_max(&limits.to_string(), old), Ok(limits));
         }
 
         #[test]
-        fn no_text_panics(text in "\\PC*|([rw]?(bps|iops)=[0-9]{0,22}[kKMG]?[ \t\n]?){0,5}") {
+        fn no_text_panics(text in "\\PC*|([rw]{0,2}(bps|iops)=[0-9]{0,22}[kKMG]?[ \t\n]?){0,5}") {
             for limit in LimitKey::ALL {
                 if let Err(error) = parse_limits(limit, &text, OLD) {
                     prop_assert!(error.to_string().len() < 2_000);
@@ -562,7 +578,7 @@ mod tests {
         #[test]
         fn one_bad_token_refuses_all(
             good in proptest::collection::vec(
-                "(rbps|wbps|riops|wiops)=([1-9][0-9]{0,8}|max)", 0..6
+                "(rw|r|w)(bps|iops)=([1-9][0-9]{0,8}|max)", 0..6
             ),
             bad in "[a-qs-vx-z]{1,4}=1|(rbps|riops)=(0|x|-1|)|rbps",
             at in 0usize..6,

@@ -1,4 +1,4 @@
-//! What a cgroup may not exceed: four rates, and how each may burst.
+//! What a cgroup may not exceed: six rates, and how each may burst.
 
 use core::num::NonZeroU64;
 
@@ -13,7 +13,9 @@ pub enum Resource {
     Ios,
 }
 
-/// One of the four things `io.max` limits.
+/// One of the six things `io.max` limits: the kernel's four, and one limit for both directions in each resource.
+///
+/// Source of the latter two: io-throttle's one limit for reads and writes together (specification 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dimension {
     /// Bytes read per second.
@@ -24,14 +26,27 @@ pub enum Dimension {
     Riops,
     /// Write operations per second.
     Wiops,
+    /// Bytes read and written per second, together.
+    Rwbps,
+    /// Read and write operations per second, together.
+    Rwiops,
 }
 
 impl Dimension {
-    /// All four, in the order in which `io.max` prints them.
-    pub const ALL: [Dimension; 4] =
-        [Dimension::Rbps, Dimension::Wbps, Dimension::Riops, Dimension::Wiops];
+    /// How many there are.
+    pub const COUNT: usize = 6;
 
-    /// The dimension in which `resource` is counted for `direction`.
+    /// All six, in the order in which `io.max` prints them.
+    pub const ALL: [Dimension; Dimension::COUNT] = [
+        Dimension::Rbps,
+        Dimension::Wbps,
+        Dimension::Riops,
+        Dimension::Wiops,
+        Dimension::Rwbps,
+        Dimension::Rwiops,
+    ];
+
+    /// The dimension in which `resource` is counted for `direction` alone.
     pub const fn of(direction: Direction, resource: Resource) -> Dimension {
         match (direction, resource) {
             (Direction::Read, Resource::Bytes) => Dimension::Rbps,
@@ -41,29 +56,50 @@ impl Dimension {
         }
     }
 
-    /// The key of this dimension in `io.max`: `rbps`, `wbps`, `riops` or `wiops`.
+    /// The dimension in which `resource` is counted for both directions together.
+    pub const fn joint(resource: Resource) -> Dimension {
+        match resource {
+            Resource::Bytes => Dimension::Rwbps,
+            Resource::Ios => Dimension::Rwiops,
+        }
+    }
+
+    /// The key of this dimension in `io.max`: `rbps`, `wbps`, `riops`, `wiops`, `rwbps` or `rwiops`.
     pub const fn key(self) -> &'static str {
         match self {
             Dimension::Rbps => "rbps",
             Dimension::Wbps => "wbps",
             Dimension::Riops => "riops",
             Dimension::Wiops => "wiops",
+            Dimension::Rwbps => "rwbps",
+            Dimension::Rwiops => "rwiops",
         }
     }
 
-    /// The budget it belongs to.
-    pub const fn direction(self) -> Direction {
+    /// The direction whose budget it is; `None` for both together.
+    pub const fn direction(self) -> Option<Direction> {
         match self {
-            Dimension::Rbps | Dimension::Riops => Direction::Read,
-            Dimension::Wbps | Dimension::Wiops => Direction::Write,
+            Dimension::Rbps | Dimension::Riops => Some(Direction::Read),
+            Dimension::Wbps | Dimension::Wiops => Some(Direction::Write),
+            Dimension::Rwbps | Dimension::Rwiops => None,
         }
+    }
+
+    /// Whether it is a limit on both directions together.
+    pub const fn is_joint(self) -> bool {
+        self.direction().is_none()
+    }
+
+    /// Whether requests of `direction` count in it.
+    pub fn limits(self, direction: Direction) -> bool {
+        self.direction().is_none_or(|own| own == direction)
     }
 
     /// What it counts.
     pub const fn resource(self) -> Resource {
         match self {
-            Dimension::Rbps | Dimension::Wbps => Resource::Bytes,
-            Dimension::Riops | Dimension::Wiops => Resource::Ios,
+            Dimension::Rbps | Dimension::Wbps | Dimension::Rwbps => Resource::Bytes,
+            Dimension::Riops | Dimension::Wiops | Dimension::Rwiops => Resource::Ios,
         }
     }
 
@@ -77,15 +113,15 @@ impl Dimension {
     }
 }
 
-/// A value for each of the four dimensions, or none.
+/// A value for each of the six dimensions, or none.
 ///
 /// Used for rates (`io.max`, `io.peak`: per second) and for amounts (`io.burst`: bytes or I/Os).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct PerDimension([Option<NonZeroU64>; 4]);
+pub struct PerDimension([Option<NonZeroU64>; Dimension::COUNT]);
 
 impl PerDimension {
     /// No value in any dimension.
-    pub const NONE: PerDimension = PerDimension([None; 4]);
+    pub const NONE: PerDimension = PerDimension([None; Dimension::COUNT]);
 
     /// The value in `dimension`; `None` where there is none (for a rate: unlimited).
     pub const fn get(&self, dimension: Dimension) -> Option<NonZeroU64> {

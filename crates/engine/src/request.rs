@@ -38,6 +38,14 @@ impl Direction {
     pub const fn index(self) -> usize {
         self as usize
     }
+
+    /// The one that it is not.
+    pub const fn other(self) -> Direction {
+        match self {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        }
+    }
 }
 
 impl Op {

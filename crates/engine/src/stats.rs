@@ -34,7 +34,7 @@ pub struct Counters {
     /// What they waited for.
     pub blame: Blame,
     /// Requests that had to wait for a limit, by the dimension that stopped them first; see [`Dimension::ALL`].
-    pub throttled: [u64; 4],
+    pub throttled: [u64; Dimension::COUNT],
     /// `dbytes`, `dios`.
     pub discard: Moved,
     /// Flushes, cache and status requests.
@@ -49,10 +49,10 @@ pub struct Counters {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TaskStats {
     /// Requests that had to wait, by the limit that stopped them first.
-    pub throttled: [u64; 4],
+    pub throttled: [u64; Dimension::COUNT],
     /// How long requests that have gone since had waited, in nanoseconds, by the limit that they waited for, its turns given
     /// to others included.
-    pub wait_ns: [u64; 4],
+    pub wait_ns: [u64; Dimension::COUNT],
 }
 
 /// Counters of a cgroup, in its own box: an idle cgroup touches none of it.

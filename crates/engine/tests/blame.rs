@@ -76,6 +76,13 @@ impl World {
         let max = PerDimension::NONE
             .with(Dimension::Riops, per_second)
             .with(Dimension::Wbps, per_second * 8192);
+        let max = match limiter {
+            // It is the kernel's, which has none on both directions.
+            LimiterKind::Slice(_) => max,
+            _ => max
+                .with(Dimension::Rwbps, per_second * 12_288)
+                .with(Dimension::Rwiops, per_second * 3 / 2 + 1),
+        };
         self.set(cgroup, Limits { max, limiter, ..Limits::default() });
     }
 
@@ -201,9 +208,9 @@ fn a_task_knows_how_often_and_how_long_limits_held_it() {
     }
     world.advance(Instant::from_millis(1000));
     let stats = world.engine.task_stats(world.tasks[0]).unwrap();
-    assert_eq!(stats.throttled, [0, 0, 6, 0]);
+    assert_eq!(stats.throttled, [0, 0, 6, 0, 0, 0]);
     // The fifth waits for 10 ms, the tenth for 60.
-    assert_eq!(stats.wait_ns, [0, 0, 210_000_000, 0]);
+    assert_eq!(stats.wait_ns, [0, 0, 210_000_000, 0, 0, 0]);
     assert_eq!(world.engine.task_stats(world.tasks[1]), Some(weir_engine::TaskStats::default()));
     world.engine.close_task(world.tasks[0]);
     assert_eq!(world.engine.task_stats(world.tasks[0]), None);

@@ -162,7 +162,7 @@ pub struct WatermarkStatus {
     pub lifted: bool,
 }
 
-/// A number for each of `rbps`, `wbps`, `riops`, `wiops`.
+/// A number for each key of `io.max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PerDimension {
     /// Bytes read.
@@ -173,12 +173,38 @@ pub struct PerDimension {
     pub riops: u64,
     /// Writes.
     pub wiops: u64,
+    /// Bytes read and written.
+    #[serde(default)]
+    pub rwbps: u64,
+    /// Reads and writes.
+    #[serde(default)]
+    pub rwiops: u64,
+}
+
+impl PerDimension {
+    /// Each key with its number, in the order in which `io.max` prints them.
+    pub fn pairs(&self) -> [(&'static str, u64); 6] {
+        let PerDimension { rbps, wbps, riops, wiops, rwbps, rwiops } = *self;
+        [
+            ("rbps", rbps),
+            ("wbps", wbps),
+            ("riops", riops),
+            ("wiops", wiops),
+            ("rwbps", rwbps),
+            ("rwiops", rwiops),
+        ]
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> u64 {
+        self.pairs().iter().map(|(_, number)| number).sum()
+    }
 }
 
 /// What is left of a burst.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BurstLeft {
-    /// `rbps`, `wbps`, `riops` or `wiops`.
+    /// A key of `io.max`.
     pub dimension: String,
     /// Bytes or I/Os.
     pub left: u64,

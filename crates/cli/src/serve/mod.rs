@@ -51,7 +51,8 @@ pub(crate) struct Args {
     /// Let --listen be reached from other machines: there is no encryption and no password
     #[arg(long, help_heading = "Image")]
     allow_remote: bool,
-    /// Rates that hold in the long run: rbps, wbps (bytes), riops, wiops; "rbps=50M riops=500"
+    /// Rates that hold in the long run: rbps, wbps (bytes), riops, wiops, and rwbps, rwiops for reads and
+    /// writes together; "rbps=50M riops=500"
     #[arg(long, value_name = "LIMITS", help_heading = "Image")]
     max: Option<String>,
     /// How much may go at once after a pause: "riops=50", or 50 for I/Os, or 4M for bytes

@@ -1,6 +1,6 @@
 //! What a cgroup did between two readings.
 
-use weir_server::status::{CgroupStatus, DeviceStatus, PerDimension};
+use weir_server::status::{CgroupStatus, DeviceStatus};
 
 use super::why::{Cause, causes};
 
@@ -47,10 +47,7 @@ impl CgroupRates {
 
     fn of(old: &CgroupStatus, new: &CgroupStatus, seconds: f64, all: u64) -> CgroupRates {
         let per_sec = |old: u64, new: u64| new.saturating_sub(old) as f64 / seconds;
-        let throttled = |cgroup: &CgroupStatus| {
-            let PerDimension { rbps, wbps, riops, wiops } = cgroup.throttled_ios;
-            rbps + wbps + riops + wiops
-        };
+        let throttled = |cgroup: &CgroupStatus| cgroup.throttled_ios.sum();
         let completed = new.completed_ios.saturating_sub(old.completed_ios);
         let waited_for = causes(&old.wait, &new.wait, completed);
         CgroupRates {

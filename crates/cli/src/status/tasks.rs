@@ -1,7 +1,7 @@
 //! What limits did to each connection: `weir status --tasks`.
 
 use weir_engine::units::Nanos;
-use weir_server::status::{PerDimension, Status, TaskStatus};
+use weir_server::status::{Status, TaskStatus};
 
 use crate::table::{Align, Table};
 
@@ -47,16 +47,14 @@ pub(super) fn table(status: &Status) -> String {
 
 /// The limits that did something: each with how often, and for how long in all.
 fn limits(task: &TaskStatus) -> impl Iterator<Item = (&'static str, u64, u64)> {
-    let of = |of: &PerDimension| [of.rbps, of.wbps, of.riops, of.wiops];
-    let (held, wait_ns) = (of(&task.throttled_ios), of(&task.wait_ns));
-    let names = ["rbps", "wbps", "riops", "wiops"];
-    let all = names.into_iter().zip(held).zip(wait_ns).map(|((name, held), ns)| (name, held, ns));
+    let both = task.throttled_ios.pairs().into_iter().zip(task.wait_ns.pairs());
+    let all = both.map(|((name, held), (_, wait_ns))| (name, held, wait_ns));
     all.filter(|&(_, held, wait_ns)| held > 0 || wait_ns > 0)
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_server::status::DeviceStatus;
+    use weir_server::status::{DeviceStatus, PerDimension};
 
     use super::*;
 

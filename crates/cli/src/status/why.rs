@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_engine::units::Nanos;
-use weir_server::status::{PerDimension, WaitStatus};
+use weir_server::status::WaitStatus;
 
 /// One thing that requests waited for.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
@@ -25,8 +25,7 @@ type What = (&'static str, Option<String>, Option<&'static str>);
 fn sums(wait: &WaitStatus) -> BTreeMap<What, u64> {
     let mut sums = BTreeMap::new();
     for limit in &wait.limits {
-        let PerDimension { rbps, wbps, riops, wiops } = limit.wait_ns;
-        for (key, ns) in [("rbps", rbps), ("wbps", wbps), ("riops", riops), ("wiops", wiops)] {
+        for (key, ns) in limit.wait_ns.pairs() {
             *sums.entry(("limit", limit.cgroup.clone(), Some(key))).or_default() += ns;
         }
     }
@@ -104,7 +103,7 @@ pub(crate) fn sentence(causes: &[Cause]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_server::status::LimitWait;
+    use weir_server::status::{LimitWait, PerDimension};
 
     fn wait(riops_ns: u64, device_ns: u64) -> WaitStatus {
         let wait_ns = PerDimension { riops: riops_ns, ..PerDimension::default() };

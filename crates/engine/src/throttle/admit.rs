@@ -39,6 +39,9 @@ impl Core {
             if !node.is_clear(direction) {
                 break node.side(direction).because;
             }
+            if node.is_joined_in_wait(direction) {
+                break node.side(direction.other()).because;
+            }
             if let Verdict::Wait { because, .. } =
                 self.check_limit(now, at, direction, cost, Arrival::Fresh)
             {
@@ -57,10 +60,9 @@ impl Core {
                 return;
             }
         };
-        let dimension = Dimension::of(direction, because);
-        self.tree.cgroups[cgroup].account_mut().count_throttled(dimension);
+        self.tree.cgroups[cgroup].account_mut().count_throttled(because);
         let task = self.requests[index].task;
-        self.tree.tasks[task].stats_mut().throttled[dimension as usize] += 1;
+        self.tree.tasks[task].stats_mut().throttled[because as usize] += 1;
         match holder {
             Some(holder) => self.hold(now, holder, direction, index),
             None => self.wait(now, index),
@@ -120,7 +122,16 @@ impl Core {
     }
 
     /// A debt was made from `at` on upwards: what waits there and might have gone may not go any more.
-    fn recheck_path(&mut self, now: Instant, mut at: u32, direction: Direction) {
+    fn recheck_path(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            self.recede(now, at, direction);
+            if self.tree.cgroups[at].joint.is_some() {
+                self.recede(now, at, direction.other());
+            }
+            at = self.tree.limited_above(at, direction);
+        }
+        let mut at = cgroup;
         while at != NO_CGROUP {
             if !self.tree.cgroups[at].is_clear(direction) {
                 self.refresh(now, at, direction, Arrival::Queued);
@@ -141,8 +152,11 @@ impl Core {
                 self.charge_limit(now, at, direction, cost);
             } else {
                 let time = self.limit_time(at, now);
-                let gate = self.tree.cgroups[at].limit_mut(direction);
-                gate.charge_debt(time, cost, arrival);
+                let node = &mut self.tree.cgroups[at];
+                node.limit_mut(direction).charge_debt(time, cost, arrival);
+                if let Some(joint) = &mut node.joint {
+                    joint.gate_mut().charge_debt(time, cost, arrival);
+                }
             }
             at = self.tree.limited_above(at, direction);
         }
@@ -182,6 +196,6 @@ impl Core {
 
     /// What the head at `cgroup` waits for, as a dimension.
     pub(crate) fn because(&self, cgroup: u32, direction: Direction) -> Dimension {
-        Dimension::of(direction, self.tree.cgroups[cgroup].side(direction).because)
+        self.tree.cgroups[cgroup].side(direction).because
     }
 }

@@ -106,12 +106,14 @@ pub(crate) struct Arbiter {
     /// Where the service ends of a client that is gone and had more than its turn; the next newcomer begins there. 0
     /// for none.
     estate: u64,
+    /// The weights of all that wait, together.
+    weight: u64,
 }
 
 impl Arbiter {
     pub(crate) fn new(order: Order) -> Arbiter {
         // Standings begin in epoch 0: nobody has service to make up for.
-        Arbiter { heap: Heap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0 }
+        Arbiter { heap: Heap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0, weight: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -122,15 +124,32 @@ impl Arbiter {
         self.live
     }
 
+    /// The weights of all that wait, together.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// A source that waits has another weight from its next request on.
+    pub(crate) fn reweigh(&mut self, old: u64, new: u64) {
+        self.weight = self.weight - old + new;
+    }
+
     /// Changes how sources are ordered from now on; those waiting keep their places.
     pub(crate) fn set_order(&mut self, order: Order) {
         self.order = order;
     }
 
     /// `source` begins to wait. `stamp` has never been used before, by any arbiter, and is not 0.
-    pub(crate) fn admit(&mut self, source: Source, standing: &mut Standing, stamp: u64) {
+    pub(crate) fn admit(
+        &mut self,
+        source: Source,
+        standing: &mut Standing,
+        weight: u64,
+        stamp: u64,
+    ) {
         debug_assert!(!standing.is_waiting(), "{source:?} waits already");
         self.live += 1;
+        self.weight += weight;
         let tag = match self.order {
             Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
             // To leave and come back under another name must not pay.
@@ -187,6 +206,7 @@ impl Arbiter {
             self.heap.drop_first();
             standing.stamp = 0;
             self.live -= 1;
+            self.weight -= weight;
             self.pause_if_empty();
         }
         if self.vtime > VTIME_REBASE {
@@ -195,10 +215,11 @@ impl Arbiter {
     }
 
     /// A waiting source leaves without having been served. Its entry stays behind, void.
-    pub(crate) fn leave(&mut self, standing: &mut Standing) {
+    pub(crate) fn leave(&mut self, standing: &mut Standing, weight: u64) {
         debug_assert!(standing.is_waiting(), "a source leaves that was not waiting");
         standing.stamp = 0;
         self.live -= 1;
+        self.weight -= weight;
         self.pause_if_empty();
     }
 
@@ -245,7 +266,7 @@ impl Arbiter {
 }
 
 /// How far serving `cost_ns` moves a source of `weight` on. Rounds up: splitting a request never makes it cheaper.
-fn vtime_of(cost_ns: u64, weight: u64) -> u64 {
+pub(super) fn vtime_of(cost_ns: u64, weight: u64) -> u64 {
     match cost_ns.checked_mul(VTIME_SCALE) {
         Some(cost) => cost.div_ceil(weight),
         None => {
@@ -266,7 +287,8 @@ mod tests {
         let mut arbiter = Arbiter::new(order);
         let mut standings = vec![Standing::new(); costs_and_weights.len()];
         for (index, standing) in standings.iter_mut().enumerate() {
-            arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
+            let weight = costs_and_weights[index].1;
+            arbiter.admit(Source::Client(index as u32), standing, weight, index as u64 + 1);
         }
         (0..rounds)
             .map(|_| {
@@ -296,9 +318,9 @@ mod tests {
     fn a_newcomer_owes_nothing_and_is_owed_nothing() {
         let mut arbiter = Arbiter::new(Order::Shares);
         let (mut old, mut new) = (Standing::new(), Standing::new());
-        arbiter.admit(Source::Client(0), &mut old, 1);
+        arbiter.admit(Source::Client(0), &mut old, 100, 1);
         (0..100).for_each(|_| arbiter.served(&mut old, 1_000, 100, true));
-        arbiter.admit(Source::Client(1), &mut new, 2);
+        arbiter.admit(Source::Client(1), &mut new, 100, 2);
         let mut went = Vec::new();
         for _ in 0..6 {
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {
@@ -315,7 +337,7 @@ mod tests {
     fn leaving_and_coming_back_under_another_name_does_not_pay() {
         let mut arbiter = Arbiter::new(Order::Shares);
         let (mut steady, mut stamp) = (Standing::new(), 1);
-        arbiter.admit(Source::Client(0), &mut steady, stamp);
+        arbiter.admit(Source::Client(0), &mut steady, 100, stamp);
         let mut went = [0, 0];
         let mut fleeting = Standing::new();
         for _ in 0..100 {
@@ -323,7 +345,7 @@ mod tests {
                 arbiter.inherit(fleeting);
                 fleeting = Standing::new();
                 stamp += 1;
-                arbiter.admit(Source::Client(1), &mut fleeting, stamp);
+                arbiter.admit(Source::Client(1), &mut fleeting, 100, stamp);
             }
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {
                 panic!()
@@ -341,7 +363,7 @@ mod tests {
         let mut arbiter = Arbiter::new(Order::Shares);
         let mut standings = [Standing::new(), Standing::new()];
         for (index, standing) in standings.iter_mut().enumerate() {
-            arbiter.admit(Source::Client(index as u32), standing, index as u64 + 1);
+            arbiter.admit(Source::Client(index as u32), standing, 100, index as u64 + 1);
         }
         for round in 0..16 {
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {

@@ -38,7 +38,7 @@ pub(crate) struct Rate {
     pub(crate) quantum: u64,
 }
 
-/// The limits of one cgroup in one direction; `None` is unlimited.
+/// The limits of one cgroup in one direction, or in both together; `None` is unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) bps: Option<Rate>,
@@ -52,12 +52,21 @@ impl Rates {
 }
 
 impl Limits {
-    /// The limits of `direction` as its limiter sees them, with bursts filled in. `units_per_io` is what one I/O
+    /// The limits of `direction` alone as its limiter sees them, with bursts filled in. `units_per_io` is what one I/O
     /// costs: `iops_size`, or 1 where there is none.
     pub(crate) fn rates(&self, direction: Direction, units_per_io: u64) -> Rates {
+        self.rates_in(units_per_io, |resource| Dimension::of(direction, resource))
+    }
+
+    /// The limits of both directions together.
+    pub(crate) fn joint_rates(&self, units_per_io: u64) -> Rates {
+        self.rates_in(units_per_io, Dimension::joint)
+    }
+
+    fn rates_in(&self, units_per_io: u64, dimension: impl Fn(Resource) -> Dimension) -> Rates {
         Rates {
-            bps: self.rate(Dimension::of(direction, Resource::Bytes), 1),
-            iops: self.rate(Dimension::of(direction, Resource::Ios), units_per_io),
+            bps: self.rate(dimension(Resource::Bytes), 1),
+            iops: self.rate(dimension(Resource::Ios), units_per_io),
         }
     }
 
@@ -84,16 +93,40 @@ pub(crate) enum Arrival {
     Queued,
 }
 
-/// A limiter's answer about the head of a queue.
+/// A limiter's answer about the head of a queue, which knows resources; with what they limit, a cgroup's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Verdict<Cause = Resource> {
     /// It conforms now.
     Go,
-    /// Not before `until` (always later than `now`), because of this resource.
-    Wait { until: Instant, because: Resource },
+    /// Not before `until` (always later than `now`), because of this.
+    Wait { until: Instant, because: Cause },
 }
 
-/// One direction of one cgroup's limits.
+impl Verdict {
+    /// The same, of the limiter that counts in `dimension`.
+    #[inline]
+    pub(crate) fn by(self, dimension: impl Fn(Resource) -> Dimension) -> Verdict<Dimension> {
+        match self {
+            Verdict::Go => Verdict::Go,
+            Verdict::Wait { until, because } => {
+                Verdict::Wait { until, because: dimension(because) }
+            }
+        }
+    }
+}
+
+impl Verdict<Dimension> {
+    /// The later of two, this one if they are equal.
+    pub(crate) fn later_of(self, other: Verdict<Dimension>) -> Verdict<Dimension> {
+        match (self, other) {
+            (Verdict::Wait { until: own, .. }, Verdict::Wait { until, .. }) if until > own => other,
+            (Verdict::Go, _) => other,
+            _ => self,
+        }
+    }
+}
+
+/// The limits of one cgroup in one direction, or in both together.
 ///
 /// The contract, which the tree of `throttle/` keeps: `check` is called for the head of the queue when it arrives,
 /// when it comes up, and when the instant last answered has come; calling it more often, or late, never makes a

@@ -82,6 +82,15 @@ pub enum LimitsError {
         /// The rate, per second.
         rate: u64,
     },
+    /// The kernel limits reads and writes apart only, and the slice limiter is for parity with it.
+    #[error(
+        "{}: the slice limiter is the kernel's, which has no limit on reads and writes together, \
+         only pace, token and leaky have", dimension.key()
+    )]
+    JointUnknown {
+        /// Which.
+        dimension: Dimension,
+    },
     /// A kernel's clock stands still, or its slice has no length.
     #[error("slices of {slice_ticks} ticks at {hz} ticks/s: both are at least 1")]
     NoTime {
@@ -131,6 +140,9 @@ impl Limits {
         }
         for dimension in Dimension::ALL {
             let rate = self.max.get(dimension).map(NonZeroU64::get);
+            if rate.is_some() && dimension.is_joint() && !self.has_joint() {
+                return Err(LimitsError::JointUnknown { dimension });
+            }
             if let Some(burst) = self.burst.get(dimension) {
                 self.validate_burst(dimension, rate, burst.get())?;
             }
@@ -143,6 +155,10 @@ impl Limits {
 
     fn has_bursts(&self) -> bool {
         matches!(self.limiter, LimiterKind::Pace | LimiterKind::Token)
+    }
+
+    fn has_joint(&self) -> bool {
+        !matches!(self.limiter, LimiterKind::Slice(_))
     }
 
     fn validate_burst(
@@ -196,7 +212,7 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
-    use crate::limits::Dimension::{Rbps, Riops, Wiops};
+    use crate::limits::Dimension::{Rbps, Riops, Rwiops, Wiops};
     use crate::limits::{KernelProfile, PerDimension, SliceProfile};
 
     fn limits(limiter: LimiterKind) -> Limits {
@@ -269,6 +285,15 @@ mod tests {
             with_peak(Riops, 700, slice),
             "riops: the slice limiter has no peak, only pace and token have",
         );
+        let joint = PerDimension::NONE.with(Rwiops, 7);
+        refused(
+            Limits { max: joint, ..limits(slice) },
+            "rwiops: the slice limiter is the kernel's, which has no limit on reads and writes together, \
+             only pace, token and leaky have",
+        );
+        for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky] {
+            assert_eq!(Limits { max: joint, ..limits(limiter) }.validate(), Ok(()));
+        }
         let still = LimiterKind::Slice(SliceProfile { kernel, hz: 0, slice_ticks: 25 });
         refused(limits(still), "slices of 25 ticks at 0 ticks/s: both are at least 1");
     }

@@ -9,11 +9,15 @@
 //! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
 //! not stuck behind a queue. Slices are the exception, for parity with the kernel: there a request *climbs*, it is
 //! taken from its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
+//!
+//! Reads and writes wait apart, in queues of their own. A cgroup may have a limit on both together, which either is
+//! charged to; see [`joint`].
 
 mod admit;
 mod arbiter;
 mod climb;
 mod gate;
+mod joint;
 mod leaky;
 mod limiter;
 mod limits_error;
@@ -29,6 +33,7 @@ mod watermark;
 
 pub(crate) use arbiter::{Arbiter, Source, Standing};
 pub(crate) use gate::Gate;
+pub(crate) use joint::Joint;
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub use qemu::{QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle};

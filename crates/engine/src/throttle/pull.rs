@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::request::Direction;
 use crate::throttle::arbiter::Source;
-use crate::throttle::limiter::Arrival;
+use crate::throttle::limiter::{Arrival, Cost};
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
@@ -42,8 +42,11 @@ impl Core {
             let time = match limited {
                 // It has been lifted just now, and everyone goes.
                 NO_CGROUP => 0,
-                limited => self.tree.cgroups[limited].limit(direction).time_of(cost),
+                limited => self.tree.cgroups[limited].time_of(direction, cost),
             };
+            if limited == at && self.tree.cgroups[at].joint.is_some() {
+                self.serve_joint(at, direction, cost);
+            }
             self.serve_source(at, direction, source, time, waits_on);
             if limited == at {
                 // What follows the time at the limit of one that stands is time at the next limit.
@@ -85,12 +88,38 @@ impl Core {
             client.served_ns = client.served_ns.wrapping_add(time);
         }
         gate.served_ns = gate.served_ns.wrapping_add(time);
+        if self.tree.cgroups[cgroup].joint.is_some() {
+            self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
+        }
         let whose = self.tree.id(cgroup);
         let blame = &mut self.tree.cgroups[own].account_mut().blame;
         blame.others_ns += others;
         blame.add_limit(whose, dimension, waited - others);
         if waited > 0 {
             self.tree.tasks[task_index].stats_mut().wait_ns[dimension as usize] += waited;
+        }
+    }
+
+    /// What a request of `direction` takes of the limit on both is gone for those that wait in the other one, too: for all
+    /// of them, and if that limit is the nearest of the request's client in its own cgroup, for those of that client by
+    /// itself.
+    fn tell_other_direction(
+        &mut self,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+        client: Option<(u32, u32)>,
+    ) {
+        let other = direction.other();
+        let node = &mut self.tree.cgroups[cgroup];
+        let time = node.joint.as_ref().map_or(0, |joint| joint.gate().time_of(cost));
+        let gate = node.limit_mut(other);
+        gate.served_ns = gate.served_ns.wrapping_add(time);
+        if let Some((client, own)) = client
+            && self.tree.limited(own, other) == cgroup
+        {
+            let client = self.tree.clients[client].side_mut(other);
+            client.served_ns = client.served_ns.wrapping_add(time);
         }
     }
 
@@ -126,12 +155,9 @@ impl Core {
         time: u64,
         waits_on: bool,
     ) {
-        let weight = match source {
-            Source::Client(_) => crate::Weight::DEFAULT,
-            Source::Cgroup(child) => self.tree.cgroups[child].weight,
-        };
+        let weight = self.tree.weight_of(source);
         self.with_arbiter(at, direction, source, |arbiter, standing| {
-            arbiter.served(standing, time, u64::from(weight.get()), waits_on);
+            arbiter.served(standing, time, weight, waits_on);
         });
     }
 }

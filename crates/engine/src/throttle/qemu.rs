@@ -121,12 +121,6 @@ pub enum QemuError {
         /// The size.
         op_size: u64,
     },
-    /// QEMU takes it; here reads and writes have budgets of their own, and half the total each is not the same.
-    #[error("{key}: one limit for reads and writes together has no counterpart in io.max")]
-    NoTotal {
-        /// Which limit.
-        key: QemuKey,
-    },
     /// QEMU takes it; `io.max` counts operations in 32 bits.
     #[error("{key}: {value} is too large for io.max: at most {most}")]
     TooLargeForLimits {
@@ -279,7 +273,7 @@ impl QemuThrottle {
     /// second of `max` go at once, we 10 ms; a byte burst is at least a sector.
     ///
     /// # Errors
-    /// What QEMU refuses, and what has no counterpart: totals, above all.
+    /// What QEMU refuses, and what has no counterpart: more operations than `io.max` counts, above all.
     pub fn limits(&self) -> Result<(Limits, Option<NonZeroU32>), QemuError> {
         self.validate()?;
         let mut limits = Limits::default();
@@ -288,10 +282,10 @@ impl QemuThrottle {
             if !limit.is_set() {
                 continue;
             }
-            let Some(direction) = key.direction() else {
-                return Err(QemuError::NoTotal { key });
+            let dimension = match key.direction() {
+                Some(direction) => Dimension::of(direction, key.resource()),
+                None => Dimension::joint(key.resource()),
             };
-            let dimension = Dimension::of(direction, key.resource());
             let (burst, peak) = limit.burst_and_peak(key.resource());
             set(&mut limits.max, key, dimension, limit.avg)?;
             set(&mut limits.burst, key, dimension, burst)?;
@@ -399,9 +393,25 @@ mod tests {
     }
 
     #[test]
+    fn totals_become_limits_on_both_directions() {
+        let throttle = QemuThrottle {
+            bps_total: limit(1 << 20, 0, 1),
+            iops_total: limit(100, 2000, 60),
+            ..QemuThrottle::default()
+        };
+        let expected = Limits {
+            max: PerDimension::NONE.with(Dimension::Rwbps, 1 << 20).with(Dimension::Rwiops, 100),
+            burst: PerDimension::NONE
+                .with(Dimension::Rwbps, 104_857)
+                .with(Dimension::Rwiops, 120_001),
+            peak: PerDimension::NONE.with(Dimension::Rwiops, 2000),
+            ..Limits::default()
+        };
+        assert_eq!(throttle.limits(), Ok((expected, None)));
+    }
+
+    #[test]
     fn what_does_not_fit_says_why() {
-        let total = QemuThrottle { iops_total: limit(100, 0, 1), ..QemuThrottle::default() };
-        assert_eq!(total.limits(), Err(QemuError::NoTotal { key: QemuKey::IopsTotal }));
         let wide = read_ios(limit(1 << 32, 0, 1)).limits().expect_err("32 bits");
         assert_eq!(
             wide.to_string(),

@@ -13,6 +13,7 @@ use crate::throttle::gate::Gate;
 use crate::throttle::limiter::Arrival;
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, ROOT, WaitingTurns};
+use crate::weight::Weight;
 
 impl Core {
     /// Replaces the limits of `cgroup`, which have been checked.
@@ -20,13 +21,16 @@ impl Core {
         let units = self.config.prices.units_per_io();
         let time = self.limit_time(cgroup, now);
         let mut presence_changed = false;
+        let joint = limits.joint_rates(units);
         self.tree.cgroups[cgroup].set_limits(limits);
+        self.tree.cgroups[cgroup].set_joint(time, limits.limiter, joint);
         for direction in Direction::BOTH {
             let rates = limits.rates(direction, units);
             let node = &mut self.tree.cgroups[cgroup];
             let queued = !node.is_clear(direction);
             let side = node.side_mut(direction);
-            match (&mut side.gate, rates.is_unlimited()) {
+            // A limit on both directions needs both gates: whoever is limited above asks the nearest of its direction.
+            match (&mut side.gate, rates.is_unlimited() && joint.is_unlimited()) {
                 (None, true) => {}
                 (Some(_), true) => {
                     side.gate = None;
@@ -53,6 +57,7 @@ impl Core {
     pub(crate) fn refresh_limits(&mut self, now: Instant, cgroup: u32) {
         self.disarm(cgroup, Direction::Read);
         self.disarm(cgroup, Direction::Write);
+        Direction::BOTH.iter().for_each(|&direction| self.recede(now, cgroup, direction));
         for direction in Direction::BOTH {
             if self.climbs(cgroup, direction) {
                 self.arm_climb(now, cgroup);
@@ -61,14 +66,29 @@ impl Core {
         }
     }
 
+    /// Replaces the weight of `cgroup`, which counts from its next request on.
+    pub(crate) fn set_weight(&mut self, cgroup: u32, weight: Weight) {
+        let node = &mut self.tree.cgroups[cgroup];
+        let old = core::mem::replace(&mut node.weight, weight);
+        let parent = node.parent;
+        for direction in Direction::BOTH {
+            let queue = self.tree.cgroups[cgroup].queue(direction);
+            if queue.is_some_and(|queue| queue.standing.is_waiting()) {
+                let above = self.tree.cgroups[parent].queue_mut(direction);
+                above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
+            }
+        }
+    }
+
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
     pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
         let old = self.tree.cgroups[cgroup].parent;
+        Direction::BOTH.iter().for_each(|&direction| self.take_back(now, cgroup, direction));
         for direction in Direction::BOTH {
-            self.take_back(now, cgroup, direction);
             let queue = self.tree.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.standing.is_waiting()) {
                 self.unstand(old, direction, Source::Cgroup(cgroup));
+                self.recede(now, old, direction);
             }
         }
         let name = self.tree.cgroups[cgroup].name.clone();
@@ -84,6 +104,8 @@ impl Core {
                 // What it received among its old siblings says nothing about its new ones.
                 queue.standing = Standing::new();
             }
+        }
+        for direction in Direction::BOTH {
             self.refresh(now, old, direction, Arrival::Queued);
             self.refresh(now, cgroup, direction, Arrival::Queued);
         }
@@ -207,6 +229,7 @@ impl Core {
 
     /// After a request left `cgroup` out of turn: the head may be another one for every limit above.
     fn refresh_up(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        self.recede(now, cgroup, direction);
         let mut at = cgroup;
         while at != NO_CGROUP {
             let parent = self.tree.cgroups[at].parent;

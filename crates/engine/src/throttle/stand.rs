@@ -35,8 +35,9 @@ impl Core {
         if arbiter.is_full() {
             self.sweep(cgroup, direction);
         }
+        let weight = self.tree.weight_of(source);
         self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
-            arbiter.admit(source, standing, stamp);
+            arbiter.admit(source, standing, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
             self.tree.cgroups[child].queue_mut(direction).standing_since = now;
@@ -54,7 +55,10 @@ impl Core {
 
     /// `source` leaves `cgroup` without having been served.
     pub(crate) fn unstand(&mut self, cgroup: u32, direction: Direction, source: Source) {
-        self.with_arbiter(cgroup, direction, source, |arbiter, standing| arbiter.leave(standing));
+        let weight = self.tree.weight_of(source);
+        self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
+            arbiter.leave(standing, weight);
+        });
     }
 
     /// Drops the void entries of a cgroup's arbiter.
@@ -74,41 +78,55 @@ impl Core {
         now: Instant,
         cgroup: u32,
         direction: Direction,
-        mut arrival: Arrival,
+        arrival: Arrival,
     ) {
-        let mut at = cgroup;
-        loop {
-            if self.climbs(at, direction) {
-                // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
-                // directions' waits are computed anew (specification 1.4).
-                let armed = self.tree.cgroups[at].side(Direction::Read).timer.fires_at().is_some();
-                if arrival == Arrival::Fresh || !armed || self.tree.cgroups[at].is_clear(direction)
-                {
-                    self.arm_climb(now, at);
-                }
-            }
-            if self.tree.limited_above(at, direction) == NO_CGROUP {
-                self.drain(now, at, direction, arrival);
+        let mut next = Some((cgroup, arrival));
+        while let Some((at, arrival)) = next {
+            let node = &self.tree.cgroups[at];
+            if node.joint.is_some() && !node.is_clear(direction.other()) {
+                self.refresh_joint(now, at, direction, arrival);
                 return;
             }
-            let ready = self.is_ready(now, at, direction, arrival);
-            let stands = self.tree.cgroups[at]
-                .queue(direction)
-                .is_some_and(|queue| queue.standing.is_waiting());
-            let parent = self.tree.cgroups[at].parent;
-            if ready == stands {
-                return;
+            next = self.refresh_one(now, at, direction, arrival);
+        }
+    }
+
+    /// Does so for `cgroup` alone; answers with its parent, and how the head there arrived, if it has to be brought in line
+    /// then.
+    pub(crate) fn refresh_one(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        arrival: Arrival,
+    ) -> Option<(u32, Arrival)> {
+        if self.climbs(cgroup, direction) {
+            // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
+            // directions' waits are computed anew (specification 1.4).
+            let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
+            if arrival == Arrival::Fresh || !armed || self.tree.cgroups[cgroup].is_clear(direction)
+            {
+                self.arm_climb(now, cgroup);
             }
-            arrival = if ready {
-                match self.take_in(now, Source::Cgroup(at), parent, direction) {
-                    Some(arrival) => arrival,
-                    None => return,
-                }
-            } else {
-                self.unstand(parent, direction, Source::Cgroup(at));
-                Arrival::Queued
-            };
-            at = parent;
+        }
+        if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
+            self.drain(now, cgroup, direction, arrival);
+            return None;
+        }
+        let ready = self.is_ready(now, cgroup, direction, arrival);
+        let stands = self.tree.cgroups[cgroup]
+            .queue(direction)
+            .is_some_and(|queue| queue.standing.is_waiting());
+        if ready == stands {
+            return None;
+        }
+        let parent = self.tree.cgroups[cgroup].parent;
+        if ready {
+            let arrival = self.take_in(now, Source::Cgroup(cgroup), parent, direction)?;
+            Some((parent, arrival))
+        } else {
+            self.recede(now, cgroup, direction);
+            Some((parent, Arrival::Queued))
         }
     }
 
@@ -158,18 +176,56 @@ impl Core {
         }
     }
 
+    /// Brings `cgroup`, and then what is above it, in line with that what waits in `direction` may not go any more, if it
+    /// may not: nothing goes. O(depth × log sources).
+    ///
+    /// A refresh does so too, but where a limit is on both directions it may let something go, in either of them and
+    /// anywhere above; before that, whoever stands must be one that may go.
+    pub(crate) fn recede(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        let mut at = cgroup;
+        loop {
+            let stands = |core: &Core| {
+                let queue = core.tree.cgroups[at].queue(direction);
+                queue.is_some_and(|queue| queue.standing.is_waiting())
+            };
+            if at == cgroup && !stands(self) {
+                // Its deadline may be early now, and is set anew when it comes.
+                return;
+            }
+            let ready = self.is_ready(now, at, direction, Arrival::Queued);
+            let parent = self.tree.cgroups[at].parent;
+            match (stands(self), ready) {
+                (true, false) => self.unstand(parent, direction, Source::Cgroup(at)),
+                _ if at == cgroup => return,
+                // Another head is first now, and may go: at once, but not from here.
+                (false, true) if self.tree.limited(at, direction) == at => {
+                    self.arm(at, direction, self.limit_time(at, now));
+                }
+                _ => {}
+            }
+            if parent == NO_CGROUP {
+                return;
+            }
+            at = parent;
+        }
+    }
+
     /// Lets go whatever may go from `cgroup`, which no limit is above; arms its deadline if it has one that holds
     /// the rest.
     fn drain(&mut self, now: Instant, cgroup: u32, direction: Direction, mut arrival: Arrival) {
-        // What climbed to here had a limit above then.
-        while self.has_climbed(cgroup, direction) {
-            let index = self.take_climbed(cgroup, direction);
-            self.throttled -= 1;
-            self.pass(now, index);
-        }
+        self.drain_climbed(now, cgroup, direction);
         while self.is_ready(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             let index = self.pull(now, cgroup, direction);
+            self.throttled -= 1;
+            self.pass(now, index);
+        }
+    }
+
+    /// Lets go what has climbed to `cgroup`, which no limit is above now; one was then.
+    pub(crate) fn drain_climbed(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        while self.has_climbed(cgroup, direction) {
+            let index = self.take_climbed(cgroup, direction);
             self.throttled -= 1;
             self.pass(now, index);
         }

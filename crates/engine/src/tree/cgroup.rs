@@ -8,11 +8,11 @@ use super::family::Family;
 use super::list::List;
 use crate::bfq::LowLatency;
 use crate::deadlines::Timer;
-use crate::limits::{Limits, Resource};
+use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Account;
-use crate::throttle::{Arbiter, Gate, Standing, Trust};
+use crate::throttle::{Arbiter, Gate, Joint, Standing, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -31,6 +31,8 @@ pub(crate) struct Cgroup {
     /// The clock that its limits go by, and so its watermark.
     pub(crate) clock: u16,
     sides: [Side; 2],
+    /// The limiter of both directions together, where there is one; each side has a gate of its own then.
+    pub(crate) joint: Option<Box<Joint>>,
     pub(crate) parent: u32,
     pub(crate) prio_class: PrioClass,
     /// What is set here rather than above.
@@ -66,7 +68,7 @@ pub(crate) struct Side {
     /// Nearest cgroup strictly above with a limit.
     pub(crate) limited_above: u32,
     /// What the head last had to wait for here.
-    pub(crate) because: Resource,
+    pub(crate) because: Dimension,
     /// The limiter, where there is a limit.
     pub(crate) gate: Option<Box<Gate>>,
     /// What waits, once something has waited here.
@@ -97,9 +99,9 @@ impl Cgroup {
     }
 
     pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
-        let side = || Side {
+        let side = |direction| Side {
             limited_above: NO_CGROUP,
-            because: Resource::Ios,
+            because: Dimension::of(direction, Resource::Ios),
             gate: None,
             queue: None,
             timer: Timer::default(),
@@ -114,8 +116,9 @@ impl Cgroup {
             clock: 0,
             dying: false,
             trust: Trust::default(),
-            sides: [side(), side()],
+            sides: Direction::BOTH.map(side),
             account: None,
+            joint: None,
             disptime: Instant::ZERO,
             name,
             limits: None,
@@ -196,9 +199,9 @@ impl Cgroup {
     /// Goes by another clock, which shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
         self.disptime = self.disptime.moved(before, after);
-        for gate in self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut()) {
-            gate.shift(before, after);
-        }
+        let apart = self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut());
+        let both = self.joint.iter_mut().map(|joint| joint.gate_mut());
+        apart.chain(both).for_each(|gate| gate.shift(before, after));
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.

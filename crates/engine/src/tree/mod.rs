@@ -27,6 +27,8 @@ pub use path::{NameError, Path};
 
 use crate::bfq::LowLatency;
 use crate::request::Direction;
+use crate::throttle::Source;
+use crate::weight::Weight;
 
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -108,6 +110,15 @@ impl Tree {
     /// The same, from the parent of `cgroup` upwards.
     pub(crate) fn limited_above(&self, cgroup: u32, direction: Direction) -> u32 {
         self.cgroups[cgroup].side(direction).limited_above
+    }
+
+    /// The share of `source` among those that wait where it does.
+    pub(crate) fn weight_of(&self, source: Source) -> u64 {
+        let weight = match source {
+            Source::Client(_) => Weight::DEFAULT,
+            Source::Cgroup(child) => self.cgroups[child].weight,
+        };
+        u64::from(weight.get())
     }
 
     /// Whether `ancestor` is `cgroup` or above it. O(depth).

@@ -2,6 +2,7 @@
 
 mod cost;
 mod gate;
+mod joint;
 mod mixes;
 mod odd;
 mod proportional;

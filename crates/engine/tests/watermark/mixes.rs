@@ -12,6 +12,8 @@ fn tenant() -> impl Strategy<Value = Tenant> {
         Just("wbps=3M"),
         Just("wiops=10"),
         Just("wbps=2M wiops=60"),
+        Just("rwbps=2M"),
+        Just("wbps=3M rwiops=60"),
     ];
     let ask = prop_oneof![
         (2_000..80_000u64).prop_map(|every_us| Ask::Open { every_us }),

@@ -439,7 +439,7 @@ mod tests {
             (
                 "max",
                 "vm1 riops=100",
-                "max: \"vm1\" is not KEY=VALUE: allowed keys are rbps, wbps, riops and wiops",
+                "max: \"vm1\" is not KEY=VALUE: allowed keys are rbps, wbps, riops, wiops, rwbps and rwiops",
                 "a cgroup begins with a slash: \"/vm1 riops=100\"",
             ),
         ] {

@@ -192,7 +192,7 @@ pub(super) fn limits(limits: &Limits) -> String {
 }
 
 /// Requests that had to wait for a limit, whichever it was.
-pub(super) fn throttled(by_dimension: [u64; 4]) -> u64 {
+pub(super) fn throttled(by_dimension: [u64; Dimension::COUNT]) -> u64 {
     by_dimension.into_iter().fold(0, u64::saturating_add)
 }
 

@@ -179,7 +179,7 @@ fn series(series: &Series, amount: &str) -> Value {
     json!({ "interval_ns": series.interval_ns(), amount: series.points() })
 }
 
-fn by_dimension(values: [u64; 4]) -> Value {
+fn by_dimension(values: [u64; Dimension::COUNT]) -> Value {
     let pairs = Dimension::ALL.into_iter().zip(values);
     Value::Object(pairs.map(|(dimension, value)| (dimension.key().into(), value.into())).collect())
 }

@@ -160,7 +160,7 @@ pub struct LimitWaits {
     /// Whose limits.
     pub path: String,
     /// Summed over requests, by dimension in the order of [`weir_engine::Dimension::ALL`].
-    pub wait_ns: [u64; 4],
+    pub wait_ns: [u64; weir_engine::Dimension::COUNT],
 }
 
 /// The disk during the run.

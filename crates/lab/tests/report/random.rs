@@ -41,7 +41,7 @@ fn moved() -> impl Strategy<Value = Moved> {
 
 prop_compose! {
     fn counters()(read in moved(), write in moved(), discard in moved(), rest in [number(), number()],
-                  throttled in prop::array::uniform4(number()), ns in prop::array::uniform4(number()))
+                  throttled in prop::array::uniform6(number()), ns in prop::array::uniform4(number()))
         -> Counters {
         let [device_ns, window_ns, lifted_ns, others_ns] = ns;
         let blame = Blame { device_ns, window_ns, lifted_ns, others_ns, limits: Vec::new() };
@@ -52,8 +52,8 @@ prop_compose! {
 
 prop_compose! {
     fn one_cgroup()(path in name(), counters in counters(), latency in latency(), rate in number(),
-                    which in 0usize..4, reads in series(), writes in series(), owner in name(),
-                    wait_ns in prop::array::uniform4(number()))
+                    which in 0usize..6, reads in series(), writes in series(), owner in name(),
+                    wait_ns in prop::array::uniform6(number()))
         -> CgroupResults {
         let limits = PerDimension::NONE.with(Dimension::ALL[which], rate);
         let limit_waits = vec![LimitWaits { path: owner, wait_ns }];

@@ -104,7 +104,7 @@ fn sum(parent: &mut CgroupResults, children: &[&CgroupResults]) {
 }
 
 fn waits(path: &str, dimension: Dimension, wait_ns: u64) -> LimitWaits {
-    let mut waits = LimitWaits { path: path.into(), wait_ns: [0; 4] };
+    let mut waits = LimitWaits { path: path.into(), wait_ns: [0; Dimension::COUNT] };
     waits.wait_ns[dimension as usize] = wait_ns;
     waits
 }
@@ -120,7 +120,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     db.counters.write = moved(400, 8192);
     db.counters.completed = 1_912;
     db.counters.other_ios = 12;
-    db.counters.throttled = [0, 0, 1_210, 0];
+    db.counters.throttled = [0, 0, 1_210, 0, 0, 0];
     db.counters.blame = Blame {
         device_ns: 3_100 * MS,
         window_ns: 120 * MS,
@@ -138,7 +138,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     web.weight = 300;
     web.counters.read = moved(800, 65_536);
     web.counters.completed = 800;
-    web.counters.throttled = [310, 0, 0, 0];
+    web.counters.throttled = [310, 0, 0, 0, 0, 0];
     web.counters.blame = Blame {
         device_ns: 2_400 * MS,
         others_ns: 1_900 * MS,
@@ -159,7 +159,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
         LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K612, hz: 250, slice_ticks: 25 });
     batch.counters.write = moved(192, MIB);
     batch.counters.completed = 192;
-    batch.counters.throttled = [0, 188, 0, 0];
+    batch.counters.throttled = [0, 188, 0, 0, 0, 0];
     batch.counters.blame = Blame { device_ns: 3_900 * MS, window_ns: 45 * MS, ..Blame::default() };
     batch.limit_waits = vec![waits("/batch", Dimension::Wbps, 31_000 * MS)];
     batch.latency = latency(seed + 5, 192, 190 * MS);

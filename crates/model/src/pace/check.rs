@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fairness::{Bound, Shares};
 use super::log::{Event, Log, Request, Violation};
-use super::state::{Source, State};
+use super::state::{Source, State, Waiting};
 use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, RequestId, TaskId};
 
 /// Replays `log` and answers the first promise that it breaks.
@@ -38,11 +38,21 @@ pub fn check_log(log: &Log) -> Result<(), Violation> {
 
 type Broken = (&'static str, String);
 
+/// When it is looked who waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Moment {
+    /// Time has passed, and what may go now is still there.
+    BeforeAnythingGoes,
+    Any,
+}
+
 #[derive(Clone)]
 struct Replay {
     state: State,
     sources: BTreeMap<(CgroupId, usize), Shares<Source>>,
     turns: BTreeMap<(ClientId, usize), Shares<TaskId>>,
+    /// Reads and writes, where a limit is on both.
+    joint: BTreeMap<CgroupId, Shares<usize>>,
     /// When the replay last looked who waits.
     observed: Nanos,
 }
@@ -53,6 +63,7 @@ impl Replay {
             state: State::new(),
             sources: BTreeMap::new(),
             turns: BTreeMap::new(),
+            joint: BTreeMap::new(),
             observed: 0,
         }
     }
@@ -60,7 +71,7 @@ impl Replay {
     fn step(&mut self, now: Nanos, event: &Event) -> Result<(), Broken> {
         if now > self.observed {
             // Time has passed: who may go has changed with it.
-            self.observe(now);
+            self.observe(now, Moment::BeforeAnythingGoes);
         }
         match event {
             Event::Create { cgroup, parent, weight } => {
@@ -74,7 +85,7 @@ impl Replay {
                 self.interrupt();
             }
             Event::Limit { cgroup, rates } => {
-                self.state.limit(now, *cgroup, *rates);
+                self.state.limit(now, *cgroup, **rates);
                 self.interrupt();
             }
             Event::Move { cgroup, parent } => {
@@ -95,7 +106,7 @@ impl Replay {
             }
             Event::Drained { deadline } => self.drained(now, *deadline)?,
         }
-        self.observe(now);
+        self.observe(now, Moment::Any);
         Ok(())
     }
 
@@ -105,10 +116,10 @@ impl Replay {
     /// the promises are kept if there is an order that keeps them, with each task's requests in theirs.
     fn after_batch(mut self, now: Nanos, batch: &[RequestId]) -> Result<Replay, Broken> {
         if now > self.observed {
-            self.observe(now);
+            self.observe(now, Moment::BeforeAnythingGoes);
         }
         for &id in batch {
-            self.share(id)?;
+            self.share(now, id)?;
         }
         let mut after = match self.clone().in_order(now, batch) {
             Err(_) => {
@@ -117,7 +128,7 @@ impl Replay {
             }
             Ok(after) => after,
         };
-        after.observe(now);
+        after.observe(now, Moment::Any);
         after.is_fair()?;
         Ok(after)
     }
@@ -202,11 +213,12 @@ impl Replay {
 
     fn is_not_early(&self, now: Nanos, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
         for &cgroup in path {
-            let meters = self.state.meters(cgroup, request.direction);
-            let ready = meters.ready_for(now, request.bytes, request.ios);
-            if meters.rates.limiter == super::Limiter::Pace && ready > now {
-                let what = format!("{:?} may pass {cgroup:?} from {ready} ns on", request.id);
-                return Err(("P5", what));
+            for meters in self.state.meters(cgroup, request.direction) {
+                let ready = meters.ready_for(now, request.bytes, request.ios);
+                if meters.rates.limiter == super::Limiter::Pace && ready > now {
+                    let what = format!("{:?} may pass {cgroup:?} from {ready} ns on", request.id);
+                    return Err(("P5", what));
+                }
             }
         }
         Ok(())
@@ -214,30 +226,31 @@ impl Replay {
 
     fn charge(&mut self, now: Nanos, cgroup: CgroupId, request: &Request) -> Result<(), Broken> {
         let Some(node) = self.state.cgroups.get_mut(&cgroup) else { return Ok(()) };
-        let direction = &mut node.directions[request.direction];
-        direction.meters.charge(now, request.bytes, request.ios);
-        if request.metadata {
-            return Ok(());
-        }
-        let windows = [
-            (&mut direction.bytes, request.bytes, "bytes"),
-            (&mut direction.ios, request.ios, "I/Os"),
-        ];
-        for (window, amount, unit) in windows {
-            if let Some(window) = window
-                && let Some((excess, allowed)) = window.dispatch(now, amount)
-            {
-                let what = format!(
-                    "{cgroup:?} exceeds its rate by {excess} {unit} in some window; {allowed} are allowed"
-                );
-                return Err(("P1", what));
+        for budget in node.budgets_of(request.direction) {
+            budget.meters.charge(now, request.bytes, request.ios);
+            if request.metadata {
+                continue;
+            }
+            let windows = [
+                (&mut budget.bytes, request.bytes, "bytes"),
+                (&mut budget.ios, request.ios, "I/Os"),
+            ];
+            for (window, amount, unit) in windows {
+                if let Some(window) = window
+                    && let Some((excess, allowed)) = window.dispatch(now, amount)
+                {
+                    let what = format!(
+                        "{cgroup:?} exceeds its rate by {excess} {unit} in some window; {allowed} are allowed"
+                    );
+                    return Err(("P1", what));
+                }
             }
         }
         Ok(())
     }
 
     /// Books the service that a request takes of everything it waited for.
-    fn share(&mut self, id: RequestId) -> Result<(), Broken> {
+    fn share(&mut self, now: Nanos, id: RequestId) -> Result<(), Broken> {
         let request = self.find(id)?;
         if request.metadata {
             // A debt falls on whoever comes next; the promise to share does not span it.
@@ -251,8 +264,17 @@ impl Replay {
         let foreseen = self.state.is_foreseen(direction);
         let turns = self.turns.entry((client, direction));
         turns.or_insert_with(|| Shares::new(Bound::Fixed(1))).pick(request.task, 1);
+        let waiting = self.state.sources(direction, now);
         let (mut source, mut weight) = (Source::Client(client), CLIENT_WEIGHT);
         for cgroup in self.state.path(request.task) {
+            let joint = self.state.joint(cgroup).rates;
+            if !joint.is_unlimited() {
+                let weights = self.state.weight(&waiting, cgroup);
+                let time = joint.time(request.bytes, request.ios) * FINE / i128::from(weights);
+                let shares = self.joint.entry(cgroup);
+                let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
+                shares.pick(direction, time);
+            }
             let rates = self.state.measure(cgroup, direction);
             // Where nothing is limited nobody waits; a byte counts a nanosecond there.
             let time = rates.map_or(i128::from(request.bytes) * 1000, |rates| {
@@ -279,6 +301,16 @@ impl Replay {
             if let Some(unfair) = turns.unfair(0) {
                 let what = format!("tasks {:?} of {client:?} do not take turns", unfair.sources);
                 return Err(("P12", what));
+            }
+        }
+        for (cgroup, shares) in &mut self.joint {
+            if let Some(unfair) = shares.unfair(ROUNDING) {
+                let what = format!(
+                    "reads and writes of {cgroup:?} differ by {} ps of a weight of 1, {} are allowed",
+                    unfair.difference / FINE,
+                    unfair.allowed / FINE
+                );
+                return Err(("P12, joint", what));
             }
         }
         for ((cgroup, _), shares) in &mut self.sources {
@@ -313,9 +345,9 @@ impl Replay {
             let ready = self.state.ready_at(request.task, request.direction, now);
             if ready == Some(now) {
                 let path = self.state.path(request.task);
-                let unlimited = path
-                    .iter()
-                    .all(|&at| self.state.meters(at, request.direction).rates.is_unlimited());
+                let mut meters =
+                    path.iter().flat_map(|&at| self.state.meters(at, request.direction));
+                let unlimited = meters.all(|meters| meters.rates.is_unlimited());
                 let promise = if unlimited { "P10" } else { "work conservation" };
                 return Err((promise, format!("{:?} has stayed though it may go", request.id)));
             }
@@ -338,10 +370,11 @@ impl Replay {
     }
 
     /// Notes who waits and may go, everywhere.
-    fn observe(&mut self, now: Nanos) {
+    fn observe(&mut self, now: Nanos, moment: Moment) {
         self.observed = now;
-        for direction in [0, 1] {
-            let waiting = self.state.sources(direction, now);
+        let all = [0, 1].map(|direction| self.state.sources(direction, now));
+        self.observe_joint(now, moment, [&all[0], &all[1]]);
+        for (direction, waiting) in all.into_iter().enumerate() {
             for &cgroup in waiting.sources.keys() {
                 let fresh = || Shares::new(Bound::LargestOfBoth);
                 self.sources.entry((cgroup, direction)).or_insert_with(fresh);
@@ -363,7 +396,28 @@ impl Replay {
         }
     }
 
+    /// Notes where reads and writes wait for a limit on both and for nothing else.
+    ///
+    /// Who may pass that limit and is still there when all has gone waits for something else. But in the moment in which it
+    /// may be passed, and nothing has gone, those are waiting that did before.
+    fn observe_joint(&mut self, now: Nanos, moment: Moment, waiting: [&Waiting; 2]) {
+        let waits = self.state.joint_waits(waiting, now);
+        for &cgroup in &waits {
+            self.joint.entry(cgroup).or_insert_with(|| Shares::new(Bound::LargestOfBoth));
+        }
+        for (&cgroup, shares) in &mut self.joint {
+            let waits = waits.contains(&cgroup);
+            let may_pass = self.state.joint(cgroup).ready_at(now) <= now;
+            match moment {
+                Moment::BeforeAnythingGoes if waits => {}
+                Moment::Any if waits && !may_pass => shares.observe(&[0, 1]),
+                _ => shares.interrupt(),
+            }
+        }
+    }
+
     fn interrupt(&mut self) {
+        self.joint.values_mut().for_each(Shares::interrupt);
         self.sources.values_mut().for_each(Shares::interrupt);
         self.turns.values_mut().for_each(Shares::interrupt);
     }

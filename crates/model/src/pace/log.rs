@@ -26,12 +26,12 @@ pub enum Event {
         /// The new weight.
         weight: u64,
     },
-    /// A cgroup's limits have changed: reads, then writes.
+    /// A cgroup's limits have changed: on reads, on writes, and on both together.
     Limit {
         /// Which.
         cgroup: CgroupId,
         /// The new ones.
-        rates: [Rates; 2],
+        rates: Box<[Rates; 3]>,
     },
     /// A cgroup stands elsewhere now, with everything below and waiting in it.
     Move {

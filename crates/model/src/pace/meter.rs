@@ -38,7 +38,7 @@ pub struct Peak {
     pub tolerance: u64,
 }
 
-/// The limits of one cgroup in one direction; `None` is unlimited.
+/// The limits of one cgroup in one direction, or in both together; `None` is unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rates {
     /// Bytes.
@@ -115,7 +115,7 @@ impl Meter {
     }
 }
 
-/// The levels of one cgroup in one direction.
+/// The levels of one cgroup in one direction, or in both together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meters {
     pub(super) rates: Rates,

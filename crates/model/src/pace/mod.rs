@@ -12,6 +12,7 @@
 //! | P7, P8 | nothing is lost, invented or sent twice, whatever is changed meanwhile |
 //! | P10, P18 | a request under no limit, and metadata, leave at the instant they come |
 //! | P12 | sources that wait together share by weight, by the time they take of the limit; a client's tasks take turns |
+//! | P12, joint | where reads and writes of a cgroup wait for the limit on both, and for nothing else, they share it by the weights of the sources that wait in each |
 //!
 //! The limiter modelled is the paced one: for each limit a *level* that every charge raises by its amount and that
 //! falls at the limit's rate; a request may go while no level of its path is above its tolerance, whatever the

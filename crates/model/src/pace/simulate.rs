@@ -15,6 +15,16 @@ pub struct Throttle {
     state: State,
     queues: BTreeMap<(CgroupId, usize), FairQueue>,
     turns: BTreeMap<(ClientId, usize), VecDeque<TaskId>>,
+    joint: BTreeMap<CgroupId, Joint>,
+}
+
+/// How reads and writes of one cgroup share a limit on both.
+#[derive(Clone, Copy, Debug, Default)]
+struct Joint {
+    /// Both wait for it, and for nothing else.
+    both_wait: bool,
+    /// Service divided by weight, since both have waited.
+    had: [i128; 2],
 }
 
 /// Start-time fair queueing over the sources of one cgroup in one direction.
@@ -31,7 +41,12 @@ struct FairQueue {
 impl Throttle {
     /// An empty hierarchy.
     pub fn new() -> Throttle {
-        Throttle { state: State::new(), queues: BTreeMap::new(), turns: BTreeMap::new() }
+        Throttle {
+            state: State::new(),
+            queues: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            joint: BTreeMap::new(),
+        }
     }
 
     /// Takes in what happened. Dispatches are this throttle's own to make, so [`Event::Dispatch`] and
@@ -47,7 +62,7 @@ impl Throttle {
                     node.weight = *weight;
                 }
             }
-            Event::Limit { cgroup, rates } => self.state.limit(now, *cgroup, *rates),
+            Event::Limit { cgroup, rates } => self.state.limit(now, *cgroup, **rates),
             Event::Move { cgroup, parent } => {
                 if let Some(node) = self.state.cgroups.get_mut(cgroup) {
                     node.parent = Some(*parent);
@@ -69,12 +84,18 @@ impl Throttle {
     pub fn poll(&mut self, now: Nanos) -> Option<RequestId> {
         self.refresh(now);
         let metadata = self.state.waiting.values().find(|request| request.metadata).copied();
-        let request =
-            metadata.or_else(|| self.pick(ROOT, 0, now)).or_else(|| self.pick(ROOT, 1, now))?;
+        let request = metadata.or_else(|| self.pick_any(now))?;
+        let waiting = self.state.sources(request.direction, now);
         self.state.take(&request);
         for cgroup in self.state.path(request.task) {
+            let weight = i128::from(self.state.weight(&waiting, cgroup));
+            let time = self.state.joint(cgroup).rates.time(request.bytes, request.ios);
+            if let Some(joint) = self.joint.get_mut(&cgroup).filter(|_| !request.metadata) {
+                joint.had[request.direction] += time * 1000 / weight;
+            }
             if let Some(node) = self.state.cgroups.get_mut(&cgroup) {
-                node.directions[request.direction].meters.charge(now, request.bytes, request.ios);
+                let budgets = node.budgets_of(request.direction);
+                budgets.for_each(|budget| budget.meters.charge(now, request.bytes, request.ios));
             }
         }
         self.refresh(now);
@@ -94,29 +115,52 @@ impl Throttle {
         self.state.waiting.insert(request.id, *request);
     }
 
+    /// The next data request, of either direction. Whose turn it is at a limit that both wait for is asked everywhere first;
+    /// where two of them are at odds, nobody's.
+    fn pick_any(&mut self, now: Nanos) -> Option<Request> {
+        [true, false].into_iter().find_map(|by_turns| {
+            [0, 1].into_iter().find_map(|direction| self.pick(ROOT, direction, now, by_turns))
+        })
+    }
+
     /// The next data request below `cgroup`, which may go as far as limits below it care.
-    fn pick(&mut self, cgroup: CgroupId, direction: usize, now: Nanos) -> Option<Request> {
-        if self.state.meters(cgroup, direction).ready_at(now) > now {
+    fn pick(
+        &mut self,
+        cgroup: CgroupId,
+        direction: usize,
+        now: Nanos,
+        by_turns: bool,
+    ) -> Option<Request> {
+        let is_others_turn = self.joint.get(&cgroup).is_some_and(|joint| {
+            let [own, other] = [joint.had[direction], joint.had[1 - direction]];
+            joint.both_wait && (own > other || (own == other && direction == 1))
+        });
+        if self.state.passes_at(cgroup, direction, now) > now || (by_turns && is_others_turn) {
             return None;
         }
-        let queue = self.queues.get_mut(&(cgroup, direction))?;
-        let (&source, &start) =
-            queue.starts.iter().min_by_key(|&(source, start)| (start, source))?;
-        queue.time = start;
-        let (request, weight) = match source {
-            Source::Child(child) => {
-                let weight = self.state.cgroups.get(&child)?.weight;
-                (self.pick(child, direction, now)?, weight)
-            }
-            Source::Client(client) => {
-                let task = self.turns.get_mut(&(client, direction))?.pop_front()?;
-                (*self.state.tasks.get(&task)?.data[direction].front()?, CLIENT_WEIGHT)
-            }
-        };
+        let starts = &self.queues.get(&(cgroup, direction))?.starts;
+        let mut sources: Vec<(i128, Source)> =
+            starts.iter().map(|(&source, &start)| (start, source)).collect();
+        sources.sort_unstable();
+        let (start, source, request, weight) =
+            sources.into_iter().find_map(|(start, source)| {
+                let (request, weight) = match source {
+                    Source::Child(child) => {
+                        let weight = self.state.cgroups.get(&child)?.weight;
+                        (self.pick(child, direction, now, by_turns)?, weight)
+                    }
+                    Source::Client(client) => {
+                        let task = self.turns.get_mut(&(client, direction))?.pop_front()?;
+                        (*self.state.tasks.get(&task)?.data[direction].front()?, CLIENT_WEIGHT)
+                    }
+                };
+                Some((start, source, request, weight))
+            })?;
         let rates = self.state.measure(cgroup, direction).unwrap_or_default();
         // Picoseconds of a weight of 1, times 1000, as in the checker.
         let service = rates.time(request.bytes, request.ios) * 1000 / i128::from(weight);
         let queue = self.queues.get_mut(&(cgroup, direction))?;
+        queue.time = start;
         queue.finishes.insert(source, start + service);
         queue.starts.insert(source, start + service);
         Some(request)
@@ -124,6 +168,17 @@ impl Throttle {
 
     /// Brings the queues up to date with who waits and may go.
     fn refresh(&mut self, now: Nanos) {
+        let waiting = [0, 1].map(|direction| self.state.sources(direction, now));
+        let waits = self.state.joint_waits([&waiting[0], &waiting[1]], now);
+        for &cgroup in self.state.cgroups.keys() {
+            let joint = self.joint.entry(cgroup).or_default();
+            let may_pass = self.state.joint(cgroup).ready_at(now) <= now;
+            // Those that may pass have waited if they did before.
+            joint.both_wait = waits.contains(&cgroup) && (joint.both_wait || !may_pass);
+            if !joint.both_wait {
+                joint.had = [0, 0];
+            }
+        }
         for direction in [0, 1] {
             let now_waiting = self.state.sources(direction, now);
             for &cgroup in self.state.cgroups.keys() {

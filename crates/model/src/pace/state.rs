@@ -1,6 +1,6 @@
 //! The hierarchy during a replay: cgroups with their levels, tasks with what waits in them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::log::Request;
 use super::meter::{Limiter, Meters, Rates};
@@ -11,12 +11,16 @@ use super::{CgroupId, ClientId, Nanos, ROOT, RequestId, TaskId};
 pub(super) struct Cgroup {
     pub(super) parent: Option<CgroupId>,
     pub(super) weight: u64,
-    pub(super) directions: [Direction; 2],
+    /// For reads, for writes, and for both together.
+    pub(super) budgets: [Budget; 3],
 }
 
-/// One direction of one cgroup.
+/// The place of the budget for both directions.
+const JOINT: usize = 2;
+
+/// What one cgroup may take.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Direction {
+pub(super) struct Budget {
     pub(super) meters: Meters,
     pub(super) bytes: Option<Window>,
     pub(super) ios: Option<Window>,
@@ -45,25 +49,43 @@ pub(super) struct State {
     pub(super) tasks: BTreeMap<TaskId, Task>,
     /// Every request that ever came, while it waits.
     pub(super) waiting: BTreeMap<RequestId, Request>,
+    /// Those of them that some limiter other than the paced one may have taken out of turn before it was replaced.
+    strays: BTreeSet<RequestId>,
     /// Ids of all requests that ever came.
     pub(super) seen: BTreeMap<RequestId, TaskId>,
 }
 
+impl Cgroup {
+    fn is_paced(&self, budget: usize) -> bool {
+        let rates = self.budgets[budget].meters.rates;
+        rates.is_unlimited() || rates.limiter == Limiter::Pace
+    }
+
+    /// The budgets that a request of `direction` is charged to.
+    pub(super) fn budgets_of(&mut self, direction: usize) -> impl Iterator<Item = &mut Budget> {
+        let places = self.budgets.iter_mut().enumerate();
+        places
+            .filter(move |(place, _)| [direction, JOINT].contains(place))
+            .map(|(_, budget)| budget)
+    }
+}
+
 impl State {
     pub(super) fn new() -> State {
-        let root = Cgroup { parent: None, weight: 100, directions: Default::default() };
+        let root = Cgroup { parent: None, weight: 100, budgets: Default::default() };
         State {
             cgroups: BTreeMap::from([(ROOT, root)]),
             clients: BTreeMap::new(),
             tasks: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            strays: BTreeSet::new(),
             seen: BTreeMap::new(),
         }
     }
 
     pub(super) fn create(&mut self, cgroup: CgroupId, parent: CgroupId, weight: u64) {
-        let directions = Default::default();
-        self.cgroups.insert(cgroup, Cgroup { parent: Some(parent), weight, directions });
+        let budgets = Default::default();
+        self.cgroups.insert(cgroup, Cgroup { parent: Some(parent), weight, budgets });
     }
 
     pub(super) fn open(&mut self, task: TaskId, client: ClientId, cgroup: CgroupId) {
@@ -72,10 +94,13 @@ impl State {
         self.tasks.insert(task, task_state);
     }
 
-    pub(super) fn limit(&mut self, now: Nanos, cgroup: CgroupId, rates: [Rates; 2]) {
+    pub(super) fn limit(&mut self, now: Nanos, cgroup: CgroupId, rates: [Rates; 3]) {
+        if !self.cgroups.values().all(|cgroup| (0..3).all(|budget| cgroup.is_paced(budget))) {
+            self.strays.extend(self.waiting.keys());
+        }
         let Some(node) = self.cgroups.get_mut(&cgroup) else { return };
-        for (direction, rates) in node.directions.iter_mut().zip(rates) {
-            direction.meters.change(now, rates);
+        for (budget, rates) in node.budgets.iter_mut().zip(rates) {
+            budget.meters.change(now, rates);
             let (bytes_over, ios_over) = match rates.limiter {
                 Limiter::Pace => {
                     (rates.bytes.map(|rate| rate.tolerance), rates.ios.map(|rate| rate.tolerance))
@@ -85,8 +110,8 @@ impl State {
             let window = |rate: Option<super::Rate>, allowance: Option<u64>| {
                 Some(Window::new(rate?.per_second, allowance?, now))
             };
-            direction.bytes = window(rates.bytes, bytes_over);
-            direction.ios = window(rates.ios, ios_over);
+            budget.bytes = window(rates.bytes, bytes_over);
+            budget.ios = window(rates.ios, ios_over);
         }
     }
 
@@ -105,6 +130,7 @@ impl State {
     /// Takes a waiting request out of its queue; answers how many of its kind were before it.
     pub(super) fn take(&mut self, request: &Request) -> Option<usize> {
         self.waiting.remove(&request.id)?;
+        self.strays.remove(&request.id);
         let task = self.tasks.get_mut(&request.task)?;
         let queues = if request.metadata { &mut task.metadata } else { &mut task.data };
         let queue = &mut queues[request.direction];
@@ -124,36 +150,75 @@ impl State {
         std::iter::successors(Some(cgroup), up).collect()
     }
 
-    pub(super) fn meters(&self, cgroup: CgroupId, direction: usize) -> Meters {
-        self.cgroups
-            .get(&cgroup)
-            .map_or(Meters::default(), |node| node.directions[direction].meters)
+    /// What a request of `direction` has to pay at `cgroup`: the budget of the direction, and that of both.
+    pub(super) fn meters(&self, cgroup: CgroupId, direction: usize) -> [Meters; 2] {
+        let meters = |budget: usize| {
+            self.cgroups.get(&cgroup).map_or(Meters::default(), |node| node.budgets[budget].meters)
+        };
+        [meters(direction), meters(JOINT)]
+    }
+
+    /// The first instant, not before `now`, at which a request may pass the limits of `cgroup`.
+    pub(super) fn passes_at(&self, cgroup: CgroupId, direction: usize, now: Nanos) -> Nanos {
+        self.meters(cgroup, direction)
+            .iter()
+            .map(|meters| meters.ready_at(now))
+            .fold(now, Nanos::max)
     }
 
     /// When a task's next data request may go as far as limits care; `None` if that cannot be foreseen.
     pub(super) fn ready_at(&self, task: TaskId, direction: usize, now: Nanos) -> Option<Nanos> {
-        let ready = |cgroup| self.meters(cgroup, direction).ready_at(now);
+        let ready = |cgroup| self.passes_at(cgroup, direction, now);
         let path = self.path(task).into_iter().map(ready).fold(now, Nanos::max);
         self.is_foreseen(direction).then_some(path)
     }
 
-    /// Whether it is known which waiting requests of this direction may go: all limits are paced ones, and every
-    /// request pays both bytes and I/Os, so that a cgroup's next one may go exactly when any of its may.
+    /// Whether it is known which waiting requests of this direction may go: all limits are paced ones, and were since the
+    /// oldest came, and every request pays both bytes and I/Os, so that a cgroup's next one may go exactly when any of its
+    /// may.
     pub(super) fn is_foreseen(&self, direction: usize) -> bool {
-        let paced = |cgroup: &Cgroup| {
-            let rates = cgroup.directions[direction].meters.rates;
-            rates.is_unlimited() || rates.limiter == Limiter::Pace
-        };
+        let is_paced = |cgroup: &Cgroup| cgroup.is_paced(direction) && cgroup.is_paced(JOINT);
         let pays = |request: &Request| {
             request.direction != direction || (request.bytes > 0 && request.ios > 0)
         };
-        self.cgroups.values().all(paced) && self.waiting.values().all(pays)
+        self.strays.is_empty()
+            && self.cgroups.values().all(is_paced)
+            && self.waiting.values().all(pays)
     }
 
     /// The limits by which `cgroup` measures what its sources take: its own, or those of the nearest ancestor.
-    pub(super) fn measure(&self, cgroup: CgroupId, direction: usize) -> Option<Rates> {
-        let rates = |at: CgroupId| self.meters(at, direction).rates;
-        self.path_from(cgroup).into_iter().map(rates).find(|rates| !rates.is_unlimited())
+    pub(super) fn measure(&self, cgroup: CgroupId, direction: usize) -> Option<Measure> {
+        let rates = |at: CgroupId| Measure(self.meters(at, direction).map(|meters| meters.rates));
+        self.path_from(cgroup).into_iter().map(rates).find(|measure| !measure.is_unlimited())
+    }
+
+    /// The limits of a cgroup on both directions together.
+    pub(super) fn joint(&self, cgroup: CgroupId) -> Meters {
+        self.meters(cgroup, 0)[1]
+    }
+
+    /// Cgroups in which reads and writes wait for a limit on both together, or would but for that they may go now; and for
+    /// nothing else: not for limits on one direction, nor for any above. None where that is not known.
+    pub(super) fn joint_waits(&self, waiting: [&Waiting; 2], now: Nanos) -> Vec<CgroupId> {
+        let waits = |at: CgroupId, direction: usize| {
+            let waits = waiting[direction].sources.get(&at).is_some_and(|all| !all.is_empty());
+            let own = self.meters(at, direction)[0].ready_at(now) <= now;
+            let mut above = self.path_from(at).into_iter().skip(1);
+            waits && own && above.all(|above| self.passes_at(above, direction, now) <= now)
+        };
+        let is_known = self.is_foreseen(0) && self.is_foreseen(1);
+        let all = self.cgroups.keys().copied().filter(|_| is_known);
+        let joint = all.filter(|&at| !self.joint(at).rates.is_unlimited());
+        joint.filter(|&at| waits(at, 0) && waits(at, 1)).collect()
+    }
+
+    /// The weights of all that wait at `cgroup`, together.
+    pub(super) fn weight(&self, waiting: &Waiting, cgroup: CgroupId) -> u64 {
+        let weight = |source: &Source| match source {
+            Source::Client(_) => super::CLIENT_WEIGHT,
+            Source::Child(child) => self.cgroups.get(child).map_or(1, |node| node.weight),
+        };
+        waiting.sources.get(&cgroup).map_or(1, |all| all.iter().map(weight).sum::<u64>().max(1))
     }
 
     /// For each cgroup, the sources that wait and may go as far as limits below it care; and for each client, the
@@ -179,7 +244,7 @@ impl State {
                     break;
                 }
                 sources.push(source);
-                if self.meters(cgroup, direction).ready_at(now) > now {
+                if self.passes_at(cgroup, direction, now) > now {
                     break;
                 }
                 source = Source::Child(cgroup);
@@ -187,6 +252,22 @@ impl State {
             }
         }
         waiting
+    }
+}
+
+/// The limits by which service is measured: those of a direction, and those of both.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measure([Rates; 2]);
+
+impl Measure {
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.0.iter().all(Rates::is_unlimited)
+    }
+
+    /// The time a request takes of these limits, in picoseconds: the longest of all.
+    pub(super) fn time(&self, bytes: u64, ios: u64) -> i128 {
+        let [own, both] = self.0.map(|rates| rates.time(bytes, ios));
+        own.max(both)
     }
 }
 

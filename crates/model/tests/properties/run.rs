@@ -167,9 +167,9 @@ impl Run {
     fn lift(&mut self) -> Result<(), String> {
         let none = Lim {
             limiter: LimiterKind::Pace,
-            max: [None; 4],
-            burst: [None; 4],
-            peak_above: [None; 4],
+            max: [None; 6],
+            burst: [None; 6],
+            peak_above: [None; 6],
         };
         for cgroup in 0..self.cgroups.len() {
             self.limit(cgroup, &none);
@@ -289,22 +289,21 @@ impl Run {
     fn limit(&mut self, cgroup: usize, lim: &Lim) {
         let change = Change::SetLimits { cgroup: self.cgroups[cgroup], limits: engine_limits(lim) };
         if self.engine.reconfigure(self.at(), change).is_ok() {
-            let rates = [0, 1].map(|direction| {
-                let mut rates = self.rates(lim, direction);
+            let rates = [(0, 2), (1, 3), (4, 5)].map(|(bytes, ios)| {
+                let mut rates = self.rates(lim, bytes, ios);
                 if self.has_slices && cgroup > 0 {
                     // Slices hand requests up one limit at a time: only at the top do they leave when they pass.
                     rates.limiter = NO_BOUND;
                 }
                 rates
             });
-            self.record(Event::Limit { cgroup: pace::CgroupId(cgroup), rates });
+            self.record(Event::Limit { cgroup: pace::CgroupId(cgroup), rates: Box::new(rates) });
         }
     }
 
-    /// The limits of one direction, as the checker knows them.
-    fn rates(&self, lim: &Lim, direction: usize) -> Rates {
+    /// The limits of one direction, or of both together, as the checker knows them: those at these two places.
+    fn rates(&self, lim: &Lim, bytes: usize, ios: usize) -> Rates {
         let unit = self.unit();
-        let (bytes, ios) = (direction, direction + 2);
         let bursts = [(bytes, 4 * 4096, 1), (ios, 4, unit)].map(|(at, requests, unit)| {
             let default = |rate: u64| (rate * unit / 100).max(requests * unit);
             let burst = lim.max[at].map(|max| lim.burst(at).map_or(default(max), |b| b * unit));
@@ -321,12 +320,12 @@ impl Run {
         Rates {
             bytes: rate(bytes, 1, bursts[0], 0),
             ios: rate(ios, unit, bursts[1], unit),
-            limiter: self.promise(lim, direction, [bursts[0].0, bursts[1].0]),
+            limiter: self.promise(lim, [lim.max[bytes], lim.max[ios]], [bursts[0].0, bursts[1].0]),
         }
     }
 
     /// What is promised of a cgroup under `lim`.
-    fn promise(&self, lim: &Lim, direction: usize, bursts: [u64; 2]) -> Limiter {
+    fn promise(&self, lim: &Lim, [bytes, ios]: [Option<u64>; 2], bursts: [u64; 2]) -> Limiter {
         match lim.limiter {
             LimiterKind::Pace => Limiter::Pace,
             LimiterKind::Token => Limiter::Bounded { bytes: bursts[0], ios: bursts[1] },
@@ -343,7 +342,6 @@ impl Run {
                         rate.saturating_mul(ticks).div_ceil(u64::from(profile.hz))
                     })
                 };
-                let (bytes, ios) = (lim.max[direction], lim.max[direction + 2]);
                 let per_slice = ios.unwrap_or(0) * u64::from(profile.slice_ticks);
                 if profile.kernel == KernelProfile::K615 && per_slice < u64::from(profile.hz) {
                     // Less than one I/O a slice is over-served (specification 1.12.3).

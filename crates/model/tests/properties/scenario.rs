@@ -38,28 +38,48 @@ pub(crate) struct Cgroup {
     pub(crate) limits: Lim,
 }
 
-/// Limits, each in the order rbps, wbps, riops, wiops.
+/// Limits, each in the order rbps, wbps, riops, wiops, rwbps, rwiops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lim {
     pub(crate) limiter: LimiterKind,
-    pub(crate) max: [Option<u64>; 4],
+    pub(crate) max: [Option<u64>; 6],
     /// Only for limiters that have one.
-    pub(crate) burst: [Option<u64>; 4],
+    pub(crate) burst: [Option<u64>; 6],
     /// What the peak is above the rate, only for limiters that have one.
-    pub(crate) peak_above: [Option<u64>; 4],
+    pub(crate) peak_above: [Option<u64>; 6],
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Submit { task: Pick, op: Op, len: u32, metadata: bool, remainder: bool },
-    Limit { cgroup: Pick, limits: Lim },
+    Limit { cgroup: Pick, limits: Box<Lim> },
     Reweigh { cgroup: Pick, weight: u64 },
     Move { cgroup: Pick, parent: Pick },
     Remove { cgroup: Pick },
     Withdraw { request: Pick },
 }
 
+impl Lim {
+    /// Without limits on both directions together.
+    fn apart(mut self) -> Lim {
+        self.max[4] = None;
+        self.max[5] = None;
+        self
+    }
+}
+
 impl Scenario {
+    /// The same without limits on both directions together.
+    pub(crate) fn apart(mut self) -> Scenario {
+        self.cgroups.iter_mut().for_each(|cgroup| cgroup.limits = cgroup.limits.apart());
+        for (_, step) in &mut self.steps {
+            if let Step::Limit { limits, .. } = step {
+                **limits = limits.apart();
+            }
+        }
+        self
+    }
+
     /// The same with data in place of metadata.
     pub(crate) fn without_metadata(mut self) -> Scenario {
         for (_, step) in &mut self.steps {
@@ -73,7 +93,7 @@ impl Scenario {
     /// Whether any limit, at any time, is one of slices.
     pub(crate) fn has_slices(&self) -> bool {
         let steps = self.steps.iter().filter_map(|(_, step)| match step {
-            Step::Limit { limits, .. } => Some(limits),
+            Step::Limit { limits, .. } => Some(&**limits),
             _ => None,
         });
         let mut all = self.cgroups.iter().map(|cgroup| &cgroup.limits).chain(steps);
@@ -192,17 +212,22 @@ fn lim(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Lim> {
     let above = move || sometimes(if extreme { 1u64..2 } else { 1u64..100_000 });
     (
         limiter(limiters),
-        [bps(), bps()],
-        [iops(), iops()],
-        [bytes(), bytes()],
-        [ios(), ios()],
-        [above(), above(), above(), above()],
+        [bps(), bps(), bps()],
+        [iops(), iops(), iops()],
+        [bytes(), bytes(), bytes()],
+        [ios(), ios(), ios()],
+        [above(), above(), above(), above(), above(), above()],
     )
-        .prop_map(|(limiter, bps, iops, bytes, ios, peak_above)| Lim {
-            limiter,
-            max: [bps[0], bps[1], iops[0], iops[1]],
-            burst: [bytes[0], bytes[1], ios[0], ios[1]],
-            peak_above,
+        .prop_map(|(limiter, bps, iops, bytes, ios, peak_above)| {
+            // The kernel, and so the limiter that is for parity with it, has no limits on both directions.
+            let joint =
+                |limit: Option<u64>| limit.filter(|_| !matches!(limiter, LimiterKind::Slice(_)));
+            Lim {
+                limiter,
+                max: [bps[0], bps[1], iops[0], iops[1], joint(bps[2]), joint(iops[2])],
+                burst: [bytes[0], bytes[1], ios[0], ios[1], bytes[2], ios[2]],
+                peak_above,
+            }
         })
 }
 
@@ -245,7 +270,7 @@ fn step(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Step> {
             // What pays no bytes may pass where others wait for them, and then it is open who goes next.
             remainder: dice == 28 && limiters == Limiters::Pulled,
         }),
-        1 => (pick(), lim(limiters, numbers)).prop_map(|(cgroup, limits)| Step::Limit { cgroup, limits }),
+        1 => (pick(), lim(limiters, numbers)).prop_map(|(cgroup, limits)| Step::Limit { cgroup, limits: Box::new(limits) }),
         1 => (pick(), 1u64..=1000).prop_map(|(cgroup, weight)| Step::Reweigh { cgroup, weight }),
         1 => (pick(), pick()).prop_map(|(cgroup, parent)| Step::Move { cgroup, parent }),
         1 => pick().prop_map(move |pick| match numbers {

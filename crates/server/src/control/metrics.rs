@@ -8,9 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::status::{
-    BfqStatus, CgroupStatus, DeviceStatus, PerDimension, Status, WaitStatus, WritebackStatus,
-};
+use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WaitStatus, WritebackStatus};
 
 /// What goes into the `Content-Type` of the answer.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -182,8 +180,7 @@ impl Families {
         }
         self.ios.get_or_create(&with("op", "other")).inc_by(cgroup.other_ios);
         self.failed.get_or_create(labels).inc_by(cgroup.failed_ios);
-        let PerDimension { rbps, wbps, riops, wiops } = cgroup.throttled_ios;
-        for (limit, ios) in [("rbps", rbps), ("wbps", wbps), ("riops", riops), ("wiops", wiops)] {
+        for (limit, ios) in cgroup.throttled_ios.pairs() {
             self.held.get_or_create(&with("limit", limit)).inc_by(ios);
         }
         for (cause, nanos) in causes(cgroup) {
@@ -257,8 +254,7 @@ fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
         limits
             .iter()
             .filter(|limit| (limit.cgroup.as_deref() == Some(cgroup.cgroup.as_str())) == own)
-            .map(|limit| limit.wait_ns)
-            .map(|PerDimension { rbps, wbps, riops, wiops }| rbps + wbps + riops + wiops)
+            .map(|limit| limit.wait_ns.sum())
             .sum()
     };
     [
@@ -274,7 +270,7 @@ fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{CacheStatus, LimitWait};
+    use crate::status::{CacheStatus, LimitWait, PerDimension};
 
     #[test]
     fn waits_are_split_by_whose_limit_it_was() {

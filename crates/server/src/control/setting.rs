@@ -325,7 +325,7 @@ mod tests {
             (
                 "io.max",
                 "max",
-                "io.max: \"max\" of what? (to remove every limit write \"rbps=max wbps=max riops=max wiops=max\")",
+                "io.max: \"max\" of what? (to remove every limit write \"rbps=max wbps=max riops=max wiops=max rwbps=max rwiops=max\")",
             ),
             (
                 "io.weight",

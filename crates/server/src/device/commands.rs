@@ -1,6 +1,8 @@
 //! Carrying out what the control thread asks.
 
-use weir_engine::{BfqSettings, CgroupId, Change, Dimension, Engine, Instant, Limits, Path};
+use weir_engine::{
+    BfqSettings, CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path,
+};
 
 use super::worker::Worker;
 use crate::command::{Command, SetError, Setting};
@@ -36,8 +38,8 @@ impl Worker {
     /// Whether the cgroup at `path` itself has a limit on writes.
     fn limits_writes(&self, path: &Path) -> bool {
         let limits = self.engine.find_cgroup(path).and_then(|cgroup| self.engine.limits(cgroup));
-        let writes = [Dimension::Wbps, Dimension::Wiops];
-        limits.is_some_and(|limits| writes.iter().any(|&of| limits.max.get(of).is_some()))
+        let mut writes = Dimension::ALL.into_iter().filter(|of| of.limits(Direction::Write));
+        limits.is_some_and(|limits| writes.any(|of| limits.max.get(of).is_some()))
     }
 
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {

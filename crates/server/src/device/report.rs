@@ -164,8 +164,9 @@ fn watermark(stats: WatermarkStats) -> WatermarkStatus {
     }
 }
 
-fn per_dimension([rbps, wbps, riops, wiops]: [u64; 4]) -> PerDimension {
-    PerDimension { rbps, wbps, riops, wiops }
+fn per_dimension(values: [u64; Dimension::COUNT]) -> PerDimension {
+    let [rbps, wbps, riops, wiops, rwbps, rwiops] = values;
+    PerDimension { rbps, wbps, riops, wiops, rwbps, rwiops }
 }
 
 /// As `io.limiter` names it.

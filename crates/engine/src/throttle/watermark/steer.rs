@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use super::Watermark;
 use crate::core::Core;
-use crate::limits::Resource;
+use crate::limits::Dimension;
 use crate::request::Direction;
+use crate::throttle::gate::Gate;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
@@ -26,11 +27,19 @@ impl Core {
         direction: Direction,
         cost: Cost,
         arrival: Arrival,
-    ) -> Verdict {
+    ) -> Verdict<Dimension> {
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        let gate = node.limit_mut(direction);
-        if clock.is_open() { Verdict::Go } else { gate.check(clock.at(now), cost, arrival) }
+        if clock.is_open() {
+            return Verdict::Go;
+        }
+        let time = clock.at(now);
+        let verdict = node.limit_mut(direction).check(time, cost, arrival);
+        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
+        match node.joint {
+            None => verdict,
+            Some(_) => node.check_joint(time, direction, cost, arrival, verdict),
+        }
     }
 
     /// The same for any head, where the answer is the same for all.
@@ -39,13 +48,19 @@ impl Core {
         now: Instant,
         cgroup: u32,
         direction: Direction,
-    ) -> Option<Verdict> {
+    ) -> Option<Verdict<Dimension>> {
         let node = &self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         if clock.is_open() {
             return Some(Verdict::Go);
         }
-        node.limit(direction).check_any(clock.at(now))
+        let time = clock.at(now);
+        let verdict = node.limit(direction).check_any(time)?;
+        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
+        match node.joint {
+            None => Some(verdict),
+            Some(_) => node.check_any_joint(time, direction, verdict),
+        }
     }
 
     /// Books `cost` at the limit of `cgroup`, which has let it go at `now`.
@@ -58,14 +73,17 @@ impl Core {
     ) {
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        let gate = node.limit_mut(direction);
-        let at = clock.at(now);
-        if clock.is_open() {
-            gate.charge_lifted(at, cost);
-        } else {
-            gate.charge(at, cost);
+        let (at, is_open, is_real) = (clock.at(now), clock.is_open(), clock.is_real());
+        let charge = |gate: &mut Gate| match is_open {
+            true => gate.charge_lifted(at, cost),
+            false => gate.charge(at, cost),
+        };
+        charge(node.limit_mut(direction));
+        if let Some(joint) = &mut node.joint {
+            charge(joint.gate_mut());
+            self.recede(now, cgroup, direction.other());
         }
-        if clock.is_real() {
+        if is_real {
             self.clocks.give_way();
         }
     }
@@ -254,15 +272,18 @@ impl Core {
         }
     }
 
-    /// What is left of the burst of a cgroup that has a limit in `direction`.
+    /// What is left of the burst of a cgroup that has a limit in `dimension`.
     pub(crate) fn burst_left(
         &self,
         now: Instant,
         cgroup: u32,
-        direction: Direction,
-        resource: Resource,
+        dimension: Dimension,
     ) -> Option<u64> {
-        let gate = self.tree.cgroups[cgroup].gate(direction)?;
-        gate.credit_left(self.limit_time(cgroup, now), resource)
+        let node = &self.tree.cgroups[cgroup];
+        let gate = match dimension.direction() {
+            Some(direction) => node.gate(direction)?,
+            None => node.joint.as_ref()?.gate(),
+        };
+        gate.credit_left(self.limit_time(cgroup, now), dimension.resource())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_engine::Dimension;
+
 use super::markup::Markup;
 use super::palette::Palette;
 use crate::report::figures::{Cause, Wait, inside_ns, percent_text, quotient, waits};
@@ -77,7 +79,8 @@ fn columns<'r>(rows: &[(&'r CgroupResults, Vec<Wait<'r>>)]) -> Vec<Column<'r>> {
     let causes = || rows.iter().flat_map(|(_, waits)| waits.iter().map(|wait| wait.cause));
     let mut owners: Vec<&str> = Vec::new();
     for (cgroup, _) in rows {
-        let limits = cgroup.limit_waits.iter().filter(|limit| limit.wait_ns != [0; 4]);
+        let limits =
+            cgroup.limit_waits.iter().filter(|limit| limit.wait_ns != [0; Dimension::COUNT]);
         for limit in limits.filter(|limit| !limit.path.is_empty()) {
             if owners.len() <= OWNERS_MAX && !owners.contains(&limit.path.as_str()) {
                 owners.push(&limit.path);

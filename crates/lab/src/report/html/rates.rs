@@ -1,7 +1,7 @@
 //! Bandwidth and requests over time of each cgroup, with its limits.
 
 use weir_engine::units::{Bytes, BytesPerSec, IosPerSec};
-use weir_engine::{Dimension, Moved};
+use weir_engine::{Dimension, Direction, Moved, Resource};
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line, rest};
@@ -52,16 +52,25 @@ impl What {
         }
     }
 
-    /// The limit on what is drawn, and the one on the other of the two.
-    fn dimensions(self) -> (Dimension, Dimension) {
-        let (bytes, ios) = match self.is_write {
-            false => (Dimension::Rbps, Dimension::Riops),
-            true => (Dimension::Wbps, Dimension::Wiops),
+    /// The least limit of a cgroup on what is drawn, or else on the other of the two: of this direction alone, or of both
+    /// together.
+    fn limit(self, cgroup: &CgroupResults) -> Option<(Dimension, u64)> {
+        let direction = if self.is_write { Direction::Write } else { Direction::Read };
+        let least = |resource: Resource| {
+            let counts = |of: &Dimension| of.limits(direction) && of.resource() == resource;
+            let all = Dimension::ALL.into_iter().filter(counts);
+            let set = all.filter_map(|of| Some((of, cgroup.limits.max.get(of)?.get())));
+            set.min_by_key(|&(_, rate)| rate)
         };
-        match self.of {
-            Of::Bytes => (bytes, ios),
-            Of::Requests => (ios, bytes),
-        }
+        let (own, other) = match self.of {
+            Of::Bytes => (Resource::Bytes, Resource::Ios),
+            Of::Requests => (Resource::Ios, Resource::Bytes),
+        };
+        least(own).or_else(|| least(other))
+    }
+
+    fn is_of(self, resource: Resource) -> bool {
+        (self.of == Of::Bytes) == (resource == Resource::Bytes)
     }
 
     fn axis(self, largest: u64) -> Axis {
@@ -181,23 +190,24 @@ fn is_any_below(
 
 /// The limit in what is drawn, whether it is only about that, and how it is set.
 fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
-    let (own, other) = what.dimensions();
-    if let Some(rate) = cgroup.limits.max.get(own) {
-        return Some((rate.get(), false, format!("limit {}", what.text(rate.get()))));
+    let (dimension, rate) = what.limit(cgroup)?;
+    let of_both = if dimension.is_joint() { " for reads and writes" } else { "" };
+    if what.is_of(dimension.resource()) {
+        return Some((rate, false, format!("limit {}{of_both}", what.text(rate))));
     }
     // A limit on requests is one on bytes as far as requests are of one size, and the other way round: the mean stands
     // for it.
-    let rate = cgroup.limits.max.get(other)?.get();
     let moved = what.moved(cgroup);
     let mean = moved.bytes.checked_div(moved.ios)?;
     let each = Bytes(mean).rounded();
     Some(match what.of {
         Of::Bytes => {
-            let text = format!("limit {}={rate}, about {each} each", other.key());
+            let text = format!("limit {}={rate}, about {each} each", dimension.key());
             (rate.saturating_mul(mean), true, text)
         }
         Of::Requests => {
-            let text = format!("limit {}, about {each} each", BytesPerSec(rate).rounded());
+            let rounded = BytesPerSec(rate).rounded();
+            let text = format!("limit {rounded}{of_both}, about {each} each");
             (rate.checked_div(mean)?, true, text)
         }
     })

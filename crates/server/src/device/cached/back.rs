@@ -1,14 +1,13 @@
 //! What the cache writes back: who pays, how much may wait for it, and the way to the device.
 
 use std::io;
-use std::num::NonZeroU64;
 
 use tracing::{debug, error, info};
 use weir_cache::WriteId;
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
-    CgroupId, Change, Dimension, Engine, Extent, Instant, Limits, Op, OpenError, Outcome, Path,
-    Request, TaskId,
+    CgroupId, Change, Dimension, Direction, Engine, Extent, Instant, Limits, Op, OpenError,
+    Outcome, Path, Request, Resource, TaskId,
 };
 use weir_nbd::{Command, Cookie, Op as NbdOp};
 use weir_uring::Durability;
@@ -31,10 +30,17 @@ fn backlog_bytes(engine: &Engine, cgroup: CgroupId) -> Option<u64> {
     let above = ends.filter_map(|end| engine.find_cgroup(&Path::parse(&path[..end]).ok()?));
     let limits = above.filter_map(|cgroup| engine.limits(cgroup));
     let bytes_per_sec = limits.flat_map(|limits| {
-        let of = |dimension| limits.max.get(dimension).map(NonZeroU64::get);
-        // Blocks that are no neighbours are a request each.
-        let wiops = of(Dimension::Wiops).map(|ios| ios.saturating_mul(BLOCK_BYTES));
-        of(Dimension::Wbps).into_iter().chain(wiops)
+        let writes = Dimension::ALL.into_iter().filter(|of| of.limits(Direction::Write));
+        writes.filter_map(move |dimension| {
+            let rate = limits.max.get(dimension)?.get();
+            // Half of what reads may take too is what they leave where they always want it.
+            let rate = if dimension.is_joint() { rate.div_ceil(2) } else { rate };
+            Some(match dimension.resource() {
+                Resource::Bytes => rate,
+                // Blocks that are no neighbours are a request each.
+                Resource::Ios => rate.saturating_mul(BLOCK_BYTES),
+            })
+        })
     });
     let backlog = bytes_per_sec.min()?.saturating_mul(BACKLOG_SECS);
     Some(backlog.max(BACKLOG_BYTES_MIN))

@@ -1,0 +1,265 @@
+//! A limit for reads and writes together, and how the two share it.
+//!
+//! Reads and writes of a cgroup wait apart, each in their own order, and each may have limits of their own. What they
+//! have in common is one more limiter, which both are asked about and charged to. While both wait for it they are two
+//! sources of it, shared as others are ([`super::arbiter`]): by the time of it that they have had, over the sum of the
+//! weights of those that wait in them. So a client counts as much against one of the other direction as against one of
+//! its own, neither direction can keep the other out, and what one does not use is the other's.
+
+use alloc::boxed::Box;
+use core::cmp::Ordering;
+
+use crate::core::Core;
+use crate::limits::{Dimension, LimiterKind};
+use crate::request::Direction;
+use crate::throttle::arbiter::vtime_of;
+use crate::throttle::gate::Gate;
+use crate::throttle::limiter::{Arrival, Cost, Rates, Verdict};
+use crate::time::Instant;
+use crate::tree::{Cgroup, NO_CGROUP};
+
+/// One limit on both directions of one cgroup.
+pub(crate) struct Joint {
+    gate: Gate,
+    /// By how much virtual time reads have had more of it than writes.
+    reads_ahead: i64,
+}
+
+impl Joint {
+    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Joint {
+        Joint { gate: Gate::new(now, kind, rates), reads_ahead: 0 }
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    pub(crate) fn gate_mut(&mut self) -> &mut Gate {
+        &mut self.gate
+    }
+
+    /// Who goes first if both may: who has had less, and reads if both have had the same.
+    fn first(&self) -> Direction {
+        match self.reads_ahead.cmp(&0) {
+            Ordering::Greater => Direction::Write,
+            Ordering::Less | Ordering::Equal => Direction::Read,
+        }
+    }
+
+    /// Books a request of `cost` in `direction`, where sources of `weight` in all wait. If nothing of the other direction
+    /// `waits` for this limit, it has no claim to what it has had less.
+    fn serve(&mut self, direction: Direction, cost: Cost, weight: u64, waits: bool) {
+        let sign = if direction == Direction::Read { 1 } else { -1 };
+        let ahead = sign * self.reads_ahead;
+        let ahead = if waits { ahead } else { ahead.min(0) };
+        let time = i64::try_from(vtime_of(self.gate.time_of(cost), weight.max(1)));
+        // Far from where it would overflow, which is nine years of the limit's time.
+        self.reads_ahead = sign * ahead.saturating_add(time.unwrap_or(AHEAD_MAX)).min(AHEAD_MAX);
+    }
+}
+
+const AHEAD_MAX: i64 = 1 << 62;
+
+/// What either direction of a cgroup asks of the limit that it has for both.
+impl Cgroup {
+    /// Sets, replaces or removes the limit on both directions.
+    pub(crate) fn set_joint(&mut self, now: Instant, kind: LimiterKind, rates: Rates) {
+        let queued = !Direction::BOTH.iter().all(|&direction| self.is_clear(direction));
+        match (&mut self.joint, rates.is_unlimited()) {
+            (joint, true) => *joint = None,
+            (Some(joint), false) => joint.gate.set(now, kind, rates, queued),
+            (joint @ None, false) => *joint = Some(Box::new(Joint::new(now, kind, rates))),
+        }
+    }
+
+    /// Whether `direction` waits for nothing but the limit on both.
+    fn waits_for_joint(&self, direction: Direction) -> bool {
+        let side = self.side(direction);
+        side.because.is_joint()
+            && !self.is_clear(direction)
+            && self.queue(direction).is_some_and(|queue| !queue.standing.is_waiting())
+    }
+
+    /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
+    /// it takes its turn, as if it had come behind others of its own.
+    pub(crate) fn is_joined_in_wait(&self, direction: Direction) -> bool {
+        self.joint.is_some() && self.waits_for_joint(direction.other())
+    }
+
+    /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.
+    pub(crate) fn check_joint(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        cost: Cost,
+        arrival: Arrival,
+        own: Verdict<Dimension>,
+    ) -> Verdict<Dimension> {
+        let arrival = if self.is_clear(direction.other()) { arrival } else { Arrival::Queued };
+        let turn = self.turn(now, direction);
+        let Some(joint) = &mut self.joint else { return own };
+        let both = joint.gate.check(now, cost, arrival).by(Dimension::joint);
+        both.later_of(own).later_of(turn)
+    }
+
+    /// The same for any head, where the answer is the same for all.
+    pub(crate) fn check_any_joint(
+        &self,
+        now: Instant,
+        direction: Direction,
+        own: Verdict<Dimension>,
+    ) -> Option<Verdict<Dimension>> {
+        let Some(joint) = &self.joint else { return Some(own) };
+        let both = joint.gate.check_any(now)?.by(Dimension::joint);
+        Some(both.later_of(own).later_of(self.turn(now, direction)))
+    }
+
+    /// Whether it is the turn of `direction`: not while the other one goes first and waits until it can. Where small requests
+    /// conform before large ones do, they would keep those out for ever.
+    fn turn(&self, now: Instant, direction: Direction) -> Verdict<Dimension> {
+        let other = direction.other();
+        let is_others = self.joint.as_ref().is_some_and(|joint| joint.first() == other);
+        if !is_others || !self.waits_for_joint(other) {
+            return Verdict::Go;
+        }
+        let side = self.side(other);
+        match side.timer.fires_at().filter(|&until| until > now) {
+            Some(until) => Verdict::Wait { until, because: side.because },
+            None => Verdict::Go,
+        }
+    }
+
+    /// How long `cost` takes at the limits of `direction`, in nanoseconds: by whichever takes longest.
+    pub(crate) fn time_of(&self, direction: Direction, cost: Cost) -> u64 {
+        let own = self.limit(direction).time_of(cost);
+        match &self.joint {
+            None => own,
+            Some(joint) => own.max(joint.gate.time_of(cost)),
+        }
+    }
+}
+
+impl Core {
+    /// Books a request of `direction` that had waited at `cgroup`, which has a limit on both.
+    pub(crate) fn serve_joint(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
+        let node = &mut self.tree.cgroups[cgroup];
+        let waits = node.waits_for_joint(direction.other());
+        let weight = node.queue(direction).map_or(0, |queue| queue.arbiter.weight());
+        if let Some(joint) = &mut node.joint {
+            joint.serve(direction, cost, weight, waits);
+        }
+    }
+
+    /// As [`Core::refresh`] for a cgroup with a limit on both directions while the other one waits: what may go, goes by
+    /// turns.
+    pub(crate) fn refresh_joint(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        arrival: Arrival,
+    ) {
+        let is_topmost = |direction| self.tree.limited_above(cgroup, direction) == NO_CGROUP;
+        if Direction::BOTH.into_iter().all(is_topmost) {
+            self.drain_joint(now, cgroup, direction, arrival);
+            return;
+        }
+        // Each stands above if it may and goes if it can; the first one has then had its chance at what there is.
+        let first = self.first_of_joint(cgroup);
+        for turn in [first, first.other()] {
+            let arrival = if turn == direction { arrival } else { Arrival::Queued };
+            if let Some((parent, arrival)) = self.refresh_one(now, cgroup, turn, arrival) {
+                self.refresh(now, parent, turn, arrival);
+            }
+        }
+    }
+
+    /// Lets go whatever may go from `cgroup`, which no limit is above, and of each two requests of different directions the
+    /// one first whose turn it is; sets the deadlines of the rest.
+    fn drain_joint(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        mut arrival: Arrival,
+    ) {
+        Direction::BOTH.iter().for_each(|&direction| self.drain_climbed(now, cgroup, direction));
+        loop {
+            let first = self.first_of_joint(cgroup);
+            let ready = [first, first.other()].into_iter().find(|&turn| {
+                let arrival = if turn == direction { arrival } else { Arrival::Queued };
+                self.is_ready(now, cgroup, turn, arrival)
+            });
+            let Some(ready) = ready else { return };
+            if ready == direction {
+                arrival = Arrival::Queued;
+            }
+            let index = self.pull(now, cgroup, ready);
+            self.throttled -= 1;
+            self.pass(now, index);
+        }
+    }
+
+    fn first_of_joint(&self, cgroup: u32) -> Direction {
+        self.tree.cgroups[cgroup].joint.as_ref().map_or(Direction::Read, |joint| joint.first())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Resource;
+    use crate::throttle::limiter::Rate;
+
+    fn joint() -> Joint {
+        let rate = Rate { per_second: 1000, burst: 1, peak: None, quantum: 1 };
+        let rates = Rates { bps: None, iops: Some(rate) };
+        Joint::new(Instant::ZERO, LimiterKind::Pace, rates)
+    }
+
+    /// Who goes, of `rounds`, where both always wait: costs and weights of reads, then writes.
+    fn shares(costs: [u64; 2], weights: [u64; 2], rounds: usize) -> [usize; 2] {
+        let mut joint = joint();
+        let mut went = [0; 2];
+        for _ in 0..rounds {
+            let first = joint.first();
+            let d = first.index();
+            joint.serve(first, Cost::whole(0, costs[d]), weights[d], true);
+            went[d] += 1;
+        }
+        went
+    }
+
+    #[test]
+    fn both_get_the_same_time_for_the_same_weight() {
+        assert_eq!(shares([1, 1], [100, 100], 100), [50, 50]);
+        assert_eq!(shares([4, 1], [100, 100], 100), [20, 80]);
+        assert_eq!(shares([1, 1], [100, 900], 100), [10, 90]);
+    }
+
+    #[test]
+    fn who_did_not_wait_has_no_claim() {
+        use Direction::{Read, Write};
+        let mut joint = joint();
+        for _ in 0..1000 {
+            joint.serve(Read, Cost::whole(0, 1), 100, false);
+        }
+        let mut went = alloc::vec::Vec::new();
+        for _ in 0..4 {
+            let first = joint.first();
+            joint.serve(first, Cost::whole(0, 1), 100, true);
+            went.push(first);
+        }
+        assert_eq!(went, [Write, Read, Write, Read]);
+    }
+
+    #[test]
+    fn the_longest_request_does_not_overflow() {
+        let mut joint = joint();
+        for _ in 0..4 {
+            joint.serve(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
+        }
+        assert_eq!(joint.first(), Direction::Read);
+        assert_eq!(joint.gate().credit_left(Instant::ZERO, Resource::Ios), Some(1));
+    }
+}
