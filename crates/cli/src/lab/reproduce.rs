@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use weir_lab::reproduce::{ALL, Outcome, Reproduction};
+use weir_lab::reproduce::{ALL, Outcome, Reproduction, Run};
 
 use crate::failure::Failure;
 use crate::output;
@@ -92,15 +92,37 @@ fn picture(outcome: &Outcome) -> String {
         let cell = |name: &&str| run.figure(name).map_or("-".into(), |value| cell(name, value));
         table.row([label].into_iter().chain(names.iter().map(cell)));
     }
-    let align: Vec<Align> =
-        [Align::Left].into_iter().chain(names.iter().map(|_| Align::Right)).collect();
-    format!(
-        "{}: {}\n{}\n\n{}\n",
-        outcome.name,
-        outcome.about,
-        outcome.source,
-        table.lines(&align).join("\n")
-    )
+    let Outcome { name, about, source, .. } = outcome;
+    let mut text = format!("{name}: {about}\n{source}\n\n{}\n", lines(&table, names.len()));
+    if !outcome.beside.is_empty() {
+        let figures: Vec<String> = outcome.beside.iter().map(|name| head(name)).collect();
+        text += &format!("\n{}, side by side:\n{}\n", figures.join(" and "), beside(outcome));
+    }
+    text
+}
+
+/// A case in a line: what was published, and what came out of each way of running it.
+fn beside(outcome: &Outcome) -> String {
+    let ways = outcome.ways();
+    let heads = ["", "published"].into_iter().chain(ways.iter().copied());
+    let mut table = Table::new(&heads.collect::<Vec<_>>());
+    for case in &outcome.published {
+        let figures = |run: &Run| {
+            let figure =
+                |name: &&str| run.figure(name).map_or("-".into(), |value| cell(name, value));
+            outcome.beside.iter().map(figure).collect::<Vec<String>>().join("  ")
+        };
+        let of = |way: &&str| outcome.run_of(&case.setting, way).map_or("-".into(), figures);
+        let cells = [case.setting.clone(), figures(case)].into_iter().chain(ways.iter().map(of));
+        table.row(cells);
+    }
+    lines(&table, 1 + ways.len())
+}
+
+/// A table whose first column is names, and the `others` numbers.
+fn lines(table: &Table, others: usize) -> String {
+    let align = [Align::Left].into_iter().chain(core::iter::repeat_n(Align::Right, others));
+    table.lines(&align.collect::<Vec<_>>()).join("\n")
 }
 
 /// `latency_us_p99_9` as `p99.9 ms`, `startup_s_p50` as `p50 s`.

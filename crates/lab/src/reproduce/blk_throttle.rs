@@ -20,6 +20,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "blk-throttle-tail",
     source: "Linux 4.19, \"Blk-throttle: reduce tail io latency when iops limit is enforced\", 2018",
     about: "a read over its limit waits for its slice to end, and no longer",
+    beside: &[],
     run,
     published,
 };

@@ -20,6 +20,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "io-throttle-watermark",
     source: "\"cgroup: io-throttle controller (v16)\", 2009, not merged",
     about: "limits of 4 and 2 MiB/s that bind only when the disk is busy",
+    beside: &["disk_mib_per_sec", "duration_ratio"],
     run,
     published,
 };

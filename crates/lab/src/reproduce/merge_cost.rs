@@ -21,6 +21,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "merge-cost",
     source: "Linux 4.14, \"block, bfq: let a queue be merged only shortly after starting I/O\", 2017",
     about: "streams far apart that never merge; instructions: cargo bench -p weir-lab --bench merge_cost",
+    beside: &[],
     run,
     published,
 };

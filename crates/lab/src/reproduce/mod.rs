@@ -28,6 +28,9 @@ pub struct Reproduction {
     pub source: &'static str,
     /// What it is about, in a line.
     pub about: &'static str,
+    /// Figures that are shown once more for each case, what was published beside each way of running it. The setting
+    /// of a run begins with that of its case then, and ends with the way, if it is run in one only: `CASE, WAY`.
+    beside: &'static [&'static str],
     run: fn(Progress<'_>) -> Result<Vec<Run>, ReproduceError>,
     published: fn() -> Vec<Run>,
 }
@@ -54,6 +57,31 @@ pub struct Outcome {
     pub published: Vec<Run>,
     /// What came out.
     pub runs: Vec<Run>,
+    /// Which figures are shown side by side.
+    #[serde(skip)]
+    pub beside: &'static [&'static str],
+}
+
+impl Outcome {
+    /// The ways in which cases were run, in order: `gate` of `5 buffered, watermark 90, gate`.
+    pub fn ways(&self) -> Vec<&str> {
+        let ways = self.published.iter().flat_map(|case| {
+            let way = |run| Run::way(run, &case.setting).filter(|way| !way.is_empty());
+            self.runs.iter().filter_map(way)
+        });
+        ways.fold(Vec::new(), |mut ways, way| {
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+            ways
+        })
+    }
+
+    /// The run of a case in one way, or the only one if it knows no ways.
+    pub fn run_of(&self, case: &str, way: &str) -> Option<&Run> {
+        let is_of = |wanted| move |run: &&Run| run.way(case) == Some(wanted);
+        self.runs.iter().find(is_of(way)).or_else(|| self.runs.iter().find(is_of("")))
+    }
 }
 
 /// One setting and its figures.
@@ -67,6 +95,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// In which way it ran `case`; empty where there is one way only, none if it is a run of another case.
+    fn way(&self, case: &str) -> Option<&str> {
+        let rest = self.setting.strip_prefix(case)?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix(", ") }
+    }
+
     /// One of its figures.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
@@ -118,6 +152,30 @@ impl Reproduction {
             about: self.about,
             published: (self.published)(),
             runs: (self.run)(progress)?,
+            beside: self.beside,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_has_a_run_for_each_way() {
+        let run = |setting: &str| Run { setting: setting.into(), figures: vec![] };
+        let outcome = Outcome {
+            name: "",
+            source: "",
+            about: "",
+            published: ["1 plain", "2 watermark 9", "2 watermark 90"].map(run).into(),
+            runs: ["1 plain", "2 watermark 90, gate", "2 watermark 90, at once"].map(run).into(),
+            beside: &[],
+        };
+        assert_eq!(outcome.ways(), ["gate", "at once"]);
+        let of = |case, way| outcome.run_of(case, way).map(|run| run.setting.as_str());
+        assert_eq!(of("1 plain", "gate"), Some("1 plain"));
+        assert_eq!(of("2 watermark 90", "at once"), Some("2 watermark 90, at once"));
+        assert_eq!(of("2 watermark 9", "gate"), None);
     }
 }

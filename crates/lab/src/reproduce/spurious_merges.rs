@@ -24,6 +24,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "spurious-merges",
     source: "Linux 4.14, \"block, bfq: let a queue be merged only shortly after starting I/O\", 2017",
     about: "an application starts while strangers read and write beside its files",
+    beside: &[],
     run,
     published,
 };

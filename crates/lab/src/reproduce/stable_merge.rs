@@ -20,6 +20,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "stable-merge",
     source: "Linux 5.14, \"block, bfq: boost throughput by extending queue-merging times\", 2021",
     about: "processes that each insert rows into a SQLite database of their own",
+    beside: &[],
     run,
     published,
 };
