@@ -112,7 +112,9 @@ impl MountedDisk {
         let MountedDisk { path: _, unmounter, session } = self;
         let ended = session.guard.join();
         unmounter.has_ended.store(true, Ordering::Release);
-        ended.unwrap_or_else(|_| Err(io::Error::other("the file system's thread panicked")))
+        let ended =
+            ended.unwrap_or_else(|_| Err(io::Error::other("the file system's thread panicked")));
+        ended.or_else(unless_aborted)
     }
 }
 
@@ -138,6 +140,15 @@ impl Unmounter {
             Err(Errno::PERM) => helper(&self.directory).map(|()| true),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The kernel ends what it was asking when the last user lets go of a disk that is unmounted already: the closing of that
+/// file. Who was about to read just that is told that it was aborted, instead of that there is nothing to read any more.
+fn unless_aborted(error: io::Error) -> io::Result<()> {
+    match Errno::from_io_error(&error) {
+        Some(Errno::CONNABORTED) => Ok(()),
+        _ => Err(error),
     }
 }
 
@@ -200,6 +211,13 @@ mod tests {
         }
         assert!(check_name(&"x".repeat(NAME_MAX)).is_ok());
         assert!(check_name(&"x".repeat(NAME_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_disk_that_is_let_go_while_the_kernel_asks_has_not_failed() {
+        assert!(unless_aborted(Errno::CONNABORTED.into()).is_ok());
+        assert!(unless_aborted(Errno::IO.into()).is_err());
+        assert!(unless_aborted(io::Error::other("no number")).is_err());
     }
 
     #[test]
