@@ -29,8 +29,9 @@ pub(crate) fn footprints() -> Vec<Footprint> {
     let mut cgroups = Cgroups::new();
     found.push(measure("idle cgroup, no limit", || cgroups.create()));
     found.push(measure("  + riops", || cgroups.limit(&[Dimension::Riops])));
-    found.push(measure("  + rbps wbps wiops", || cgroups.limit(&Dimension::ALL)));
+    found.push(measure("  + rbps wbps wiops", || cgroups.limit(&OF_A_DIRECTION)));
     found.push(measure("  + reads and writes have waited", || cgroups.make_each_wait()));
+    found.push(measure("  + rwbps rwiops", || cgroups.limit(&Dimension::ALL)));
     let mut flows = Flows::new();
     found.push(measure("idle flow: a client, its task", || flows.open()));
     found.push(measure("another task of a client", || flows.open_more()));
@@ -57,6 +58,10 @@ fn measure(what: &'static str, work: impl FnOnce()) -> Footprint {
 fn engine() -> Engine {
     Engine::new(Config { requests_max: NonZeroU32::MAX, ..Config::default() }, Instant::ZERO)
 }
+
+/// The dimensions of reads alone and of writes alone.
+const OF_A_DIRECTION: [Dimension; 4] =
+    [Dimension::Rbps, Dimension::Wbps, Dimension::Riops, Dimension::Wiops];
 
 /// Ten a second in each of `dimensions`.
 fn limits(dimensions: &[Dimension]) -> Limits {
