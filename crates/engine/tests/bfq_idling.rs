@@ -329,6 +329,54 @@ fn a_gap_is_filled_as_far_as_the_flow_in_service_bears_it() {
 }
 
 #[test]
+fn what_fills_a_gap_may_change_who_is_next_beside_it() {
+    // As above, and B's cgroup has a stream too, whose weight is eight times as much: once a request of the other one went
+    // into a gap, the stream may be next in there, with another budget, and that is what the cgroup has to show. `Scene`
+    // looks at all of it after each step.
+    let mut scene = Scene::new(true, 32);
+    let [a, b] = ["a", "b"].map(|name| scene.cgroup(name, 100));
+    let [thinker, seeker, stream] = [(a, 4), (b, 7), (b, 0)].map(|(cgroup, level)| {
+        let (client, task) = scene.client(cgroup);
+        let priority = Priority::new(PriorityClass::BestEffort, level).expect("a level");
+        scene
+            .engine
+            .reconfigure(Instant::ZERO, Change::SetPriority { client, priority })
+            .expect("live");
+        task
+    });
+    let far = |number: u64| (number * 7919 % 4096) << 28;
+    let mut next = [0; 3];
+    let mut read = |scene: &mut Scene, task: TaskId| {
+        let which = [thinker, seeker, stream].iter().position(|&other| other == task);
+        let number = &mut next[which.expect("one of them")];
+        *number += 1;
+        let streams_to = (1 << 41) + *number * u64::from(BLOCK);
+        scene.read(task, if task == stream { streams_to } else { far(*number) });
+    };
+    (0..4).for_each(|_| read(&mut scene, seeker));
+    (0..4).for_each(|_| read(&mut scene, stream));
+    let mut returns = Some(0);
+    for ms in 0..4_000 {
+        scene.at(ms);
+        if returns.take_if(|at| *at == ms).is_some() {
+            read(&mut scene, thinker);
+        }
+        if ms % 3 == 0 && !scene.out.is_empty() {
+            let task = scene.out[0].1.task;
+            scene.complete();
+            if task == thinker {
+                returns = Some(ms + 6);
+            } else {
+                read(&mut scene, task);
+            }
+        }
+        while scene.dispatch().is_some() {}
+    }
+    let others = scene.engine.bfq_stats().injections[Injection::Other.index()];
+    assert!(others > 50, "{others}");
+}
+
+#[test]
 fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
     // The stream reads a block only when its helper has had one back, as a file system waits for its journal.
     let mut scene = Scene::new(true, 32);

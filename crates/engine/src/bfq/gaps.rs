@@ -73,6 +73,7 @@ impl Bfq {
         } else {
             self.refresh_budget(tree, requests, at);
         }
+        self.hierarchy.review_charged(self.now, tree, id);
         self.counters.injected(self.hierarchy.cgroup(id), kind);
         if let Some(turn) = &mut self.turn {
             turn.injected += 1;

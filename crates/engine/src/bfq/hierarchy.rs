@@ -131,6 +131,16 @@ impl Hierarchy {
         }
     }
 
+    /// A flow that is not in service was charged: V went on above it, so that another may be next there, with another
+    /// budget. O(depth × log siblings).
+    pub(crate) fn review_charged(&mut self, now: Instant, tree: &Tree, id: EntityId) {
+        let mut cgroup = self.cgroup(id);
+        while cgroup != ROOT && self.nodes[cgroup as usize].in_service().is_none() {
+            self.refresh(now, tree, cgroup, Return::Afresh);
+            cgroup = self.entities[EntityId::group(cgroup)].parent;
+        }
+    }
+
     /// Who would be next if the flow in service had nothing left: among its siblings, else among those of its cgroup, and
     /// so on.
     pub(crate) fn runner_up(&mut self, in_service: EntityId) -> Option<u32> {
