@@ -68,7 +68,8 @@ pub enum Change {
         /// The new weight.
         weight: Weight,
     },
-    /// Hangs a cgroup, with everything below it, under another parent; its name stays. O(cgroups below it).
+    /// Hangs a cgroup, with everything below it, under another parent; its name stays. O(cgroups below it); with BFQ, which
+    /// looks whose weight may still be raised there, O(flows of the device) besides.
     Move {
         /// Which.
         cgroup: CgroupId,

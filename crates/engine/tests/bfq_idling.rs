@@ -74,6 +74,24 @@ impl Scene {
         self.engine.check().expect("a sound engine");
     }
 
+    /// Has a small request of `task` served, anywhere: it comes at `ms`, and takes 3 ms once it is at the disk. When it is back.
+    fn serve(&mut self, mut ms: u64, task: TaskId) -> u64 {
+        let extent = Extent::new((ms * 7919 % 4096) << 28, 4096);
+        let request = Request::new(task, Op::Read, extent, 0);
+        self.at(ms).engine.submit(Instant::from_millis(ms), request).expect("room");
+        while self.dispatch().is_none() {
+            ms += 1;
+            self.at(ms);
+        }
+        self.at(ms + 3).complete();
+        ms + 3
+    }
+
+    fn tune(&mut self, text: &str) {
+        let bfq = BfqSettings::parse(text, self.engine.bfq_settings()).expect("a setting");
+        self.engine.reconfigure(self.now, Change::SetBfq(bfq)).expect("the same rules");
+    }
+
     /// A stream of `task` that has the device: it has sent and got back one request from `offset` on, at this instant.
     fn serve_one(&mut self, task: TaskId, offset: u64) {
         self.read(task, offset);
@@ -410,4 +428,39 @@ fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
     }
     let stats = scene.engine.bfq_stats();
     assert!(stats.injections[Injection::Waker.index()] > 10, "{stats:?}");
+}
+
+#[test]
+fn without_idling_nobody_is_taken_for_a_waker() {
+    for (meanwhile, wakes) in [("slice_idle=8", true), ("slice_idle=0", false)] {
+        let mut scene = Scene::new(true, 32);
+        let root = scene.engine.root();
+        // The heavier one is waited for, the other is not.
+        let [stream, helper] = [0, 7].map(|level| {
+            let (client, task) = scene.client(root);
+            let priority = Priority::new(PriorityClass::BestEffort, level).expect("a level");
+            let change = Change::SetPriority { client, priority };
+            scene.engine.reconfigure(Instant::ZERO, change).expect("a live client");
+            task
+        });
+        // The stream is known to think long, and then goes on each time its helper is done.
+        let mut ms = 0;
+        for _ in 0..6 {
+            ms = scene.serve(ms + 20, stream);
+        }
+        scene.tune(meanwhile);
+        for _ in 0..6 {
+            ms = scene.serve(ms + 1, helper);
+            ms = scene.serve(ms + 1, stream);
+        }
+        ms = scene.serve(ms + 1, helper);
+        // Three times in a row make a waker, and that is the first of them, or none if nobody looked when it was done.
+        scene.tune("slice_idle=8");
+        for _ in 0..3 {
+            ms = scene.serve(ms + 1, stream);
+            ms = scene.serve(ms + 1, helper);
+        }
+        let injected = scene.engine.bfq_stats().injections[Injection::Waker.index()];
+        assert_eq!(injected > 0, wakes, "{meanwhile}: {injected}");
+    }
 }

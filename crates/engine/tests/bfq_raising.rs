@@ -307,6 +307,28 @@ fn a_setting_of_a_cgroup_holds_below_it() {
 }
 
 #[test]
+fn a_setting_holds_for_who_is_moved_below_it() {
+    let mut world = World::new(true);
+    let root = world.engine.root();
+    let [application, quiet] = ["application", "quiet"]
+        .map(|name| world.engine.create_cgroup(root, name).expect("a name of its own"));
+    let low_latency = Some(LowLatency::Never);
+    let change = Change::SetLowLatency { cgroup: quiet, low_latency };
+    world.engine.reconfigure(world.now, change).expect("a live cgroup");
+    let (_, task) = world.client(application);
+    world.join_as(task, 0, 4 * KIB, 1 << 30, MS, 3_000);
+    world.run(100);
+    assert_eq!(world.raised(), 1, "a new client, alone");
+    // At once, and nobody is raised again because he may be where he comes to.
+    for parent in [quiet, root] {
+        let change = Change::Move { cgroup: application, parent };
+        world.engine.reconfigure(world.now, change).expect("live cgroups");
+        world.engine.check().expect("a sound engine");
+        assert_eq!(world.raised(), 0);
+    }
+}
+
+#[test]
 fn many_that_begin_together_are_not_raised() {
     // Nine, 100 ms apart, of which each reads for a second: with the eighth, all of them turn out to be one of many.
     for (policy, raisings) in [(LowLatency::Auto, 7), (LowLatency::Interactive, 9)] {
