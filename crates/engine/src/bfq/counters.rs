@@ -103,6 +103,8 @@ kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 pub struct BfqStats {
     /// Slots given.
     pub selections: u64,
+    /// Of these, slots cut short because their flow jumps about and shares depend on slots.
+    pub short_slots: u64,
     /// Slots ended, by [`Expiration::index`].
     pub expirations: [u64; Expiration::ALL.len()],
     /// Slots that cost more than the bytes that were moved.
@@ -123,6 +125,8 @@ pub struct BfqStats {
     pub raised_now: u32,
     /// Requests that were joined with an adjacent one of the same flow.
     pub coalesced: u64,
+    /// How often the next request of flows that merged was held until all of theirs were back from the disk.
+    pub rounds: u64,
     /// Merges and splits of flows, and why they were refused.
     pub merging: merge::Counters,
 }
@@ -184,6 +188,16 @@ impl Counters {
     /// A flow got a slot.
     pub(crate) fn selected(&mut self) {
         self.device.selections += 1;
+    }
+
+    /// The slot is to be a short one.
+    pub(crate) fn shortened(&mut self) {
+        self.device.short_slots += 1;
+    }
+
+    /// A shared flow's next request waits until its others are back.
+    pub(crate) fn round_ended(&mut self) {
+        self.device.rounds += 1;
     }
 
     /// A slot of a flow of `cgroup` ended, and cost `extra` bytes beyond its service.

@@ -277,7 +277,10 @@ impl Bfq {
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way() => Expiry::Preempted,
-                Some(_) if self.ends_round() => return None,
+                Some(_) if self.ends_round() => {
+                    self.hold_round();
+                    return None;
+                }
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
                     let entity = &self.hierarchy.entities[EntityId::flow(at)];

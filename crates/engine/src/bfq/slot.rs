@@ -25,6 +25,8 @@ pub(crate) struct Turn {
     pub(crate) injected: u32,
     /// Requests it has sent since none of its own were at the device, in this slot.
     pub(crate) unbroken: u32,
+    /// Whether its next request is held until these are back.
+    pub(crate) is_held: bool,
     /// Requests it has sent in this slot.
     pub(crate) sent: u32,
     /// Whether requests of others were at the device with them.
@@ -60,6 +62,7 @@ impl Bfq {
             last_end: None,
             injected: 0,
             unbroken: 0,
+            is_held: false,
             sent: 0,
             is_shared: false,
         };
@@ -70,11 +73,12 @@ impl Bfq {
     /// How long a flow may have the device at most. Who jumps about gains nothing from a long slot, and where shares
     /// depend on slots, many small ones are closer to what is due. Who has more requests than one would leave some at the
     /// device after each, to be served in others' slots.
-    fn slot_ns(&self, at: u32) -> u64 {
-        match self.costs_shares(at) && self.flows[at].queued == 1 {
-            true => self.tunables.short_slot_ns(),
-            false => self.tunables.timeout_ns,
+    fn slot_ns(&mut self, at: u32) -> u64 {
+        if self.costs_shares(at) && self.flows[at].queued == 1 {
+            self.counters.shortened();
+            return self.tunables.short_slot_ns();
         }
+        self.tunables.timeout_ns
     }
 
     /// Whether the slot of the flow in service has lasted long enough. After idling, whoever has used most of the budget
@@ -106,6 +110,16 @@ impl Bfq {
             && self.merging.sets().members(self.flows.id(turn.flow)) > 1
     }
 
+    /// The next request of the flow in service is held; asked again, it is held still.
+    #[cold]
+    pub(super) fn hold_round(&mut self) {
+        if let Some(turn) = &mut self.turn
+            && !core::mem::replace(&mut turn.is_held, true)
+        {
+            self.counters.round_ended();
+        }
+    }
+
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
@@ -114,6 +128,7 @@ impl Bfq {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
             turn.sent += 1;
+            turn.is_held = false;
             turn.is_shared |= self.in_device > in_flight;
             turn.unbroken = if in_flight == 1 { 1 } else { turn.unbroken.saturating_add(1) };
         }

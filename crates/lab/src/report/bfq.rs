@@ -70,6 +70,7 @@ pub(super) fn of_run(bfq: &BfqResults) -> Value {
     json!({
         "settings": bfq.settings.to_string(),
         "selections": stats.selections,
+        "short_slots": stats.short_slots,
         "expirations": by_kind(Expiration::ALL.map(Expiration::key), stats.expirations),
         "time_charges": stats.time_charges,
         "time_charged_bytes": stats.time_charged_bytes,
@@ -80,6 +81,7 @@ pub(super) fn of_run(bfq: &BfqResults) -> Value {
         "raised_ns": by_kind(raising, stats.raised_ns),
         "raised_flows": stats.raised_now,
         "coalesced_ios": stats.coalesced,
+        "rounds": stats.rounds,
         "merges": by_kind(
             MERGES,
             [merging.cooperations, merging.stable_at_creation, merging.stable_late],

@@ -18,6 +18,8 @@ pub struct BfqStatus {
     pub settings: String,
     /// Slots given.
     pub selections: u64,
+    /// Of these, slots cut short because their flow jumps about and shares depend on slots.
+    pub short_slots: u64,
     /// Slots ended: `no_more_requests`, `too_idle`, `budget_timeout`, `budget_exhausted`, `preempted`.
     pub expirations: ByKind,
     /// Slots that cost more than the bytes that were moved.
@@ -38,6 +40,8 @@ pub struct BfqStatus {
     pub raised_flows: u32,
     /// Requests that were joined with an adjacent one.
     pub coalesced_ios: u64,
+    /// Rounds of flows that merged: how often the next request was held until all of theirs were back.
+    pub rounds: u64,
     /// Flows that merged: `cooperation`, `stable_at_creation`, `stable_late`.
     pub merges: ByKind,
     /// Stable merges that were called off.
@@ -85,6 +89,7 @@ impl BfqStatus {
         BfqStatus {
             settings: settings.to_string(),
             selections: stats.selections,
+            short_slots: stats.short_slots,
             expirations: by_kind(Expiration::ALL.map(Expiration::key), stats.expirations),
             time_charges: stats.time_charges,
             time_charged_bytes: stats.time_charged_bytes,
@@ -95,6 +100,7 @@ impl BfqStatus {
             raised_ns: by_kind(raising, stats.raised_ns),
             raised_flows: stats.raised_now,
             coalesced_ios: stats.coalesced,
+            rounds: stats.rounds,
             merges: by_kind(
                 ["cooperation", "stable_at_creation", "stable_late"],
                 [merging.cooperations, merging.stable_at_creation, merging.stable_late],
