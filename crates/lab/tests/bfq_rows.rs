@@ -24,12 +24,12 @@ fn background(seconds: u32) -> String {
     jobs.collect()
 }
 
-/// A start after `delay` s: 600 reads of 4 KiB, eight side by side and then somewhere else in 40 GiB, and a helper that
+/// A start after `delay` ms: 600 reads of 4 KiB, eight side by side and then somewhere else in 40 GiB, and a helper that
 /// reads 80.
 fn application(delay: u32) -> String {
     format!(
-        "[start]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=2400k\nstartdelay={delay}\n\
-         [helper]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=320k\nstartdelay={delay}\n"
+        "[start]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=2400k\nstartdelay={delay}ms\n\
+         [helper]\nrw=randread:8\nbs=4k\noffset=60g\nsize=40g\nio_size=320k\nstartdelay={delay}ms\n"
     )
 }
 
@@ -68,13 +68,30 @@ fn start_ms(results: &Results) -> u64 {
 fn an_application_starts_beside_readers_and_writers_as_if_alone() {
     let alone = start_ms(&run(&application(0), &[]));
     for delay in [2, 3] {
-        let jobs = background(delay + 2) + &application(delay);
+        let jobs = background(delay + 2) + &application(1000 * delay);
         let beside = start_ms(&run(&jobs, &[]));
         assert!(beside * 10 <= alone * 15, "{beside} ms, {alone} ms alone");
         let patient = start_ms(&run(&jobs, &[("bfq", "low_latency=0")]));
         let turns = start_ms(&run(&jobs, &[("scheduler", "none")]));
         assert!(patient > 2 * beside && turns > 2 * beside, "{beside}, {patient}, {turns} ms");
     }
+}
+
+#[test]
+fn an_application_waits_little_for_what_others_have_written_before_it() {
+    // A writer's slot leaves 60 ms of work behind at most; a third of these moments is in one.
+    let alone = start_ms(&run(&application(0), &[]));
+    let beside: Vec<u64> = (0..12)
+        .map(|moment| start_ms(&run(&(background(4) + &application(2000 + 61 * moment)), &[])))
+        .collect();
+    assert!(
+        beside.iter().sum::<u64>() * 100 <= 12 * alone * 107,
+        "{beside:?} ms, {alone} ms alone"
+    );
+    assert!(
+        beside.iter().all(|&each| each * 100 <= alone * 115),
+        "{beside:?} ms, {alone} ms alone"
+    );
 }
 
 #[test]

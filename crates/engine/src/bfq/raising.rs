@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                begins after a pause
-//!  as given ──────────────────────────► interactive: 30 ×, some seconds, 58.6 MiB at most
+//!  as given ──────────────────────────► interactive: 60 ×, some seconds, 58.6 MiB at most
 //!    ▲  │ wants little at a time           │ ▲
 //!    │  └──────────────► soft real-time ◄──┘ │ if those seconds are not over
 //!    │                   3000 ×, 300 ms ─────┘

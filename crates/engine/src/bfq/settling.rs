@@ -19,6 +19,9 @@ use crate::tree::ROOT;
 /// A cache that takes more in one go than the platters in that time has its own way of emptying itself.
 const LONGEST_NS: u64 = 125_000_000;
 
+/// How much of that a slot may leave behind, if somebody waits: whoever comes then waits for it, too.
+const MOST_OWED_NS: u64 = 60_000_000;
+
 /// A device that is faster at its best, 300 MB/s in sectors per microsecond with 16 bits after the point, has no platters,
 /// whatever it is taken for (the fastest do 285 at their outer edge), or many disks behind a cache of its own.
 const FASTEST_PLATTERS: u32 = 38_400;
@@ -28,6 +31,8 @@ const FASTEST_PLATTERS: u32 = 38_400;
 pub(crate) struct Settling {
     /// When all of it is there, if the device does nothing else.
     until: Instant,
+    /// How long what was written since the last way that was counted takes.
+    run_ns: u64,
     /// While nobody has the device, for that.
     wait: Option<Wait>,
     /// Of whose clients the last of it is.
@@ -43,12 +48,19 @@ struct Wait {
 
 impl Settling {
     /// Nothing was written.
-    pub(crate) const NEW: Settling = Settling { until: Instant::ZERO, wait: None, cgroup: ROOT };
+    pub(crate) const NEW: Settling =
+        Settling { until: Instant::ZERO, run_ns: 0, wait: None, cgroup: ROOT };
 
-    /// A client of `cgroup` writes what takes the device `takes_ns`, and `way_ns` to get there if it is not writing.
-    fn wrote(&mut self, now: Instant, cgroup: u32, way_ns: u64, takes_ns: u64) {
-        let way_ns = if self.until > now { 0 } else { way_ns };
-        let until = self.until.max(now).plus_nanos(way_ns + takes_ns);
+    /// A client of `cgroup` writes what takes the device `takes_ns`, and `way_ns` to get there if it is not writing. It is
+    /// a way, too, to where another slot `begins`, unless there is little between the two: of many small ones a cache makes
+    /// one round.
+    fn wrote(&mut self, now: Instant, cgroup: u32, way_ns: u64, takes_ns: u64, begins: bool) {
+        let mut until = self.until.max(now).plus_nanos(takes_ns);
+        if self.until <= now || (begins && self.run_ns >= way_ns) {
+            until = until.plus_nanos(way_ns);
+            self.run_ns = 0;
+        }
+        self.run_ns = self.run_ns.saturating_add(takes_ns);
         self.until = until.min(now.plus_nanos(LONGEST_NS));
         self.cgroup = cgroup;
     }
@@ -69,7 +81,8 @@ impl Bfq {
             let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
             // A disk is at its best at its outer edge, and has three quarters of that on average.
             let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
-            self.settling.wrote(self.now, cgroup, self.way_ns(), takes_ns);
+            let goes_on = self.turn.is_some_and(|turn| turn.flow == at && turn.sent > 0);
+            self.settling.wrote(self.now, cgroup, self.way_ns(), takes_ns, !goes_on);
         }
     }
 
@@ -78,6 +91,14 @@ impl Bfq {
         if self.settling.cgroup == cgroup {
             self.settling.cgroup = parent;
         }
+    }
+
+    /// Whether the slot of the flow in service, which has written, is over for what it leaves to the platters. O(1).
+    pub(super) fn owes_much(&self) -> bool {
+        self.settling.until.nanos_since(self.now) >= MOST_OWED_NS
+            && self.tunables.slice_idle_ns > 0
+            && self.scenario.flows() > 1
+            && self.turn.is_some_and(|turn| turn.sent > 0)
     }
 
     /// Whether nobody gets the device yet, although somebody waits: what was written is on its way to the platters.
@@ -135,7 +156,7 @@ mod tests {
             let (mut settling, mut now) = (Settling::NEW, Instant::from_millis(1));
             let mut owed_ns = 0;
             for _ in 0..100 {
-                settling.wrote(now, ROOT, 12 * MS, each_ns);
+                settling.wrote(now, ROOT, 12 * MS, each_ns, true);
                 owed_ns = owed_ns.max(settling.until.nanos_since(now));
                 now = now.plus_nanos(100_000);
             }

@@ -81,9 +81,12 @@ impl Bfq {
         self.tunables.timeout_ns
     }
 
-    /// Whether the slot of the flow in service has lasted long enough. After idling, whoever has used most of the budget
-    /// may use the rest (specification 3.6).
+    /// Whether the slot of the flow in service has lasted long enough, or leaves the disk enough to do after it. After
+    /// idling, whoever has used most of the budget may use the rest (specification 3.6).
     pub(super) fn has_timed_out(&self) -> bool {
+        if self.owes_much() {
+            return true;
+        }
         let Some(turn) = self.turn.as_ref().filter(|turn| self.now >= turn.deadline) else {
             return false;
         };
