@@ -14,6 +14,7 @@ pub(crate) struct List {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     next: u32,
+    /// Of no meaning at the head, whose predecessor was taken out.
     prev: u32,
 }
 
@@ -56,17 +57,22 @@ impl List {
         if head == NO_INDEX {
             return None;
         }
-        self.remove(links, head);
+        // The next one is not looked at: it may be far away in memory, and nobody asks what is before the head.
+        self.head = core::mem::replace(links.link(head), Link::NONE).next;
+        if self.head == NO_INDEX {
+            self.tail = NO_INDEX;
+        }
         Some(head)
     }
 
     /// Takes out `index`, which must be in this list.
     pub(crate) fn remove(&mut self, links: &mut impl Links, index: u32) {
-        let Link { next, prev } = core::mem::replace(links.link(index), Link::NONE);
-        match prev {
-            NO_INDEX => self.head = next,
-            prev => links.link(prev).next = next,
+        if index == self.head {
+            self.pop_front(links);
+            return;
         }
+        let Link { next, prev } = core::mem::replace(links.link(index), Link::NONE);
+        links.link(prev).next = next;
         match next {
             NO_INDEX => self.tail = prev,
             next => links.link(next).prev = prev,
@@ -109,6 +115,24 @@ mod tests {
     impl Links for Slots {
         fn link(&mut self, index: u32) -> &mut Link {
             &mut self.0[index as usize]
+        }
+    }
+
+    /// What was before the head is not remembered: whatever was taken out there, the rest goes in any order.
+    #[test]
+    fn nothing_is_before_a_head() {
+        for (gone, left) in [(1, [2, 3, 0]), (2, [1, 3, 0]), (3, [1, 2, 0])] {
+            let mut slots = Slots(vec![Link::NONE; 4]);
+            let mut list = List::EMPTY;
+            (0..4).for_each(|index| list.push_back(&mut slots, index));
+            assert_eq!(list.pop_front(&mut slots), Some(0));
+            list.remove(&mut slots, gone);
+            list.push_back(&mut slots, 0);
+            assert_eq!(list.iter(&mut slots).collect::<Vec<u32>>(), left);
+            left.iter().for_each(|&index| list.remove(&mut slots, index));
+            assert!(list.is_empty());
+            list.push_back(&mut slots, gone);
+            assert_eq!(list.iter(&mut slots).collect::<Vec<u32>>(), [gone]);
         }
     }
 
