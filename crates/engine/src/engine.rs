@@ -218,7 +218,7 @@ impl Engine {
     pub fn complete(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
         let now = self.advance(now);
         let core = &mut self.core;
-        let index = core.requests.index(ticket.0).expect("a ticket of this engine");
+        let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
         let record = core.requests.remove(index);
         core.in_flight -= 1;
         core.joined -= u32::from(record.is_joined);
@@ -415,7 +415,7 @@ impl Engine {
         if let Some(modelled) = &mut core.modelled {
             modelled.take(now, &request);
         }
-        Dispatch { ticket: Ticket(core.requests.id(index)), request }
+        Dispatch { ticket: Ticket::of(core.requests.id(index)), request }
     }
 
     /// The next event, oldest first.

@@ -1,5 +1,7 @@
 //! What goes in and what comes out: requests, their ids, and the tickets that a dispatch hands over.
 
+use core::num::NonZeroU32;
+
 use crate::tree::TaskId;
 
 /// What a request does to the device.
@@ -132,12 +134,22 @@ pub struct RequestId {
 /// The right to complete one dispatched request, once. Not `Clone`: [`crate::Engine::complete`] consumes it.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a dispatched request holds its place in the device window until its ticket is completed"]
-pub struct Ticket(pub(crate) RequestId);
+pub struct Ticket {
+    /// The index, and one more: so a place for a ticket that may be empty is no larger than the ticket.
+    place: NonZeroU32,
+    generation: u32,
+}
 
 impl Ticket {
+    /// The right to complete `id`.
+    pub(crate) fn of(id: RequestId) -> Ticket {
+        let place = id.index.checked_add(1).and_then(NonZeroU32::new);
+        Ticket { place: place.expect("fewer than 2^32 requests"), generation: id.generation }
+    }
+
     /// The request this ticket completes.
     pub fn id(&self) -> RequestId {
-        self.0
+        RequestId { index: self.place.get() - 1, generation: self.generation }
     }
 }
 
