@@ -1,6 +1,7 @@
 //! A cgroup's limit in one direction: the limiter chosen for it, and what its time went to.
 
 use alloc::boxed::Box;
+use core::mem::offset_of;
 use core::num::NonZeroU64;
 
 use crate::limits::{LimiterKind, Resource};
@@ -13,14 +14,18 @@ use crate::throttle::token::Token;
 use crate::time::Instant;
 
 /// One limit that requests pass, or wait at.
-#[repr(C)]
+///
+/// Of the usual limiter, where bytes or I/Os are limited but not both, the first line of cache is all that is needed.
+#[repr(C, align(64))]
 pub(crate) struct Gate {
     /// Nanoseconds of this limit's time that requests which had waited for it took.
     pub(crate) served_ns: u64,
-    /// Units of bytes and of I/Os that a second is worth; `None` is unlimited.
-    per_second: [Option<NonZeroU64>; 2],
     limiter: AnyLimiter,
 }
+
+// Which limiter it is, is told by a value that nothing in the usual one has.
+const _: () = assert!(size_of::<AnyLimiter>() == size_of::<Pace>());
+const _: () = assert!(offset_of!(Gate, limiter) + Pace::HOT <= 64);
 
 /// The usual limiter in place, the others, which are larger, in boxes.
 enum AnyLimiter {
@@ -64,8 +69,7 @@ impl AnyLimiter {
 
 impl Gate {
     pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Gate {
-        let limiter = AnyLimiter::new(now, kind, rates);
-        Gate { served_ns: 0, per_second: per_second(rates), limiter }
+        Gate { served_ns: 0, limiter: AnyLimiter::new(now, kind, rates) }
     }
 
     /// Whether requests that pass climb to the next limit and wait there in their order, as in the kernel. Otherwise
@@ -142,7 +146,6 @@ impl Gate {
         } else {
             self.limiter = AnyLimiter::new(now, kind, rates);
         }
-        self.per_second = per_second(rates);
     }
 
     pub(crate) fn slice_start(&mut self) -> Option<Instant> {
@@ -175,11 +178,12 @@ impl Gate {
                 }
             }
         };
-        let [bytes, ios] = self.per_second;
+        let [bytes, ios] = match &self.limiter {
+            AnyLimiter::Pace(pace) => pace.per_second(),
+            AnyLimiter::Slice(slice) => slice.per_second(),
+            AnyLimiter::Token(token) => token.per_second(),
+            AnyLimiter::Leaky(leaky) => leaky.per_second(),
+        };
         time(cost.bytes, bytes).max(time(cost.ios, ios))
     }
-}
-
-fn per_second(rates: Rates) -> [Option<NonZeroU64>; 2] {
-    [rates.bps, rates.iops].map(|rate| NonZeroU64::new(rate?.per_second))
 }

@@ -1,5 +1,7 @@
 //! io-throttle's leaky bucket: what goes leaks away at the rate before the next may go.
 
+use core::num::NonZeroU64;
+
 use crate::limits::Limits;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::throttle::token::{Balance, covered_at};
@@ -72,6 +74,10 @@ fn set_rate(meter: &mut Option<Meter>, now: Instant, rate: Option<Rate>) {
 }
 
 impl Limiter for Leaky {
+    fn per_second(&self) -> [Option<NonZeroU64>; 2] {
+        [&self.bytes, &self.ios].map(|meter| meter.as_ref()?.leaked.per_second())
+    }
+
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
         let ready_at = |leaky: &Leaky, on_credit: bool| {
             let [bytes, ios] = [&leaky.bytes, &leaky.ios].map(|meter| {

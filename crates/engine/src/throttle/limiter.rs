@@ -133,6 +133,9 @@ impl Verdict<Dimension> {
 /// request go earlier than it may. `charge` follows a `Go` at the same instant, for the same cost; `charge_debt` follows
 /// a `Wait`, or no `check` at all where others wait, for metadata, which goes at once and leaves a debt.
 pub(crate) trait Limiter {
+    /// Units of bytes and of I/Os that a second is worth; `None` is unlimited.
+    fn per_second(&self) -> [Option<NonZeroU64>; 2];
+
     /// Whether a head of `cost` may go at `now`.
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict;
 

@@ -8,6 +8,9 @@ pub(crate) mod properties;
 pub(crate) use gcra::Gcra;
 pub(crate) use peak::Peak;
 
+use core::mem::offset_of;
+use core::num::NonZeroU64;
+
 use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::time::Instant;
@@ -16,16 +19,39 @@ use crate::time::Instant;
 ///
 /// What it answers does not depend on the size of the head, nor on when or how often it is asked.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Pace {
-    main: Pair,
     peak: Peak,
+    main: Pair,
 }
 
 /// One GCRA for each kind that is limited.
-#[derive(Clone, Copy, Debug, Default)]
+///
+/// In this order, because with many limits the time goes into fetching them from memory: that of the only kind that is
+/// limited, or of I/Os where both are, is all that a request needs of most.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Pair {
-    bytes: Option<Gcra>,
-    ios: Option<Gcra>,
+    one: Gcra,
+    limited: Limited,
+    /// That of bytes where both are limited.
+    other: Gcra,
+    /// Of bytes and of I/Os.
+    bursts: [u64; 2],
+}
+
+/// What is limited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limited {
+    Nothing,
+    Bytes,
+    Ios,
+    Both,
+}
+
+impl Pace {
+    /// So many bytes from its beginning on are all that a request needs of a limit on one kind without a peak.
+    pub(crate) const HOT: usize = offset_of!(Pace, main) + offset_of!(Pair, other);
 }
 
 impl Pace {
@@ -53,55 +79,99 @@ impl Pace {
 
     /// What is left of the burst counted as `resource`; `None` where there is no such limit.
     pub(crate) fn credit(&self, now: Instant, resource: Resource) -> Option<u64> {
-        let gcra = match resource {
-            Resource::Bytes => &self.main.bytes,
-            Resource::Ios => &self.main.ios,
+        let [bytes, ios] = self.main.both();
+        let (gcra, burst) = match resource {
+            Resource::Bytes => (bytes, self.main.bursts[0]),
+            Resource::Ios => (ios, self.main.bursts[1]),
         };
-        gcra.as_ref().map(|gcra| gcra.credit(now))
+        gcra.map(|gcra| gcra.credit(now, burst))
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Pair {
+        Pair { one: Gcra::NONE, limited: Limited::Nothing, other: Gcra::NONE, bursts: [0; 2] }
     }
 }
 
 impl Pair {
+    /// Those of bytes and of I/Os.
+    fn both(&self) -> [Option<&Gcra>; 2] {
+        match self.limited {
+            Limited::Nothing => [None, None],
+            Limited::Bytes => [Some(&self.one), None],
+            Limited::Ios => [None, Some(&self.one)],
+            Limited::Both => [Some(&self.other), Some(&self.one)],
+        }
+    }
+
+    fn both_mut(&mut self) -> [Option<&mut Gcra>; 2] {
+        match self.limited {
+            Limited::Nothing => [None, None],
+            Limited::Bytes => [Some(&mut self.one), None],
+            Limited::Ios => [None, Some(&mut self.one)],
+            Limited::Both => [Some(&mut self.other), Some(&mut self.one)],
+        }
+    }
+
     /// When a head conforms whatever it costs, bytes and I/Os apart.
     pub(super) fn both_ready_at(&self) -> [Instant; 2] {
-        [&self.bytes, &self.ios].map(|gcra| gcra.as_ref().map_or(Instant::ZERO, Gcra::ready_at))
+        self.both().map(|gcra| gcra.map_or(Instant::ZERO, Gcra::ready_at))
     }
 
     /// When a head of `cost` conforms and what it waits for. A cost of 0 waits for nothing: it is paid already.
     pub(super) fn ready_at(&self, cost: Cost) -> (Instant, Resource) {
-        let of = |gcra: &Option<Gcra>, amount: u64| match gcra {
+        let of = |gcra: Option<&Gcra>, amount: u64| match gcra {
             Some(gcra) if amount > 0 => gcra.ready_at(),
             _ => Instant::ZERO,
         };
-        let bytes = of(&self.bytes, cost.bytes);
-        let ios = of(&self.ios, cost.ios);
+        let [bytes, ios] = self.both();
+        let (bytes, ios) = (of(bytes, cost.bytes), of(ios, cost.ios));
         if ios > bytes { (ios, Resource::Ios) } else { (bytes, Resource::Bytes) }
     }
 
+    #[inline]
     pub(super) fn charge(&mut self, now: Instant, cost: Cost) {
-        if let Some(gcra) = &mut self.bytes {
-            gcra.charge(now, cost.bytes);
-        }
-        if let Some(gcra) = &mut self.ios {
-            gcra.charge(now, cost.ios);
+        match self.limited {
+            Limited::Nothing => {}
+            Limited::Bytes => self.one.charge(now, cost.bytes),
+            Limited::Ios => self.one.charge(now, cost.ios),
+            Limited::Both => {
+                self.one.charge(now, cost.ios);
+                self.other.charge(now, cost.bytes);
+            }
         }
     }
 
     pub(super) fn forgive(&mut self, now: Instant) {
-        self.both().for_each(|gcra| gcra.forgive(now));
+        let bursts = self.bursts;
+        for (gcra, burst) in self.both_mut().into_iter().zip(bursts) {
+            if let Some(gcra) = gcra {
+                gcra.forgive(now, burst);
+            }
+        }
     }
 
     pub(super) fn shift(&mut self, before: Instant, after: Instant) {
-        self.both().for_each(|gcra| gcra.shift(before, after));
-    }
-
-    fn both(&mut self) -> impl Iterator<Item = &mut Gcra> {
-        self.bytes.iter_mut().chain(&mut self.ios)
+        self.both_mut().into_iter().flatten().for_each(|gcra| gcra.shift(before, after));
     }
 
     pub(super) fn set_rates(&mut self, now: Instant, rates: &Rates) {
-        set_rate(&mut self.bytes, now, rates.bps.as_ref(), Resource::Bytes);
-        set_rate(&mut self.ios, now, rates.iops.as_ref(), Resource::Ios);
+        let [mut bytes, mut ios] = self.both().map(Option::<&Gcra>::copied);
+        set_rate(&mut bytes, now, rates.bps.as_ref(), Resource::Bytes);
+        set_rate(&mut ios, now, rates.iops.as_ref(), Resource::Ios);
+        let limited = match (bytes, ios) {
+            (None, None) => Limited::Nothing,
+            (Some(_), None) => Limited::Bytes,
+            (None, Some(_)) => Limited::Ios,
+            (Some(_), Some(_)) => Limited::Both,
+        };
+        *self = Pair {
+            one: ios.or(bytes).unwrap_or(Gcra::NONE),
+            limited,
+            other: bytes.unwrap_or(Gcra::NONE),
+            bursts: [rates.bps, rates.iops].map(|rate| rate.map_or(0, |rate| rate.burst)),
+        };
     }
 }
 
@@ -114,6 +184,10 @@ fn set_rate(gcra: &mut Option<Gcra>, now: Instant, rate: Option<&Rate>, resource
 }
 
 impl Limiter for Pace {
+    fn per_second(&self) -> [Option<NonZeroU64>; 2] {
+        self.main.both().map(|gcra| gcra.map(Gcra::per_second))
+    }
+
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
         let (until, because) = self.peak.later_of(self.main.ready_at(cost), cost);
         if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }

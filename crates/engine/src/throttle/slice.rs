@@ -10,6 +10,8 @@ mod ticks;
 #[cfg(test)]
 mod vectors;
 
+use core::num::NonZeroU64;
+
 use crate::limits::{Resource, SliceProfile};
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::throttle::profile::{Carry, IopsWait, Order, Profile, Trim};
@@ -318,6 +320,10 @@ impl Slice {
 }
 
 impl Limiter for Slice {
+    fn per_second(&self) -> [Option<NonZeroU64>; 2] {
+        [self.rates.bps, self.rates.iops].map(|rate| NonZeroU64::new(rate?.per_second))
+    }
+
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
         if self.is_free(cost) {
             return Verdict::Go;

@@ -6,6 +6,8 @@ mod properties;
 
 pub(crate) use balance::Balance;
 
+use core::num::NonZeroU64;
+
 use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::Peak;
@@ -89,6 +91,10 @@ fn set_rate(bucket: &mut Option<Bucket>, now: Instant, rate: Option<Rate>) {
 }
 
 impl Limiter for Token {
+    fn per_second(&self) -> [Option<NonZeroU64>; 2] {
+        [&self.bytes, &self.ios].map(|bucket| bucket.as_ref()?.tokens.per_second())
+    }
+
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
         let bytes = self.bytes.as_ref().map(|bucket| &bucket.tokens);
         let ios = self.ios.as_ref().map(|bucket| &bucket.tokens);

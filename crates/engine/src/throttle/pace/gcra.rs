@@ -24,7 +24,6 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gcra {
     rate: NonZeroU64,
-    burst: u64,
     tat: Exact,
     tau: Exact,
 }
@@ -58,11 +57,22 @@ impl Exact {
 }
 
 impl Gcra {
+    /// In place of one that is not there.
+    pub(crate) const NONE: Gcra = {
+        let none = Exact { nanos: 0, rest: 0 };
+        Gcra { rate: NonZeroU64::MIN, tat: none, tau: none }
+    };
+
     /// A limiter that has been idle for ever: the whole burst is there.
     pub(crate) fn new(now: Instant, rate: &Rate, resource: Resource) -> Gcra {
         let paid = Exact { nanos: now.as_nanos(), rest: 0 };
         let tau = tolerance(rate, resource);
-        Gcra { rate: per_second(rate), burst: rate.burst, tat: paid, tau }
+        Gcra { rate: per_second(rate), tat: paid, tau }
+    }
+
+    /// Units that a second is worth.
+    pub(crate) fn per_second(&self) -> NonZeroU64 {
+        self.rate
     }
 
     /// The first whole nanosecond at which the next request conforms; the past if it does already.
@@ -95,13 +105,12 @@ impl Gcra {
         let ahead = Exact::wide(self.owed(now), per_second(rate));
         self.tat = Exact { nanos: now.as_nanos().saturating_add(ahead.nanos), rest: ahead.rest };
         self.rate = per_second(rate);
-        self.burst = rate.burst;
         self.tau = tolerance(rate, resource);
     }
 
-    /// Forgives what is owed beyond one burst.
-    pub(crate) fn forgive(&mut self, now: Instant) {
-        let most = Exact::of(self.burst, 0, self.rate);
+    /// Forgives what is owed beyond one `burst`, which is the rate's.
+    pub(crate) fn forgive(&mut self, now: Instant, burst: u64) {
+        let most = Exact::of(burst, 0, self.rate);
         let most = Exact { nanos: now.as_nanos().saturating_add(most.nanos), ..most };
         if (self.tat.nanos, self.tat.rest) > (most.nanos, most.rest) {
             self.tat = most;
@@ -113,10 +122,10 @@ impl Gcra {
         self.tat.nanos = Instant::from_nanos(self.tat.nanos).moved(before, after).as_nanos();
     }
 
-    /// What is left of the burst at `now`, in whole units; 0 while requests have to wait for their turn.
-    pub(crate) fn credit(&self, now: Instant) -> u64 {
+    /// What is left of the rate's `burst` at `now`, in whole units; 0 while requests have to wait for their turn.
+    pub(crate) fn credit(&self, now: Instant, burst: u64) -> u64 {
         let owed = self.owed(now).div_ceil(u128::from(NANOS_PER_SEC));
-        self.burst.saturating_sub(u64::try_from(owed).unwrap_or(u64::MAX))
+        burst.saturating_sub(u64::try_from(owed).unwrap_or(u64::MAX))
     }
 
     /// What is charged and not yet paid at `now`, in 1e-9 units.
@@ -194,14 +203,14 @@ mod tests {
     #[test]
     fn what_is_left_of_the_burst_is_told() {
         let mut gcra = Gcra::new(Instant::ZERO, &ios(100, 10), Resource::Ios);
-        assert_eq!(gcra.credit(Instant::ZERO), 10);
+        assert_eq!(gcra.credit(Instant::ZERO, 10), 10);
         gcra.charge(Instant::ZERO, 4);
-        assert_eq!(gcra.credit(Instant::ZERO), 6);
-        assert_eq!(gcra.credit(Instant::from_millis(19)), 7);
-        assert_eq!(gcra.credit(Instant::from_millis(20)), 8);
+        assert_eq!(gcra.credit(Instant::ZERO, 10), 6);
+        assert_eq!(gcra.credit(Instant::from_millis(19), 10), 7);
+        assert_eq!(gcra.credit(Instant::from_millis(20), 10), 8);
         gcra.charge(Instant::from_millis(20), 100);
-        assert_eq!(gcra.credit(Instant::from_millis(20)), 0);
-        assert_eq!(gcra.credit(Instant::from_millis(20_000)), 10);
+        assert_eq!(gcra.credit(Instant::from_millis(20), 10), 0);
+        assert_eq!(gcra.credit(Instant::from_millis(20_000), 10), 10);
     }
 
     #[test]

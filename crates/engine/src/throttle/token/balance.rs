@@ -1,5 +1,7 @@
 //! An amount that grows with time and shrinks with every charge.
 
+use core::num::NonZeroU64;
+
 use crate::time::Instant;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -24,6 +26,11 @@ fn scaled(amount: u64) -> i128 {
 impl Balance {
     pub(crate) fn new(now: Instant, per_second: u64, amount: u64) -> Balance {
         Balance { per_second, amount: scaled(amount), at: now }
+    }
+
+    /// Units that are earned in a second.
+    pub(crate) fn per_second(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.per_second)
     }
 
     /// The balance at `now`, in 1e-9 units. A `now` before the last charge counts as that.
