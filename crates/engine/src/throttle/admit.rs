@@ -62,7 +62,7 @@ impl Core {
         };
         self.tree.cgroups[cgroup].account_mut().count_throttled(because);
         let task = self.requests[index].task;
-        self.tree.tasks[task].stats_mut().throttled[because as usize] += 1;
+        self.tree.tasks[task].waits_mut(because).throttled += 1;
         match holder {
             Some(holder) => self.hold(now, holder, direction, index),
             None => self.wait(now, index),

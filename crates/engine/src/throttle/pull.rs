@@ -96,7 +96,7 @@ impl Core {
         blame.others_ns += others;
         blame.add_limit(whose, dimension, waited - others);
         if waited > 0 {
-            self.tree.tasks[task_index].stats_mut().wait_ns[dimension as usize] += waited;
+            self.tree.tasks[task_index].waits_mut(dimension).wait_ns += waited;
         }
     }
 

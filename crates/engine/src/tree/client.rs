@@ -6,6 +6,7 @@ use core::mem::offset_of;
 use super::list::{Link, Links, List};
 use super::{Arena, NO_CGROUP};
 use crate::bfq::LowLatency;
+use crate::limits::Dimension;
 use crate::priority::Priority;
 use crate::request::Direction;
 use crate::stats::TaskStats;
@@ -82,8 +83,16 @@ pub(crate) struct Task {
     /// Place among the client's tasks that wait for the device.
     pub(crate) ready_turn: Link,
     sides: [TaskSide; 2],
-    /// What limits did to it, once they did something.
-    stats: Option<Box<TaskStats>>,
+    /// What limits did to it, by dimension, once they did something.
+    waits: Option<Box<[Waits; Dimension::COUNT]>>,
+}
+
+/// What limits did to a task in one dimension: of a request that waits, one line of cache learns.
+#[derive(Clone, Copy, Default)]
+#[repr(align(16))]
+pub(crate) struct Waits {
+    pub(crate) throttled: u64,
+    pub(crate) wait_ns: u64,
 }
 
 /// What a task has in one direction, at the limits of its path.
@@ -105,17 +114,21 @@ impl Task {
             ready: List::EMPTY,
             ready_turn: Link::NONE,
             sides: [side(), side()],
-            stats: None,
+            waits: None,
         }
     }
 
     /// What limits did to it.
     pub(crate) fn stats(&self) -> TaskStats {
-        self.stats.as_deref().copied().unwrap_or_default()
+        let waits = self.waits.as_deref().copied().unwrap_or_default();
+        TaskStats {
+            throttled: waits.map(|waits| waits.throttled),
+            wait_ns: waits.map(|waits| waits.wait_ns),
+        }
     }
 
-    pub(crate) fn stats_mut(&mut self) -> &mut TaskStats {
-        self.stats.get_or_insert_default()
+    pub(crate) fn waits_mut(&mut self, dimension: Dimension) -> &mut Waits {
+        &mut self.waits.get_or_insert_default()[dimension as usize]
     }
 
     pub(crate) fn side(&self, direction: Direction) -> &TaskSide {
