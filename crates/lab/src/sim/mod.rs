@@ -24,6 +24,7 @@ mod pre_read;
 mod process;
 mod recorder;
 mod replay;
+mod rounds;
 mod setup;
 mod stages;
 mod streams;

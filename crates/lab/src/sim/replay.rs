@@ -1,10 +1,10 @@
 //! Traces as they go through a run: read ahead a little, issued when they are due.
 
 use std::collections::VecDeque;
-use std::io::BufRead;
 
-use weir_trace::{OpenError, Reader, Record};
+use weir_trace::Record;
 
+use super::rounds::Rounds;
 use crate::scenario::{ScenarioError, Timing, Trace};
 
 /// Records that are read ahead, of all streams together: enough for one stream to run far ahead of the others, and
@@ -17,9 +17,7 @@ const SECTOR: u64 = 512;
 /// A trace under way.
 pub(super) struct Replay {
     trace: Trace,
-    reader: Reader<Box<dyn BufRead + Send>>,
-    /// How often it is still to be read after this time.
-    repeats_left: u32,
+    rounds: Rounds,
     /// Added to each record's time: when the replay began, and the rounds before.
     base_ns: u64,
     /// The last record's time in this round.
@@ -68,9 +66,8 @@ impl Replay {
     /// Opens the trace for a disk of so many bytes.
     pub(super) fn new(trace: &Trace, disk_bytes: u64) -> Result<Replay, ScenarioError> {
         Ok(Replay {
-            reader: open(trace)?,
+            rounds: Rounds::new(trace)?,
             trace: trace.clone(),
-            repeats_left: trace.repeat.max(1) - 1,
             base_ns: 0,
             last_ns: 0,
             has_ended: false,
@@ -111,14 +108,13 @@ impl Replay {
     /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`.
     pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
         while self.ahead < AHEAD_MAX {
-            let mut record = match self.reader.next() {
-                Some(record) => record.map_err(|error| self.error(error.to_string()))?,
-                None if self.repeats_left > 0 && self.has_records() => {
-                    self.repeats_left -= 1;
+            let next = self.rounds.next().map_err(|error| self.error(error.to_string()))?;
+            let mut record = match next {
+                Some(record) => record,
+                None if self.rounds.begin_next(&self.trace)? => {
                     // As long again, and a microsecond so that the rounds do not touch.
                     self.base_ns = self.base_ns.saturating_add(self.scaled(self.last_ns) + 1000);
                     self.last_ns = 0;
-                    self.reader = open(&self.trace)?;
                     continue;
                 }
                 None => {
@@ -134,7 +130,7 @@ impl Replay {
             let stream = record.stream as usize;
             while self.streams.len() <= stream {
                 // Kept here, for a reader that begins again has yet to come across it.
-                let name = self.reader.streams().get(self.streams.len()).cloned();
+                let name = self.rounds.reader().streams().get(self.streams.len()).cloned();
                 self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
             }
             let Some(record) = self.fitted(record) else { continue };
@@ -146,11 +142,6 @@ impl Replay {
             self.ahead += 1;
         }
         Ok(())
-    }
-
-    /// Whether there was anything in it: an empty trace would be read for ever.
-    fn has_records(&self) -> bool {
-        self.reader.lines() > self.reader.bad_lines().count + self.reader.skipped()
     }
 
     /// The record with its time in the run, inside the disk; None if it is to be left out.
@@ -246,7 +237,8 @@ impl Replay {
     /// What a reader of the report should know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let bad = self.reader.bad_lines();
+        let reader = self.rounds.reader();
+        let bad = reader.bad_lines();
         if bad.count > 0 {
             notes.push(format!(
                 "{}: {} lines make no sense and were left out",
@@ -264,8 +256,8 @@ impl Replay {
                 self.wrapped
             ));
         }
-        if self.reader.reordered() > 0 {
-            let count = self.reader.reordered();
+        if reader.reordered() > 0 {
+            let count = reader.reordered();
             notes.push(format!(
                 "{}: {count} lines go back in time and count as no later than the one before",
                 self.name_of()
@@ -281,24 +273,6 @@ impl Replay {
     fn error(&self, reason: String) -> ScenarioError {
         ScenarioError::Trace { file: self.name_of(), reason }
     }
-}
-
-fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
-    Reader::open(&trace.path, trace.format).map_err(|error| {
-        let file = trace.path.display().to_string();
-        // The file is named already.
-        let reason = match error {
-            OpenError::Io { source, .. } => format!("cannot be read: {source}"),
-            OpenError::Foreign { what, .. } => format!("this is {what}"),
-            OpenError::UnknownFormat { first_line, .. } if first_line.is_empty() => {
-                "begins with an empty line, or is empty: its format cannot be told".into()
-            }
-            OpenError::UnknownFormat { first_line, .. } => {
-                return ScenarioError::TraceFormat { file, first_line, can_be_told: true };
-            }
-        };
-        ScenarioError::Trace { file, reason }
-    })
 }
 
 #[cfg(test)]

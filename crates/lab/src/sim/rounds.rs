@@ -1,0 +1,147 @@
+//! The records of a trace, round after round.
+
+use std::io::BufRead;
+
+use weir_trace::{OpenError, ReadError, Reader, Record};
+
+use crate::scenario::{ScenarioError, Trace};
+
+/// Records of the first round that are kept for those to come: 10 MB. A longer trace is read again in each.
+const KEPT_MAX: usize = 1 << 18;
+
+/// A trace, as often as it is to be gone through.
+pub(super) struct Rounds {
+    reader: Reader<Box<dyn BufRead + Send>>,
+    /// Rounds after this one.
+    left: u32,
+    /// What has been read, while it may be all that later rounds need.
+    kept: Vec<Record>,
+    from: From,
+}
+
+/// Where records come from.
+enum From {
+    /// The file.
+    File { keeps: bool },
+    /// Those that were kept; this one is next.
+    Memory { next: usize },
+}
+
+impl Rounds {
+    pub(super) fn new(trace: &Trace) -> Result<Rounds, ScenarioError> {
+        let left = trace.repeat.max(1) - 1;
+        let from = From::File { keeps: left > 0 };
+        Ok(Rounds { reader: open(trace)?, left, kept: Vec::new(), from })
+    }
+
+    /// The next record of this round, as the trace has it; None at its end.
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        match &mut self.from {
+            From::Memory { next } => {
+                let record = self.kept.get(*next).copied();
+                *next += 1;
+                Ok(record)
+            }
+            From::File { .. } => self.read(),
+        }
+    }
+
+    #[inline(never)]
+    fn read(&mut self) -> Result<Option<Record>, ReadError> {
+        let record = self.reader.next().transpose()?;
+        if let (From::File { keeps }, Some(record)) = (&mut self.from, record)
+            && *keeps
+        {
+            if self.kept.len() == KEPT_MAX {
+                (*keeps, self.kept) = (false, Vec::new());
+            } else {
+                self.kept.push(record);
+            }
+        }
+        Ok(record)
+    }
+
+    /// Begins another round of `trace`; false if this was the last, or had nothing in it: an empty trace would be gone
+    /// through for ever.
+    pub(super) fn begin_next(&mut self, trace: &Trace) -> Result<bool, ScenarioError> {
+        if self.left == 0 || !self.has_records() {
+            return Ok(false);
+        }
+        self.left -= 1;
+        match self.from {
+            From::File { keeps: false } => self.reader = open(trace)?,
+            From::File { keeps: true } | From::Memory { .. } => {
+                self.from = From::Memory { next: 0 };
+            }
+        }
+        Ok(true)
+    }
+
+    fn has_records(&self) -> bool {
+        self.reader.lines() > self.reader.bad_lines().count + self.reader.skipped()
+    }
+
+    /// Who reads it, with what it has to tell of the round that was read last.
+    pub(super) fn reader(&self) -> &Reader<Box<dyn BufRead + Send>> {
+        &self.reader
+    }
+}
+
+fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
+    Reader::open(&trace.path, trace.format).map_err(|error| {
+        let file = trace.path.display().to_string();
+        // The file is named already.
+        let reason = match error {
+            OpenError::Io { source, .. } => format!("cannot be read: {source}"),
+            OpenError::Foreign { what, .. } => format!("this is {what}"),
+            OpenError::UnknownFormat { first_line, .. } if first_line.is_empty() => {
+                "begins with an empty line, or is empty: its format cannot be told".into()
+            }
+            OpenError::UnknownFormat { first_line, .. } => {
+                return ScenarioError::TraceFormat { file, first_line, can_be_told: true };
+            }
+        };
+        ScenarioError::Trace { file, reason }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// Whether a round comes from the file or from memory makes no difference to it.
+    #[test]
+    fn every_round_is_the_same() {
+        for lines in [1, 1000, KEPT_MAX, KEPT_MAX + 1] {
+            let mut text = String::new();
+            for at in 0..lines {
+                let ticks = 128_166_372_000_000_000 + at * 10;
+                writeln!(text, "{ticks},srv,{},Read,{},512,1", at % 3, at * 512).unwrap();
+            }
+            let name = format!("weir-lab-rounds-{lines}-{}.csv", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, text).unwrap();
+            let trace = Trace { repeat: 3, ..Trace::new(&path) };
+            let mut rounds = Rounds::new(&trace).unwrap();
+            let mut first = Vec::new();
+            for round in 0..3 {
+                for at in 0..lines {
+                    let record = rounds.next().unwrap().expect("as many as there are lines");
+                    if round == 0 {
+                        first.push(record);
+                    }
+                    assert_eq!(record, first[at], "{at} of round {round} of {lines}");
+                }
+                assert_eq!(rounds.next().unwrap(), None);
+                assert_eq!(rounds.reader().streams().len(), lines.min(3));
+                assert_eq!(rounds.begin_next(&trace).unwrap(), round < 2);
+            }
+            let is_kept = lines <= KEPT_MAX;
+            assert_eq!(rounds.kept.len(), if is_kept { lines } else { 0 });
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
