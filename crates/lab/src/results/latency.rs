@@ -15,10 +15,15 @@ const PAGES: usize = 64 - PARTS_LOG as usize + 1;
 #[derive(Clone, Default)]
 #[repr(align(64))]
 pub struct Latency {
-    /// The page of the last time, for the next one is mostly on it too, and which that is. It is not among `pages`.
+    /// The page of the last time, for the next one is mostly on it too, and which that is. It is not among `pages`; None
+    /// as long as nothing was noted there.
     recent: Option<Page>,
     pages: Option<Box<Pages>>,
-    recent_at: u32,
+    recent_at: u8,
+    /// The bucket of the last time on that page, and how many times in it are not on the page yet: with many histograms
+    /// of times that are all alike, only what is here has to be fetched.
+    part: u8,
+    pending: u32,
     count: u64,
     sum_ns: u128,
     min_ns: u64,
@@ -29,14 +34,16 @@ pub struct Latency {
 type Page = Box<[u32; PARTS]>;
 type Pages = [Option<Page>; PAGES];
 
-const _: () = assert!(size_of::<Latency>() == 64);
+const _: () = assert!(size_of::<Latency>() == 64 && PAGES <= 256 && PARTS <= 256);
 
 impl Latency {
     /// Adds a time.
     pub fn record(&mut self, time_ns: u64) {
         let (page, part) = place(time_ns);
-        let counts = self.page_mut(page);
-        counts[part] = counts[part].saturating_add(1);
+        if (page, part) != (self.recent_at.into(), self.part.into()) {
+            self.turn_to(page, part);
+        }
+        self.pending = self.pending.saturating_add(1);
         self.min_ns = if self.count == 0 { time_ns } else { self.min_ns.min(time_ns) };
         self.max_ns = self.max_ns.max(time_ns);
         self.count += 1;
@@ -48,11 +55,11 @@ impl Latency {
         if other.count == 0 {
             return;
         }
-        for page in 0..PAGES {
-            let Some(theirs) = other.page(page) else { continue };
-            for (mine, theirs) in self.page_mut(page).iter_mut().zip(theirs.iter()) {
-                *mine = mine.saturating_add(*theirs);
+        for (page, part, theirs) in other.places() {
+            if (page, part) != (self.recent_at.into(), self.part.into()) {
+                self.turn_to(page, part);
             }
+            self.pending = self.pending.saturating_add(theirs);
         }
         self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -131,41 +138,57 @@ impl Latency {
 
     /// Buckets that hold something, ascending: first and last time of each, and how many times are in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
-        (0..PAGES).filter_map(|page| Some((page, self.page(page)?))).flat_map(|(page, counts)| {
-            let counts = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
-            counts.map(move |(part, &count)| {
-                let (low, high) = bounds(page, part);
-                (low, high, count)
-            })
+        self.places().map(|(page, part, count)| {
+            let (low, high) = bounds(page, part);
+            (low, high, count)
         })
     }
 
-    /// A page, if anything was recorded there.
+    /// The same by page and place there.
+    fn places(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+        let recent = usize::from(self.recent_at);
+        let pages = (0..PAGES).filter(move |&page| page == recent || self.page(page).is_some());
+        let all = pages.flat_map(|page| (0..PARTS).map(move |part| (page, part)));
+        let counted = all.map(move |(page, part)| {
+            let is_last = (page, part) == (recent, self.part.into());
+            let pending = if is_last { self.pending } else { 0 };
+            let noted = self.page(page).map_or(0, |counts| counts[part]);
+            (page, part, noted.saturating_add(pending))
+        });
+        counted.filter(|&(_, _, count)| count > 0)
+    }
+
+    /// A page, if anything was noted there.
     fn page(&self, page: usize) -> Option<&Page> {
-        match &self.recent {
-            Some(recent) if self.recent_at as usize == page => Some(recent),
-            _ => self.pages.as_ref()?[page].as_ref(),
+        match usize::from(self.recent_at) == page {
+            true => self.recent.as_ref(),
+            false => self.pages.as_ref()?[page].as_ref(),
         }
     }
 
-    /// A page, which is the recent one from now on.
-    #[inline]
-    fn page_mut(&mut self, page: usize) -> &mut Page {
-        if self.recent.is_none() || self.recent_at as usize != page {
-            self.turn_to(page);
+    /// Notes what is pending, and goes to another bucket.
+    fn turn_to(&mut self, page: usize, part: usize) {
+        if self.pending > 0 {
+            let counts = self.recent.get_or_insert_with(|| Box::new([0; PARTS]));
+            let count = &mut counts[usize::from(self.part)];
+            *count = count.saturating_add(self.pending);
+            self.pending = 0;
         }
-        self.recent.get_or_insert_with(|| Box::new([0; PARTS]))
+        if page != usize::from(self.recent_at) {
+            self.turn_page(page);
+        }
+        self.part = part as u8;
     }
 
     /// Puts the recent page back and takes out another, if there is one.
     #[inline(never)]
-    fn turn_to(&mut self, page: usize) {
+    fn turn_page(&mut self, page: usize) {
         if let Some(recent) = self.recent.take() {
             let pages = self.pages.get_or_insert_with(|| Box::new([const { None }; PAGES]));
-            pages[self.recent_at as usize] = Some(recent);
+            pages[usize::from(self.recent_at)] = Some(recent);
             self.recent = pages[page].take();
         }
-        self.recent_at = page as u32;
+        self.recent_at = page as u8;
     }
 }
 
@@ -255,6 +278,23 @@ mod tests {
         let mut times = Latency::default();
         times.record(6_000_123);
         assert_eq!((times.p50_ns(), times.p99_9_ns()), (6_000_123, 6_000_123));
+    }
+
+    /// However often times go from bucket to bucket and page to page, what was recorded is what is told.
+    #[test]
+    fn times_are_told_as_they_were_recorded() {
+        let mut times = Latency::default();
+        let mut counts = std::collections::BTreeMap::new();
+        let rounds = [0, 0, 5, 5, 1000, 1000, 1001, 5, 70_000, 1000, 70_000, 70_000, 0];
+        for time in rounds.repeat(3) {
+            times.record(time);
+            let (page, part) = place(time);
+            *counts.entry(bounds(page, part)).or_insert(0) += 1;
+            let told: Vec<(u64, u64, u32)> = times.buckets().collect();
+            let expected = counts.iter().map(|(&(low, high), &count)| (low, high, count));
+            assert_eq!(told, expected.collect::<Vec<_>>());
+        }
+        assert_eq!(times.count(), 39);
     }
 
     #[test]

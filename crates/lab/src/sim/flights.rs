@@ -5,7 +5,10 @@ use weir_engine::{Op, Ticket};
 use crate::stream::Access;
 
 /// One request: of a process, or of the page cache for one.
+///
+/// One line of cache, for with many of them the time goes into fetching them from memory.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Flight {
     pub(super) purpose: Purpose,
     pub(super) op: Op,
@@ -16,16 +19,22 @@ pub(super) struct Flight {
     pub(super) len: u32,
     /// On the disk.
     pub(super) offset: u64,
-    /// When the process made it.
+    /// When the process made it; for a request of the page cache, its number there.
     pub(super) issued_ns: u64,
     /// When the engine took it in.
     pub(super) submitted_ns: u64,
     pub(super) dispatched_ns: u64,
     /// While it is at the disk.
     pub(super) ticket: Option<Ticket>,
-    /// The one that is joined to it at the disk.
-    pub(super) joined: Option<u32>,
+    /// The one that is joined to it at the disk; [`NO_FLIGHT`] for none.
+    pub(super) joined: u32,
 }
+
+/// The key of none.
+pub(super) const NO_FLIGHT: u32 = u32::MAX;
+
+// With the mark of an occupied slot.
+const _: () = assert!(size_of::<Option<Flight>>() == 64);
 
 impl Flight {
     /// One that is made at `now_ns`.
@@ -48,7 +57,7 @@ impl Flight {
             submitted_ns: now_ns,
             dispatched_ns: 0,
             ticket: None,
-            joined: None,
+            joined: NO_FLIGHT,
         }
     }
 }
@@ -70,6 +79,6 @@ pub(super) enum Purpose {
     CachedSync,
     /// A read into the page cache before the process starts (`pre_read`); never at the disk itself.
     PreRead,
-    /// A request of the page cache, by its number there.
-    OfCache(u64),
+    /// A request of the page cache.
+    OfCache,
 }

@@ -1,5 +1,6 @@
 //! A process of a job: what it does next, and when.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use super::layout::FileAt;
@@ -8,7 +9,7 @@ use super::pacing::{Rates, Thinking};
 use crate::fio::{IoEngine, Job, Options};
 use crate::random::Random;
 use crate::scenario::Machine;
-use crate::stream::{Access, Step, Stream};
+use crate::stream::{Access, Run, Step, Stream};
 
 /// What clones of a job share.
 #[derive(Debug)]
@@ -37,6 +38,9 @@ pub(super) struct Plan {
     pub(super) overlap: Option<Overlapping>,
     /// All directions are reported together (`unified_rw_reporting`).
     pub(super) is_unified: bool,
+    /// Nothing of all this but the depth is of any matter to a request, from when it is made to when it has ended: it goes
+    /// straight to the disk, and comes back by itself.
+    is_plain: bool,
     machine: Machine,
     pub(super) options: Arc<Options>,
 }
@@ -64,7 +68,7 @@ impl Plan {
             _ if options.direct => IoPath::Direct,
             _ => IoPath::Cached,
         };
-        Plan {
+        let mut plan = Plan {
             depth,
             low: options.iodepth_low.clamp(1, depth).min(depth - 1),
             batch: options.iodepth_batch_complete_min.clamp(1, depth),
@@ -80,9 +84,17 @@ impl Plan {
             forks,
             overlap: Overlapping::of(&options, depth),
             is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
+            is_plain: false,
             machine,
             options,
-        }
+        };
+        plan.is_plain = plan.path == IoPath::Direct
+            && plan.low + 1 == depth
+            && plan.batch == 1
+            && plan.latency_max_ns.is_none()
+            && plan.overlap.is_none()
+            && !(plan.syncs_writes || plan.has_flow || plan.is_unified);
+        plan
     }
 }
 
@@ -107,7 +119,7 @@ fn thinks_every(job: &Job) -> Option<u32> {
 /// One process.
 ///
 /// In the order in which a step needs it, for with many processes the time goes into fetching them from memory: what it
-/// is doing is one line of cache, what may hold it back another, and then comes what it does.
+/// is doing is one line of cache and what it does next another, and where it is plain nothing else is looked at.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Process {
@@ -116,9 +128,14 @@ pub(super) struct Process {
     ends_ns: u64,
     /// Where `ramp_time` is over and things count.
     pub(super) counts_from_ns: u64,
+    /// Where its first file begins on the disk.
+    pub(super) begin: u64,
     /// Requests made and not yet taken back.
     in_flight: u32,
-    pub(super) row: u32,
+    /// Most of them, as its plan has it.
+    depth: u32,
+    /// Nothing but the depth and its end can hold a request back, and nothing but its row is to know when it has ended.
+    pub(super) is_plain: bool,
     /// Cleared when the queue is full, set when it has drained far enough.
     is_filling: bool,
     /// Its time is up: it makes no I/O any more, only the fsync at its end.
@@ -127,6 +144,9 @@ pub(super) struct Process {
     may_go: bool,
     /// Nothing is under way that its next request would have to wait for (`serialize_overlap`).
     is_clear: bool,
+    /// What it does next, as far as its stream has lent it out.
+    run: Run,
+    pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
     pub(super) files: Arc<[FileAt]>,
@@ -144,6 +164,8 @@ pub(super) struct Process {
     begun_ns: u64,
     random: Random,
 }
+
+const _: () = assert!(offset_of!(Process, run) == 64);
 
 /// What a process is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,6 +238,10 @@ impl Process {
     ) -> Process {
         let loops_left = plan.loops;
         Process {
+            begin: files.first().map_or(0, |file| file.start),
+            depth: plan.depth,
+            is_plain: false,
+            run: Run::empty(),
             plan,
             files,
             row,
@@ -263,6 +289,7 @@ impl Process {
         }
         let thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
         self.thinking = thinking.map(Box::new);
+        self.is_plain = self.plan.is_plain && self.rates.is_none() && self.thinking.is_none();
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
     }
@@ -319,6 +346,7 @@ impl Process {
                 }
                 State::Draining(Then::Restart) => {
                     if let Some(stream) = &mut self.stream {
+                        stream.take_back(&mut self.run);
                         stream.restart();
                     }
                     self.is_filling = true;
@@ -352,9 +380,26 @@ impl Process {
             // A sync that waits for the last requests is still to come.
             self.held = self.held.take().filter(|step| matches!(step, Step::Sync { .. }));
             if let Some(stream) = &mut self.stream {
+                stream.take_back(&mut self.run);
                 stream.stop();
             }
         }
+        if self.is_plain {
+            if !self.is_filling {
+                return Some(Act::Wait);
+            }
+            if let Some(step) = self.run.next() {
+                self.in_flight += 1;
+                self.is_filling = self.in_flight < self.depth;
+                return Some(Act::Do(step));
+            }
+        }
+        self.run_any(now_ns)
+    }
+
+    /// The same for any process, with a look at all there is.
+    #[inline(never)]
+    fn run_any(&mut self, now_ns: u64) -> Option<Act> {
         if !self.is_stopping
             && let Some(thinking) = &mut self.thinking
             && thinking.is_due(now_ns)
@@ -362,7 +407,7 @@ impl Process {
             self.state = State::Draining(Then::Think);
             return None;
         }
-        if !self.is_filling || self.in_flight >= self.plan.depth {
+        if !self.is_filling || self.in_flight >= self.depth {
             return Some(Act::Wait);
         }
         let Some(stream) = &mut self.stream else {
@@ -373,7 +418,14 @@ impl Process {
             self.state = State::Blocked;
             return Some(Act::Replay);
         };
-        let Some(step) = self.held.take().or_else(|| stream.next()) else {
+        let run = &mut self.run;
+        let step = self.held.take().or_else(|| run.next()).or_else(|| {
+            stream.take_back(run);
+            let step = stream.next();
+            stream.lend(run);
+            step
+        });
+        let Some(step) = step else {
             self.loops_left -= u32::from(!self.plan.is_time_based);
             let is_last = self.loops_left == 0 || self.is_stopping;
             let then = if is_last { Then::End } else { Then::Restart };
@@ -405,7 +457,7 @@ impl Process {
                     thinking.issued();
                 }
                 self.in_flight += 1;
-                self.is_filling = self.in_flight < self.plan.depth;
+                self.is_filling = self.in_flight < self.depth;
             }
             Step::Sync { .. } => {
                 // Those of the end are of all that was made.
@@ -459,6 +511,10 @@ impl Process {
     /// So many of its requests, which have ended, are in its hands.
     pub(super) fn took(&mut self, count: u32) {
         self.in_flight -= count;
+        if self.is_plain {
+            self.is_filling = true;
+            return;
+        }
         self.is_filling |= self.in_flight <= self.plan.low;
         if let Some(thinking) = &mut self.thinking {
             (0..count).for_each(|_| thinking.completed());
@@ -509,6 +565,7 @@ impl Process {
 
     /// Whether it waits for its trace to be replayed.
     pub(super) fn is_replaying(&self) -> bool {
-        self.stream.is_none() && self.state == State::Blocked
+        // First what is at hand anyway: it is asked whenever a process waits.
+        self.state == State::Blocked && self.stream.is_none()
     }
 }

@@ -12,7 +12,7 @@ use weir_engine::{
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
-use super::flights::{Flight, Purpose};
+use super::flights::{Flight, NO_FLIGHT, Purpose};
 use super::flow::Flows;
 use super::overlap::Overlaps;
 use super::pre_read::PreRead;
@@ -122,7 +122,7 @@ impl Device for Desk {
     fn join(&mut self, now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as u32;
         let run = self.run.as_mut().expect("something to join it to");
-        self.flights[run.last as usize].joined = Some(key);
+        self.flights[run.last as usize].joined = key;
         run.last = key;
         self.extend_run(now, key, dispatch);
     }
@@ -371,17 +371,21 @@ impl World {
     /// A step of a process becomes a request.
     fn make(&mut self, process: u32, step: Step) {
         let at = &self.processes[process as usize];
-        let (path, syncs_writes) = (at.plan.path, at.plan.syncs_writes);
         let mut flight = Flight::new(Purpose::Fsync, Op::Flush, process, 0, 0, self.now_ns);
+        if at.is_plain
+            && let Step::Io { access, file: 0, offset, len } = step
+        {
+            flight.purpose = Purpose::Io(access);
+            flight.op = op_of(access);
+            (flight.len, flight.offset) = (len, at.begin + offset);
+            return self.submit(flight);
+        }
+        let (path, syncs_writes) = (at.plan.path, at.plan.syncs_writes);
         match step {
             Step::Io { access, file, offset, len } => {
                 let file = at.files[file as usize];
                 (flight.len, flight.offset) = (len, file.start + offset);
-                flight.op = match access {
-                    Access::Read => Op::Read,
-                    Access::Write => Op::Write,
-                    Access::Trim => Op::Discard,
-                };
+                flight.op = op_of(access);
                 match (path, access) {
                     (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access), CALL_NS),
                     (IoPath::Cached, Access::Read | Access::Write) => {
@@ -451,10 +455,11 @@ impl World {
     /// The disk has finished a command: a request, and those that were joined to it.
     fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
         self.desk.at_disk -= 1;
-        let mut next = Some(key as u32);
-        while let Some(key) = next {
-            next = self.desk.flights[key as usize].joined.take();
-            self.request_landed(key as usize)?;
+        let mut next = key as u32;
+        while next != NO_FLIGHT {
+            let key = next as usize;
+            next = std::mem::replace(&mut self.desk.flights[key].joined, NO_FLIGHT);
+            self.request_landed(key)?;
         }
         Ok(())
     }
@@ -478,8 +483,8 @@ impl World {
     fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
         let flight = &mut self.desk.flights[key];
         match flight.purpose {
-            Purpose::OfCache(io) => {
-                self.desk.flights.remove(key);
+            Purpose::OfCache => {
+                let io = self.desk.flights.remove(key).issued_ns;
                 self.cache.completed(self.now_ns, io);
                 self.pump_cache();
             }
@@ -505,7 +510,7 @@ impl World {
             Purpose::Io(access) | Purpose::Cached(access) => access,
             Purpose::FlushOfWrite => Access::Write,
             Purpose::Fsync | Purpose::CachedSync => return self.synced(flight, actor),
-            Purpose::SyncedWrite | Purpose::OfCache(_) => unreachable!("they end at the disk"),
+            Purpose::SyncedWrite | Purpose::OfCache => unreachable!("they end at the disk"),
         };
         let Flight { len, offset, issued_ns, .. } = flight;
         let done = Done { access, len, offset, issued_ns };
@@ -517,7 +522,7 @@ impl World {
             return self.stream_goes_on(replay, stream);
         }
         let process = &mut self.processes[flight.actor as usize];
-        if process.plan.batch > 1 {
+        if !process.is_plain && process.plan.batch > 1 {
             process.put_aside(done);
             if !process.has_batch() {
                 return Ok(());
@@ -575,6 +580,12 @@ impl World {
             return self.desk.recorder.ended(row, access, len, took_ns);
         };
         let process = &mut self.processes[number as usize];
+        if process.is_plain {
+            if self.now_ns >= process.counts_from_ns {
+                self.desk.recorder.ended(row, access, len, took_ns);
+            }
+            return;
+        }
         // fio, too, has them under its figures for reads then.
         let told = if process.plan.is_unified { Access::Read } else { access };
         if self.now_ns >= process.counts_from_ns {
@@ -621,11 +632,11 @@ impl World {
                     CacheOp::Write => Op::Write,
                     CacheOp::Flush => Op::Flush,
                 };
-                let (purpose, offset) = (Purpose::OfCache(io.id), start + io.offset);
+                let (purpose, offset) = (Purpose::OfCache, start + io.offset);
                 // What is read ahead is soon waited for.
                 let sync = io.sync || op != Op::Write;
                 let flight = Flight::new(purpose, op, io.owner, offset, io.len, self.now_ns);
-                self.submit(Flight { sync, ..flight });
+                self.submit(Flight { sync, issued_ns: io.id, ..flight });
             }
             while let Some(Token(key)) = self.cache.poll_done() {
                 idle = false;
@@ -661,5 +672,14 @@ impl World {
             self.desk.recorder.note(replay.notes());
         }
         self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)
+    }
+}
+
+/// What an access is to the engine.
+fn op_of(access: Access) -> Op {
+    match access {
+        Access::Read => Op::Read,
+        Access::Write => Op::Write,
+        Access::Trim => Op::Discard,
     }
 }

@@ -17,8 +17,8 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Maker {
-    random: Random,
-    plain: Option<Plain>,
+    pub(super) random: Random,
+    pub(super) plain: Option<Plain>,
     /// As `random` was at the start.
     first: Random,
     files: Box<[FileState]>,

@@ -36,6 +36,7 @@ mod size;
 mod verify;
 
 pub use error::StreamError;
+pub(crate) use plain::Run;
 
 use crate::fio::{Job, Mix};
 use maker::Maker;
@@ -96,7 +97,7 @@ pub enum Access {
 /// ```
 // First what each step needs: with many processes the time goes into fetching it from memory.
 #[derive(Debug, Clone)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Stream {
     phase: Phase,
     /// Whether the last step reads again what was written.
@@ -106,6 +107,8 @@ pub struct Stream {
     /// As the plan has it: whether there is no end but that of the time, and whether writes follow trims.
     is_endless: bool,
     is_trim_write: bool,
+    /// Requests that were lent out.
+    lent: u32,
     /// Bytes and requests of this loop, and all its bytes, verification included.
     made_bytes: u64,
     made_requests: u64,
@@ -161,6 +164,7 @@ impl Stream {
             verify,
             maker,
             plan,
+            lent: 0,
         })
     }
 
@@ -182,6 +186,39 @@ impl Stream {
             return Some(step);
         }
         self.next_rare()
+    }
+
+    /// Puts the next requests into `run`, which is empty, where they depend on nothing but it: those of a plain job, up
+    /// to where a loop or a pass ends. Nothing else may be asked before [`Stream::take_back`].
+    pub(crate) fn lend(&mut self, run: &mut Run) {
+        let Some(plain) = &self.maker.plain else { return };
+        if self.phase != Phase::Making || self.verify.is_some() {
+            return;
+        }
+        let bytes = self.bytes_max.saturating_sub(self.made_bytes);
+        let requests = self.requests_max.saturating_sub(self.made_requests);
+        let in_loop = bytes.div_ceil(u64::from(plain.len).max(1)).min(requests);
+        // Endless rows do not count what they make.
+        let in_loop = if self.is_endless && in_loop > 0 { u64::MAX } else { in_loop };
+        self.lent = u32::try_from(in_loop.min(plain.in_row())).unwrap_or(u32::MAX);
+        run.fill(&self.maker.random, plain, self.lent);
+    }
+
+    /// Takes back what [`Stream::lend`] has lent, and counts what was made of it.
+    pub(crate) fn take_back(&mut self, run: &mut Run) {
+        let lent = std::mem::take(&mut self.lent);
+        if lent == 0 {
+            return;
+        }
+        let (random, plain, left) = run.drain();
+        let made = u64::from(lent - left);
+        let bytes = made * u64::from(plain.len);
+        self.maker.random = random;
+        self.maker.plain = Some(plain);
+        self.moved_bytes += bytes;
+        let counts = u64::from(!self.is_endless);
+        self.made_bytes += bytes * counts;
+        self.made_requests += made * counts;
     }
 
     /// Another loop, as `loops` wants them, so many that the job's `loops` are reached. Before or after the end of the last.
