@@ -78,6 +78,7 @@ fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) ->
         seed: 1,
         forks: Vec::new(),
         until_ns: None,
+        later: Vec::new(),
         work: Work::Jobs(jobs),
     }
 }

@@ -1,10 +1,13 @@
 //! What is run: a disk, cgroups with limits, and work.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use weir_engine::units::Bytes;
-use weir_engine::{Limits, LowLatency, Path, PrioClass, Watermark, Weight};
+use weir_engine::units::{Bytes, Nanos};
+use weir_engine::{
+    BfqSettings, Limits, LowLatency, Path, PrioClass, SchedulerKind, Watermark, Weight,
+};
 
 use crate::cache;
 use crate::fio::{JobFile, ReplaySkip};
@@ -35,6 +38,8 @@ pub struct Scenario {
     pub forks: Vec<String>,
     /// When to stop, whatever is still under way; nanoseconds of virtual time.
     pub until_ns: Option<u64>,
+    /// What changes while the run goes on, in order of time.
+    pub later: Vec<Later>,
     /// Who asks for what.
     pub work: Work,
 }
@@ -96,6 +101,68 @@ pub struct CgroupSetting {
     pub watermark: Option<Watermark>,
     /// `io.max` and its relatives; valid.
     pub limits: Limits,
+}
+
+impl CgroupSetting {
+    /// A cgroup that nothing is set of.
+    pub fn untouched(path: Path) -> CgroupSetting {
+        CgroupSetting {
+            path,
+            weight: None,
+            prio_class: None,
+            low_latency: None,
+            watermark: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// What is to be done with a cgroup that is set to `old`. Only what differs: a limiter that is told its limits again
+    /// begins anew.
+    pub fn since(&self, old: &CgroupSetting) -> Vec<Change> {
+        let path = || self.path.clone();
+        let limits = (self.limits != old.limits).then(|| Change::Limits(path(), self.limits));
+        let weight = self.weight.filter(|_| self.weight != old.weight);
+        let prio_class = self.prio_class.filter(|_| self.prio_class != old.prio_class);
+        let low_latency = (self.low_latency != old.low_latency)
+            .then(|| Change::LowLatency(path(), self.low_latency));
+        let watermark =
+            (self.watermark != old.watermark).then(|| Change::Watermark(path(), self.watermark));
+        let weight = weight.map(|weight| Change::Weight(path(), weight));
+        let prio_class = prio_class.map(|prio_class| Change::PrioClass(path(), prio_class));
+        [limits, low_latency, watermark, weight, prio_class].into_iter().flatten().collect()
+    }
+}
+
+/// Something that is set while the run goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Later {
+    /// When; virtual time.
+    pub at_ns: u64,
+    /// As it was asked for: `max=/vm1 rbps=4M`.
+    pub text: String,
+    /// What that changes; nothing, where it was so before.
+    pub changes: Vec<Change>,
+}
+
+/// One change of the engine's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Limits of a cgroup, with their limiter; valid.
+    Limits(Path, Limits),
+    /// Its weight.
+    Weight(Path, Weight),
+    /// Its `io.prio.class`.
+    PrioClass(Path, PrioClass),
+    /// Its `io.bfq.low_latency`; None goes by what is set above.
+    LowLatency(Path, Option<LowLatency>),
+    /// Its `io.watermark`; None goes by what is set above.
+    Watermark(Path, Option<Watermark>),
+    /// Requests that may be at the disk at once.
+    Depth(NonZeroU32),
+    /// Who chooses the next.
+    Scheduler(SchedulerKind),
+    /// How the scheduler bfq does.
+    Bfq(BfqSettings),
 }
 
 /// The cgroup of a job that does not say.
@@ -197,6 +264,16 @@ pub enum ScenarioError {
         /// What is wrong.
         reason: String,
     },
+    /// A setting that cannot change then.
+    #[error("at {}, {setting}: {reason}", Nanos(*at_ns))]
+    Change {
+        /// When.
+        at_ns: u64,
+        /// What was to be set.
+        setting: String,
+        /// Why not.
+        reason: String,
+    },
     /// A trace that cannot be read.
     #[error("{file}: {reason}")]
     Trace {
@@ -249,6 +326,7 @@ impl ScenarioError {
             ScenarioError::TraceFormat { .. }
             | ScenarioError::Job { .. }
             | ScenarioError::Cgroup { .. }
+            | ScenarioError::Change { .. }
             | ScenarioError::Trace { .. } => None,
         }
     }

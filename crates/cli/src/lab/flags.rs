@@ -45,6 +45,10 @@ pub(super) struct Settings {
     /// Requests that may be at the disk at once
     #[arg(long, value_name = "N", help_heading = "Settings")]
     depth: Option<String>,
+    /// A setting that counts from some virtual time on: "5s max=/vm1 rbps=4M", "5s bfq.slice_idle=0", "5s scheduler=none";
+    /// may be given several times
+    #[arg(long, value_name = "TIME KEY=VALUE", help_heading = "Settings")]
+    at: Vec<String>,
     /// What all random choices come from
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Settings")]
     seed: Option<String>,
@@ -83,6 +87,7 @@ impl Settings {
             ("burst", &self.burst),
             ("peak", &self.peak),
             ("weight", &self.weight),
+            ("at", &self.at),
         ];
         let lists = lists
             .into_iter()

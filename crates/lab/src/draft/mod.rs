@@ -1,5 +1,6 @@
 //! A scenario in the making: settings by name, as the command line, scenario files and sweeps give them.
 
+mod later;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use weir_engine::{
     Watermark, Weight,
 };
 
+use self::later::Timed;
 pub use self::settings::{SETTINGS, SettingError};
 use self::settings::{bfq_error, path, read_limiter};
 use crate::cache;
@@ -40,6 +42,8 @@ pub struct Draft {
     cache: cache::Settings,
     machine: Machine,
     way: Way,
+    /// What changes while the run goes on, in the order given.
+    later: Vec<Timed>,
 }
 
 /// What is to be run, as it was found.
@@ -105,6 +109,7 @@ impl Draft {
             cache: cache::Settings::default(),
             machine: Machine::default(),
             way: Way::default(),
+            later: Vec::new(),
         }
     }
 
@@ -196,25 +201,28 @@ impl Draft {
             let hint = format!("it is a part of the way: for example `way={each}`");
             return Err(SettingError::new("way-each", reason, hint).into());
         }
-        let limiter = match (&self.kernel, self.limiter) {
-            (None, limiter) => limiter,
-            (Some(kernel), LimiterKind::Slice(given)) => {
-                match read_limiter("kernel", &format!("slice:{kernel}"))? {
-                    // Ticks and slices stay as the limiter has them, unless the kernel brings its own.
-                    LimiterKind::Slice(SliceProfile { kernel: profile, .. })
-                        if !kernel.contains(',') =>
-                    {
-                        LimiterKind::Slice(SliceProfile { kernel: profile, ..given })
-                    }
-                    whole => whole,
-                }
-            }
-            (Some(_), _) => {
-                let hint = "write `--limiter slice --kernel VERSION`".to_owned();
-                let reason = "only the limiter `slice` is a kernel's";
-                return Err(SettingError::new("kernel", reason, hint).into());
-            }
-        };
+        let cgroups = self.cgroup_settings()?;
+        let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
+        Ok(Scenario {
+            title: self.title.clone(),
+            disk: self.disk,
+            engine: weir_engine::Config { bfq, ..self.engine },
+            cgroups,
+            home: self.home.clone(),
+            cache: self.cache,
+            machine: self.machine,
+            way: self.way.clone(),
+            seed: self.seed,
+            forks: self.forks.clone(),
+            until_ns: self.until_ns,
+            later: self.later()?,
+            work,
+        })
+    }
+
+    /// What cgroups are set to, a parent before its children.
+    fn cgroup_settings(&self) -> Result<Vec<CgroupSetting>, SettingError> {
+        let limiter = self.limiter_kind()?;
         let mut cgroups = Vec::with_capacity(self.cgroups.len());
         for cgroup in self.cgroups.values() {
             let limits = Limits { limiter: cgroup.limiter.unwrap_or(limiter), ..cgroup.limits };
@@ -239,20 +247,29 @@ impl Draft {
                 limits,
             });
         }
-        let bfq = self.bfq.finish().map_err(|error| bfq_error("bfq", &error))?;
-        Ok(Scenario {
-            title: self.title.clone(),
-            disk: self.disk,
-            engine: weir_engine::Config { bfq, ..self.engine },
-            cgroups,
-            home: self.home.clone(),
-            cache: self.cache,
-            machine: self.machine,
-            way: self.way.clone(),
-            seed: self.seed,
-            forks: self.forks.clone(),
-            until_ns: self.until_ns,
-            work,
+        Ok(cgroups)
+    }
+
+    /// How limits are enforced, where a cgroup says nothing of its own.
+    fn limiter_kind(&self) -> Result<LimiterKind, SettingError> {
+        Ok(match (&self.kernel, self.limiter) {
+            (None, limiter) => limiter,
+            (Some(kernel), LimiterKind::Slice(given)) => {
+                match read_limiter("kernel", &format!("slice:{kernel}"))? {
+                    // Ticks and slices stay as the limiter has them, unless the kernel brings its own.
+                    LimiterKind::Slice(SliceProfile { kernel: profile, .. })
+                        if !kernel.contains(',') =>
+                    {
+                        LimiterKind::Slice(SliceProfile { kernel: profile, ..given })
+                    }
+                    whole => whole,
+                }
+            }
+            (Some(_), _) => {
+                let hint = "write `--limiter slice --kernel VERSION`".to_owned();
+                let reason = "only the limiter `slice` is a kernel's";
+                return Err(SettingError::new("kernel", reason, hint));
+            }
         })
     }
 

@@ -51,6 +51,11 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
         "/CGROUP|per-job",
         "the cgroup of jobs that name none; per-job: each name has its own",
     ),
+    (
+        "at",
+        "TIME KEY=VALUE",
+        "a setting that counts from then on: limits, weights, limiter, watermark, scheduler, bfq, depth (5s max=/vm1 rbps=4M)",
+    ),
     ("seed", "N", "what all random choices come from"),
     (
         "forks",
@@ -116,7 +121,8 @@ impl SettingError {
 }
 
 impl Draft {
-    /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it.
+    /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it. Only of `at` there may
+    /// be several.
     ///
     /// # Errors
     /// An unknown name, or a value that cannot be; nothing has changed then.
@@ -196,6 +202,7 @@ impl Draft {
                     watermark.map_err(|error| SettingError::new(key, &error, error.hint()))?;
                 self.cgroup(path).watermark = Some(watermark);
             }
+            "at" => self.set_at(value)?,
             "home" if value == "per-job" => self.home = Home::PerJob,
             "home" => self.home = Home::Shared(path(key, value)?),
             "seed" => {
@@ -385,7 +392,7 @@ pub(super) fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, Settin
     })
 }
 
-fn time(key: &str, value: &str) -> Result<u64, SettingError> {
+pub(super) fn time(key: &str, value: &str) -> Result<u64, SettingError> {
     let Nanos(time) = value.parse().map_err(|error: weir_engine::units::UnitError| {
         SettingError::new(key, &error, error.hint())
     })?;

@@ -8,7 +8,7 @@ use super::figures::{
     Cause, device_ns, directions, inside_ns, limiter, mixed, per_sec, percent, quantiles_ns,
     quotient, round, waits,
 };
-use crate::results::{CgroupResults, DeviceResults, Latency, Results, Row, Series};
+use crate::results::{CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series};
 
 /// The run as JSON: everything that the other reports show, under names that carry their units and stay.
 ///
@@ -35,8 +35,13 @@ pub fn json(results: &Results) -> Value {
         "cgroups": cgroups.collect::<Vec<_>>(),
         "device": device(&results.device, results.elapsed_ns),
         "bfq": results.bfq.as_ref().map(bfq::of_run),
+        "changes": results.changes.iter().map(change).collect::<Vec<_>>(),
         "notes": results.notes,
     })
+}
+
+fn change(change: &Changed) -> Value {
+    json!({ "at_ns": change.at_ns, "setting": change.setting })
 }
 
 fn job(row: &Row) -> Value {

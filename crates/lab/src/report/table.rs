@@ -34,6 +34,13 @@ pub fn table(results: &Results, width: usize) -> String {
     if let Some(bfq) = &results.bfq {
         parts.push(wrap(&bfq::sentence(bfq, results.elapsed_ns), width, 2));
     }
+    if !results.changes.is_empty() {
+        let changes = results.changes.iter().flat_map(|change| {
+            let at = Nanos(change.at_ns).rounded();
+            wrap(&format!("  {at}  {}", clean(&change.setting)), width, 4)
+        });
+        parts.push(std::iter::once("Changed while it ran".to_owned()).chain(changes).collect());
+    }
     if !results.notes.is_empty() {
         let notes =
             results.notes.iter().flat_map(|note| wrap(&format!("  - {}", clean(note)), width, 4));

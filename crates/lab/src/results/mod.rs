@@ -18,9 +18,9 @@ pub struct Results {
     pub title: String,
     /// The disk's line, as [`weir_disk::Spec`] prints it.
     pub disk: String,
-    /// The scheduler's name: `none` or `bfq`.
+    /// The scheduler's name, at the beginning: `none` or `bfq`.
     pub scheduler: String,
-    /// The device window: requests that may be at the disk at once.
+    /// The device window, at the beginning: requests that may be at the disk at once.
     pub depth: u32,
     /// What all random choices came from.
     pub seed: u64,
@@ -38,10 +38,21 @@ pub struct Results {
     pub cgroups: Vec<CgroupResults>,
     /// The disk.
     pub device: DeviceResults,
-    /// What the scheduler `bfq` did; None with another.
+    /// What the scheduler `bfq` did, and its settings at the end; None where it never was.
     pub bfq: Option<BfqResults>,
+    /// Settings that changed while it ran, in order.
+    pub changes: Vec<Changed>,
     /// What a reader should know: options without effect, trace lines skipped.
     pub notes: Vec<String>,
+}
+
+/// A setting that counted from then on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changed {
+    /// When.
+    pub at_ns: u64,
+    /// As it was asked for: `max=/vm1 rbps=4M`.
+    pub setting: String,
 }
 
 /// One job, or several that are reported together.

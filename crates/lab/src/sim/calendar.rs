@@ -12,6 +12,8 @@ pub(super) enum Planned {
     Deliver(u32),
     /// A stream of a trace goes on: the number of its actor.
     Stream(u32),
+    /// A setting changes: its number among those that do.
+    Change(u32),
 }
 
 /// Planned events by time, those of one time in the order in which they were planned. O(log n) each.

@@ -17,6 +17,7 @@
 mod calendar;
 mod flights;
 mod flow;
+mod later;
 mod layout;
 mod overlap;
 mod pacing;

@@ -1,11 +1,11 @@
 //! What is noted while a run goes on, and made into [`Results`] at its end.
 
-use weir_engine::{CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
+use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
 
 use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
-    BfqResults, CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series,
+    BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
 };
 use crate::stream::Access;
 
@@ -176,6 +176,11 @@ impl Recorder {
         self.results.notes.extend(notes);
     }
 
+    /// Settings that have changed meanwhile, in order.
+    pub(super) fn changed(&mut self, changes: Vec<Changed>) {
+        self.results.changes = changes;
+    }
+
     /// A process is over.
     pub(super) fn process_ended(&mut self, now_ns: u64, process: &Process) {
         if process.is_waiting() || process.counts_from_ns > now_ns {
@@ -209,9 +214,9 @@ impl Recorder {
             }
         }
         results.cgroups = cgroups(engine, self.cgroups);
-        let is_bfq = engine.device().scheduler == SchedulerKind::Bfq;
-        results.bfq = is_bfq
-            .then(|| BfqResults { settings: engine.bfq_settings(), stats: engine.bfq_stats() });
+        let (is_bfq, stats) = (engine.device().scheduler == SchedulerKind::Bfq, engine.bfq_stats());
+        let was_bfq = is_bfq || stats != BfqStats::default();
+        results.bfq = was_bfq.then(|| BfqResults { settings: engine.bfq_settings(), stats });
         self.device.busy_ns = busy_ns;
         let watermark = engine.watermark(engine.root()).map(Watermark::percent);
         self.device.watermark_percent = watermark.filter(|&percent| percent > 0);

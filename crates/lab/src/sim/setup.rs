@@ -8,6 +8,7 @@ use slab::Slab;
 use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
 
 use super::calendar::Calendar;
+use super::later::{self, Agenda};
 use super::layout::{self, FileAt};
 use super::process::{Plan, Process};
 use super::recorder::Recorder;
@@ -33,6 +34,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     };
     let disk = scenario.disk.build();
     let layout = layout::lay_out(jobs, disk.capacity())?;
+    let mut calendar = Calendar::default();
+    let agenda = Agenda::new(scenario, &mut calendar)?;
     let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);
     let mut cgroups = Cgroups::new(&mut engine, scenario)?;
     let rows = rows(jobs);
@@ -150,7 +153,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         cgroups,
         engine,
         cache,
-        calendar: Calendar::default(),
+        calendar,
+        agenda,
         processes,
         ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),
@@ -203,25 +207,10 @@ pub(super) struct Cgroups {
 impl Cgroups {
     /// Makes those of the scenario, with their limits.
     fn new(engine: &mut Engine, scenario: &Scenario) -> Result<Cgroups, ScenarioError> {
-        let cgroups = Cgroups { ids: Vec::new(), places: BTreeMap::new() };
         for setting in &scenario.cgroups {
-            let refuse =
-                |reason: String| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
-            let cgroup =
-                engine.ensure_cgroup(&setting.path).map_err(|error| refuse(error.to_string()))?;
-            let limits = Change::SetLimits { cgroup, limits: setting.limits };
-            let weight = setting.weight.map(|weight| Change::SetWeight { cgroup, weight });
-            let prio_class =
-                setting.prio_class.map(|prio_class| Change::SetPrioClass { cgroup, prio_class });
-            let low_latency = Change::SetLowLatency { cgroup, low_latency: setting.low_latency };
-            let watermark = Change::SetWatermark { cgroup, watermark: setting.watermark };
-            let always = [limits, low_latency, watermark].into_iter();
-            for change in always.chain(weight).chain(prio_class) {
-                let done = engine.reconfigure(Instant::ZERO, change);
-                done.map_err(|error| refuse(error.to_string()))?;
-            }
+            later::set_up(engine, setting)?;
         }
-        Ok(cgroups)
+        Ok(Cgroups { ids: Vec::new(), places: BTreeMap::new() })
     }
 
     fn number(&mut self, engine: &mut Engine, path: &Path) -> Result<u32, ScenarioError> {

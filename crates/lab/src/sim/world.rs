@@ -14,6 +14,7 @@ use super::Progress;
 use super::calendar::{Calendar, Planned};
 use super::flights::{Flight, NO_FLIGHT, Purpose};
 use super::flow::Flows;
+use super::later::Agenda;
 use super::overlap::Overlaps;
 use super::pre_read::PreRead;
 use super::process::{Act, Done, IoPath, Process};
@@ -88,6 +89,8 @@ pub(super) struct World {
     pub(super) timer_late_ns: u64,
     /// What lies between the disk and those who asked.
     pub(super) way: Way,
+    /// Settings that change.
+    pub(super) agenda: Agenda,
     pub(super) until_ns: u64,
 }
 
@@ -261,6 +264,7 @@ impl World {
             match planned {
                 Planned::Wake(process) => self.go_on(process)?,
                 Planned::Deliver(flight) => self.arrived(flight as usize)?,
+                Planned::Change(index) => self.change(index),
                 Planned::Stream(actor) => {
                     if let Some((replay, stream)) = self.actors[actor as usize].stream {
                         self.replays[replay as usize].woken(stream);
@@ -671,6 +675,9 @@ impl World {
         for replay in &self.replays {
             self.desk.recorder.note(replay.notes());
         }
+        let (changed, missed) = self.agenda.finish();
+        self.desk.recorder.changed(changed);
+        self.desk.recorder.note(missed);
         self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)
     }
 }

@@ -90,10 +90,16 @@ fn the_page_has_what_the_table_has() {
         .for_each(has);
     ["limits of /vms/db", "70 %", "riops", "5 %", "24 %"].into_iter().for_each(has);
     // The plots: limits in the legend, the watermark.
-    ["19.2 MiB/s, limit 20.0 MiB/s", "busy 94 % of the time, watermark 90 %"]
+    ["19.2 MiB/s, limit 20.0 MiB/s at the end", "busy 94 % of the time, watermark 90 %"]
         .into_iter()
         .for_each(has);
-    ["600 KiB/s, limit riops=150, about 4.00 KiB each", "p99.9", "10 s"].into_iter().for_each(has);
+    ["600 KiB/s, limit riops=150, about 4.00 KiB each at the end", "p99.9", "10 s"]
+        .into_iter()
+        .for_each(has);
+    // What changed meanwhile: told, and marked in each plot over time.
+    has("3.33 s max=/batch wbps=8M");
+    let marks = text.matches("\n1\n").count();
+    assert!(marks >= 5, "{marks}");
     has("2 options have no effect in the lab: ioscheduler (line 4), thread (line 9)");
     has("copy failed: no space left on the disk at offset 201326592");
 }

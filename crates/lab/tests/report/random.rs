@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir_engine::{BfqStats, Blame, Counters, Dimension, Moved, PerDimension};
 use weir_lab::report::{compare, fio_json, html, json, table};
 use weir_lab::results::{
-    BfqResults, CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series,
+    BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
 };
 
 use crate::page::well_formed;
@@ -89,15 +89,16 @@ prop_compose! {
         let device = DeviceResults {
             busy_ns, ios, bytes, latency, busy_series, in_flight_max, watermark_percent,
         };
-        let (scheduler, depth, notes) = ("none".into(), ios as u32, vec![note]);
+        let (scheduler, depth, notes) = ("none".to_owned(), ios as u32, vec![note]);
         let stats = BfqStats {
             selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0, 0], ..Default::default()
         };
         let bfq = watermark_percent.map(|_| BfqResults { stats, ..BfqResults::default() });
         let (way_ns, way_each_ns) = (busy_ns, requests);
+        let changes = vec![Changed { at_ns: busy_ns, setting: scheduler.clone() }; rows.len()];
         Results {
             title, disk, scheduler, depth, seed, way_ns, way_each_ns, elapsed_ns, requests, rows, cgroups, device,
-            bfq, notes,
+            bfq, changes, notes,
         }
     }
 }

@@ -5,7 +5,7 @@ use weir_engine::{
     PerDimension, SliceProfile,
 };
 use weir_lab::results::{
-    CgroupResults, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
+    CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -227,6 +227,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
         cgroups: vec![root, vms, db, web, batch],
         device,
         bfq: None,
+        changes: vec![Changed { at_ns: elapsed_ns / 3, setting: "max=/batch wbps=8M".into() }],
         notes: vec![
             "2 options have no effect in the lab: ioscheduler (line 4), thread (line 9)".into(),
         ],

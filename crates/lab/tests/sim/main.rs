@@ -5,6 +5,7 @@ mod determinism;
 mod ends;
 mod flows;
 mod forks;
+mod later;
 mod limits;
 mod pacing;
 mod queues;

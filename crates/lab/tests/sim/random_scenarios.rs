@@ -125,7 +125,7 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
     let maybe = |key: &'static str, values: &'static [&'static str]| {
         prop_oneof![Just(None), select(values).prop_map(move |value| Some((key, value)))]
     };
-    (
+    let first = (
         maybe("max", &["/a riops=500", "/a rbps=2M wbps=4M", "/a/b wiops=300"]),
         maybe("max", &["/ rbps=8M", "/main riops=2k wiops=1k", "/c wbps=1M"]),
         maybe("burst", &["/a riops=1", "/a wbps=64k"]),
@@ -137,10 +137,19 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
         maybe("timer-late", &["1ms"]),
         maybe("way", &["1ms", "30us"]),
         maybe("stop-after", &["50ms"]),
-    )
-        .prop_map(|(a, b, c, d, e, f, g, h, i, j, k)| {
-            [a, b, c, d, e, f, g, h, i, j, k].into_iter().flatten().collect()
-        })
+    );
+    const TUNED: &[&str] =
+        &["slice_idle=0", "low_latency=0", "low_latency=0 stable=intent", "max_budget=32"];
+    let then = (
+        maybe("scheduler", &["bfq"]),
+        maybe("bfq", TUNED),
+        maybe("at", &["3ms scheduler=bfq", "20ms scheduler=none", "5ms depth=2"]),
+        maybe("at", &["7ms max=/a riops=100", "7ms max=/main wbps=1M", "0s weight=/a 7"]),
+        maybe("at", &["30ms limiter=token", "9ms watermark=50", "12ms bfq.slice_idle=0"]),
+    );
+    (first, then).prop_map(|((a, b, c, d, e, f, g, h, i, j, k), (l, m, n, o, p))| {
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p].into_iter().flatten().collect()
+    })
 }
 
 proptest! {

@@ -26,6 +26,16 @@ pub(super) struct Limit {
     pub(super) is_about: bool,
 }
 
+/// Something that happened: a line from top to bottom.
+#[derive(Clone)]
+pub(super) struct Mark {
+    /// In the units of the horizontal axis.
+    pub(super) at: f64,
+    /// A few letters beside it, and what they stand for.
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
 /// What the legend says of a line.
 pub(super) struct Legend {
     pub(super) name: String,
@@ -53,6 +63,7 @@ pub(super) struct Chart {
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
     pub(super) limits: Vec<Limit>,
+    pub(super) marks: Vec<Mark>,
     pub(super) legend: Vec<Legend>,
     /// Whether the first line is filled below.
     pub(super) is_area: bool,
@@ -102,7 +113,14 @@ impl Chart {
                 self.line(markup, line, self.is_area && index == 0);
             }
             self.write_limits(markup);
+            self.write_marks(markup);
         });
+        for mark in &self.marks {
+            let style = format!("left:{}%", percent(self.x.scale.place(mark.at)));
+            let attributes: &[(&str, &dyn std::fmt::Display)] =
+                &[("class", &"mark"), ("style", &style), ("title", &mark.text)];
+            markup.leaf("span", attributes, &mark.name);
+        }
         for tick in &self.y.ticks {
             let style = format!("top:{}%", percent(1.0 - tick.at));
             markup.leaf("span", &[("class", &"y"), ("style", &style)], &tick.name);
@@ -171,6 +189,13 @@ impl Chart {
             let path = format!("M0 {}H1000", down(self.y.scale.place(limit.value)));
             let class = format!("limit {}", limit.colour.class());
             markup.void("path", &[("class", &class), ("d", &path), ("style", &style)]);
+        }
+    }
+
+    fn write_marks(&self, markup: &mut Markup) {
+        for mark in &self.marks {
+            let path = format!("M{} 0V1000", along(self.x.scale.place(mark.at)));
+            markup.void("path", &[("class", &"mark"), ("d", &path)]);
         }
     }
 

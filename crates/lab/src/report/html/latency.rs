@@ -137,6 +137,7 @@ fn chart(id: String, title: String, times: &[Times<'_>], x: &Axis, y: &Axis) -> 
         y: y.clone(),
         lines: lines.collect(),
         limits: Vec::new(),
+        marks: Vec::new(),
         legend,
         is_area: false,
         is_wide: false,

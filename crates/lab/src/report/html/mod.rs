@@ -13,6 +13,7 @@ mod tables;
 mod utilisation;
 
 use serde_json::{Value, json};
+use weir_engine::units::Nanos;
 
 pub use self::calibration::calibration;
 use self::chart::Chart;
@@ -144,6 +145,16 @@ fn body(markup: &mut Markup, results: &[(&str, &Results)], palette: &Palette) {
         section(markup, &of_run("Cgroups"), CGROUPS, |markup| {
             tables::cgroups(markup, one, palette);
         });
+        if !one.changes.is_empty() {
+            section(markup, &of_run("Changed while it ran"), CHANGES, |markup| {
+                markup.element("ol", &[], |markup| {
+                    for change in &one.changes {
+                        let at = Nanos(change.at_ns).rounded();
+                        markup.leaf("li", &[], &format!("{at} {}", change.setting));
+                    }
+                });
+            });
+        }
         if !one.notes.is_empty() {
             section(markup, &of_run("Notes"), "", |markup| {
                 markup.element("ul", &[], |markup| {
@@ -165,6 +176,7 @@ const UTILISATION: &str =
 const BLAME: &str = "Each row is the time that a cgroup's requests were inside, cut by what they waited for. Rows \
                      include the cgroups below.";
 const JOBS: &str = "As the processes see it, from issue to completion.";
+const CHANGES: &str = "Dotted lines with these numbers in the plots over time. What is said of limits is what they were at the end.";
 const CGROUPS: &str =
     "In the engine, including the cgroups below. Held: requests that had to wait for a limit.";
 

@@ -1,13 +1,30 @@
-//! Series as lines.
+//! Series as lines, and what happened meanwhile.
 
+use weir_engine::units::Nanos;
+
+use super::chart::Mark;
 use crate::report::figures::per_sec;
-use crate::results::Series;
+use crate::results::{Results, Series};
 
 /// Points of a line, about; more would be noise at the width of a page.
 const POINTS: u64 = 160;
 
 /// Most intervals that are filled with zeroes after a series' last.
 const FILLED_MAX: u64 = 4 * POINTS;
+
+/// Most changes that a chart marks; all are listed below the charts.
+const MARKS_MAX: usize = 40;
+
+/// The settings that changed while a run went on, by their places in its list, from 1 on.
+pub(super) fn marks(results: &Results) -> Vec<Mark> {
+    let numbered = results.changes.iter().take(MARKS_MAX).enumerate();
+    let marks = numbered.map(|(index, change)| Mark {
+        at: change.at_ns as f64,
+        name: (index + 1).to_string(),
+        text: format!("{} {}", Nanos(change.at_ns).rounded(), change.setting),
+    });
+    marks.collect()
+}
 
 /// The amounts of a series per second, by time in nanoseconds: each at the middle of its interval, the outermost at the
 /// edges of the run. Nothing moved after the last point of a series, which is told by zeroes.

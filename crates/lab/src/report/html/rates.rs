@@ -4,8 +4,8 @@ use weir_engine::units::{Bytes, BytesPerSec, IosPerSec};
 use weir_engine::{Dimension, Direction, Moved, Resource};
 
 use super::axis::Axis;
-use super::chart::{Chart, Legend, Limit, Line, rest};
-use super::over_time::per_second;
+use super::chart::{Chart, Legend, Limit, Line, Mark, rest};
+use super::over_time::{marks, per_second};
 use super::palette::{Colour, Palette};
 use crate::report::figures::per_sec;
 use crate::results::{CgroupResults, Results, Series};
@@ -105,12 +105,13 @@ pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Ve
         let elapsed_ns = runs.iter().map(|(_, results)| results.elapsed_ns).max().unwrap_or(0);
         for (who, part) in parts(drawn) {
             let largest = largest(&part);
-            for (index, ((name, _), drawn)) in runs.iter().zip(&part).enumerate() {
+            for (index, ((name, results), drawn)) in runs.iter().zip(&part).enumerate() {
                 let of_run = if runs.len() > 1 { format!(", {name}") } else { String::new() };
                 let title = format!("{}{who}{of_run}", what.name());
                 let kind = if of == Of::Bytes { "bandwidth" } else { "iops" };
                 let id = format!("{kind}{}-{index}", charts.len());
-                charts.push(chart(what, id, title, drawn, elapsed_ns, largest));
+                let axes = (elapsed_ns, largest);
+                charts.push(chart(what, id, title, drawn, axes, marks(results)));
             }
         }
     }
@@ -163,7 +164,10 @@ fn drawn<'r>(results: &'r Results, what: What, palette: &Palette) -> Vec<Drawn<'
         colour: palette.colour(&cgroup.path),
         points: per_second(what.series(cgroup), results.elapsed_ns),
         mean: per_sec(what.amount(what.moved(cgroup)), results.elapsed_ns),
-        limit: limit(cgroup, what),
+        limit: limit(cgroup, what).map(|(rate, is_about, text)| match results.changes.is_empty() {
+            true => (rate, is_about, text),
+            false => (rate, is_about, format!("{text} at the end")),
+        }),
         is_sum: is_any_below(results, cgroup, |_| true),
     });
     drawn.collect()
@@ -226,8 +230,8 @@ fn chart(
     id: String,
     title: String,
     drawn: &[Drawn<'_>],
-    elapsed_ns: u64,
-    largest: u64,
+    (elapsed_ns, largest): (u64, u64),
+    marks: Vec<Mark>,
 ) -> Chart {
     let y = what.axis(largest.saturating_add(largest / 20));
     let mut limits = Vec::new();
@@ -260,6 +264,7 @@ fn chart(
             })
             .collect(),
         limits,
+        marks,
         legend: legend(what, drawn, largest),
         is_area: false,
         is_wide: false,

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line};
-use super::over_time::per_second;
+use super::over_time::{marks, per_second};
 use super::palette::{COLOURS, Colour};
 use crate::report::figures::percent_text;
 use crate::results::Results;
@@ -45,6 +45,11 @@ pub(super) fn chart(runs: &[(&str, &Results)]) -> Option<Chart> {
         y: Axis::percent(),
         lines,
         limits,
+        // Of several runs in one chart, each would need to be told whose they are.
+        marks: match runs {
+            [(_, one)] => marks(one),
+            _ => Vec::new(),
+        },
         legend,
         is_area: runs.len() == 1,
         is_wide: true,

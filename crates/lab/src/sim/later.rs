@@ -1,0 +1,100 @@
+//! Settings that change while the run goes on.
+
+use weir_engine::units::Nanos;
+use weir_engine::{CgroupId, Change as Command, Engine, Instant, Path};
+
+use super::calendar::{Calendar, Planned};
+use super::world::World;
+use crate::results::Changed;
+use crate::scenario::{CgroupSetting, Change, Later, Scenario, ScenarioError};
+
+/// What is to be changed, and how much of it has been.
+pub(super) struct Agenda {
+    later: Vec<Later>,
+    done: usize,
+}
+
+impl Agenda {
+    /// Plans all of it. Tried once on an engine without requests, so that nothing is refused in the middle of a run.
+    ///
+    /// # Errors
+    /// What the engine will not do.
+    pub(super) fn new(
+        scenario: &Scenario,
+        calendar: &mut Calendar,
+    ) -> Result<Agenda, ScenarioError> {
+        let mut engine = Engine::new(scenario.engine, Instant::ZERO);
+        for setting in &scenario.cgroups {
+            set_up(&mut engine, setting)?;
+        }
+        for (index, later) in scenario.later.iter().enumerate() {
+            let (at_ns, text) = (later.at_ns, &later.text);
+            apply(&mut engine, Instant::from_nanos(at_ns), later)
+                .map_err(|reason| ScenarioError::Change { at_ns, setting: text.clone(), reason })?;
+            calendar.plan(at_ns, Planned::Change(index as u32));
+        }
+        Ok(Agenda { later: scenario.later.clone(), done: 0 })
+    }
+
+    /// What had its time, and a note on each that the run was too short for.
+    pub(super) fn finish(self) -> (Vec<Changed>, Vec<String>) {
+        let (done, left) = self.later.split_at(self.done);
+        let changed = |later: &Later| Changed { at_ns: later.at_ns, setting: later.text.clone() };
+        let missed = |later: &Later| {
+            let at = Nanos(later.at_ns).rounded();
+            format!("`{}` was to be set at {at}: the run was over before", later.text)
+        };
+        (done.iter().map(changed).collect(), left.iter().map(missed).collect())
+    }
+}
+
+impl World {
+    /// It is time for a change.
+    pub(super) fn change(&mut self, index: u32) {
+        let now = Instant::from_nanos(self.now_ns);
+        let later = &self.agenda.later[index as usize];
+        apply(&mut self.engine, now, later).expect("it was tried before");
+        self.agenda.done += 1;
+    }
+}
+
+/// Makes a cgroup what it is at the beginning.
+pub(super) fn set_up(engine: &mut Engine, setting: &CgroupSetting) -> Result<(), ScenarioError> {
+    let refuse = |reason| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
+    find(engine, &setting.path).map_err(refuse)?;
+    let fresh = CgroupSetting::untouched(setting.path.clone());
+    let mut changes = setting.since(&fresh).into_iter();
+    changes.try_for_each(|change| make(engine, Instant::ZERO, &change)).map_err(refuse)
+}
+
+fn apply(engine: &mut Engine, now: Instant, later: &Later) -> Result<(), String> {
+    later.changes.iter().try_for_each(|change| make(engine, now, change))
+}
+
+fn make(engine: &mut Engine, now: Instant, change: &Change) -> Result<(), String> {
+    let command = match change {
+        Change::Limits(path, limits) => {
+            Command::SetLimits { cgroup: find(engine, path)?, limits: *limits }
+        }
+        Change::Weight(path, weight) => {
+            Command::SetWeight { cgroup: find(engine, path)?, weight: *weight }
+        }
+        Change::PrioClass(path, prio_class) => {
+            Command::SetPrioClass { cgroup: find(engine, path)?, prio_class: *prio_class }
+        }
+        Change::LowLatency(path, low_latency) => {
+            Command::SetLowLatency { cgroup: find(engine, path)?, low_latency: *low_latency }
+        }
+        Change::Watermark(path, watermark) => {
+            Command::SetWatermark { cgroup: find(engine, path)?, watermark: *watermark }
+        }
+        Change::Depth(depth) => Command::SetDepth(*depth),
+        Change::Scheduler(kind) => Command::SetScheduler(*kind),
+        Change::Bfq(settings) => Command::SetBfq(*settings),
+    };
+    engine.reconfigure(now, command).map_err(|error| error.to_string())
+}
+
+fn find(engine: &mut Engine, path: &Path) -> Result<CgroupId, String> {
+    engine.ensure_cgroup(path).map_err(|error| error.to_string())
+}
