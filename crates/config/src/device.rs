@@ -195,7 +195,7 @@ pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
 }
 
 /// What a file of `weir calibrate` says of the device; `None` also where files are not looked at.
-fn model(text: &Text, files: &Files, report: &mut Report) -> Option<Capacity> {
+pub(crate) fn model(text: &Text, files: &Files, report: &mut Report) -> Option<Capacity> {
     let path = value::path(text, report)?;
     let Files::Look(base) = files else { return None };
     match DeviceModel::from_file(&base.join(path)) {

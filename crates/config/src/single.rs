@@ -46,6 +46,8 @@ pub struct SingleExport {
     pub bfq: Option<String>,
     /// `--watermark`: as `watermark` of a device.
     pub watermark: Option<String>,
+    /// `--model`: as `model` of a device.
+    pub model: Option<String>,
     /// `--cache`: as `cache` of a device.
     pub cache: Option<String>,
     /// `--cache-size`: as `cache_size` of a device.
@@ -90,6 +92,7 @@ impl Config {
             scheduler: flag("--scheduler", &single.scheduler),
             bfq: flag("--bfq", &single.bfq),
             watermark: flag("--watermark", &single.watermark),
+            model: flag("--model", &single.model),
             cache: flag("--cache", &single.cache),
             cache_size: flag("--cache-size", &single.cache_size),
             socket: flag("--socket", &single.socket),
@@ -118,6 +121,7 @@ struct Flags {
     scheduler: Option<Text>,
     bfq: Option<Text>,
     watermark: Option<Text>,
+    model: Option<Text>,
     cache: Option<Text>,
     cache_size: Option<Text>,
     socket: Option<Text>,
@@ -147,6 +151,7 @@ fn build(
     }
     let watermark = flags.watermark.as_ref().and_then(|text| device::watermark(text, report));
     let watermark = watermark.unwrap_or_default();
+    engine.capacity = flags.model.as_ref().and_then(|text| device::model(text, files, report));
     let cache = cache::read(flags.cache.as_ref(), flags.cache_size.as_ref(), report);
     let mut devices = Devices::default();
     if let Some(backend) = backend {

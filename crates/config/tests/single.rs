@@ -172,6 +172,29 @@ error: --cache-size: there is no cache that could have a size
 }
 
 #[test]
+fn a_model_is_read_from_its_file() {
+    let place = std::env::temp_dir().join(format!("weir-single-model-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let file = place.join("d.model.toml");
+    std::fs::write(
+        &file,
+        "size = 1073741824\nrbps = 4096\nrseqiops = 1\nrrandiops = 1\nstreams = 7\n",
+    )
+    .unwrap();
+    let asked = |path: std::path::PathBuf| {
+        let model = path.to_str().map(String::from);
+        Config::single(&SingleExport { model, ..ram() })
+    };
+    let [good, missing] = [file, place.join("none.toml")].map(asked);
+    std::fs::remove_dir_all(&place).unwrap();
+    assert_eq!(good.unwrap().devices[0].engine.capacity.unwrap().streams, 7);
+    let errors = missing.unwrap_err();
+    let [error] = errors.errors() else { panic!("{errors}") };
+    assert_eq!(error.key, "--model");
+    assert!(error.message.contains("none.toml"), "{error}");
+}
+
+#[test]
 fn a_burst_that_fits_nothing_is_refused() {
     refused(
         &SingleExport { max: some("rbps=4M"), burst: some("8"), ..ram() },

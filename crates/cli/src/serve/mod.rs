@@ -77,6 +77,9 @@ pub(crate) struct Args {
     /// Utilisation in percent from which on limits bind: "90", "90 mode=gate"; 0: always
     #[arg(long, value_name = "PERCENT", help_heading = "Image")]
     watermark: Option<String>,
+    /// A file of `weir calibrate`: the watermark then goes by what the device can do, not by its time
+    #[arg(long, value_name = "FILE", help_heading = "Image")]
+    model: Option<String>,
     /// Answer writes from memory and write them back later, on account of who wrote: none or
     /// writeback
     #[arg(long, value_name = "KIND", help_heading = "Image")]
