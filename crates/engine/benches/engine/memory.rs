@@ -123,12 +123,15 @@ impl Cgroups {
     }
 }
 
-/// Clients that BFQ is to serve, ten in a cgroup.
+/// Clients that BFQ is to serve.
 struct Served {
     engine: Engine,
     /// Those that have not been served yet, the next one last.
     tasks: Vec<TaskId>,
 }
+
+/// How many of them are in a cgroup.
+const SIBLINGS: u32 = 10;
 
 impl Served {
     fn new(clients: u32) -> Served {
@@ -139,7 +142,7 @@ impl Served {
         let mut tasks = Vec::with_capacity(clients as usize);
         let mut cgroup = engine.root();
         for number in 0..clients {
-            if number % 10 == 0 {
+            if number % SIBLINGS == 0 {
                 let name = format!("group{number:05}");
                 cgroup = engine.create_cgroup(engine.root(), &name).expect("a name of its own");
             }
@@ -149,22 +152,31 @@ impl Served {
         tasks.reverse();
         // What all share is there before.
         let mut served = Served { engine, tasks };
-        served.serve_next(Instant::ZERO);
+        served.serve_cgroup(Instant::ZERO);
         served
     }
 
-    /// As many as make a footprint ask for something, one after the other.
+    /// As many as make a footprint ask for something, but for those of a cgroup or two, one cgroup after the other.
     fn serve(&mut self, now: Instant) {
-        (1..COUNT).for_each(|_| self.serve_next(now));
+        (SIBLINGS..COUNT - SIBLINGS)
+            .step_by(SIBLINGS as usize)
+            .for_each(|_| self.serve_cgroup(now));
     }
 
-    fn serve_next(&mut self, now: Instant) {
-        let task = self.tasks.pop().expect("a client that was not served yet");
-        // In a place of its own: whoever reads where others do merges with them.
-        let extent = Extent::new((self.tasks.len() as u64) << 30, 4096);
-        self.engine.submit(now, Request::new(task, Op::Read, extent, 0)).expect("an empty engine");
-        let dispatch = self.engine.poll_dispatch(now).expect("it goes at once");
-        self.engine.complete(now, dispatch.ticket, Outcome::Done);
+    /// All clients of a cgroup ask at once, so that the cgroup has had room for all of them to wait in.
+    fn serve_cgroup(&mut self, now: Instant) {
+        for _ in 0..SIBLINGS {
+            let task = self.tasks.pop().expect("a client that was not served yet");
+            // In a place of its own: whoever reads where others do merges with them.
+            let extent = Extent::new((self.tasks.len() as u64) << 30, 4096);
+            let read = Request::new(task, Op::Read, extent, 0);
+            self.engine.submit(now, read).expect("room for ten requests");
+        }
+        for _ in 0..SIBLINGS {
+            let dispatch = self.engine.poll_dispatch(now).expect("they go at once");
+            self.engine.complete(now, dispatch.ticket, Outcome::Done);
+        }
+        assert_eq!(self.engine.device().ready, 0, "all are idle");
     }
 }
 
