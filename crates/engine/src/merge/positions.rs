@@ -10,27 +10,31 @@ use super::{Position, QueueId};
 /// ([`super::cooperation::Start::is_late`]): not having to keep late queues here is where the 3 to 4 % of the patch of
 /// 2017 come from. Each queue has one place at most, each place of a cgroup one queue: who came first stays.
 ///
-/// A treap whose nodes are the slots of the queues: O(log n) expected for each call, no allocation but to grow with the
-/// largest index. Priorities are a fixed scramble of the index, so that equal calls build equal trees.
-#[derive(Clone, Debug, Default)]
+/// A treap: O(log n) expected for each call. Allocates to grow with the largest index, four bytes each, and when more
+/// queues have a place than ever before. Priorities are a fixed scramble of a node's number, so that equal calls build
+/// equal trees.
+#[derive(Clone, Debug)]
 pub struct Positions {
     nodes: Vec<Node>,
-    root: Option<u32>,
+    /// The node of each queue; [`NONE`] while it has no place.
+    of: Vec<u32>,
+    root: u32,
+    /// The first of the nodes that nobody has, each of which has the next as a child.
+    free: u32,
     len: usize,
 }
 
 type Key = (u32, Position);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Node {
-    /// `None` while the queue has no place.
-    key: Option<Key>,
-    generation: u32,
-    children: [Option<u32>; 2],
+    key: Key,
+    queue: QueueId,
+    children: [u32; 2],
 }
 
-// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
-const _: () = assert!(size_of::<Node>() <= 48);
+/// No node.
+const NONE: u32 = u32::MAX;
 
 /// A link: the root's, or one of a node's two.
 #[derive(Clone, Copy)]
@@ -42,10 +46,16 @@ enum Link {
 const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
+impl Default for Positions {
+    fn default() -> Positions {
+        Positions::new()
+    }
+}
+
 impl Positions {
     /// No queue at all.
     pub const fn new() -> Positions {
-        Positions { nodes: Vec::new(), root: None, len: 0 }
+        Positions { nodes: Vec::new(), of: Vec::new(), root: NONE, free: NONE, len: 0 }
     }
 
     /// How many queues have a place.
@@ -58,11 +68,11 @@ impl Positions {
         self.len == 0
     }
 
-    /// Allocates now what `queue` needs.
+    /// Allocates now what `queue` needs whether it has a place or not.
     pub fn make_room(&mut self, queue: QueueId) {
         let index = queue.index as usize;
-        if self.nodes.len() <= index {
-            self.nodes.resize(index + 1, Node::default());
+        if self.of.len() <= index {
+            self.of.resize(index + 1, NONE);
         }
     }
 
@@ -70,35 +80,52 @@ impl Positions {
     ///
     /// `false` if another queue is exactly there: `queue` then has no place. O(log n).
     pub fn place(&mut self, queue: QueueId, group: u32, at: Position) -> bool {
-        let index = queue.index as usize;
         self.make_room(queue);
         let key = (group, at);
-        if self.nodes[index].key == Some(key) && self.nodes[index].generation == queue.generation {
+        let old = self.of[queue.index as usize];
+        if self.nodes.get(old as usize).is_some_and(|node| node.key == key && node.queue == queue) {
             return true;
         }
-        self.take(queue.index);
-        if self.holder(key).is_some() {
+        self.take(old);
+        if self.holder(key) != NONE {
             return false;
         }
-        self.nodes[index] =
-            Node { key: Some(key), generation: queue.generation, children: [None; 2] };
-        self.insert(queue.index, key);
+        let new = self.obtain(Node { key, queue, children: [NONE; 2] });
+        self.insert(new, key);
+        self.of[queue.index as usize] = new;
         self.len += 1;
         true
     }
 
     /// `queue` has no next request any more, or is late. Without effect if it has no place. O(log n).
     pub fn remove(&mut self, queue: QueueId) {
-        if self.nodes.get(queue.index as usize).is_some_and(|n| n.generation == queue.generation) {
-            self.take(queue.index);
-        }
+        let at = self.node_of(queue);
+        self.take(at);
     }
 
     /// Where `queue` has its place, if it has one. O(1).
     pub fn place_of(&self, queue: QueueId) -> Option<Position> {
-        let node = self.nodes.get(queue.index as usize)?;
-        let (_, at) = node.key.filter(|_| node.generation == queue.generation)?;
-        Some(at)
+        self.nodes.get(self.node_of(queue) as usize).map(|node| node.key.1)
+    }
+
+    /// The node of a queue, and of none that had its index before.
+    fn node_of(&self, queue: QueueId) -> u32 {
+        let at = self.of.get(queue.index as usize).copied().unwrap_or(NONE);
+        let is_its_own = self.nodes.get(at as usize).is_some_and(|node| node.queue == queue);
+        if is_its_own { at } else { NONE }
+    }
+
+    /// A place in `nodes` with `node` in it.
+    fn obtain(&mut self, node: Node) -> u32 {
+        let at = self.free;
+        if at == NONE {
+            self.nodes.push(node);
+            // Nodes are no more than queues, whose indices fit.
+            return self.nodes.len() as u32 - 1;
+        }
+        self.free = self.nodes[at as usize].children[BEFORE];
+        self.nodes[at as usize] = node;
+        at
     }
 
     /// The queue of `group`, other than `asker`, whose place is nearest to `at` and at most `close_bytes` away.
@@ -111,42 +138,41 @@ impl Positions {
         at: Position,
         close_bytes: u64,
     ) -> Option<QueueId> {
-        let before = self.beside(asker, (group, at), BEFORE);
-        let after = self.beside(asker, (group, at), AFTER);
-        let distance = |index: u32| {
-            let (other, place) = self.nodes[index as usize].key?;
+        let distance = |node: u32| {
+            let (other, place) = self.nodes.get(node as usize)?.key;
             (other == group).then(|| place.distance(at)).filter(|bytes| *bytes <= close_bytes)
         };
-        let near = |index: Option<u32>| index.and_then(|index| Some((distance(index)?, index)));
-        let index = match (near(before), near(after)) {
+        let near = |side| {
+            let node = self.beside(asker, (group, at), side);
+            Some((distance(node)?, node))
+        };
+        let node = match (near(BEFORE), near(AFTER)) {
             (Some(before), Some(after)) if after.0 < before.0 => after.1,
             (Some(before), _) => before.1,
             (None, after) => after?.1,
         };
-        Some(QueueId { index, generation: self.nodes[index as usize].generation })
+        Some(self.nodes[node as usize].queue)
     }
 
     /// The nearest node on one side of `key`, itself included, that is not `asker`'s.
-    fn beside(&self, asker: QueueId, key: Key, side: usize) -> Option<u32> {
-        let found = self.bound(key, side, true)?;
-        let node = &self.nodes[found as usize];
-        let is_asker = found == asker.index && node.generation == asker.generation;
-        if is_asker { self.bound(node.key?, side, false) } else { Some(found) }
+    fn beside(&self, asker: QueueId, key: Key, side: usize) -> u32 {
+        let found = self.bound(key, side, true);
+        match self.nodes.get(found as usize) {
+            Some(node) if node.queue == asker => self.bound(node.key, side, false),
+            _ => found,
+        }
     }
 
     /// The last node before `key`, or the first after it; one at `key` itself counts if `inclusive`.
-    fn bound(&self, key: Key, side: usize, inclusive: bool) -> Option<u32> {
-        let mut found = None;
-        let mut at = self.root;
-        while let Some(index) = at {
-            let node = &self.nodes[index as usize];
-            let place = node.key?;
+    fn bound(&self, key: Key, side: usize, inclusive: bool) -> u32 {
+        let (mut at, mut found) = (self.root, NONE);
+        while let Some(node) = self.nodes.get(at as usize) {
             let fits = match side {
-                BEFORE => place < key,
-                _ => place > key,
+                BEFORE => node.key < key,
+                _ => node.key > key,
             };
-            if fits || (inclusive && place == key) {
-                found = Some(index);
+            if fits || (inclusive && node.key == key) {
+                found = at;
                 at = node.children[1 - side];
             } else {
                 at = node.children[side];
@@ -155,95 +181,91 @@ impl Positions {
         found
     }
 
-    fn holder(&self, key: Key) -> Option<u32> {
+    fn holder(&self, key: Key) -> u32 {
         let mut at = self.root;
-        while let Some(index) = at {
-            let node = &self.nodes[index as usize];
-            let place = node.key?;
-            if place == key {
-                return Some(index);
-            }
-            at = node.children[usize::from(key > place)];
+        while let Some(node) = self.nodes.get(at as usize)
+            && node.key != key
+        {
+            at = node.children[usize::from(key > node.key)];
         }
-        None
+        at
     }
 
-    fn link(&self, link: Link) -> Option<u32> {
+    fn link(&self, link: Link) -> u32 {
         match link {
             Link::Root => self.root,
             Link::Child(parent, side) => self.nodes[parent as usize].children[side],
         }
     }
 
-    fn set_link(&mut self, link: Link, to: Option<u32>) {
+    fn set_link(&mut self, link: Link, to: u32) {
         match link {
             Link::Root => self.root = to,
             Link::Child(parent, side) => self.nodes[parent as usize].children[side] = to,
         }
     }
 
-    /// Which way `key` lies from the node `index`, whose key is another.
-    fn way(&self, index: u32, key: Key) -> usize {
-        usize::from(self.nodes[index as usize].key.is_some_and(|place| key > place))
+    /// Which way `key` lies from `node`, whose key is another.
+    fn way(&self, node: u32, key: Key) -> usize {
+        usize::from(key > self.nodes[node as usize].key)
     }
 
     /// Hangs the node `new` in: goes down while the priority allows, then parts what is below around `key`.
     fn insert(&mut self, new: u32, key: Key) {
         let mut link = Link::Root;
-        while let Some(index) = self.link(link)
-            && priority(index) > priority(new)
-        {
-            link = Link::Child(index, self.way(index, key));
-        }
         let mut rest = self.link(link);
-        self.set_link(link, Some(new));
+        while rest != NONE && priority(rest) > priority(new) {
+            link = Link::Child(rest, self.way(rest, key));
+            rest = self.link(link);
+        }
+        self.set_link(link, new);
         // The two open ends: who comes before `key` goes to the first, who comes after it to the second.
         let mut ends = [Link::Child(new, BEFORE), Link::Child(new, AFTER)];
-        while let Some(index) = rest {
-            let way = self.way(index, key);
-            self.set_link(ends[1 - way], Some(index));
-            ends[1 - way] = Link::Child(index, way);
+        while rest != NONE {
+            let way = self.way(rest, key);
+            self.set_link(ends[1 - way], rest);
+            ends[1 - way] = Link::Child(rest, way);
             rest = self.link(ends[1 - way]);
         }
-        self.set_link(ends[BEFORE], None);
-        self.set_link(ends[AFTER], None);
+        self.set_link(ends[BEFORE], NONE);
+        self.set_link(ends[AFTER], NONE);
     }
 
-    /// Takes the node `index` out, if it is in, and puts its children together in its place.
-    fn take(&mut self, index: u32) {
-        let Some(key) = self.nodes[index as usize].key.take() else { return };
+    /// Takes the node `gone` out, if it is one, and puts its children together in its place.
+    fn take(&mut self, gone: u32) {
+        let Some(&Node { key, queue, children }) = self.nodes.get(gone as usize) else { return };
         self.len -= 1;
+        self.of[queue.index as usize] = NONE;
         let mut link = Link::Root;
-        while let Some(at) = self.link(link)
-            && at != index
-        {
+        let mut at = self.root;
+        while at != gone {
             link = Link::Child(at, self.way(at, key));
+            at = self.link(link);
         }
-        let [mut before, mut after] = self.nodes[index as usize].children;
-        loop {
-            match (before, after) {
-                (Some(b), Some(a)) if priority(b) > priority(a) => {
-                    self.set_link(link, Some(b));
-                    link = Link::Child(b, AFTER);
-                    before = self.link(link);
-                }
-                (Some(_), Some(a)) => {
-                    self.set_link(link, Some(a));
-                    link = Link::Child(a, BEFORE);
-                    after = self.link(link);
-                }
-                (rest, None) | (None, rest) => return self.set_link(link, rest),
+        let [mut before, mut after] = children;
+        while before != NONE && after != NONE {
+            if priority(before) > priority(after) {
+                self.set_link(link, before);
+                link = Link::Child(before, AFTER);
+                before = self.link(link);
+            } else {
+                self.set_link(link, after);
+                link = Link::Child(after, BEFORE);
+                after = self.link(link);
             }
         }
+        self.set_link(link, if before == NONE { after } else { before });
+        self.nodes[gone as usize].children[BEFORE] = self.free;
+        self.free = gone;
     }
 }
 
-/// A fixed scramble of the index, and the index itself to tell equals apart. The multiplier is 2^64 divided by the
+/// A fixed scramble of a node's number, and the number itself to tell equals apart. The multiplier is 2^64 divided by the
 /// golden ratio, made odd, which spreads consecutive numbers widely (Knuth, volume 3, section 6.4).
-const fn priority(index: u32) -> (u64, u32) {
-    let mixed = (index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+const fn priority(node: u32) -> (u64, u32) {
+    let mixed = (node as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let folded = (mixed ^ (mixed >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (folded, index)
+    (folded, node)
 }
 
 #[cfg(test)]
@@ -306,6 +328,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(positions.len(), model.len());
+                prop_assert!(positions.nodes.len() <= 40, "places are given back");
             }
         }
     }
@@ -325,11 +348,11 @@ mod tests {
         for index in 0..100_000 {
             positions.place(queue(index), 0, Position(u64::from(index)));
         }
-        let depth = |mut at: Option<u32>, side: usize| {
+        let depth = |mut at: u32, side: usize| {
             let mut depth = 0;
-            while let Some(index) = at {
+            while let Some(node) = positions.nodes.get(at as usize) {
                 depth += 1;
-                at = positions.nodes[index as usize].children[side];
+                at = node.children[side];
             }
             depth
         };
