@@ -13,13 +13,16 @@ pub(crate) struct EntityId(u32);
 const GROUP_BIT: u32 = 1 << 31;
 
 impl EntityId {
+    /// The name of none.
+    pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);
+
     pub(crate) fn flow(flow: u32) -> EntityId {
         assert!(flow < GROUP_BIT, "fewer than 2^31 flows");
         EntityId(flow)
     }
 
     pub(crate) fn group(cgroup: u32) -> EntityId {
-        assert!(cgroup < GROUP_BIT, "fewer than 2^31 cgroups");
+        assert!(cgroup < GROUP_BIT - 1, "fewer than 2^31 - 1 cgroups");
         EntityId(cgroup | GROUP_BIT)
     }
 

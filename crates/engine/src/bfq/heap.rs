@@ -1,140 +1,250 @@
-//! A heap whose members know their places in it, so that any of them can leave.
+//! The three heaps of a service tree in one block of memory, whose members know their places, so that any of them can
+//! leave.
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
+use core::hint::select_unpredictable;
 
 use super::entity::{Entities, EntityId};
 use super::vtime::Vtime;
 
-/// Children of an inner node. Four share a cache line, and the heap is half as high as with two.
+/// Children of an inner node. Four are as long as a cache line, and the heap is half as high as with two.
 const FAN_OUT: usize = 4;
 
-/// Entities by virtual time, and by order of insertion where that is equal. O(log n) in and out, no allocation once
-/// grown. Only the first can be seen: that is all a service tree asks, and a whole order would cost more.
-pub(crate) struct Heap(Vec<Entry>);
+/// Which of the heaps: a constant argument, so that each has code of its own.
+pub(crate) type Part = usize;
+/// Active ones that V had not reached, by start.
+pub(crate) const WAITING: Part = 0;
+/// Active ones that V has reached, by finish.
+pub(crate) const ELIGIBLE: Part = 1;
+/// Idle ones, by finish.
+pub(crate) const IDLE: Part = 2;
+
+/// Entities by virtual time, and by order of insertion where that is equal; each in one of three heaps. O(log n) in and
+/// out, no allocation once grown. Only the first of each can be seen: that is all a service tree asks, and a whole order
+/// would cost more.
+///
+/// ```text
+///  0                            room                                2 × room
+///  ├─ waiting ─►        ◄─ eligible ┼─ idle ─►                             ┤
+/// ```
+///
+/// Whoever waits is not eligible, so that the two share the room of one. The firsts of those that somebody is found in
+/// with each request lie side by side.
+pub(crate) struct Heaps {
+    entries: Box<[Entry]>,
+    len: [u32; 3],
+    /// Orders given so far, around a circle.
+    order: u32,
+}
 
 /// A member and its key; together, so that comparing does not fetch entities from all over memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Vtime,
-    /// Grows by one with each insertion, around a circle.
+    /// From [`Heaps::order`]: equal keys are served in its order.
     pub(crate) order: u32,
     pub(crate) id: EntityId,
 }
 
 impl Entry {
+    /// What is in room that nobody has.
+    const NONE: Entry = Entry { key: Vtime::ZERO, order: 0, id: EntityId::NOBODY };
+
     #[inline]
     pub(crate) fn is_before(&self, other: &Entry) -> bool {
+        self.rank(other) < 0
+    }
+
+    /// How far this one is behind another, by key and then by order, in one number: who is first is found without a
+    /// branch then, for nobody could foresee which way that goes.
+    #[inline]
+    fn rank(&self, other: &Entry) -> i128 {
         // Both go around a circle, whose upper half is the past.
-        let order = || other.order.wrapping_sub(self.order) as i32;
-        match other.key.ahead_of(self.key) {
-            0 => order() > 0,
-            ahead => ahead > 0,
-        }
+        let order = self.order.wrapping_sub(other.order) as i32;
+        (i128::from(self.key.ahead_of(other.key)) << 32) + i128::from(order)
     }
 }
 
-impl Heap {
-    pub(crate) const fn new() -> Heap {
-        Heap(Vec::new())
+impl Heaps {
+    pub(crate) fn new() -> Heaps {
+        Heaps { entries: Box::new([]), len: [0; 3], order: 0 }
     }
 
-    pub(crate) fn first(&self) -> Option<&Entry> {
-        self.0.first()
+    /// Members that there is room for, whichever heaps they are in.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.entries.len() / 2
     }
 
-    /// Allocates now what `members` need.
-    pub(crate) fn make_room(&mut self, members: u32) {
-        self.0.reserve_exact((members as usize).saturating_sub(self.0.len()));
+    /// Allocates what `members` need. O(members).
+    pub(crate) fn make_room(&mut self, members: usize) {
+        let entries = alloc::vec![Entry::NONE; 2 * members].into();
+        let old = core::mem::replace(self, Heaps { entries, ..*self });
+        self.take_over::<WAITING>(&old);
+        self.take_over::<ELIGIBLE>(&old);
+        self.take_over::<IDLE>(&old);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.0
-    }
-
-    pub(crate) fn push(&mut self, entities: &mut Entities, entry: Entry) {
-        let place = self.0.len();
-        self.0.push(entry);
-        match parent(place) {
-            Some(parent) if entry.is_before(&self.0[parent]) => self.rise(entities, place, entry),
-            // Ids are of 32 bits, so places are.
-            _ => entities[entry.id].place = place as u32,
+    fn take_over<const PART: Part>(&mut self, old: &Heaps) {
+        for (place, entry) in old.entries::<PART>().enumerate() {
+            let slot = self.slot::<PART>(place);
+            self.entries[slot] = *entry;
         }
     }
 
+    /// The order of who comes now: after all before it.
+    #[inline]
+    pub(crate) fn order(&mut self) -> u32 {
+        self.order = self.order.wrapping_add(1);
+        self.order
+    }
+
+    #[inline]
+    pub(crate) fn first<const PART: Part>(&self) -> Option<&Entry> {
+        if self.is_empty::<PART>() { None } else { self.entries.get(self.slot::<PART>(0)) }
+    }
+
+    #[inline]
+    pub(crate) fn len<const PART: Part>(&self) -> usize {
+        self.len[PART] as usize
+    }
+
+    #[inline]
+    pub(crate) fn is_empty<const PART: Part>(&self) -> bool {
+        self.len[PART] == 0
+    }
+
+    /// Every member of a heap, by place.
+    pub(crate) fn entries<const PART: Part>(&self) -> impl Iterator<Item = &Entry> + Clone {
+        (0..self.len::<PART>()).map(|place| &self.entries[self.slot::<PART>(place)])
+    }
+
+    #[inline]
+    pub(crate) fn push<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
+        let place = self.len::<PART>();
+        self.len[PART] += 1;
+        self.rise::<PART>(entities, place, entry);
+    }
+
     /// Takes out the first, if there is one.
-    pub(crate) fn pop(&mut self, entities: &mut Entities) -> Option<Entry> {
-        let last = self.0.pop()?;
-        let Some(&first) = self.0.first() else { return Some(last) };
-        self.sink(entities, 0, last);
+    #[inline]
+    pub(crate) fn pop<const PART: Part>(&mut self, entities: &mut Entities) -> Option<Entry> {
+        let first = *self.first::<PART>()?;
+        let last = self.pop_last::<PART>();
+        if !self.is_empty::<PART>() {
+            self.sink::<PART>(entities, 0, last);
+        }
         Some(first)
     }
 
     /// Takes out the member that `entities` has at `place`.
-    pub(crate) fn remove(&mut self, entities: &mut Entities, place: u32) -> Entry {
-        let last = self.0.pop().expect("a heap with a member");
-        let place = place as usize;
-        let Some(&gone) = self.0.get(place) else {
-            debug_assert_eq!(place, self.0.len());
+    pub(crate) fn remove<const PART: Part>(
+        &mut self,
+        entities: &mut Entities,
+        place: u32,
+    ) -> Entry {
+        let (last, place) = (self.pop_last::<PART>(), place as usize);
+        if place == self.len::<PART>() {
             return last;
-        };
-        // The last one stands where `gone` stood, and belongs above or below.
+        }
+        // The last one stands where somebody is gone, and belongs above or below.
+        let gone = self.at::<PART>(place);
         match parent(place) {
-            Some(parent) if last.is_before(&self.0[parent]) => self.rise(entities, place, last),
-            _ => self.sink(entities, place, last),
+            Some(parent) if last.is_before(&self.at::<PART>(parent)) => {
+                self.rise::<PART>(entities, place, last);
+            }
+            _ => self.sink::<PART>(entities, place, last),
         }
         gone
     }
 
     /// Whether every member is behind its parent, and knows its place.
-    pub(crate) fn is_sound(&self, entities: &Entities) -> bool {
-        self.0.iter().enumerate().all(|(place, entry)| {
+    pub(crate) fn is_sound<const PART: Part>(&self, entities: &Entities) -> bool {
+        self.entries::<PART>().enumerate().all(|(place, entry)| {
             entities[entry.id].place as usize == place
-                && (place == 0 || !entry.is_before(&self.0[(place - 1) / FAN_OUT]))
+                && parent(place).is_none_or(|parent| !entry.is_before(&self.at::<PART>(parent)))
         })
     }
 
+    /// Takes out who is at the last place, which there is.
+    #[inline]
+    fn pop_last<const PART: Part>(&mut self) -> Entry {
+        self.len[PART] -= 1;
+        self.at::<PART>(self.len::<PART>())
+    }
+
     /// Puts `entry`, for which `place` is free, there or higher up.
-    fn rise(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+    #[inline]
+    fn rise<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
         while let Some(parent) = parent(place) {
-            let above = self.0[parent];
+            let above = self.at::<PART>(parent);
             if !entry.is_before(&above) {
                 break;
             }
-            self.put(entities, place, above);
+            self.put::<PART>(entities, place, above);
             place = parent;
         }
-        self.put(entities, place, entry);
+        self.put::<PART>(entities, place, entry);
     }
 
     /// Puts `entry`, for which `place` is free, there or further down.
-    fn sink(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+    fn sink<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
         loop {
             let first = place * FAN_OUT + 1;
-            let Some(children) = self.0.get(first..) else { break };
-            let Some((&child, others)) = children.split_first() else { break };
-            let (mut least, mut at) = (child, first);
-            for (other, place) in others.iter().take(FAN_OUT - 1).zip(first + 1..) {
-                if other.is_before(&least) {
-                    (least, at) = (*other, place);
-                }
-            }
-            if !least.is_before(&entry) {
+            if first >= self.len::<PART>() {
                 break;
             }
-            self.put(entities, place, least);
-            place = at;
+            let (rank, child) = self.least_child::<PART>(first, &entry);
+            if rank > 0 {
+                break;
+            }
+            self.put::<PART>(entities, place, self.at::<PART>(child));
+            place = child;
         }
-        self.put(entities, place, entry);
+        self.put::<PART>(entities, place, entry);
     }
 
-    fn put(&mut self, entities: &mut Entities, place: usize, entry: Entry) {
-        self.0[place] = entry;
+    /// The first of the children from the place `first` on, and its rank beside `entry`.
+    #[inline]
+    fn least_child<const PART: Part>(&self, first: usize, entry: &Entry) -> (i128, usize) {
+        let child = |place: usize| (self.at::<PART>(place).rank(entry), place);
+        let len = self.len::<PART>();
+        if first + FAN_OUT <= len {
+            let [a, b, c, d] = [first, first + 1, first + 2, first + 3].map(child);
+            return earlier(earlier(a, b), earlier(c, d));
+        }
+        (first + 1..len).map(child).fold(child(first), earlier)
+    }
+
+    #[inline]
+    fn put<const PART: Part>(&mut self, entities: &mut Entities, place: usize, entry: Entry) {
+        let slot = self.slot::<PART>(place);
+        self.entries[slot] = entry;
+        // Ids are of 32 bits, so places are.
         entities[entry.id].place = place as u32;
     }
+
+    #[inline]
+    fn at<const PART: Part>(&self, place: usize) -> Entry {
+        self.entries[self.slot::<PART>(place)]
+    }
+
+    /// Where the place of a heap is.
+    #[inline]
+    fn slot<const PART: Part>(&self, place: usize) -> usize {
+        match PART {
+            WAITING => place,
+            ELIGIBLE => self.room() - 1 - place,
+            _ => self.room() + place,
+        }
+    }
+}
+
+/// The pair with the lesser rank.
+#[inline]
+fn earlier(a: (i128, usize), b: (i128, usize)) -> (i128, usize) {
+    let is_second = b.0 < a.0;
+    (select_unpredictable(is_second, b.0, a.0), select_unpredictable(is_second, b.1, a.1))
 }
 
 /// Where the parent is of who is at `place`; the first has none.
@@ -153,26 +263,87 @@ mod tests {
 
     use super::*;
 
+    /// What one heap is to hold.
+    #[derive(Default)]
+    struct Model(Vec<Entry>);
+
+    impl Model {
+        fn least(&self) -> Option<Entry> {
+            self.0.iter().copied().reduce(|a, b| if b.is_before(&a) { b } else { a })
+        }
+    }
+
+    fn is_as<const PART: Part>(heaps: &Heaps, entities: &Entities, model: &Model) -> bool {
+        heaps.is_sound::<PART>(entities)
+            && heaps.len::<PART>() == model.0.len()
+            && heaps.first::<PART>().copied() == model.least()
+    }
+
+    fn push<const PART: Part>(
+        heaps: &mut Heaps,
+        entities: &mut Entities,
+        model: &mut Model,
+        entry: Entry,
+    ) {
+        heaps.push::<PART>(entities, entry);
+        model.0.push(entry);
+    }
+
+    /// Takes out who came at `turn`, or the first.
+    fn take<const PART: Part>(
+        heaps: &mut Heaps,
+        entities: &mut Entities,
+        model: &mut Model,
+        turn: usize,
+    ) -> bool {
+        if model.0.is_empty() {
+            return heaps.pop::<PART>(entities).is_none();
+        }
+        if turn == 0 {
+            let least = model.least();
+            model.0.retain(|entry| Some(*entry) != least);
+            return heaps.pop::<PART>(entities) == least;
+        }
+        let gone = model.0.swap_remove(turn % model.0.len());
+        let place = entities[gone.id].place;
+        heaps.remove::<PART>(entities, place) == gone
+    }
+
     proptest! {
-        /// Whoever leaves, the first is the least of those that stay.
+        /// Whoever comes and leaves, and however often room is made, the first of each heap is the least of those in it.
         #[test]
-        fn the_first_is_the_least(steps in prop::collection::vec((0..40_u64, 0..8_u32), 1..200)) {
-            let (mut heap, mut entities) = (Heap::new(), Entities::default());
-            let mut inside: Vec<Entry> = Vec::new();
-            for (order, (bytes, leave)) in steps.into_iter().enumerate() {
+        fn the_first_is_the_least(
+            steps in prop::collection::vec((0..3_usize, 0..40_u64, 0..8_usize), 1..200),
+        ) {
+            let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
+            let mut models = [Model::default(), Model::default(), Model::default()];
+            for (order, (part, bytes, turn)) in steps.into_iter().enumerate() {
                 let id = EntityId::flow(order as u32);
                 entities.ensure(id);
-                let entry = Entry { key: Vtime::ZERO.after(bytes, 1), order: order as u32, id };
-                heap.push(&mut entities, entry);
-                inside.push(entry);
-                if leave < 4 {
-                    let gone = inside.swap_remove(leave as usize % inside.len());
-                    let place = entities[gone.id].place;
-                    prop_assert_eq!(heap.remove(&mut entities, place), gone);
+                let members: usize = models.iter().map(|model| model.0.len()).sum();
+                if members == heaps.room() {
+                    // As little as can be, so that the heaps meet.
+                    heaps.make_room(members + 1);
                 }
-                prop_assert!(heap.is_sound(&entities));
-                let least = inside.iter().copied().reduce(|a, b| if b.is_before(&a) { b } else { a });
-                prop_assert_eq!(heap.first().copied(), least);
+                let entry = Entry { key: Vtime::ZERO.after(bytes, 1), order: order as u32, id };
+                let model = &mut models[part];
+                match part {
+                    WAITING => push::<WAITING>(&mut heaps, &mut entities, model, entry),
+                    ELIGIBLE => push::<ELIGIBLE>(&mut heaps, &mut entities, model, entry),
+                    _ => push::<IDLE>(&mut heaps, &mut entities, model, entry),
+                }
+                if turn < 5 {
+                    let model = &mut models[(part + turn) % 3];
+                    let is_least = match (part + turn) % 3 {
+                        WAITING => take::<WAITING>(&mut heaps, &mut entities, model, turn),
+                        ELIGIBLE => take::<ELIGIBLE>(&mut heaps, &mut entities, model, turn),
+                        _ => take::<IDLE>(&mut heaps, &mut entities, model, turn),
+                    };
+                    prop_assert!(is_least);
+                }
+                prop_assert!(is_as::<WAITING>(&heaps, &entities, &models[WAITING]));
+                prop_assert!(is_as::<ELIGIBLE>(&heaps, &entities, &models[ELIGIBLE]));
+                prop_assert!(is_as::<IDLE>(&heaps, &entities, &models[IDLE]));
             }
         }
     }

@@ -17,11 +17,15 @@ pub(crate) struct Rank {
 /// Time after which the idle class gets a turn although others wait (specification 0.2).
 const IDLE_CLASS_TIMEOUT_NS: u64 = 200_000_000;
 
-/// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need.
+/// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need:
+/// it is a line of cache.
+#[repr(align(64))]
 pub(crate) struct Node {
     best_effort: ServiceTree,
     others: Option<Box<Others>>,
 }
+
+const _: () = assert!(size_of::<Node>() == 64);
 
 struct Others {
     real_time: ServiceTree,
@@ -31,7 +35,7 @@ struct Others {
 }
 
 impl Node {
-    pub(crate) const fn new() -> Node {
+    pub(crate) fn new() -> Node {
         Node { best_effort: ServiceTree::new(), others: None }
     }
 

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::entity::{Entities, Entity, EntityId, State};
-use super::heap::{Entry, Heap};
+use super::heap::{ELIGIBLE, Entry, Heaps, IDLE, WAITING};
 use super::vtime::Vtime;
 use crate::check::ensure;
 
@@ -17,19 +17,12 @@ pub(crate) struct ServiceTree {
     vtime: Vtime,
     /// Sum of the weights of all that is counted.
     weights: u64,
+    /// All but the one in service.
+    heaps: Heaps,
     /// How many are counted.
     members: u32,
-    /// How many each heap has room for.
-    room: u32,
-    /// Active ones that V had not reached, by start.
-    waiting: Heap,
-    /// Active ones that V has reached, by finish.
-    eligible: Heap,
-    /// Idle ones, by finish.
-    idle: Heap,
-    in_service: Option<EntityId>,
-    /// Placings so far, around a circle: equal tags are served in their order.
-    order: u32,
+    /// [`EntityId::NOBODY`] while nobody is.
+    in_service: EntityId,
 }
 
 /// How long a child that becomes active has been away.
@@ -42,24 +35,20 @@ pub(crate) enum Return {
 }
 
 impl ServiceTree {
-    pub(crate) const fn new() -> ServiceTree {
+    pub(crate) fn new() -> ServiceTree {
         ServiceTree {
             vtime: Vtime::ZERO,
             weights: 0,
+            heaps: Heaps::new(),
             members: 0,
-            room: 0,
-            waiting: Heap::new(),
-            eligible: Heap::new(),
-            idle: Heap::new(),
-            in_service: None,
-            order: 0,
+            in_service: EntityId::NOBODY,
         }
     }
 
     /// The child that holds the device, or through which it is held.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
-        self.in_service
+        (self.in_service != EntityId::NOBODY).then_some(self.in_service)
     }
 
     /// Places a child with its first backlog, for `budget` bytes at `weight`.
@@ -79,14 +68,14 @@ impl ServiceTree {
         match state {
             State::Idle => {
                 entity.start = floor.latest(old);
-                self.idle.remove(entities, place);
+                self.heaps.remove::<IDLE>(entities, place);
             }
             State::Off => {
                 entity.start = floor;
                 entity.weight = weight;
                 self.weights += u64::from(weight);
                 self.members += 1;
-                if self.members > self.room {
+                if self.members as usize > self.heaps.room() {
                     self.make_room();
                 }
             }
@@ -134,7 +123,7 @@ impl ServiceTree {
         id: EntityId,
         placing: Option<(u32, u64)>,
     ) {
-        assert_eq!(self.in_service.take(), Some(id));
+        assert_eq!(core::mem::replace(&mut self.in_service, EntityId::NOBODY), id);
         let entity = &mut entities[id];
         entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
         entity.service = 0;
@@ -152,36 +141,36 @@ impl ServiceTree {
     #[inline]
     pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
-        if self.eligible.is_empty() {
-            self.vtime = self.waiting.first()?.key;
+        if self.heaps.is_empty::<ELIGIBLE>() {
+            self.vtime = self.heaps.first::<WAITING>()?.key;
             self.promote(entities);
         }
-        self.eligible.first().map(|entry| entry.id)
+        self.heaps.first::<ELIGIBLE>().map(|entry| entry.id)
     }
 
     /// The active child that V has reached and that has the least finish of those; V stays where it is.
     #[inline]
     pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
-        self.eligible.first().map(|entry| entry.id)
+        self.heaps.first::<ELIGIBLE>().map(|entry| entry.id)
     }
 
     /// Who would be next, without V going anywhere: it does not while somebody is in service.
     #[inline]
     pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
-        let first = self.eligible.first().or_else(|| self.waiting.first());
+        let first = self.heaps.first::<ELIGIBLE>().or_else(|| self.heaps.first::<WAITING>());
         first.map(|entry| entry.id)
     }
 
     /// Hands the device to the child that is next.
     #[inline]
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
-        debug_assert_eq!(self.in_service, None);
+        debug_assert_eq!(self.in_service(), None);
         self.next(entities)?;
-        let id = self.eligible.pop(entities)?.id;
+        let id = self.heaps.pop::<ELIGIBLE>(entities)?.id;
         entities[id].state = State::InService;
-        self.in_service = Some(id);
+        self.in_service = id;
         Some(id)
     }
 
@@ -192,8 +181,8 @@ impl ServiceTree {
         entities[id].service += bytes;
         self.vtime = self.vtime.after(bytes, self.weights);
         // One only, so that a charge stays O(log children).
-        if self.idle.first().is_some_and(|first| !first.key.is_after(self.vtime))
-            && let Some(first) = self.idle.pop(entities)
+        if self.heaps.first::<IDLE>().is_some_and(|first| !first.key.is_after(self.vtime))
+            && let Some(first) = self.heaps.pop::<IDLE>(entities)
         {
             self.leave(&mut entities[first.id]);
         }
@@ -201,17 +190,17 @@ impl ServiceTree {
 
     /// How many children are active.
     pub(crate) fn active(&self) -> usize {
-        self.waiting.entries().len() + self.eligible.entries().len()
+        self.heaps.len::<WAITING>() + self.heaps.len::<ELIGIBLE>()
     }
 
     /// Whether nobody is active or in service.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.in_service.is_none() && self.active() == 0
+        self.in_service().is_none() && self.active() == 0
     }
 
     /// Forgets a child that is idle.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
-        self.idle.remove(entities, entities[id].place);
+        self.heaps.remove::<IDLE>(entities, entities[id].place);
         self.leave(&mut entities[id]);
     }
 
@@ -219,10 +208,8 @@ impl ServiceTree {
     /// is often enough to cost a member little, and little enough where most cgroups have few.
     #[cold]
     fn make_room(&mut self) {
-        self.room = self.members + self.members / 4;
-        for heap in [&mut self.waiting, &mut self.eligible, &mut self.idle] {
-            heap.make_room(self.room);
-        }
+        let members = self.members as usize;
+        self.heaps.make_room(members + members / 4);
     }
 
     /// Gives a child tags from its start, and the weight it has from now on.
@@ -236,22 +223,24 @@ impl ServiceTree {
 
     #[inline]
     fn insert(&mut self, entities: &mut Entities, id: EntityId) {
-        self.order = self.order.wrapping_add(1);
-        let (entity, order) = (&mut entities[id], self.order);
-        let (heap, state, key) = match entity.start.is_after(self.vtime) {
-            true => (&mut self.waiting, State::Waiting, entity.start),
-            false => (&mut self.eligible, State::Eligible, entity.finish),
-        };
-        entity.state = state;
-        heap.push(entities, Entry { key, order, id });
+        let (entity, order) = (&mut entities[id], self.heaps.order());
+        if entity.start.is_after(self.vtime) {
+            entity.state = State::Waiting;
+            let entry = Entry { key: entity.start, order, id };
+            self.heaps.push::<WAITING>(entities, entry);
+        } else {
+            entity.state = State::Eligible;
+            let entry = Entry { key: entity.finish, order, id };
+            self.heaps.push::<ELIGIBLE>(entities, entry);
+        }
     }
 
     /// Takes an active child out of its heap.
     fn take(&mut self, entities: &mut Entities, id: EntityId) {
         let Entity { place, state, .. } = entities[id];
         match state {
-            State::Waiting => self.waiting.remove(entities, place),
-            State::Eligible => self.eligible.remove(entities, place),
+            State::Waiting => self.heaps.remove::<WAITING>(entities, place),
+            State::Eligible => self.heaps.remove::<ELIGIBLE>(entities, place),
             state => unreachable!("taken while {state:?}"),
         };
     }
@@ -266,8 +255,8 @@ impl ServiceTree {
             return;
         }
         entity.state = State::Idle;
-        self.order = self.order.wrapping_add(1);
-        self.idle.push(entities, Entry { key, order: self.order, id });
+        let order = self.heaps.order();
+        self.heaps.push::<IDLE>(entities, Entry { key, order, id });
     }
 
     fn leave(&mut self, entity: &mut Entity) {
@@ -279,19 +268,19 @@ impl ServiceTree {
     /// Moves whoever V has reached.
     #[inline]
     fn promote(&mut self, entities: &mut Entities) {
-        if self.waiting.first().is_some_and(|first| !first.key.is_after(self.vtime)) {
+        if self.heaps.first::<WAITING>().is_some_and(|first| !first.key.is_after(self.vtime)) {
             self.promote_reached(entities);
         }
     }
 
     fn promote_reached(&mut self, entities: &mut Entities) {
-        while self.waiting.first().is_some_and(|first| !first.key.is_after(self.vtime))
-            && let Some(Entry { order, id, .. }) = self.waiting.pop(entities)
+        while self.heaps.first::<WAITING>().is_some_and(|first| !first.key.is_after(self.vtime))
+            && let Some(Entry { order, id, .. }) = self.heaps.pop::<WAITING>(entities)
         {
             let entity = &mut entities[id];
             entity.state = State::Eligible;
             let entry = Entry { key: entity.finish, order, id };
-            self.eligible.push(entities, entry);
+            self.heaps.push::<ELIGIBLE>(entities, entry);
         }
     }
 }
@@ -303,32 +292,39 @@ impl ServiceTree {
     /// # Errors
     /// A text that says what does not.
     pub(crate) fn check(&self, entities: &Entities) -> Result<(), String> {
-        let heaps = [&self.waiting, &self.eligible, &self.idle];
-        let states = [State::Waiting, State::Eligible, State::Idle];
+        let heaps = &self.heaps;
         let mut weights = 0;
-        for (heap, state) in heaps.into_iter().zip(states) {
-            ensure(heap.is_sound(entities), || format!("the {state:?} are not in order"))?;
-            for entry in heap.entries() {
-                let entity = &entities[entry.id];
-                ensure(entity.state == state, || format!("{entity:?} is among the {state:?}"))?;
-                ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
-                let key = if state == State::Waiting { entity.start } else { entity.finish };
-                ensure(key == entry.key, || format!("{entity:?} is at {:?}", entry.key))?;
-                ensure(state != State::Eligible || !entity.start.is_after(self.vtime), || {
-                    format!("{entity:?} is eligible at {:?}", self.vtime)
-                })?;
-                weights += u64::from(entity.weight);
-            }
+        let is_sound = [
+            (State::Waiting, heaps.is_sound::<WAITING>(entities)),
+            (State::Eligible, heaps.is_sound::<ELIGIBLE>(entities)),
+            (State::Idle, heaps.is_sound::<IDLE>(entities)),
+        ];
+        for (state, is_sound) in is_sound {
+            ensure(is_sound, || format!("the {state:?} are not in order"))?;
         }
-        let members = self.active() + self.resting() + usize::from(self.in_service.is_some());
+        let waiting = heaps.entries::<WAITING>().map(|entry| (State::Waiting, entry));
+        let eligible = heaps.entries::<ELIGIBLE>().map(|entry| (State::Eligible, entry));
+        let idle = heaps.entries::<IDLE>().map(|entry| (State::Idle, entry));
+        for (state, entry) in waiting.chain(eligible).chain(idle) {
+            let entity = &entities[entry.id];
+            ensure(entity.state == state, || format!("{entity:?} is among the {state:?}"))?;
+            ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
+            let key = if state == State::Waiting { entity.start } else { entity.finish };
+            ensure(key == entry.key, || format!("{entity:?} is at {:?}", entry.key))?;
+            ensure(state != State::Eligible || !entity.start.is_after(self.vtime), || {
+                format!("{entity:?} is eligible at {:?}", self.vtime)
+            })?;
+            weights += u64::from(entity.weight);
+        }
+        let members = self.active() + self.resting() + usize::from(self.in_service().is_some());
         ensure(members == self.members as usize, || format!("{members}, not {}", self.members))?;
-        weights += self.in_service.map_or(0, |id| u64::from(entities[id].weight));
+        weights += self.in_service().map_or(0, |id| u64::from(entities[id].weight));
         ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
     }
 
     /// How many children are idle.
     pub(crate) fn resting(&self) -> usize {
-        self.idle.entries().len()
+        self.heaps.len::<IDLE>()
     }
 }
 

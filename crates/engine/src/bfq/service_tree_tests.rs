@@ -229,7 +229,8 @@ fn scan(scene: &Scene) -> Option<usize> {
     let least = starts.reduce(|a, b| if a.is_after(b) { b } else { a })?;
     let vtime = scene.tree.vtime.latest(least);
     let order = |id: EntityId| {
-        let members = scene.tree.waiting.entries().iter().chain(scene.tree.eligible.entries());
+        let members =
+            scene.tree.heaps.entries::<WAITING>().chain(scene.tree.heaps.entries::<ELIGIBLE>());
         members.clone().find(|entry| entry.id == id).expect("active ones are in a heap").order
     };
     let eligible = active.into_iter().filter(|&id| !scene.entities[id].start.is_after(vtime));
