@@ -46,7 +46,7 @@ impl Bfq {
         ensure(is_counted == (is_busy || flow.in_flight > 0), || {
             format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
-        let (raise, factor) = (self.flows.ways(at).raise, self.factor(at));
+        let (raise, factor) = (self.flows.raise(at), self.factor(at));
         raise.check(&self.terms())?;
         ensure(raise.level().factor() == factor, || format!("{factor} times, and {raise:?}"))?;
         let members = self.merging.sets().members(self.flows.id(at));

@@ -4,7 +4,7 @@ use super::Bfq;
 use super::budget::Expiry;
 use super::entity::{EntityId, State};
 use super::flow::Use;
-use super::flows::{Flows, Owner};
+use super::flows::Flows;
 use super::hierarchy::Hierarchy;
 use super::inject::Injection;
 use super::members::rank_of;
@@ -179,7 +179,7 @@ impl Bfq {
     fn aside(&self, queue: QueueId) -> Aside {
         let ways = self.flows.ways(queue.index);
         let raising = self.raising_of(queue);
-        Aside { habits: ways.habits, raising, injection: ways.injection }
+        Aside { habits: ways.habits, raising, injection: self.flows.injection(queue.index) }
     }
 
     /// Joins two sets; the flow that the asker's requests go to now.
@@ -245,8 +245,8 @@ impl Bfq {
             self.flows[at].set_alone(true);
             let ways = self.flows.ways_mut(at);
             ways.habits = aside.habits;
-            ways.injection = aside.injection;
             ways.insertions = 0;
+            *self.flows.injection_mut(at) = aside.injection;
             self.resume_raising(at, aside.raising);
             self.recall(at);
             self.rerank(tree, at);
@@ -261,7 +261,7 @@ impl Bfq {
 
     /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (D-27).
     pub(super) fn rerank(&mut self, tree: &Tree, at: u32) {
-        let (queue, owner) = (self.flows.id(at), self.flows.ways(at).owner);
+        let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
         if self.flows[at].is_orphan() {
             return;
         }
@@ -272,8 +272,8 @@ impl Bfq {
         let weight = match is_shared {
             false => own.weight,
             true => {
-                let members = sets.iter(queue).map(|member| self.flows.ways(member.index).owner);
-                members.map(|owner| rank_of(tree, owner, cgroup).weight).sum()
+                let owner = |member: QueueId| self.hierarchy.owner(EntityId::flow(member.index));
+                sets.iter(queue).map(|member| rank_of(tree, owner(member), cgroup).weight).sum()
             }
         };
         self.set_rank(at, Rank { weight, ..own });
@@ -292,10 +292,8 @@ impl Bfq {
 /// What must be alike in two flows that merge.
 fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits {
     let group = hierarchy.cgroup(EntityId::flow(at));
-    let priority = match flows.ways(at).owner {
-        Owner::Client(client) => tree.clients.get(client).map(|client| client.priority),
-        Owner::Writeback(_) => None,
-    };
+    let client = hierarchy.owner(EntityId::flow(at)).as_client();
+    let priority = client.and_then(|client| tree.clients.get(client)).map(|client| client.priority);
     let priority = tree.cgroups[group].prio_class.apply(priority.unwrap_or_default());
     Traits { group, class: priority.class(), level: priority.level(), sync: flows[at].sync }
 }

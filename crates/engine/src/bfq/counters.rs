@@ -176,7 +176,22 @@ impl BfqCgroupStats {
 pub(crate) struct Counters {
     device: BfqStats,
     /// By cgroup, as long as the largest index of one that had something to count. Without what is below it.
-    cgroups: Vec<BfqCgroupStats>,
+    cgroups: Vec<Counted>,
+}
+
+/// What is counted of a cgroup; see [`BfqCgroupStats`], which has besides what follows from who is busy.
+///
+/// A line of cache: there may be 100,000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counted {
+    time_charged_bytes: u64,
+    idling_ns: u64,
+    injections: u64,
+    preemptions: u64,
+    raisings: u64,
+    pub(crate) merges: u64,
+    pub(crate) splits: u64,
+    pub(crate) refusals: u64,
 }
 
 impl Counters {
@@ -237,18 +252,6 @@ impl Counters {
         self.device.raised_ns[why.index()] += ns;
     }
 
-    /// A flow of `cgroup` whose weight is raised has something to do.
-    pub(crate) fn raised_enters(&mut self, cgroup: u32) {
-        self.device.raised_now += 1;
-        self.of(cgroup).raised_now += 1;
-    }
-
-    /// It has not, or is not raised any more.
-    pub(crate) fn raised_leaves(&mut self, cgroup: u32) {
-        self.device.raised_now -= 1;
-        self.of(cgroup).raised_now -= 1;
-    }
-
     /// A request was joined with an adjacent one.
     pub(crate) fn coalesced(&mut self) {
         self.device.coalesced += 1;
@@ -256,44 +259,62 @@ impl Counters {
 
     /// Flows of `cgroup` merged, parted, or were refused to merge: its part. That of the device is in the books of
     /// [`merge::Merging`]; see [`Counters::device`].
-    pub(crate) fn merging(&mut self, cgroup: u32) -> &mut BfqCgroupStats {
+    pub(crate) fn merging(&mut self, cgroup: u32) -> &mut Counted {
         self.of(cgroup)
     }
 
-    /// What was counted of the device so far, and by `merging`, which has its own books, since the scheduler began.
-    pub(crate) fn device(&self, merging: &merge::Counters) -> BfqStats {
-        let mut stats = self.device;
+    /// What was counted of the device so far, and by `merging`, which has its own books, since the scheduler began, with
+    /// `raised_now` flows raised.
+    pub(crate) fn device(&self, merging: &merge::Counters, raised_now: u32) -> BfqStats {
+        let mut stats = BfqStats { raised_now, ..self.device };
         stats.merging.absorb(merging);
         stats
     }
 
-    /// The scheduler ends: what `merging` has counted is kept, and no weight is raised any more.
+    /// The scheduler ends: what `merging` has counted is kept.
     pub(crate) fn close(&mut self, merging: &merge::Counters) {
         self.device.merging.absorb(merging);
-        self.device.raised_now = 0;
-        for cgroup in &mut self.cgroups {
-            cgroup.raised_now = 0;
-        }
     }
 
-    /// What was counted of a cgroup, without what is below it but with what removed cgroups below it had.
-    pub(crate) fn cgroup(&self, cgroup: u32) -> BfqCgroupStats {
-        self.cgroups.get(cgroup as usize).copied().unwrap_or_default()
+    /// What was counted of a cgroup, without what is below it but with what removed cgroups below it had, and with
+    /// `raised_now` of its flows raised.
+    pub(crate) fn cgroup(&self, cgroup: u32, raised_now: u32) -> BfqCgroupStats {
+        let counted = self.cgroups.get(cgroup as usize).copied().unwrap_or_default();
+        BfqCgroupStats {
+            time_charged_bytes: counted.time_charged_bytes,
+            idling_ns: counted.idling_ns,
+            injections: counted.injections,
+            preemptions: counted.preemptions,
+            raisings: counted.raisings,
+            raised_now,
+            merges: counted.merges,
+            splits: counted.splits,
+            refusals: counted.refusals,
+        }
     }
 
     /// `cgroup` is going away: what was counted of it stays with `parent`.
     pub(crate) fn fold(&mut self, cgroup: u32, parent: u32) {
-        if let Some(counted) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take)
-            && counted != BfqCgroupStats::default()
-        {
-            self.of(parent).absorb(&counted);
+        let Some(counted) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take) else {
+            return;
+        };
+        if counted != Counted::default() {
+            let to = self.of(parent);
+            to.time_charged_bytes += counted.time_charged_bytes;
+            to.idling_ns += counted.idling_ns;
+            to.injections += counted.injections;
+            to.preemptions += counted.preemptions;
+            to.raisings += counted.raisings;
+            to.merges += counted.merges;
+            to.splits += counted.splits;
+            to.refusals += counted.refusals;
         }
     }
 
-    fn of(&mut self, cgroup: u32) -> &mut BfqCgroupStats {
+    fn of(&mut self, cgroup: u32) -> &mut Counted {
         let index = cgroup as usize;
         if self.cgroups.len() <= index {
-            self.cgroups.resize(index + 1, BfqCgroupStats::default());
+            self.cgroups.resize(index + 1, Counted::default());
         }
         &mut self.cgroups[index]
     }
@@ -310,10 +331,10 @@ mod tests {
         counters.expired(7, Expiration::NoMoreRequests, 4096);
         counters.fold(7, 3);
         // Its index may be another's next.
-        assert_eq!(counters.cgroup(7), BfqCgroupStats::default());
-        let parent = counters.cgroup(3);
+        assert_eq!(counters.cgroup(7, 0), BfqCgroupStats::default());
+        let parent = counters.cgroup(3, 0);
         assert_eq!((parent.preemptions, parent.time_charged_bytes), (1, 4096));
-        let device = counters.device(&merge::Counters::new());
+        let device = counters.device(&merge::Counters::new(), 0);
         assert_eq!(device.expirations, [1, 0, 0, 0, 1]);
         assert_eq!((device.time_charges, device.time_charged_bytes), (1, 4096));
         counters.fold(100, 3);

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::owner::Owner;
 use super::vtime::Vtime;
 use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
@@ -80,6 +81,8 @@ pub(crate) struct Entity {
     /// Index in the heap that `state` says.
     pub(crate) place: u32,
     pub(crate) parent: u32,
+    /// Whose flow it is; [`Owner::NOBODY`] of a cgroup.
+    pub(crate) owner: Owner,
     /// The weight of a flow from its next placing on; a cgroup's is in the tree.
     pub(crate) next_weight: u32,
     /// What a flow's weight is multiplied with from its next placing on.
@@ -102,6 +105,7 @@ impl Entity {
         weight: 0,
         place: 0,
         parent: NO_CGROUP,
+        owner: Owner::NOBODY,
         next_weight: 0,
         next_factor: 1,
         state: State::Off,

@@ -7,7 +7,7 @@
 use super::Bfq;
 use super::counters::Injection;
 use super::entity::EntityId;
-use super::flows::Owner;
+use super::owner::{Kind, Owner};
 use super::relations::Relation;
 use super::slot::Turn;
 use crate::merge::waker::{Fill, Gap, InjectSettings};
@@ -34,9 +34,9 @@ impl Bfq {
             found = relation.waker.observe(&settings, now, queue, briefly, completed);
             self.flows.set_relation(at, relation);
         }
-        let ways = self.flows.ways_mut(at);
         if self.turn.is_some_and(|turn| turn.flow == at) {
-            self.probe.arrived(&mut ways.injection, &settings, now, briefly, in_device);
+            let injection = self.flows.injection_mut(at);
+            self.probe.arrived(injection, &settings, now, briefly, in_device);
         }
         if let Some(waker) = found.filter(|&waker| self.flows.is_current(waker)) {
             let relation = Relation { woken: at, ..self.flows.relation(waker.index) };
@@ -86,16 +86,16 @@ impl Bfq {
     fn gap(&self, tree: &Tree, requests: &Requests, turn: &Turn) -> Gap {
         let ways = self.flows.ways(turn.flow);
         let fits = |at: &u32| self.fits_gap(requests, turn, *at);
-        let own_async = match ways.owner {
-            Owner::Client(client) => {
+        let own_async = match self.hierarchy.owner(EntityId::flow(turn.flow)).kind() {
+            Kind::Client(client) => {
                 let cgroup = self.hierarchy.cgroup(EntityId::flow(turn.flow));
                 let is_own = |at: &u32| {
                     let next = self.flows[*at].next();
                     next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
                 };
-                self.flows.of(Owner::Writeback(cgroup)).filter(is_own).filter(fits)
+                self.flows.of(Owner::writeback(cgroup)).filter(is_own).filter(fits)
             }
-            Owner::Writeback(_) => None,
+            Kind::Writeback(_) => None,
         };
         let relation = self.flows.relation(turn.flow);
         let waker = relation.waker.get().filter(|&waker| self.flows.is_current(waker));
@@ -133,7 +133,8 @@ impl Bfq {
         }
         let ways = self.flows.ways(turn.flow);
         let idling_since = turn.idle.map(|idle| idle.since);
-        if !ways.injection.admits(settings, self.now, idling_since, self.in_device) {
+        let injection = self.flows.injection(turn.flow);
+        if !injection.admits(settings, self.now, idling_since, self.in_device) {
             return None;
         }
         let is_patient = self.factor(turn.flow) == 1 || !ways.habits.thinks_briefly();

@@ -5,6 +5,7 @@ use core::cmp::Ordering;
 
 use super::entity::{Entities, Entity, EntityId, State};
 use super::node::{Node, Rank};
+use super::owner::Owner;
 use super::service_tree::Return;
 use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
@@ -25,11 +26,17 @@ impl Hierarchy {
         self.entities.get(id).map_or(State::Off, |entity| entity.state)
     }
 
-    /// A flow of `cgroup` comes to be.
-    pub(crate) fn open(&mut self, id: EntityId, cgroup: u32, rank: Rank) {
+    /// The flow of `owner` in `cgroup` comes to be.
+    pub(crate) fn open(&mut self, id: EntityId, owner: Owner, cgroup: u32, rank: Rank) {
         self.entities.ensure(id);
-        self.entities[id].parent = cgroup;
+        let entity = &mut self.entities[id];
+        (entity.parent, entity.owner) = (cgroup, owner);
         self.set_rank(id, rank);
+    }
+
+    /// Who has a flow.
+    pub(crate) fn owner(&self, id: EntityId) -> Owner {
+        self.entities[id].owner
     }
 
     /// The cgroup that a flow is in.

@@ -38,9 +38,10 @@ impl Bfq {
         if !is_idle_class && slice_idle_ns > 0 {
             let flips = habits.judge_think(slice_idle_ns, is_used);
             if let Some(briefly) = flips {
-                ways.injection.think_changed(now, briefly);
+                self.flows.injection_mut(at).think_changed(now, briefly);
             }
         }
+        let habits = &mut self.flows.ways_mut(at).habits;
         let idle_since = (is_empty && in_flight == 0).then_some(last_end);
         habits.arrived(now, idle_since, is_new);
         // Without idling there are no gaps to fill.

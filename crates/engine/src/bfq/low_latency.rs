@@ -4,7 +4,6 @@
 use super::Bfq;
 use super::burst::Created;
 use super::entity::{Entity, EntityId};
-use super::flows::{Owner, Ways};
 use super::raising::{Arrival, Level, LowLatency, Raise, Terms};
 use super::slot::Turn;
 use crate::merge::QueueId;
@@ -148,7 +147,7 @@ impl Bfq {
         }
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
         let mark = |bfq: &mut Bfq, at| {
-            bfq.flows.ways_mut(at).raise.in_large_burst = true;
+            bfq.flows.calm_mut(at).set_in_large_burst(true);
             // Whoever waits for the device need not be served first to be one of many.
             bfq.lower(at);
         };
@@ -173,21 +172,18 @@ impl Bfq {
             is_of_one_task: flow.is_alone()
                 || (flow.sync && self.merging.may_be_raised(self.flows.id(at))),
         };
-        let hierarchy = &self.hierarchy;
-        let ways = self.flows.ways_mut(at);
-        let (owner, before) = (ways.owner, Stand::of(&ways.raise));
-        let begins = ways.raise.arrive(now, &arrival, &terms, || {
-            policy(tree, owner, hierarchy.cgroup(EntityId::flow(at)))
-        });
-        self.note_level(at, before);
-        begins
+        let Some(beginning) = self.flows.calm_mut(at).arrive(now, &arrival, &terms) else {
+            return false;
+        };
+        let policy = self.policy(tree, at);
+        self.change_raise(at, |raise| raise.begin(now, beginning, &terms, policy))
     }
 
     /// A flow has got the device.
     pub(super) fn note_selection(&mut self, at: u32) {
-        if self.factor(at) > 1 {
+        if self.factor(at) == Raising::SOFT_REAL_TIME {
             let (now, last_end) = (self.now, self.flows[at].last_end);
-            self.flows.ways_mut(at).raise.select(now, last_end);
+            self.change_raise(at, |raise| raise.select(now, last_end));
         }
     }
 
@@ -202,20 +198,20 @@ impl Bfq {
         }
         let (now, terms) = (self.now, self.terms());
         let &Entity { service, parent: cgroup, .. } = &self.hierarchy.entities[EntityId::flow(at)];
-        let Ways { raise, owner, .. } = self.flows.ways_mut(at);
-        let before = Stand::of(raise);
-        if let Some(since) = raise.interactive_since() {
-            if raise.review(now, service, &terms) {
-                self.scenario.note_stream(cgroup, since);
-            } else if self.scenario.is_with_stream(cgroup, since)
-                && policy(tree, *owner, cgroup) == LowLatency::Auto
-            {
-                raise.end(now);
-            }
-        } else {
-            raise.review(now, service, &terms);
+        let raise = self.flows.raise(at);
+        let since = raise.interactive_since();
+        if raise.is_due(now, service, &terms)
+            && self.change_raise(at, |raise| raise.review(now, service, &terms))
+            && let Some(since) = since
+        {
+            self.scenario.note_stream(cgroup, since);
+            return;
         }
-        self.note_level(at, before);
+        if since.is_some_and(|since| self.scenario.is_with_stream(cgroup, since))
+            && self.policy(tree, at) == LowLatency::Auto
+        {
+            self.lower(at);
+        }
     }
 
     /// A flow has got a request.
@@ -230,7 +226,7 @@ impl Bfq {
     pub(super) fn note_rest(&mut self, at: u32) {
         if self.tunables.low_latency && self.flows[at].sync {
             let (now, terms) = (self.now, self.terms());
-            self.flows.ways_mut(at).raise.rest(now, &terms);
+            self.flows.calm_mut(at).rest(now, &terms);
         }
     }
 
@@ -262,18 +258,19 @@ impl Bfq {
 
     /// What is put aside of a flow that joins others (specification 7.6).
     pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
-        let ways = self.flows.ways(queue.index);
-        let is_newborn = ways.insertions == 0 && !ways.raise.in_large_burst;
+        let raise = self.flows.raise(queue.index);
+        let insertions = self.flows.ways(queue.index).insertions;
+        let is_newborn = insertions == 0 && !raise.is_in_large_burst();
         if is_newborn && self.tunables.low_latency {
             Raising::newborn(self.now, u64::from(self.terms().interactive_ms) * MS)
         } else {
-            ways.raise.saved()
+            raise.saved()
         }
     }
 
     /// Raising moves along with a flow that joins another.
     pub(super) fn join_raising(&mut self, from: u32, to: u32) {
-        let [mut giving, mut taking] = [from, to].map(|at| self.flows.ways(at).raise.saved());
+        let [mut giving, mut taking] = [from, to].map(|at| self.flows.raise(at).saved());
         taking.inherit(&mut giving);
         let now = self.now;
         self.change_raise(from, |raise| raise.restore(now, &giving));
@@ -288,7 +285,7 @@ impl Bfq {
             interactive_ns: u64::from(terms.interactive_ms) * MS,
         };
         self.change_raise(at, |raise| {
-            raise.restore(now, &aside.resume(now, raise.in_large_burst, &resume));
+            raise.restore(now, &aside.resume(now, raise.is_in_large_burst(), &resume));
             raise.part(now);
         });
         // Its client was not away, although nothing came here.
@@ -297,23 +294,22 @@ impl Bfq {
 
     /// The setting that is nearest to the owner of a flow.
     fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
-        policy(tree, self.flows.ways(at).owner, self.hierarchy.cgroup(EntityId::flow(at)))
+        let id = EntityId::flow(at);
+        let Some(client) = self.hierarchy.owner(id).as_client() else { return LowLatency::Never };
+        let own = tree.clients.get(client).and_then(|client| client.low_latency);
+        own.unwrap_or_else(|| tree.low_latency(self.hierarchy.cgroup(id)))
     }
 
-    fn change_raise(&mut self, at: u32, change: impl FnOnce(&mut Raise)) {
-        let raise = &mut self.flows.ways_mut(at).raise;
-        let before = Stand::of(raise);
-        change(raise);
-        self.note_level(at, before);
-    }
-
-    /// The raise of a flow may have changed, which stood at `before`.
-    #[inline]
-    fn note_level(&mut self, at: u32, before: Stand) {
-        let level = self.flows.ways(at).raise.level();
+    fn change_raise<T>(&mut self, at: u32, change: impl FnOnce(&mut Raise) -> T) -> T {
+        let mut raise = self.flows.raise(at);
+        let before = Stand::of(&raise);
+        let answer = change(&mut raise);
+        self.flows.set_raise(at, raise);
+        let level = raise.level();
         if level != before.level {
             self.change_level(at, before, level);
         }
+        answer
     }
 
     /// A new level counts from the flow's next placing on.
@@ -341,13 +337,6 @@ impl Stand {
     fn of(raise: &Raise) -> Stand {
         Stand { level: raise.level(), since: raise.level_since() }
     }
-}
-
-/// The setting that is nearest to the owner of a flow of `cgroup`.
-fn policy(tree: &Tree, owner: Owner, cgroup: u32) -> LowLatency {
-    let Owner::Client(client) = owner else { return LowLatency::Never };
-    let own = tree.clients.get(client).and_then(|client| client.low_latency);
-    own.unwrap_or_else(|| tree.low_latency(cgroup))
 }
 
 #[cfg(test)]

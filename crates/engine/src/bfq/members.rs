@@ -2,9 +2,9 @@
 
 use super::Bfq;
 use super::entity::{Entity, EntityId, State};
-use super::flows::Owner;
 use super::hierarchy::Hierarchy;
 use super::node::Rank;
+use super::owner::{Kind, Owner};
 use crate::priority::{Priority, PriorityClass};
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -16,7 +16,7 @@ const FORGOTTEN_NS: u64 = 10_000_000_000;
 impl Bfq {
     /// Forgets a client that is going away; it has no request left.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
-        self.close(tree, requests, Owner::Client(client));
+        self.close(tree, requests, Owner::client(client));
     }
 
     /// Forgets a cgroup that is going away; nothing is below it.
@@ -24,14 +24,14 @@ impl Bfq {
         let parent = tree.cgroups[cgroup].parent;
         self.counters.fold(cgroup, parent);
         self.inherit_settling(cgroup, parent);
-        self.close(tree, requests, Owner::Writeback(cgroup));
+        self.close(tree, requests, Owner::writeback(cgroup));
         self.hierarchy.forget_group(cgroup);
         self.merging.remove_group(cgroup);
     }
 
     /// The priority of a client, or what its cgroup makes of it, has changed. Counts from its next placing on.
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
-        let owner = Owner::Client(client);
+        let owner = Owner::client(client);
         if let Some(at) = self.flows.of(owner) {
             self.retrait(tree, at);
         }
@@ -39,7 +39,7 @@ impl Bfq {
 
     /// The same, for the writeback of a cgroup.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
-        let owner = Owner::Writeback(cgroup);
+        let owner = Owner::writeback(cgroup);
         if let Some(at) = self.flows.of(owner) {
             self.set_rank(at, rank_of(tree, owner, cgroup));
         }
@@ -51,8 +51,8 @@ impl Bfq {
         let record = &requests[index];
         let task = &tree.tasks[record.task];
         let owner = match record.request.sync {
-            true => Owner::Client(task.client),
-            false => Owner::Writeback(task.cgroup),
+            true => Owner::client(task.client),
+            false => Owner::writeback(task.cgroup),
         };
         let home = self.flows.of(owner);
         home.unwrap_or_else(|| self.open(tree, requests, owner, task.cgroup))
@@ -69,12 +69,12 @@ impl Bfq {
     ) -> u32 {
         self.forget_strangers(tree, requests);
         let at = self.flows.open(self.now, owner, &self.tunables);
-        self.hierarchy.open(EntityId::flow(at), cgroup, rank_of(tree, owner, cgroup));
+        self.hierarchy.open(EntityId::flow(at), owner, cgroup, rank_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
         if !self.nobody_merges() {
             self.positions.make_room(self.flows.id(at));
         }
-        if let Owner::Client(_) = owner {
+        if owner.as_client().is_some() {
             self.note_creation(tree, at);
             self.open_queue(tree, requests, at);
         }
@@ -94,7 +94,7 @@ impl Bfq {
                 !is_counted && self.now.nanos_since(self.flows[at].last_end) > FORGOTTEN_NS
             };
             if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
-                self.close(tree, requests, self.flows.ways(at).owner);
+                self.close(tree, requests, self.hierarchy.owner(EntityId::flow(at)));
             }
         }
     }
@@ -103,7 +103,7 @@ impl Bfq {
     pub(super) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
         let Some(at) = self.flows.close(owner) else { return };
         self.burst.forget(at);
-        if let Owner::Client(_) = owner {
+        if owner.as_client().is_some() {
             self.close_queue(tree, at);
         }
         self.abandon(tree, requests, at);
@@ -135,17 +135,11 @@ impl Bfq {
     pub(super) fn enter(&mut self, at: u32) {
         let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
         self.scenario.enter(cgroup, class, weight);
-        if weight.is_none() {
-            self.counters.raised_enters(cgroup);
-        }
     }
 
     pub(super) fn leave(&mut self, at: u32) {
         let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
         self.scenario.leave(cgroup, class, weight);
-        if weight.is_none() {
-            self.counters.raised_leaves(cgroup);
-        }
     }
 
     /// Counts a flow that is busy.
@@ -187,9 +181,9 @@ fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
 
 /// What the flow of `owner`, in `cgroup`, is placed with.
 pub(super) fn rank_of(tree: &Tree, owner: Owner, cgroup: u32) -> Rank {
-    let priority = match owner {
-        Owner::Client(client) => tree.clients[client].priority,
-        Owner::Writeback(_) => Priority::default(),
+    let priority = match owner.kind() {
+        Kind::Client(client) => tree.clients[client].priority,
+        Kind::Writeback(_) => Priority::default(),
     };
     let priority = tree.cgroups[cgroup].prio_class.apply(priority);
     Rank { class: priority.class(), weight: priority.weight().get() }

@@ -28,6 +28,7 @@ mod join;
 mod low_latency;
 mod members;
 mod node;
+mod owner;
 mod peak_rate;
 mod position;
 mod raising;
@@ -37,6 +38,7 @@ mod seek_price;
 mod service_tree;
 mod settings;
 mod settling;
+mod shelf;
 mod slot;
 mod think;
 mod tunables;
@@ -181,12 +183,12 @@ impl Bfq {
 
     /// What was counted so far.
     pub(crate) fn stats(&self) -> BfqStats {
-        self.counters.device(self.merging.counters())
+        self.counters.device(self.merging.counters(), self.scenario.raised())
     }
 
     /// What was counted of a cgroup itself.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
-        self.counters.cgroup(cgroup)
+        self.counters.cgroup(cgroup, self.scenario.raised_of(cgroup))
     }
 
     /// Another scheduler takes over: the books, for a successor.
@@ -331,7 +333,7 @@ impl Bfq {
         if self.probe.measures(index)
             && let Some(turn) = &self.turn
         {
-            let injection = &mut self.flows.ways_mut(turn.flow).injection;
+            let injection = self.flows.injection_mut(turn.flow);
             self.probe.completed(injection, now, self.in_device);
         }
         self.in_device -= 1;

@@ -17,6 +17,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::counters;
+use super::shelf::Shelf;
 use crate::check::ensure;
 use crate::merge::split::Raising;
 use crate::time::Instant;
@@ -145,18 +146,26 @@ pub(crate) struct Arrival {
     pub(crate) is_of_one_task: bool,
 }
 
+/// How a flow begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    is_interactive: bool,
+    is_soft: bool,
+}
+
 /// How a flow's weight is raised, and what its next raising depends on.
-///
-/// Forty-eight bytes, since a million idle flows have one each: a rate is told by an instant that moves with each
-/// request, and what follows from the flow's other state is not kept again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Raise {
-    /// When the present period began.
-    since: Instant,
-    /// Since when the level is what it is, however many periods that were.
-    level_since: Instant,
-    /// If it is soft real-time: when the interactive period began that it was in, or [`NEVER`].
-    interactive_since: Instant,
+    calm: Calm,
+    period: Period,
+}
+
+/// What is kept of a flow whether it is raised or not.
+///
+/// Twenty-four bytes, since a million idle flows have one each: a rate is told by an instant that moves with each
+/// request, and what follows from the flow's other state is not kept again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Calm {
     /// After this it is soft real-time if it begins.
     soft_from: Instant,
     /// When a soft real-time flow, as fast as those may be, would have got what this one got since it last began; zero
@@ -164,56 +173,93 @@ pub(crate) struct Raise {
     paced_to: Instant,
     /// Bytes served since it was first raised, not counted on beyond four gigabytes.
     served: u32,
-    duration_ms: u16,
-    level: Level,
-    /// Whether it was created together with many others: none of them is what somebody waits for.
-    pub(crate) in_large_burst: bool,
+    /// The place of its [`Period`] while it is raised, [`NOT_RAISED`] else; and the mark [`IN_LARGE_BURST`].
+    place: u32,
 }
 
-const _: () = assert!(size_of::<Raise>() == 48);
+const _: () = assert!(size_of::<Calm>() == 24);
+
+/// Created together with many others: none of them is what somebody waits for.
+const IN_LARGE_BURST: u32 = 1 << 31;
+/// Flows are fewer than 2^31.
+const NOT_RAISED: u32 = IN_LARGE_BURST - 1;
+
+/// What is known of a raised weight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Period {
+    /// When the present period began.
+    since: Instant,
+    /// Since when the level is what it is, however many periods that were.
+    level_since: Instant,
+    /// If it is soft real-time: when the interactive period began that it was in, or [`NEVER`].
+    interactive_since: Instant,
+    duration_ms: u16,
+    level: Level,
+}
+
+/// The periods of those whose weight is raised.
+pub(crate) type Periods = Shelf<Period>;
 
 const NEVER: Instant = Instant::FAR_FUTURE;
 
-impl Raise {
-    /// A flow that did nothing yet.
-    pub(crate) const NEW: Raise = Raise {
+impl Period {
+    /// Of a weight that is not raised.
+    const NONE: Period = Period {
         since: Instant::ZERO,
         level_since: Instant::ZERO,
         interactive_since: NEVER,
-        soft_from: Instant::ZERO,
-        paced_to: Instant::ZERO,
-        served: 0,
         duration_ms: 0,
         level: Level::Plain,
-        in_large_burst: false,
     };
+}
 
-    pub(crate) const fn level(&self) -> Level {
-        self.level
+impl Calm {
+    /// A flow that did nothing yet.
+    pub(crate) const NEW: Calm =
+        Calm { soft_from: Instant::ZERO, paced_to: Instant::ZERO, served: 0, place: NOT_RAISED };
+
+    /// All that is known of the flow.
+    #[inline]
+    pub(crate) fn raise(&self, periods: &Periods) -> Raise {
+        let period = periods.get(self.place()).copied().unwrap_or(Period::NONE);
+        Raise { calm: *self, period }
     }
 
-    /// Since when the level has been what it is.
-    pub(crate) const fn level_since(&self) -> Instant {
-        self.level_since
+    /// Keeps all of `raise`, which was this one's before it changed.
+    #[inline]
+    pub(crate) fn keep(&mut self, raise: Raise, periods: &mut Periods) {
+        let place = self.place();
+        *self = raise.calm;
+        if raise.is_raised() {
+            self.set_place(periods.put(place, Some(raise.period)));
+        } else if place != NOT_RAISED {
+            periods.put(place, None);
+            self.set_place(NOT_RAISED);
+        }
     }
 
-    pub(crate) const fn is_raised(&self) -> bool {
-        !matches!(self.level, Level::Plain)
+    /// Whether it was created together with many others.
+    pub(crate) const fn is_in_large_burst(&self) -> bool {
+        self.place & IN_LARGE_BURST != 0
     }
 
-    /// The flow begins (specification 6.5); whether it was not raised and is now. `policy` is asked where it matters.
+    pub(crate) const fn set_in_large_burst(&mut self, is_in: bool) {
+        self.place = self.place() | if is_in { IN_LARGE_BURST } else { 0 };
+    }
+
+    /// The flow begins (specification 6.5): what [`Raise::begin`] is to decide, if anything may be another than it was.
+    #[inline]
     pub(crate) fn arrive(
         &mut self,
         now: Instant,
         arrival: &Arrival,
         terms: &Terms,
-        policy: impl FnOnce() -> LowLatency,
-    ) -> bool {
+    ) -> Option<Beginning> {
         let (was_raised, is_new) = (self.is_raised(), self.paced_to == Instant::ZERO);
         self.paced_to = now.max(Instant::from_nanos(1));
         let away_ns = now.nanos_since(arrival.last_end);
         if !is_new && !arrival.is_in_flight && away_ns > BURST_FORGOTTEN_NS {
-            self.in_large_burst = false;
+            self.set_in_large_burst(false);
         }
         let is_interactive = !arrival.is_in_flight && (is_new || away_ns > PAUSE_NS);
         let is_soft = !arrival.is_in_flight && !arrival.is_all_seeks && now > self.soft_from;
@@ -221,85 +267,18 @@ impl Raise {
         let may_begin = arrival.is_sync && arrival.is_of_one_task && (is_interactive || is_soft);
         // Who is raised already has been asked for, and settings that change are reviewed when they do.
         let goes_on = was_raised && !is_interactive && !is_soft;
-        let is_settled = goes_on && terms.enabled && !self.in_large_burst;
-        if is_settled || (!was_raised && !may_begin) {
-            return false;
-        }
-        match policy() {
-            LowLatency::Auto => {}
-            LowLatency::Interactive => self.in_large_burst = false,
-            LowLatency::Never => {
-                self.end(now);
-                return false;
-            }
-        }
-        if self.in_large_burst || !terms.enabled {
-            self.end(now);
-        } else if is_interactive {
-            if !was_raised {
-                self.served = 0;
-            }
-            self.begin_interactive(now, now, terms);
-        } else if is_soft {
-            match self.level {
-                Level::Plain => self.begin_soft(now, NEVER),
-                Level::Interactive => self.begin_soft(now, self.since),
-                Level::SoftRealTime => self.since = now,
-            }
-        }
-        self.is_raised() && !was_raised
-    }
-
-    /// The flow gets the device; a request of it came back last at `last_end`.
-    ///
-    /// A soft real-time period is as short as two slots of others: the time spent waiting for them does not count.
-    pub(crate) fn select(&mut self, now: Instant, last_end: Instant) {
-        if self.level == Level::SoftRealTime {
-            self.since = if last_end > self.since {
-                self.since.plus_nanos(now.nanos_since(last_end))
-            } else {
-                now
-            };
-        }
+        let is_settled = goes_on && terms.enabled && !self.is_in_large_burst();
+        let is_open = !is_settled && (was_raised || may_begin);
+        is_open.then_some(Beginning { is_interactive, is_soft })
     }
 
     /// A slot in which the flow was charged for `bytes` is over.
+    #[inline]
     pub(crate) fn charge(&mut self, bytes: u64) {
         // A slot is a few GiB at most, so that the product fits; later by less than a nanosecond is on the safe side.
         self.paced_to = self.paced_to.plus_nanos((bytes * SOFT_NS).div_ceil(SOFT_BYTES));
         if self.is_raised() {
             self.served = self.served.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
-        }
-    }
-
-    /// Ends or lowers what is over, after a dispatch (specification 6.2). `bytes` have been served, for which it was not
-    /// charged yet. Whether it is over because of what was served: no application reads that much.
-    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) -> bool {
-        if self.level == Level::Plain {
-            return false;
-        }
-        if !terms.enabled || self.in_large_burst {
-            self.end(now);
-        } else if is_past(now, self.since, u64::from(self.duration_ms) * MS) {
-            self.lower(now, terms);
-        }
-        let served = u64::from(self.served).saturating_add(bytes);
-        let is_stream = self.level == Level::Interactive && served > SERVED_MAX;
-        if is_stream {
-            self.end(now);
-        }
-        is_stream
-    }
-
-    /// When the interactive period began that it is in.
-    pub(crate) fn interactive_since(&self) -> Option<Instant> {
-        (self.level == Level::Interactive).then_some(self.since)
-    }
-
-    /// All of the flow's last requests were far from each other: no player reads like that.
-    pub(crate) fn stray(&mut self, now: Instant, terms: &Terms) {
-        if self.level == Level::SoftRealTime {
-            self.lower(now, terms);
         }
     }
 
@@ -310,34 +289,156 @@ impl Raise {
         self.soft_from = self.soft_from.max(self.paced_to).max(soonest);
     }
 
+    const fn is_raised(&self) -> bool {
+        self.place() != NOT_RAISED
+    }
+
+    const fn place(&self) -> u32 {
+        self.place & !IN_LARGE_BURST
+    }
+
+    const fn set_place(&mut self, place: u32) {
+        self.place = self.place & IN_LARGE_BURST | place;
+    }
+}
+
+impl Raise {
+    pub(crate) const fn level(&self) -> Level {
+        self.period.level
+    }
+
+    /// Since when the level has been what it is.
+    pub(crate) const fn level_since(&self) -> Instant {
+        self.period.level_since
+    }
+
+    /// Whether it was created together with many others.
+    pub(crate) const fn is_in_large_burst(&self) -> bool {
+        self.calm.is_in_large_burst()
+    }
+
+    pub(crate) const fn is_raised(&self) -> bool {
+        !matches!(self.period.level, Level::Plain)
+    }
+
+    /// The flow begins as `beginning` says; whether it was not raised and is now.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        Beginning { is_interactive, is_soft }: Beginning,
+        terms: &Terms,
+        policy: LowLatency,
+    ) -> bool {
+        let was_raised = self.is_raised();
+        match policy {
+            LowLatency::Auto => {}
+            LowLatency::Interactive => self.calm.set_in_large_burst(false),
+            LowLatency::Never => {
+                self.end(now);
+                return false;
+            }
+        }
+        if self.calm.is_in_large_burst() || !terms.enabled {
+            self.end(now);
+        } else if is_interactive {
+            if !was_raised {
+                self.calm.served = 0;
+            }
+            self.begin_interactive(now, now, terms);
+        } else if is_soft {
+            match self.period.level {
+                Level::Plain => self.begin_soft(now, NEVER),
+                Level::Interactive => self.begin_soft(now, self.period.since),
+                Level::SoftRealTime => self.period.since = now,
+            }
+        }
+        self.is_raised() && !was_raised
+    }
+
+    /// The flow gets the device; a request of it came back last at `last_end`.
+    ///
+    /// A soft real-time period is as short as two slots of others: the time spent waiting for them does not count.
+    pub(crate) fn select(&mut self, now: Instant, last_end: Instant) {
+        if self.period.level == Level::SoftRealTime {
+            self.period.since = if last_end > self.period.since {
+                self.period.since.plus_nanos(now.nanos_since(last_end))
+            } else {
+                now
+            };
+        }
+    }
+
+    /// Whether [`Raise::review`] would change anything.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant, bytes: u64, terms: &Terms) -> bool {
+        let served = u64::from(self.calm.served).saturating_add(bytes);
+        let duration_ns = u64::from(self.period.duration_ms) * MS;
+        self.is_raised()
+            && (!terms.enabled
+                || self.calm.is_in_large_burst()
+                || is_past(now, self.period.since, duration_ns)
+                || (self.period.level == Level::Interactive && served > SERVED_MAX))
+    }
+
+    /// Ends or lowers what is over, after a dispatch (specification 6.2). `bytes` have been served, for which it was not
+    /// charged yet. Whether it is over because of what was served: no application reads that much.
+    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) -> bool {
+        if self.period.level == Level::Plain {
+            return false;
+        }
+        if !terms.enabled || self.calm.is_in_large_burst() {
+            self.end(now);
+        } else if is_past(now, self.period.since, u64::from(self.period.duration_ms) * MS) {
+            self.lower(now, terms);
+        }
+        let served = u64::from(self.calm.served).saturating_add(bytes);
+        let is_stream = self.period.level == Level::Interactive && served > SERVED_MAX;
+        if is_stream {
+            self.end(now);
+        }
+        is_stream
+    }
+
+    /// When the interactive period began that it is in.
+    pub(crate) fn interactive_since(&self) -> Option<Instant> {
+        (self.period.level == Level::Interactive).then_some(self.period.since)
+    }
+
+    /// All of the flow's last requests were far from each other: no player reads like that.
+    pub(crate) fn stray(&mut self, now: Instant, terms: &Terms) {
+        if self.period.level == Level::SoftRealTime {
+            self.lower(now, terms);
+        }
+    }
+
     /// The flow was one with others, and is alone again: what it did meanwhile says nothing about it for a while.
     pub(crate) fn part(&mut self, now: Instant) {
-        self.soft_from = self.soft_from.max(now.plus_nanos(PAUSE_NS));
-        self.paced_to = self.paced_to.max(now);
+        self.calm.soft_from = self.calm.soft_from.max(now.plus_nanos(PAUSE_NS));
+        self.calm.paced_to = self.calm.paced_to.max(now);
     }
 
     /// Ends all raising, for instance because low latency is off now.
     pub(crate) fn end(&mut self, now: Instant) {
-        if self.level == Level::Plain {
+        if self.period.level == Level::Plain {
             return;
         }
-        if self.level == Level::Interactive {
+        if self.period.level == Level::Interactive {
             // What it was given as an interactive flow is not held against it.
-            self.soft_from = now;
+            self.calm.soft_from = now;
         }
         self.set_level(now, Level::Plain);
-        (self.since, self.interactive_since) = (now, NEVER);
-        self.duration_ms = 0;
+        (self.period.since, self.period.interactive_since) = (now, NEVER);
+        self.period.duration_ms = 0;
     }
 
     /// What is put aside when the flow joins others, and passed on to them.
     pub(crate) fn saved(&self) -> Raising {
         Raising {
-            factor: self.level.factor(),
-            since: self.since,
-            duration_ns: u64::from(self.duration_ms) * MS,
-            interactive_since: Some(self.interactive_since).filter(|&since| since != NEVER),
-            served_bytes: u64::from(self.served),
+            factor: self.period.level.factor(),
+            since: self.period.since,
+            duration_ns: u64::from(self.period.duration_ms) * MS,
+            interactive_since: Some(self.period.interactive_since).filter(|&since| since != NEVER),
+            served_bytes: u64::from(self.calm.served),
         }
     }
 
@@ -353,36 +454,39 @@ impl Raise {
             return;
         }
         self.set_level(now, level);
-        self.since = saved.since;
+        self.period.since = saved.since;
         // Whole milliseconds and below 2^16 of them: durations are ours.
-        self.duration_ms = u16::try_from(saved.duration_ns / MS).unwrap_or(u16::MAX);
-        self.interactive_since = saved.interactive_since.unwrap_or(NEVER);
-        self.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
+        self.period.duration_ms = u16::try_from(saved.duration_ns / MS).unwrap_or(u16::MAX);
+        self.period.interactive_since = saved.interactive_since.unwrap_or(NEVER);
+        self.calm.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
     }
 
     /// Interactive from `now` on, in a period that began at `since`.
     fn begin_interactive(&mut self, now: Instant, since: Instant, terms: &Terms) {
         self.set_level(now, Level::Interactive);
-        (self.since, self.interactive_since) = (since, NEVER);
-        self.duration_ms = terms.interactive_ms;
+        (self.period.since, self.period.interactive_since) = (since, NEVER);
+        self.period.duration_ms = terms.interactive_ms;
     }
 
     fn begin_soft(&mut self, now: Instant, interactive_since: Instant) {
         self.set_level(now, Level::SoftRealTime);
-        (self.since, self.interactive_since) = (now, interactive_since);
-        self.duration_ms = SOFT_MS;
+        (self.period.since, self.period.interactive_since) = (now, interactive_since);
+        self.period.duration_ms = SOFT_MS;
     }
 
     fn set_level(&mut self, now: Instant, level: Level) {
-        if self.level != level {
-            (self.level, self.level_since) = (level, now);
+        if self.period.level != level {
+            (self.period.level, self.period.level_since) = (level, now);
         }
     }
 
     /// Back to the interactive period that a soft real-time one interrupted, if that goes on; else all ends.
     fn lower(&mut self, now: Instant, terms: &Terms) {
-        let (since, duration_ns) = (self.interactive_since, u64::from(terms.interactive_ms) * MS);
-        if self.level == Level::SoftRealTime && since != NEVER && !is_past(now, since, duration_ns)
+        let (since, duration_ns) =
+            (self.period.interactive_since, u64::from(terms.interactive_ms) * MS);
+        if self.period.level == Level::SoftRealTime
+            && since != NEVER
+            && !is_past(now, since, duration_ns)
         {
             self.begin_interactive(now, since, terms);
         } else {
@@ -398,12 +502,14 @@ impl Raise {
     /// # Errors
     /// A text that says what does not.
     pub(crate) fn check(&self, terms: &Terms) -> Result<(), String> {
-        let is_sound = match self.level {
-            Level::Plain => self.duration_ms == 0,
-            Level::Interactive => (INTERACTIVE_MIN..=INTERACTIVE_MAX).contains(&self.duration_ms),
-            Level::SoftRealTime => self.duration_ms == SOFT_MS,
+        let is_sound = match self.period.level {
+            Level::Plain => self.period.duration_ms == 0,
+            Level::Interactive => {
+                (INTERACTIVE_MIN..=INTERACTIVE_MAX).contains(&self.period.duration_ms)
+            }
+            Level::SoftRealTime => self.period.duration_ms == SOFT_MS,
         };
-        ensure(is_sound, || format!("{} ms of {self:?}", self.duration_ms))?;
+        ensure(is_sound, || format!("{} ms of {self:?}", self.period.duration_ms))?;
         ensure(terms.enabled || !self.is_raised(), || format!("low latency is off: {self:?}"))
     }
 }

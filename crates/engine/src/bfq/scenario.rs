@@ -25,12 +25,18 @@ pub(crate) struct Scenario {
 }
 
 /// The flows of one cgroup.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Group {
     flows: u32,
     raised: u32,
-    /// When the raising began of the one that was last found to be no application.
-    stream_since: Option<Instant>,
+    /// When the raising began of the one that was last found to be no application; [`NEVER`] while none was.
+    stream_since: Instant,
+}
+
+const NEVER: Instant = Instant::FAR_FUTURE;
+
+impl Group {
+    const EMPTY: Group = Group { flows: 0, raised: 0, stream_since: NEVER };
 }
 
 impl Scenario {
@@ -43,7 +49,7 @@ impl Scenario {
         let is_raised = weight.is_none();
         self.classes[class.index()] += 1;
         if self.groups.len() <= cgroup as usize {
-            self.groups.resize(cgroup as usize + 1, Group::default());
+            self.groups.resize(cgroup as usize + 1, Group::EMPTY);
         }
         let group = &mut self.groups[cgroup as usize];
         self.busy_groups += u32::from(group.flows == 0);
@@ -91,30 +97,35 @@ impl Scenario {
         self.raised
     }
 
+    /// Flows of a cgroup that are counted and raised.
+    pub(crate) fn raised_of(&self, cgroup: u32) -> u32 {
+        self.groups.get(cgroup as usize).map_or(0, |group| group.raised)
+    }
+
     /// Whether flows of a cgroup are counted that are raised.
     pub(crate) fn is_raised_in(&self, cgroup: u32) -> bool {
-        self.groups.get(cgroup as usize).is_some_and(|group| group.raised > 0)
+        self.raised_of(cgroup) > 0
     }
 
     /// Whether a raised flow of a cgroup has siblings that are not raised. Those of the root may have cgroups beside them.
     pub(crate) fn is_plain_in(&self, cgroup: u32) -> bool {
-        let group = self.groups.get(cgroup as usize).copied().unwrap_or_default();
+        let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
         group.raised < group.flows || (cgroup == ROOT && self.busy_groups > 1)
     }
 
     /// A flow of a cgroup whose raising began at `since` is no application.
     pub(crate) fn note_stream(&mut self, cgroup: u32, since: Instant) {
         if let Some(group) = self.groups.get_mut(cgroup as usize) {
-            group.stream_since = Some(since);
+            group.stream_since = since;
         }
     }
 
     /// Whether a flow of a cgroup whose raising began at `since` began together with one that is no application.
     pub(crate) fn is_with_stream(&self, cgroup: u32, since: Instant) -> bool {
         let group = self.groups.get(cgroup as usize);
-        group.and_then(|group| group.stream_since).is_some_and(|stream| {
-            since.nanos_since(stream).max(stream.nanos_since(since)) <= burst::INTERVAL_NS
-        })
+        group.map(|group| group.stream_since).filter(|&stream| stream != NEVER).is_some_and(
+            |stream| since.nanos_since(stream).max(stream.nanos_since(since)) <= burst::INTERVAL_NS,
+        )
     }
 
     /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due:

@@ -222,7 +222,7 @@ impl Bfq {
         let charged = service + extra;
         let last = self.flows[at].max_budget;
         let max_budget = expiry.next_budget(last, slot, charged, &self.tunables);
-        self.flows.ways_mut(at).raise.charge(service);
+        self.flows.calm_mut(at).charge(service);
         let charge = self.next_charge(requests, at);
         let flow = &mut self.flows[at];
         flow.max_budget = max_budget;

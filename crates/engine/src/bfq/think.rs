@@ -13,11 +13,12 @@ const WINDOW_NS: u64 = 200 * MS;
 /// A flow that is without requests for more than one part in this many waits for something else too.
 const IDLE_PARTS: u64 = 5;
 
-/// What is known of the ways of one flow: 32 bytes, because there may be a million. Every step is O(1).
+/// What is known of the ways of one flow: 28 bytes, because there may be a million. Every step is O(1).
 ///
 /// Think time is that from the last completion to the next request, of a flow that has nothing left: as long as it
 /// idles, the device waits for nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, packed(4))]
 pub(crate) struct Habits {
     /// Weighted sum of think times in nanoseconds, times [`SCALE`].
     think_sum: u64,
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_million_flows_have_habits() {
-        assert_eq!(size_of::<Habits>(), 32);
+        assert_eq!(size_of::<Habits>(), 28);
     }
 
     #[test]

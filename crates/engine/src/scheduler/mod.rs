@@ -86,7 +86,7 @@ impl Scheduler {
     pub(crate) fn stats(&self) -> BfqStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.stats(),
-            (Policy::TakeTurns(_), Some(counters)) => counters.device(&merge::Counters::new()),
+            (Policy::TakeTurns(_), Some(counters)) => counters.device(&merge::Counters::new(), 0),
             (Policy::TakeTurns(_), None) => BfqStats::default(),
         }
     }
@@ -95,7 +95,7 @@ impl Scheduler {
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.cgroup_stats(cgroup),
-            (Policy::TakeTurns(_), Some(counters)) => counters.cgroup(cgroup),
+            (Policy::TakeTurns(_), Some(counters)) => counters.cgroup(cgroup, 0),
             (Policy::TakeTurns(_), None) => BfqCgroupStats::default(),
         }
     }

@@ -1,0 +1,57 @@
+//! Who has a flow.
+
+use core::fmt;
+
+/// A client's requests that somebody waits for, or a cgroup's that nobody does.
+///
+/// Four bytes, since a million flows have one each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner(u32);
+
+/// An [`Owner`] to be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A client's requests that somebody waits for.
+    Client(u32),
+    /// A cgroup's that nobody does.
+    Writeback(u32),
+}
+
+const WRITEBACK: u32 = 1 << 31;
+
+impl Owner {
+    /// Of what is not a flow.
+    pub(crate) const NOBODY: Owner = Owner(u32::MAX);
+
+    pub(crate) fn client(client: u32) -> Owner {
+        assert!(client < WRITEBACK, "fewer than 2^31 clients");
+        Owner(client)
+    }
+
+    pub(crate) fn writeback(cgroup: u32) -> Owner {
+        assert!(cgroup < WRITEBACK - 1, "fewer than 2^31 - 1 cgroups");
+        Owner(cgroup | WRITEBACK)
+    }
+
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        match self.0 & WRITEBACK {
+            0 => Kind::Client(self.0),
+            _ => Kind::Writeback(self.0 & !WRITEBACK),
+        }
+    }
+
+    /// The client, if it is one.
+    pub(crate) fn as_client(self) -> Option<u32> {
+        match self.kind() {
+            Kind::Client(client) => Some(client),
+            Kind::Writeback(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind().fmt(f)
+    }
+}
