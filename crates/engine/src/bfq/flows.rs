@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 
+use super::calm::Calm;
 use super::flow::{Flow, Use};
 use super::inject::Injection;
 use super::owner::{Kind, Owner};
-use super::raising::{Calm, Periods, Raise};
+use super::raising::{Periods, Raise};
 use super::relations::{Relation, Relations};
 use super::think::Habits;
 use super::tunables::Tunables;
@@ -165,13 +166,13 @@ impl Flows {
     /// How a flow's weight is raised.
     #[inline]
     pub(crate) fn raise(&self, index: u32) -> Raise {
-        self.ways(index).calm.raise(&self.periods)
+        Raise::of(&self.ways(index).calm, &self.periods)
     }
 
     /// Keeps that.
     #[inline]
     pub(crate) fn set_raise(&mut self, index: u32, raise: Raise) {
-        self.flows[index as usize].ways.calm.keep(raise, &mut self.periods);
+        raise.keep(&mut self.flows[index as usize].ways.calm, &mut self.periods);
     }
 
     /// Who lets a flow go on, and who goes on when it does.

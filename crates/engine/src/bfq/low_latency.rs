@@ -3,8 +3,9 @@
 
 use super::Bfq;
 use super::burst::Created;
+use super::calm::Arrival;
 use super::entity::{Entity, EntityId};
-use super::raising::{Arrival, Level, LowLatency, Raise, Terms};
+use super::raising::{Level, LowLatency, Raise, Terms};
 use super::slot::Turn;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};

@@ -13,6 +13,7 @@
 
 mod budget;
 mod burst;
+mod calm;
 mod check;
 mod cooperate;
 mod counters;

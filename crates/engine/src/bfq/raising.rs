@@ -16,6 +16,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::calm::{Beginning, Calm, PAUSE_NS};
 use super::counters;
 use super::shelf::Shelf;
 use crate::check::ensure;
@@ -61,26 +62,14 @@ impl LowLatency {
 
 const MS: u64 = 1_000_000;
 
-/// A flow that was away for longer than this begins anew.
-const PAUSE_NS: u64 = 2_000 * MS;
-/// One that was away for longer than this is no member of the burst it was created in any more.
-const BURST_FORGOTTEN_NS: u64 = 10_000 * MS;
 /// What an application reads to start, with some room: LibreOffice Writer 110,000 sectors. It reads as much from a fast
 /// disk as from a slow one, so this does not grow with the device (D-25); the time does.
 const SERVED_MAX: u64 = 120_000 * 512;
 /// How long a soft real-time flow goes on without being told anew.
 const SOFT_MS: u16 = 300;
-/// How much later than idling would have ended a flow must come to have waited of its own will.
-const SOFT_SLACK_NS: u64 = 4 * MS;
-
 /// Bounds of an interactive period, in milliseconds.
 const INTERACTIVE_MIN: u16 = 3_000;
 const INTERACTIVE_MAX: u16 = 25_000;
-
-/// Nanoseconds that a soft real-time flow takes for a byte at most: 7,000 sectors a second are 3,584 bytes a
-/// millisecond, 15,625 ns for 56 bytes.
-const SOFT_NS: u64 = 15_625;
-const SOFT_BYTES: u64 = 56;
 
 /// How long an interactive period lasts, in milliseconds, on a device of peak rate `rate`; that is in 2^-16 sectors a
 /// microsecond.
@@ -132,57 +121,12 @@ pub(crate) struct Terms {
     pub(crate) slice_idle_ns: u64,
 }
 
-/// A flow with its first request after having had none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// When its last request came back.
-    pub(crate) last_end: Instant,
-    /// Whether requests of it are at the device.
-    pub(crate) is_in_flight: bool,
-    pub(crate) is_sync: bool,
-    /// Whether each of its last 32 requests was far from the one before.
-    pub(crate) is_all_seeks: bool,
-    /// Whether its requests are those of one task: it is alone, or merged stably.
-    pub(crate) is_of_one_task: bool,
-}
-
-/// How a flow begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beginning {
-    is_interactive: bool,
-    is_soft: bool,
-}
-
 /// How a flow's weight is raised, and what its next raising depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Raise {
     calm: Calm,
     period: Period,
 }
-
-/// What is kept of a flow whether it is raised or not.
-///
-/// Twenty-four bytes, since a million idle flows have one each: a rate is told by an instant that moves with each
-/// request, and what follows from the flow's other state is not kept again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Calm {
-    /// After this it is soft real-time if it begins.
-    soft_from: Instant,
-    /// When a soft real-time flow, as fast as those may be, would have got what this one got since it last began; zero
-    /// before it first began.
-    paced_to: Instant,
-    /// Bytes served since it was first raised, not counted on beyond four gigabytes.
-    served: u32,
-    /// The place of its [`Period`] while it is raised, [`NOT_RAISED`] else; and the mark [`IN_LARGE_BURST`].
-    place: u32,
-}
-
-const _: () = assert!(size_of::<Calm>() == 24);
-
-/// Created together with many others: none of them is what somebody waits for.
-const IN_LARGE_BURST: u32 = 1 << 31;
-/// Flows are fewer than 2^31.
-const NOT_RAISED: u32 = IN_LARGE_BURST - 1;
 
 /// What is known of a raised weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,96 +157,28 @@ impl Period {
     };
 }
 
-impl Calm {
-    /// A flow that did nothing yet.
-    pub(crate) const NEW: Calm =
-        Calm { soft_from: Instant::ZERO, paced_to: Instant::ZERO, served: 0, place: NOT_RAISED };
-
-    /// All that is known of the flow.
-    #[inline]
-    pub(crate) fn raise(&self, periods: &Periods) -> Raise {
-        let period = periods.get(self.place()).copied().unwrap_or(Period::NONE);
-        Raise { calm: *self, period }
-    }
-
-    /// Keeps all of `raise`, which was this one's before it changed.
-    #[inline]
-    pub(crate) fn keep(&mut self, raise: Raise, periods: &mut Periods) {
-        let place = self.place();
-        *self = raise.calm;
-        if raise.is_raised() {
-            self.set_place(periods.put(place, Some(raise.period)));
-        } else if place != NOT_RAISED {
-            periods.put(place, None);
-            self.set_place(NOT_RAISED);
-        }
-    }
-
-    /// Whether it was created together with many others.
-    pub(crate) const fn is_in_large_burst(&self) -> bool {
-        self.place & IN_LARGE_BURST != 0
-    }
-
-    pub(crate) const fn set_in_large_burst(&mut self, is_in: bool) {
-        self.place = self.place() | if is_in { IN_LARGE_BURST } else { 0 };
-    }
-
-    /// The flow begins (specification 6.5): what [`Raise::begin`] is to decide, if anything may be another than it was.
-    #[inline]
-    pub(crate) fn arrive(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        terms: &Terms,
-    ) -> Option<Beginning> {
-        let (was_raised, is_new) = (self.is_raised(), self.paced_to == Instant::ZERO);
-        self.paced_to = now.max(Instant::from_nanos(1));
-        let away_ns = now.nanos_since(arrival.last_end);
-        if !is_new && !arrival.is_in_flight && away_ns > BURST_FORGOTTEN_NS {
-            self.set_in_large_burst(false);
-        }
-        let is_interactive = !arrival.is_in_flight && (is_new || away_ns > PAUSE_NS);
-        let is_soft = !arrival.is_in_flight && !arrival.is_all_seeks && now > self.soft_from;
-        // Writeback comes in bursts after pauses, and nobody waits for it (D-22).
-        let may_begin = arrival.is_sync && arrival.is_of_one_task && (is_interactive || is_soft);
-        // Who is raised already has been asked for, and settings that change are reviewed when they do.
-        let goes_on = was_raised && !is_interactive && !is_soft;
-        let is_settled = goes_on && terms.enabled && !self.is_in_large_burst();
-        let is_open = !is_settled && (was_raised || may_begin);
-        is_open.then_some(Beginning { is_interactive, is_soft })
-    }
-
-    /// A slot in which the flow was charged for `bytes` is over.
-    #[inline]
-    pub(crate) fn charge(&mut self, bytes: u64) {
-        // A slot is a few GiB at most, so that the product fits; later by less than a nanosecond is on the safe side.
-        self.paced_to = self.paced_to.plus_nanos((bytes * SOFT_NS).div_ceil(SOFT_BYTES));
-        if self.is_raised() {
-            self.served = self.served.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
-        }
-    }
-
-    /// The flow has no request left and none at the device (specification 6.3).
-    pub(crate) fn rest(&mut self, now: Instant, terms: &Terms) {
-        // A flow that is served as fast as it asks comes back within the idling, and is greedy, not modest.
-        let soonest = now.plus_nanos(terms.slice_idle_ns).plus_nanos(SOFT_SLACK_NS);
-        self.soft_from = self.soft_from.max(self.paced_to).max(soonest);
-    }
-
-    const fn is_raised(&self) -> bool {
-        self.place() != NOT_RAISED
-    }
-
-    const fn place(&self) -> u32 {
-        self.place & !IN_LARGE_BURST
-    }
-
-    const fn set_place(&mut self, place: u32) {
-        self.place = self.place & IN_LARGE_BURST | place;
-    }
-}
-
 impl Raise {
+    /// All that is known of the flow of which `calm` is kept.
+    #[inline]
+    pub(crate) fn of(calm: &Calm, periods: &Periods) -> Raise {
+        let period = periods.get(calm.place()).copied().unwrap_or(Period::NONE);
+        Raise { calm: *calm, period }
+    }
+
+    /// Keeps that as `calm`, which it was of before it changed.
+    #[inline]
+    pub(crate) fn keep(&self, calm: &mut Calm, periods: &mut Periods) {
+        let was_raised = calm.is_raised();
+        let place = calm.place();
+        *calm = self.calm;
+        if self.is_raised() {
+            calm.set_place(periods.put(place, Some(self.period)));
+        } else if was_raised {
+            periods.put(place, None);
+            calm.set_place(Calm::NOT_RAISED);
+        }
+    }
+
     pub(crate) const fn level(&self) -> Level {
         self.period.level
     }

@@ -1,3 +1,4 @@
+use super::super::calm::Arrival;
 use super::*;
 
 const TERMS: Terms = Terms { enabled: true, interactive_ms: 10_500, slice_idle_ns: 8 * MS };
@@ -12,13 +13,18 @@ const FIRST: Arrival = Arrival {
 };
 
 /// A flow that was there before.
-const OLD: Raise = Raise { calm: Calm { paced_to: Instant::from_nanos(1), ..Calm::NEW }, ..NEW };
+const OLD: Raise = {
+    let mut old = NEW;
+    old.calm.paced_to = Instant::from_nanos(1);
+    old
+};
 
 /// One that did nothing yet.
 const NEW: Raise = Raise { calm: Calm::NEW, period: Period::NONE };
 
-fn soft_from(at: Instant, raise: Raise) -> Raise {
-    Raise { calm: Calm { soft_from: at, ..raise.calm }, ..raise }
+fn soft_from(at: Instant, mut raise: Raise) -> Raise {
+    raise.calm.soft_from = at;
+    raise
 }
 
 fn in_burst(mut raise: Raise) -> Raise {
@@ -29,10 +35,10 @@ fn in_burst(mut raise: Raise) -> Raise {
 /// Does with what is kept of a flow what `change` does.
 fn kept(raise: &mut Raise, change: impl FnOnce(&mut Calm)) {
     let (mut calm, mut periods) = (raise.calm, Periods::default());
-    calm.keep(*raise, &mut periods);
+    raise.keep(&mut calm, &mut periods);
     change(&mut calm);
-    *raise = calm.raise(&periods);
-    raise.calm.set_place(NOT_RAISED);
+    *raise = Raise::of(&calm, &periods);
+    raise.calm.set_place(Calm::NOT_RAISED);
 }
 
 fn charge(raise: &mut Raise, bytes: u64) {
