@@ -158,7 +158,8 @@ impl Flow {
             self.note_distance(request.extent, tunables);
         }
         let is_metadata = request.class == Class::Metadata;
-        self.by_position.insert(places, index, Spot { at, flow, is_metadata });
+        let spot = Spot { at, flow, is_metadata };
+        self.by_position.insert(places, index, spot, self.by_age.tail);
         self.by_age.push_back(places, index);
         self.queued += 1;
         let is_next = match self.next {

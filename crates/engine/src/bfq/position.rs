@@ -9,13 +9,16 @@ use crate::tree::{Link, Links, NO_INDEX};
 #[derive(Default)]
 pub(crate) struct Places(Vec<Place>);
 
-/// One request among its flow's: a node of a tree by position, and of a list by age.
+/// One request among its flow's: a node of a tree by position, and of lists by position and by age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// First byte.
     pub(crate) at: u64,
+    parent: u32,
     left: u32,
     right: u32,
+    /// Who is beside it, however far that is in the tree.
+    neighbours: Neighbours,
     by_age: Link,
     /// The flow that it waits in, or was dispatched from.
     pub(crate) flow: u32,
@@ -33,8 +36,10 @@ pub(crate) struct Spot {
 
 const NOWHERE: Place = Place {
     at: 0,
+    parent: NO_INDEX,
     left: NO_INDEX,
     right: NO_INDEX,
+    neighbours: Neighbours { before: NO_INDEX, after: NO_INDEX },
     by_age: Link::NONE,
     flow: NO_INDEX,
     is_metadata: false,
@@ -44,7 +49,8 @@ const NOWHERE: Place = Place {
 ///
 /// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
 /// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
-/// Every step takes O(log requests) expected.
+/// To leave takes O(1) expected, and so does to come beside who came last, as those of a stream do; elsewhere it is
+/// O(log requests) to find the place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByPosition {
     root: u32,
@@ -58,7 +64,7 @@ enum Hook {
     Right(u32),
 }
 
-/// Who was beside a request that left; [`NO_INDEX`] for nobody.
+/// Who is beside a request; [`NO_INDEX`] for nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Neighbours {
     pub(crate) before: u32,
@@ -68,57 +74,39 @@ pub(crate) struct Neighbours {
 impl ByPosition {
     pub(crate) const EMPTY: ByPosition = ByPosition { root: NO_INDEX };
 
-    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot) {
+    /// Takes in `index`; `last` came before it, if anybody is in here.
+    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot, last: u32) {
         if places.0.len() <= index as usize {
             places.0.resize(index as usize + 1, NOWHERE);
         }
         let Spot { at, flow, is_metadata } = spot;
-        places.0[index as usize] = Place { at, flow, is_metadata, ..NOWHERE };
-        let (key, own) = ((at, index), rank(index));
-        let (mut hook, mut node) = (Hook::Root, self.root);
-        while node != NO_INDEX && rank(node) > own {
-            (hook, node) = places.step(node, key);
+        let neighbours = match self.root {
+            NO_INDEX => NOWHERE.neighbours,
+            root => places.between((at, index), last, root),
+        };
+        let Neighbours { before, after } = neighbours;
+        // Of two neighbours, one is above the other: there is room for a leaf below the lower one.
+        let is_right = before != NO_INDEX && places[before].right == NO_INDEX;
+        let parent = if is_right { before } else { after };
+        places.0[index as usize] = Place { at, flow, is_metadata, parent, neighbours, ..NOWHERE };
+        if before != NO_INDEX {
+            places[before].neighbours.after = index;
         }
-        self.hang(places, hook, index);
-        // What was there falls apart into what is before and what is after.
-        let [mut before, mut after] = [Hook::Left(index), Hook::Right(index)];
-        while node != NO_INDEX {
-            let (next, rest) = places.step(node, key);
-            match next {
-                Hook::Right(_) => self.hang(places, core::mem::replace(&mut before, next), node),
-                _ => self.hang(places, core::mem::replace(&mut after, next), node),
-            }
-            node = rest;
+        if after != NO_INDEX {
+            places[after].neighbours.before = index;
         }
-        self.hang(places, before, NO_INDEX);
-        self.hang(places, after, NO_INDEX);
+        match (parent, is_right) {
+            (NO_INDEX, _) => self.root = index,
+            (parent, true) => places[parent].right = index,
+            (parent, false) => places[parent].left = index,
+        }
+        self.rise(places, index);
     }
 
     /// Takes out `index`, which is in here; answers its neighbours.
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32) -> Neighbours {
-        let key = places.key(index);
-        let (mut hook, mut node) = (Hook::Root, self.root);
-        let mut neighbours = Neighbours { before: NO_INDEX, after: NO_INDEX };
-        while node != index {
-            debug_assert_ne!(node, NO_INDEX, "request {index} is not in its flow");
-            let at = node;
-            (hook, node) = places.step(at, key);
-            match hook {
-                Hook::Left(_) => neighbours.after = at,
-                _ => neighbours.before = at,
-            }
-        }
-        let Place { mut left, mut right, .. } = places[index];
-        let mut near = left;
-        while near != NO_INDEX {
-            neighbours.before = near;
-            near = places[near].right;
-        }
-        let mut near = right;
-        while near != NO_INDEX {
-            neighbours.after = near;
-            near = places[near].left;
-        }
+        let mut hook = places.hook(index);
+        let Place { mut left, mut right, neighbours, .. } = places[index];
         while left != NO_INDEX && right != NO_INDEX {
             if rank(left) > rank(right) {
                 self.hang(places, hook, left);
@@ -131,7 +119,38 @@ impl ByPosition {
             }
         }
         self.hang(places, hook, if left == NO_INDEX { right } else { left });
+        let Neighbours { before, after } = neighbours;
+        if before != NO_INDEX {
+            places[before].neighbours.after = after;
+        }
+        if after != NO_INDEX {
+            places[after].neighbours.before = before;
+        }
         neighbours
+    }
+
+    /// Takes a new leaf up to where its rank belongs.
+    fn rise(&mut self, places: &mut Places, index: u32) {
+        loop {
+            let below = places.hook(index);
+            let (Hook::Left(parent) | Hook::Right(parent)) = below else { return };
+            if rank(parent) > rank(index) {
+                return;
+            }
+            let hook = places.hook(parent);
+            let Place { left, right, .. } = places[index];
+            match below {
+                Hook::Left(_) => {
+                    self.hang(places, below, right);
+                    self.hang(places, Hook::Right(index), parent);
+                }
+                _ => {
+                    self.hang(places, below, left);
+                    self.hang(places, Hook::Left(index), parent);
+                }
+            }
+            self.hang(places, hook, index);
+        }
     }
 
     /// The first one after `index`, which need not be in here.
@@ -160,10 +179,22 @@ impl ByPosition {
 
     /// Hangs `node`, or nobody, with all below it at `hook`.
     fn hang(&mut self, places: &mut Places, hook: Hook, node: u32) {
-        match hook {
-            Hook::Root => self.root = node,
-            Hook::Left(parent) => places[parent].left = node,
-            Hook::Right(parent) => places[parent].right = node,
+        let above = match hook {
+            Hook::Root => {
+                self.root = node;
+                NO_INDEX
+            }
+            Hook::Left(above) => {
+                places[above].left = node;
+                above
+            }
+            Hook::Right(above) => {
+                places[above].right = node;
+                above
+            }
+        };
+        if node != NO_INDEX {
+            places[node].parent = above;
         }
     }
 }
@@ -181,13 +212,36 @@ impl Places {
         (self[index].at, index)
     }
 
-    /// The way on from `node` towards `key`: where that hangs, and who hangs there.
-    fn step(&self, node: u32, key: (u64, u32)) -> (Hook, u32) {
-        let place = &self[node];
-        match key < (place.at, node) {
-            true => (Hook::Left(node), place.left),
-            false => (Hook::Right(node), place.right),
+    /// Where `node` hangs.
+    #[inline]
+    fn hook(&self, node: u32) -> Hook {
+        match self[node].parent {
+            NO_INDEX => Hook::Root,
+            parent if self[parent].left == node => Hook::Left(parent),
+            parent => Hook::Right(parent),
         }
+    }
+
+    /// Who `key` comes between in the treap below `root`: mostly `last` and the one beside it.
+    fn between(&self, key: (u64, u32), last: u32, root: u32) -> Neighbours {
+        let Neighbours { before, after } = self[last].neighbours;
+        if key > self.key(last) {
+            if after == NO_INDEX || key < self.key(after) {
+                return Neighbours { before: last, after };
+            }
+        } else if before == NO_INDEX || key > self.key(before) {
+            return Neighbours { before, after: last };
+        }
+        let (mut node, mut found) = (root, NOWHERE.neighbours);
+        while node != NO_INDEX {
+            let place = &self[node];
+            if key < (place.at, node) {
+                (found.after, node) = (node, place.left);
+            } else {
+                (found.before, node) = (node, place.right);
+            }
+        }
+        found
     }
 }
 
@@ -273,6 +327,8 @@ mod tests {
             let (mut places, mut tree) = (Places::default(), ByPosition::EMPTY);
             let mut model = alloc::collections::BTreeSet::new();
             let mut inside = alloc::collections::BTreeMap::new();
+            // Beside whom others are put: whoever of them it is.
+            let mut last = NO_INDEX;
             for (at, index) in steps {
                 match inside.remove(&index) {
                     Some(old) => {
@@ -283,10 +339,12 @@ mod tests {
                         let [before, after] =
                             [before, after].map(|key| key.map_or(NO_INDEX, |&(_, index)| index));
                         prop_assert_eq!(neighbours, Neighbours { before, after });
+                        last = inside.keys().next().copied().unwrap_or(NO_INDEX);
                     }
                     None => {
                         let spot = Spot { at, flow: 0, is_metadata: false };
-                        tree.insert(&mut places, index, spot);
+                        tree.insert(&mut places, index, spot, last);
+                        last = index;
                         inside.insert(index, at);
                         model.insert((at, index));
                     }
@@ -295,6 +353,15 @@ mod tests {
                 let after = model.range(here..).find(|&&key| key != here).map(|&(_, index)| index);
                 prop_assert_eq!(tree.after(&places, index), after);
                 prop_assert_eq!(tree.first(&places), model.first().map(|&(_, index)| index));
+                for index in inside.keys().copied() {
+                    match places.hook(index) {
+                        Hook::Root => prop_assert_eq!(tree.root, index),
+                        Hook::Left(above) => prop_assert!(places[above].at >= places[index].at),
+                        Hook::Right(above) => prop_assert!(places[above].at <= places[index].at),
+                    }
+                    let above = places[index].parent;
+                    prop_assert!(above == NO_INDEX || rank(above) > rank(index));
+                }
             }
         }
     }

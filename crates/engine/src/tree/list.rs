@@ -7,7 +7,7 @@ pub(crate) const NO_INDEX: u32 = u32::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct List {
     pub(crate) head: u32,
-    tail: u32,
+    pub(crate) tail: u32,
 }
 
 /// Where a slot stands in a list.
