@@ -112,11 +112,15 @@ impl Bfq {
     }
 
     /// Keeps [`Bfq::positions`] true for a flow whose next request may be another, or which is late by now.
+    #[inline]
     pub(super) fn show_place(&mut self, at: u32) {
         let nobody_merges = self.nobody_merges();
-        if nobody_merges && self.positions.is_empty() {
-            return;
+        if !nobody_merges || !self.positions.is_empty() {
+            self.show_or_hide(at, nobody_merges);
         }
+    }
+
+    fn show_or_hide(&mut self, at: u32, nobody_merges: bool) {
         let window = self.merging.settings().merge_window;
         let (flow, queue) = (&self.flows[at], self.flows.id(at));
         let is_shown = !nobody_merges

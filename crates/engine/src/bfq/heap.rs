@@ -52,17 +52,20 @@ impl Entry {
 
     #[inline]
     pub(crate) fn is_before(&self, other: &Entry) -> bool {
-        self.rank(other) < 0
+        self.rank(other) < Entry::LEVEL
     }
 
     /// How far this one is behind another, by key and then by order, in one number: who is first is found without a
     /// branch then, for nobody could foresee which way that goes.
     #[inline]
     fn rank(&self, other: &Entry) -> i128 {
-        // Both go around a circle, whose upper half is the past.
-        let order = self.order.wrapping_sub(other.order) as i32;
-        (i128::from(self.key.ahead_of(other.key)) << 32) + i128::from(order)
+        // Both go around a circle, whose upper half is the past: of orders it comes first once it is turned by half.
+        let order = self.order.wrapping_sub(other.order) ^ 1 << 31;
+        i128::from(self.key.ahead_of(other.key)) << 64 | i128::from(order)
     }
+
+    /// The rank of whoever is level with the other.
+    const LEVEL: i128 = 1 << 31;
 }
 
 impl Heaps {
@@ -194,26 +197,37 @@ impl Heaps {
             if first >= self.len::<PART>() {
                 break;
             }
-            let (rank, child) = self.least_child::<PART>(first, &entry);
-            if rank > 0 {
+            let (least, child) = self.least_child::<PART>(first, &entry);
+            if !least.is_before(&entry) {
                 break;
             }
-            self.put::<PART>(entities, place, self.at::<PART>(child));
+            self.put::<PART>(entities, place, least);
             place = child;
         }
         self.put::<PART>(entities, place, entry);
     }
 
-    /// The first of the children from the place `first` on, and its rank beside `entry`.
+    /// The first of the children from the place `first` on, of whom there is one at least, and its place.
     #[inline]
-    fn least_child<const PART: Part>(&self, first: usize, entry: &Entry) -> (i128, usize) {
-        let child = |place: usize| (self.at::<PART>(place).rank(entry), place);
-        let len = self.len::<PART>();
-        if first + FAN_OUT <= len {
-            let [a, b, c, d] = [first, first + 1, first + 2, first + 3].map(child);
-            return earlier(earlier(a, b), earlier(c, d));
-        }
-        (first + 1..len).map(child).fold(child(first), earlier)
+    fn least_child<const PART: Part>(&self, first: usize, beside: &Entry) -> (Entry, usize) {
+        let last = (self.len::<PART>() - 1).min(first + FAN_OUT - 1);
+        let is_mirrored = PART == ELIGIBLE;
+        let slots = if is_mirrored {
+            self.slot::<PART>(last)..=self.slot::<PART>(first)
+        } else {
+            self.slot::<PART>(first)..=self.slot::<PART>(last)
+        };
+        let children = &self.entries[slots];
+        let (_, least) = match children {
+            [a, b, c, d] => {
+                let [a, b, c, d] = [a, b, c, d].map(|child| child.rank(beside));
+                earlier(earlier((a, 0), (b, 1)), earlier((c, 2), (d, 3)))
+            }
+            few => {
+                few.iter().map(|child| child.rank(beside)).zip(0..).fold((i128::MAX, 0), earlier)
+            }
+        };
+        (children[least], if is_mirrored { last - least } else { first + least })
     }
 
     #[inline]

@@ -229,6 +229,9 @@ impl Node {
     /// The tree that an entity is in.
     #[inline]
     fn tree_of(&mut self, entities: &Entities, id: EntityId) -> &mut ServiceTree {
+        if self.others.is_none() {
+            return &mut self.best_effort;
+        }
         // There is one, so the instant of its making does not matter any more.
         self.tree_mut(Instant::ZERO, entities[id].class)
     }
