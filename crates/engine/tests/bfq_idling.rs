@@ -431,6 +431,43 @@ fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
 }
 
 #[test]
+fn all_who_go_on_when_another_does_are_known_to_it() {
+    // A leader with half of the disk, and two who go on when it is done; the second was found after the first.
+    let mut scene = Scene::new(true, 32);
+    let tasks = [("leader", 200), ("first", 100), ("second", 100)].map(|(name, weight)| {
+        let cgroup = scene.cgroup(name, weight);
+        scene.client(cgroup).1
+    });
+    let [leader, first, second] = tasks;
+    // A round of 60 ms; the others come while the disk is kept for the leader. Whether they were let go for that.
+    let round = |scene: &mut Scene, number: u64, others: &[TaskId]| {
+        let done = scene.serve(60 * number, leader);
+        let woken = |scene: &Scene| scene.engine.bfq_stats().injections[Injection::Woken.index()];
+        let before = woken(scene);
+        for ms in done + 1..done + 40 {
+            scene.at(ms);
+            if let Some(&task) = others.get((ms - done - 1) as usize) {
+                scene.read(task, (ms * 7919 % 4096) << 28);
+            }
+            // Each takes 3 ms, so that the leader was the last who was done when they come.
+            if ms % 3 == done % 3 && ms > done + 3 && !scene.out.is_empty() {
+                scene.complete();
+            }
+            while scene.dispatch().is_some() {}
+        }
+        assert!(scene.out.is_empty(), "they are through");
+        woken(scene) - before
+    };
+    for number in 1..12 {
+        round(&mut scene, number, &[first, second]);
+    }
+    // Whoever comes alone goes into the gap, whichever of them was found last.
+    for (number, other) in [(12, first), (13, second), (14, first)] {
+        assert_eq!(round(&mut scene, number, &[other]), 1, "{number}");
+    }
+}
+
+#[test]
 fn without_idling_nobody_is_taken_for_a_waker() {
     for (meanwhile, wakes) in [("slice_idle=8", true), ("slice_idle=0", false)] {
         let mut scene = Scene::new(true, 32);

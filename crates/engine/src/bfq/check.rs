@@ -20,6 +20,7 @@ impl Bfq {
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
         for at in self.flows.live() {
             self.check_flow(requests, at).map_err(|what| format!("flow {at}: {what}"))?;
+            self.flows.check_relations(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
         self.merging.sets().check();

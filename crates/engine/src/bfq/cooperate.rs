@@ -200,9 +200,9 @@ impl Bfq {
         let mut giving = self.flows.ways(from).habits;
         self.flows.ways_mut(to).habits.inherit(&mut giving);
         self.flows.ways_mut(from).habits = giving;
-        let mut relation = self.flows.relation(to);
-        relation.waker.inherit(self.flows.id(to), &self.flows.relation(from).waker);
-        self.flows.set_relation(to, relation);
+        let mut waker = self.flows.relation(to).waker;
+        waker.inherit(self.flows.id(to), &self.flows.relation(from).waker);
+        self.flows.set_waker(to, waker);
         self.join_raising(from, to);
         self.share(tree, requests, from);
         self.share(tree, requests, to);

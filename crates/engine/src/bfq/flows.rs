@@ -1,5 +1,7 @@
 //! Where flows are kept, and whose requests go where.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::calm::Calm;
@@ -10,7 +12,9 @@ use super::raising::{Periods, Raise};
 use super::relations::{Relation, Relations};
 use super::think::Habits;
 use super::tunables::Tunables;
+use crate::check::ensure;
 use crate::merge::QueueId;
+use crate::merge::waker::Waker;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
@@ -133,7 +137,7 @@ impl Flows {
     /// Frees the place of a flow that nobody uses and that has no request left.
     pub(crate) fn release(&mut self, index: u32) {
         debug_assert!(self[index].is_orphan() && self[index].is_empty());
-        self.set_relation(index, Relation::NONE);
+        self.part_relations(index);
         self[index].used = Use::Gone;
         let free = core::mem::replace(&mut self.free, index);
         let ways = self.ways_mut(index);
@@ -180,11 +184,105 @@ impl Flows {
         self.relations.get(self.ways(index).relation).copied().unwrap_or(Relation::NONE)
     }
 
-    /// Keeps that, in a place that is given back when there is nothing to keep.
-    pub(crate) fn set_relation(&mut self, index: u32, relation: Relation) {
+    /// What is known of who lets a flow go on. A waker that it did not have has it as the first of those it wakes. O(1).
+    pub(crate) fn set_waker(&mut self, index: u32, waker: Waker) {
+        let [old, new] = [self.relation(index).waker, waker].map(|waker| waker.get());
+        if old != new {
+            self.unlink(index);
+        }
+        self.change_relation(index, |relation| relation.waker = waker);
+        if old != new {
+            self.link(index);
+        }
+    }
+
+    /// A flow has something to do again: it is the first of those that its waker wakes (specification 6.5). O(1), and
+    /// nothing for who has no relations.
+    #[inline]
+    pub(crate) fn rouse(&mut self, index: u32) {
+        if self.ways(index).relation != NO_INDEX {
+            self.unlink(index);
+            self.link(index);
+        }
+    }
+
+    /// Those that go on when a flow does, the one first that was the last to have something to do.
+    pub(crate) fn woken(&self, index: u32) -> impl Iterator<Item = u32> {
+        let is_one = |at: &u32| *at != NO_INDEX;
+        let first = Some(self.relation(index).woken).filter(is_one);
+        core::iter::successors(first, move |&at| Some(self.relation(at).next).filter(is_one))
+    }
+
+    /// A flow is gone: nobody wakes it, and it wakes nobody. O(those it woke), each of which came by itself.
+    fn part_relations(&mut self, index: u32) {
+        let gone = self.id(index);
+        loop {
+            let woken = self.relation(index).woken;
+            if woken == NO_INDEX {
+                break;
+            }
+            let mut waker = self.relation(woken).waker;
+            waker.forget(gone);
+            self.set_waker(woken, waker);
+        }
+        self.set_waker(index, Waker::NONE);
+    }
+
+    /// Puts a flow before all others that its waker wakes.
+    fn link(&mut self, index: u32) {
+        let Some(waker) = self.relation(index).waker.get() else { return };
+        let first = self.relation(waker.index).woken;
+        if first != NO_INDEX {
+            self.change_relation(first, |relation| relation.prev = index);
+        }
+        self.change_relation(index, |relation| relation.next = first);
+        self.change_relation(waker.index, |relation| relation.woken = index);
+    }
+
+    /// Takes it out from among them.
+    fn unlink(&mut self, index: u32) {
+        let Relation { waker, next, prev, .. } = self.relation(index);
+        let Some(waker) = waker.get() else { return };
+        match prev {
+            NO_INDEX => self.change_relation(waker.index, |relation| relation.woken = next),
+            _ => self.change_relation(prev, |relation| relation.next = next),
+        }
+        if next != NO_INDEX {
+            self.change_relation(next, |relation| relation.prev = prev);
+        }
+        let stand_alone = |relation: &mut Relation| {
+            (relation.next, relation.prev) = (NO_INDEX, NO_INDEX);
+        };
+        self.change_relation(index, stand_alone);
+    }
+
+    /// Changes what is kept of a flow, in a place that is given back when there is nothing to keep.
+    fn change_relation(&mut self, index: u32, change: impl FnOnce(&mut Relation)) {
+        let mut relation = self.relation(index);
+        change(&mut relation);
         let place = self.ways(index).relation;
         let relation = (relation != Relation::NONE).then_some(relation);
         self.ways_mut(index).relation = self.relations.put(place, relation);
+    }
+
+    /// Whether those that a flow wakes know it, and it is known to who wakes it. O(those it and its waker wake).
+    ///
+    /// # Errors
+    /// Who does not.
+    pub(crate) fn check_relations(&self, index: u32) -> Result<(), String> {
+        let mut before = NO_INDEX;
+        for woken in self.woken(index) {
+            let Relation { waker, prev, .. } = self.relation(woken);
+            ensure(waker.get() == Some(self.id(index)) && prev == before, || {
+                format!("it wakes {woken}, whose waker is {waker:?}, behind {prev}, not {before}")
+            })?;
+            before = woken;
+        }
+        let waker = self.relation(index).waker.get();
+        let is_known = waker.is_none_or(|waker| {
+            self.is_current(waker) && self.woken(waker.index).any(|woken| woken == index)
+        });
+        ensure(is_known, || format!("its waker {waker:?} does not know it"))
     }
 
     /// Whether a name is that of a flow there is.
@@ -228,5 +326,85 @@ impl core::ops::Index<u32> for Flows {
 impl core::ops::IndexMut<u32> for Flows {
     fn index_mut(&mut self, index: u32) -> &mut Flow {
         &mut self.flows[index as usize].flow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroU32;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bfq::BfqSettings;
+    use crate::merge::waker::InjectSettings;
+
+    /// A waker that was found in the usual way.
+    fn found(by: QueueId, waker: QueueId) -> Waker {
+        let (settings, now) = (InjectSettings::default(), Instant::from_millis(1));
+        let mut state = Waker::NONE;
+        for _ in 0..InjectSettings::WAKER_TRIES {
+            state.observe(&settings, now, by, false, Some((waker, now)));
+        }
+        assert_eq!(state.get(), Some(waker));
+        state
+    }
+
+    proptest! {
+        /// Against lists of who wakes whom, in order; flows come and go meanwhile.
+        #[test]
+        fn who_wakes_whom_is_known_on_both_sides(
+            steps in prop::collection::vec((0..4_u8, 0..6_usize, 0..6_usize), 1..200),
+        ) {
+            let settings = BfqSettings::DEFAULT;
+            let tunables = Tunables::from(&settings, true, NonZeroU32::MIN);
+            let mut flows = Flows::default();
+            let mut clients = 0;
+            let mut open = |flows: &mut Flows| {
+                clients += 1;
+                let owner = Owner::client(clients);
+                (owner, flows.open(Instant::ZERO, owner, &tunables))
+            };
+            let mut all: Vec<(Owner, u32)> = (0..6).map(|_| open(&mut flows)).collect();
+            // By waker, the first first.
+            let mut lists: Vec<(u32, Vec<u32>)> = Vec::new();
+            for (what, one, other) in steps {
+                let ((owner, at), (_, waker)) = (all[one], all[other]);
+                match what {
+                    0 | 1 if one != other => {
+                        flows.set_waker(at, found(flows.id(at), flows.id(waker)));
+                        let has = |list: &(u32, Vec<u32>)| list.0 == waker && list.1.contains(&at);
+                        if !lists.iter().any(has) {
+                            lists.iter_mut().for_each(|list| list.1.retain(|&other| other != at));
+                            match lists.iter_mut().find(|list| list.0 == waker) {
+                                Some(list) => list.1.insert(0, at),
+                                None => lists.push((waker, Vec::from([at]))),
+                            }
+                        }
+                    }
+                    2 => {
+                        flows.rouse(at);
+                        if let Some((_, list)) = lists.iter_mut().find(|list| list.1.contains(&at)) {
+                            list.retain(|&other| other != at);
+                            list.insert(0, at);
+                        }
+                    }
+                    3 => {
+                        flows.close(owner);
+                        flows.release(at);
+                        lists.retain(|list| list.0 != at);
+                        lists.iter_mut().for_each(|list| list.1.retain(|&other| other != at));
+                        all[one] = open(&mut flows);
+                    }
+                    _ => {}
+                }
+                for &(_, at) in &all {
+                    let list = lists.iter().find(|list| list.0 == at);
+                    let woken: Vec<u32> = flows.woken(at).collect();
+                    prop_assert_eq!(woken, list.map_or(Vec::new(), |list| list.1.clone()));
+                    flows.check_relations(at).map_err(TestCaseError::fail)?;
+                }
+            }
+        }
     }
 }

@@ -8,14 +8,17 @@ use super::Bfq;
 use super::counters::Injection;
 use super::entity::EntityId;
 use super::owner::{Kind, Owner};
-use super::relations::Relation;
 use super::slot::Turn;
 use crate::merge::waker::{Fill, Gap, InjectSettings};
 use crate::requests::Requests;
-use crate::tree::{NO_INDEX, Tree};
+use crate::tree::Tree;
 
 /// From this length on, a request is not put beside others into flash: it would hold them up (specification 7.9).
 const LONG_ON_FLASH: u32 = 32 << 10;
+
+/// Of those that the flow in service wakes, so many are looked at for a gap. Who has something to do stands before who had
+/// something before.
+const WOKEN_MAX: usize = 4;
 
 impl Bfq {
     pub(super) fn inject_settings(&self) -> InjectSettings {
@@ -27,20 +30,18 @@ impl Bfq {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
         let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
         let briefly = self.flows.ways(at).habits.thinks_briefly();
-        let mut found = None;
         // Who thinks briefly needs no waker, and hardly anybody has one.
         if !briefly {
-            let mut relation = self.flows.relation(at);
-            found = relation.waker.observe(&settings, now, queue, briefly, completed);
-            self.flows.set_relation(at, relation);
+            let mut waker = self.flows.relation(at).waker;
+            let found = waker.observe(&settings, now, queue, briefly, completed);
+            if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
+                waker.forget(gone);
+            }
+            self.flows.set_waker(at, waker);
         }
         if self.turn.is_some_and(|turn| turn.flow == at) {
             let injection = self.flows.injection_mut(at);
             self.probe.arrived(injection, &settings, now, briefly, in_device);
-        }
-        if let Some(waker) = found.filter(|&waker| self.flows.is_current(waker)) {
-            let relation = Relation { woken: at, ..self.flows.relation(waker.index) };
-            self.flows.set_relation(waker.index, relation);
         }
     }
 
@@ -97,13 +98,9 @@ impl Bfq {
             }
             Kind::Writeback(_) => None,
         };
-        let relation = self.flows.relation(turn.flow);
-        let waker = relation.waker.get().filter(|&waker| self.flows.is_current(waker));
+        let waker = self.flows.relation(turn.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(fits);
-        let own = self.flows.id(turn.flow);
-        let is_woken =
-            |at: &u32| *at != NO_INDEX && self.flows.relation(*at).waker.get() == Some(own);
-        let woken = Some(relation.woken).filter(is_woken).filter(fits);
+        let woken = self.flows.woken(turn.flow).take(WOKEN_MAX).find(fits);
         let is_raised = self.factor(turn.flow) > 1;
         let id = |at: u32| self.flows.id(at);
         Gap {

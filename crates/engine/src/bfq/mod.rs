@@ -392,6 +392,7 @@ impl Bfq {
         };
         let budget = u64::from(budget).max(charge);
         flow.start.restart();
+        self.flows.rouse(at);
         self.busy += 1;
         self.hierarchy.activate(self.now, tree, EntityId::flow(at), budget, how);
         how

@@ -9,13 +9,17 @@ use crate::tree::NO_INDEX;
 pub(crate) struct Relation {
     /// Who lets it go on.
     pub(crate) waker: Waker,
-    /// Who was last found to go on when this one does; [`NO_INDEX`] for nobody.
+    /// The first of those that go on when this one does; [`NO_INDEX`] for nobody.
     pub(crate) woken: u32,
+    /// Among those that its waker wakes, the one behind it and the one before it.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
 }
 
 impl Relation {
     /// Nothing is known.
-    pub(crate) const NONE: Relation = Relation { waker: Waker::NONE, woken: NO_INDEX };
+    pub(crate) const NONE: Relation =
+        Relation { waker: Waker::NONE, woken: NO_INDEX, next: NO_INDEX, prev: NO_INDEX };
 }
 
 /// Relations of those who have some: few.
