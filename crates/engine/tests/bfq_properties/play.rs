@@ -1,5 +1,5 @@
 //! Traffic with a purpose: clients that stream, share a stream, wake each other, think or flush, on a device that takes
-//! its time, while somebody changes everything around them. Random calls alone hardly ever merge, idle or fill a gap.
+//! its time, while somebody changes everything around them. Random calls alone seldom merge or fill a gap, and part nobody.
 
 use std::collections::BTreeMap;
 
