@@ -130,7 +130,10 @@ impl Deadlines {
     /// The instant of the earliest deadline. Right after [`Deadlines::settle`].
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.first().map(|entry| entry.at)
+        match (self.row.front(), self.heap.first()) {
+            (Some(a), Some(b)) => Some(a.at.min(b.at)),
+            (a, b) => a.or(b).map(|entry| entry.at),
+        }
     }
 
     /// Takes out the first live deadline that has come by `now`.

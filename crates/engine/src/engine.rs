@@ -406,8 +406,11 @@ impl Engine {
         let d = request.op.direction().index();
         core.audit.ready[d].subtract(charged);
         core.audit.dispatched[d].add(core.config.prices.cost(&request));
-        let cgroup = core.tree.tasks[task].cgroup;
-        core.tree.cgroups[cgroup].account_mut().blame.window_ns += waited;
+        // Most find room at once, and what is counted of their cgroup may be far away in memory.
+        if waited > 0 {
+            let cgroup = core.tree.tasks[task].cgroup;
+            core.tree.cgroups[cgroup].account_mut().blame.window_ns += waited;
+        }
         if core.in_flight == 0 {
             core.busy_since = now;
         }
@@ -425,8 +428,15 @@ impl Engine {
 
     /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let earliest = self.core.clocks.wakes(self.core.rests_from(self.now));
-        earliest.into_iter().chain(self.core.scheduler.deadline()).min()
+        let core = &self.core;
+        let earliest = match core.clocks.is_steered() {
+            true => core.clocks.wakes(core.rests_from(self.now)),
+            false => core.clocks.earliest_real(),
+        };
+        match (earliest, core.scheduler.deadline()) {
+            (Some(earliest), Some(deadline)) => Some(earliest.min(deadline)),
+            (earliest, deadline) => earliest.or(deadline),
+        }
     }
 
     // What is counted.

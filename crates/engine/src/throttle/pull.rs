@@ -11,6 +11,16 @@ impl Core {
     /// Takes the next request out from below `cgroup`, which must have one, and charges every limit on its way, that
     /// of `cgroup` included. O(depth × log sources).
     pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
+        if let Some(Source::Client(client)) = self.top_source(cgroup, direction) {
+            let index = self.take_waiting(client, direction);
+            self.serve(now, cgroup, direction, Source::Client(client), index, now);
+            return index;
+        }
+        self.pull_from_below(now, cgroup, direction)
+    }
+
+    /// The same where the next one is a cgroup below.
+    fn pull_from_below(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
         let mut way = core::mem::take(&mut self.way);
         way.clear();
         way.push(cgroup);
@@ -26,42 +36,55 @@ impl Core {
                 Source::Cgroup(child) => way.push(child),
             }
         };
-        let cost = self.requests[index].cost;
         while let Some(at) = way.pop() {
-            let waits_on = match source {
-                Source::Client(client) => {
-                    !self.tree.clients[client].side(direction).turns.is_empty()
-                }
-                Source::Cgroup(child) => {
-                    // Its head changed, and if it has a limit that was charged: it may have to stop standing.
-                    self.is_ready(now, child, direction, Arrival::Queued)
-                }
+            // What follows the time at the limit of one that stands is time at the next limit.
+            let boundary = if at == cgroup {
+                now
+            } else {
+                let queue = self.tree.cgroups[at].queue(direction);
+                queue.expect("it had a source").standing_since
             };
-            // The time of the limit that everyone at this cgroup waits for.
-            let limited = self.tree.limited(at, direction);
-            let time = match limited {
-                // It has been lifted just now, and everyone goes.
-                NO_CGROUP => 0,
-                limited => self.tree.cgroups[limited].time_of(direction, cost),
-            };
-            if limited == at && self.tree.cgroups[at].joint.is_some() {
-                self.serve_joint(at, direction, cost);
-            }
-            self.serve_source(at, direction, source, time, waits_on);
-            if limited == at {
-                // What follows the time at the limit of one that stands is time at the next limit.
-                let boundary = if at == cgroup {
-                    now
-                } else {
-                    let queue = self.tree.cgroups[at].queue(direction);
-                    queue.expect("it had a source").standing_since
-                };
-                self.leave_gate(now, at, boundary, time, index);
-            }
+            self.serve(now, at, direction, source, index, boundary);
             source = Source::Cgroup(at);
         }
         self.way = way;
         index
+    }
+
+    /// Books at `at` that its `source` lets go the request in slot `index`, which has left the limit there, if there is
+    /// one, at `boundary`.
+    #[inline]
+    fn serve(
+        &mut self,
+        now: Instant,
+        at: u32,
+        direction: Direction,
+        source: Source,
+        index: u32,
+        boundary: Instant,
+    ) {
+        let cost = self.requests[index].cost;
+        let waits_on = match source {
+            Source::Client(client) => !self.tree.clients[client].side(direction).turns.is_empty(),
+            Source::Cgroup(child) => {
+                // Its head changed, and if it has a limit that was charged: it may have to stop standing.
+                self.is_ready(now, child, direction, Arrival::Queued)
+            }
+        };
+        // The time of the limit that everyone at this cgroup waits for.
+        let limited = self.tree.limited(at, direction);
+        let time = match limited {
+            // It has been lifted just now, and everyone goes.
+            NO_CGROUP => 0,
+            limited => self.tree.cgroups[limited].time_of(direction, cost),
+        };
+        if limited == at && self.tree.cgroups[at].joint.is_some() {
+            self.serve_joint(at, direction, cost);
+        }
+        self.serve_source(at, direction, source, time, waits_on);
+        if limited == at {
+            self.leave_gate(now, at, boundary, time, index);
+        }
     }
 
     /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited

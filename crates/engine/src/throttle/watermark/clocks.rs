@@ -222,6 +222,12 @@ impl Clocks {
         }
     }
 
+    /// The first deadline of the real time, where no other clock is in use. Right after [`Clocks::settle`].
+    #[inline]
+    pub(crate) fn earliest_real(&self) -> Option<Instant> {
+        self.clocks[usize::from(REAL)].deadlines.earliest()
+    }
+
     /// When something may happen to what waits. Right after [`Clocks::settle`].
     pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
         let expected = self.expected.until();
