@@ -98,9 +98,13 @@ impl Bfq {
             }
             Kind::Writeback(_) => None,
         };
+        // Who has a request at a disk that seeks waits for that, and for nobody else; and whoever returns at once does not
+        // wait either.
+        let waits =
+            !self.tunables.rotational || turn.idle.is_some_and(|idle| self.now >= idle.fill_from);
         let waker = self.flows.relation(turn.flow).waker.get();
-        let waker = waker.map(|waker| waker.index).filter(fits);
-        let woken = self.flows.woken(turn.flow).take(WOKEN_MAX).find(fits);
+        let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
+        let woken = self.flows.woken(turn.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
         let is_raised = self.factor(turn.flow) > 1;
         let id = |at: u32| self.flows.id(at);
         Gap {

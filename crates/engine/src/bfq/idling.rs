@@ -116,7 +116,8 @@ impl Bfq {
             true => IdlingCause::Throughput,
             false => IdlingCause::Guarantees,
         };
-        let returns_ns = if self.costs_shares(at) { AT_ONCE_NS } else { 0 };
+        let returns = self.turn.is_some_and(|turn| turn.returns) || self.costs_shares(at);
+        let returns_ns = if self.tunables.rotational && returns { AT_ONCE_NS } else { 0 };
         let [until, fill_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
         let idle = Idle { since: self.now, until, fill_from, cause };
         if let Some(turn) = &mut self.turn {
@@ -130,6 +131,7 @@ impl Bfq {
         if let Some(turn) = &mut self.turn
             && let Some(idle) = turn.idle.take()
         {
+            turn.returns = self.now.nanos_since(idle.since) < AT_ONCE_NS;
             let flow = turn.flow;
             self.note_idled(flow, &idle);
         }

@@ -31,6 +31,8 @@ pub(crate) struct Turn {
     pub(crate) sent: u32,
     /// Whether requests of others were at the device with them.
     pub(crate) is_shared: bool,
+    /// Whether it returned at once when it was last waited for, in this slot.
+    pub(crate) returns: bool,
 }
 
 /// The device waits for the flow in service, which has nothing left.
@@ -65,6 +67,7 @@ impl Bfq {
             is_held: false,
             sent: 0,
             is_shared: false,
+            returns: false,
         };
         self.turn = Some(turn);
         Some(flow)
