@@ -9,10 +9,7 @@ use thiserror::Error;
 use weir_config::{Backend, Config, DeviceModel};
 use weir_engine::io_max::nearest;
 use weir_engine::units::Nanos;
-use weir_engine::{
-    BfqEdit, BfqSettings, LimiterKind, Limits, LowLatency, Path, PrioClass, SliceProfile,
-    Watermark, Weight,
-};
+use weir_engine::{BfqEdit, BfqSettings, LimiterKind, Limits, Path, SliceProfile};
 
 use self::later::Timed;
 pub use self::settings::{SETTINGS, SettingError};
@@ -76,12 +73,8 @@ pub enum DraftError {
 /// What a cgroup is to be set to.
 #[derive(Debug, Clone)]
 struct Cgroup {
-    path: Path,
-    weight: Option<Weight>,
-    prio_class: Option<PrioClass>,
-    low_latency: Option<LowLatency>,
-    watermark: Option<Watermark>,
-    limits: Limits,
+    /// Its limits have no limiter yet.
+    setting: CgroupSetting,
     /// Its own limiter, from a configuration; else the draft's.
     limiter: Option<LimiterKind>,
 }
@@ -155,12 +148,12 @@ impl Draft {
         self.cgroup(path("watermark", "/")?).watermark = Some(device.watermark);
         for cgroup in &config.cgroups {
             let limits = cgroup.limits.iter().find(|limits| limits.device == index);
-            let at = self.cgroup(cgroup.path.clone());
+            let Cgroup { setting: at, limiter } = self.cgroup_entry(cgroup.path.clone());
+            *limiter = Some(cgroup.limiter);
             at.weight = Some(cgroup.weight);
             at.prio_class = Some(cgroup.prio_class);
             at.low_latency = cgroup.low_latency;
             at.watermark = cgroup.watermark;
-            at.limiter = Some(cgroup.limiter);
             at.limits = limits.map_or_else(Limits::default, |limits| limits.limits);
         }
         Ok(())
@@ -224,8 +217,8 @@ impl Draft {
     fn cgroup_settings(&self) -> Result<Vec<CgroupSetting>, SettingError> {
         let limiter = self.limiter_kind()?;
         let mut cgroups = Vec::with_capacity(self.cgroups.len());
-        for cgroup in self.cgroups.values() {
-            let limits = Limits { limiter: cgroup.limiter.unwrap_or(limiter), ..cgroup.limits };
+        for Cgroup { setting, limiter: own } in self.cgroups.values() {
+            let limits = Limits { limiter: own.unwrap_or(limiter), ..setting.limits };
             limits.validate().map_err(|error| {
                 use weir_engine::LimitsError::{BurstUnknown, PeakUnknown};
                 let hint = match error {
@@ -234,18 +227,11 @@ impl Draft {
                     _ => None,
                 };
                 let hint = hint.map(|(key, dimension)| {
-                    format!("`{key}={} {}=max` takes it back", cgroup.path, dimension.key())
+                    format!("`{key}={} {}=max` takes it back", setting.path, dimension.key())
                 });
-                SettingError::new("limits", format!("of cgroup {}: {error}", cgroup.path), hint)
+                SettingError::new("limits", format!("of cgroup {}: {error}", setting.path), hint)
             })?;
-            cgroups.push(CgroupSetting {
-                path: cgroup.path.clone(),
-                weight: cgroup.weight,
-                prio_class: cgroup.prio_class,
-                low_latency: cgroup.low_latency,
-                watermark: cgroup.watermark,
-                limits,
-            });
+            cgroups.push(CgroupSetting { limits, ..setting.clone() });
         }
         Ok(cgroups)
     }
@@ -292,15 +278,12 @@ impl Draft {
         first.map_or_else(|| errors.into(), DraftError::Setting)
     }
 
-    fn cgroup(&mut self, path: Path) -> &mut Cgroup {
-        self.cgroups.entry(path.to_string()).or_insert_with(|| Cgroup {
-            path,
-            weight: None,
-            prio_class: None,
-            low_latency: None,
-            watermark: None,
-            limits: Limits::default(),
-            limiter: None,
-        })
+    fn cgroup(&mut self, path: Path) -> &mut CgroupSetting {
+        &mut self.cgroup_entry(path).setting
+    }
+
+    fn cgroup_entry(&mut self, path: Path) -> &mut Cgroup {
+        let entry = self.cgroups.entry(path.to_string());
+        entry.or_insert_with(|| Cgroup { setting: CgroupSetting::untouched(path), limiter: None })
     }
 }

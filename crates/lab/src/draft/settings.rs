@@ -339,7 +339,7 @@ impl Draft {
             return Err(SettingError::new(key, "no limit is given", hint));
         }
         let known = self.cgroups.get(&path.to_string());
-        let mut limits = known.map_or_else(Limits::default, |cgroup| cgroup.limits);
+        let mut limits = known.map_or_else(Limits::default, |cgroup| cgroup.setting.limits);
         let at = match kind {
             LimitKey::Max => &mut limits.max,
             LimitKey::Burst => &mut limits.burst,
