@@ -102,15 +102,17 @@ fn writes_are_on_the_platters_before_others_read() {
     assert!(settles >= 60 && races <= 30, "{settles} and {races} MiB/s");
 }
 
+/// A reader of every block, or those that `rw` says, from the block of this number on.
+fn reader(number: u64, rw: &str, delay_us: usize) -> String {
+    let offset = (10 << 30) + number * (128 << 10);
+    format!(
+        "[reader{number}]\ntime_based=1\nruntime=4\nrw={rw}\nbs=128k\noffset={offset}\nsize=4g\n\
+         startdelay={delay_us}us\n"
+    )
+}
+
 #[test]
 fn readers_that_take_turns_are_as_fast_as_one() {
-    let reader = |number: u64, rw: &str, delay_us: usize| {
-        let offset = (10 << 30) + number * (128 << 10);
-        format!(
-            "[reader{number}]\ntime_based=1\nruntime=4\nrw={rw}\nbs=128k\noffset={offset}\nsize=4g\n\
-             startdelay={delay_us}us\n"
-        )
-    };
     let one = sum(&run(&reader(0, "read", 0), &[]), "");
     // Whoever comes first: the disk has read on by then, and is past what one of the others wants.
     for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0], [2, 1, 0]] {
@@ -123,6 +125,29 @@ fn readers_that_take_turns_are_as_fast_as_one() {
         let (sum, least) = (sum(&three, ""), least.expect("three"));
         assert!(sum * 10 >= one * 9, "{order:?}: {sum} bytes, {one} of one");
         assert!(least * 10 >= one * 3, "{order:?}: {least} bytes of one in three");
+    }
+}
+
+#[test]
+fn readers_that_take_turns_stay_together_when_one_pauses() {
+    // As on a machine that is busy: now and then one of them does not run for some milliseconds, or a tenth of a second.
+    let one = sum(&run(&reader(0, "read", 0), &[]), "");
+    for pauses in [
+        &[(0, 7_000, 300), (1, 5_000, 410), (2, 6_000, 370)][..],
+        &[(0, 3_000, 50), (1, 2_500, 41), (2, 3_500, 37)],
+        &[(1, 100_000, 900)],
+    ] {
+        let jobs = [1, 0, 2].map(|number| {
+            let pause = pauses
+                .iter()
+                .find(|pause| pause.0 == number)
+                .map(|(_, us, blocks)| format!("thinktime={us}us\nthinktime_blocks={blocks}\n"));
+            reader(number, "read:256k", 0) + &pause.unwrap_or_default()
+        });
+        for way in ["0us", "100us"] {
+            let three = sum(&run(&jobs.concat(), &[("way", way)]), "");
+            assert!(three * 10 >= one * 9, "{pauses:?}, {way}: {three} bytes, {one} of one");
+        }
     }
 }
 

@@ -125,8 +125,8 @@ pub struct BfqStats {
     pub raised_now: u32,
     /// Requests that were joined with an adjacent one of the same flow.
     pub coalesced: u64,
-    /// How often the next request of flows that merged was held until all of theirs were back from the disk.
-    pub rounds: u64,
+    /// How often the next request of flows that merged was held for one of them that was behind.
+    pub held: u64,
     /// Merges and splits of flows, and why they were refused.
     pub merging: merge::Counters,
 }
@@ -210,9 +210,9 @@ impl Counters {
         self.device.short_slots += 1;
     }
 
-    /// A shared flow's next request waits until its others are back.
-    pub(crate) fn round_ended(&mut self) {
-        self.device.rounds += 1;
+    /// A shared flow's next request waits for another member of it.
+    pub(crate) fn held(&mut self) {
+        self.device.held += 1;
     }
 
     /// A slot of a flow of `cgroup` ended, and cost `extra` bytes beyond its service.

@@ -48,14 +48,12 @@ impl Bfq {
     /// The flow of whoever sent the request at `index`, made now if there is none.
     #[inline]
     pub(super) fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
-        let record = &requests[index];
-        let task = &tree.tasks[record.task];
-        let owner = match record.request.sync {
-            true => Owner::client(task.client),
-            false => Owner::writeback(task.cgroup),
-        };
+        let owner = Owner::of(tree, requests, index);
         let home = self.flows.of(owner);
-        home.unwrap_or_else(|| self.open(tree, requests, owner, task.cgroup))
+        home.unwrap_or_else(|| {
+            let cgroup = tree.tasks[requests[index].task].cgroup;
+            self.open(tree, requests, owner, cgroup)
+        })
     }
 
     /// Makes a flow for `owner`.

@@ -15,6 +15,7 @@ mod budget;
 mod burst;
 mod calm;
 mod check;
+mod convoy;
 mod cooperate;
 mod counters;
 mod entity;
@@ -50,6 +51,7 @@ use core::num::NonZeroU32;
 
 use self::budget::Expiry;
 use self::burst::Burst;
+use self::convoy::Convoy;
 use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
@@ -60,6 +62,7 @@ use self::hierarchy::Hierarchy;
 use self::inject::Probe;
 use self::join::Run;
 use self::low_latency::Patience;
+use self::owner::Owner;
 use self::peak_rate::{PeakRate, PeakSettings};
 use self::position::Places;
 pub use self::raising::LowLatency;
@@ -90,6 +93,8 @@ pub(crate) struct Bfq {
     places: Places,
     scenario: Scenario,
     turn: Option<Turn>,
+    /// Who reads the stream of the flow in service, if several do.
+    convoy: Convoy,
     /// What went to the device last, while others may be joined to it.
     run: Option<Run>,
     /// Where the last request for the device ended.
@@ -145,6 +150,7 @@ impl Bfq {
             places: Places::default(),
             scenario: Scenario::default(),
             turn: None,
+            convoy: Convoy::NONE,
             run: None,
             position: 0,
             len: 0,
@@ -230,6 +236,7 @@ impl Bfq {
         self.len += 1;
         tree.tasks[task].ready.push_back(requests, index);
         let home = self.home(tree, requests, index);
+        self.convoy.returned(Owner::of(tree, requests, index));
         let at = self.destination(tree, requests, home, index);
         let state = self.hierarchy.state(EntityId::flow(at));
         self.note_arrival(at, state);
@@ -275,15 +282,12 @@ impl Bfq {
                     self.select()?
                 }
             };
-            let expiry = match self.flows[at].pick(now, requests, &self.tunables) {
+            let expiry = match self.pick(requests, at) {
                 None if self.is_waited_for() => return self.fill_gap(tree, requests),
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way() => Expiry::Preempted,
-                Some(_) if self.ends_round() => {
-                    self.hold_round();
-                    return None;
-                }
+                Some(index) if self.waits_for_hindmost(requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
                     let entity = &self.hierarchy.entities[EntityId::flow(at)];
@@ -351,6 +355,7 @@ impl Bfq {
             self.last_completed = is_one.then(|| (self.flows.id(at), now));
         }
         if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
+            self.convoy.completed(now, index);
             self.after_completion(tree, requests, at);
         }
         self.recount(at);
@@ -361,7 +366,8 @@ impl Bfq {
         let idle = self.turn.and_then(|turn| turn.idle);
         let idle =
             idle.map(|idle| if self.now < idle.fill_from { idle.fill_from } else { idle.until });
-        idle.or_else(|| self.settling.deadline(self.now))
+        let held = || self.convoy.deadline(self.now);
+        idle.or_else(held).or_else(|| self.settling.deadline(self.now))
     }
 
     /// A cgroup has got another parent, in `tree`.
@@ -422,6 +428,9 @@ impl Bfq {
         self.in_device += 1;
         let is_own = self.turn.as_ref().is_some_and(|turn| turn.flow == at);
         self.probe.dispatched(index, is_own, self.in_device);
+        if is_own {
+            self.note_member(tree, requests, at, index);
+        }
         self.hierarchy.charge(EntityId::flow(at), charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+use crate::requests::Requests;
+use crate::tree::Tree;
+
 /// A client's requests that somebody waits for, or a cgroup's that nobody does.
 ///
 /// Four bytes, since a million flows have one each.
@@ -31,6 +34,17 @@ impl Owner {
     pub(crate) fn writeback(cgroup: u32) -> Owner {
         assert!(cgroup < WRITEBACK - 1, "fewer than 2^31 - 1 cgroups");
         Owner(cgroup | WRITEBACK)
+    }
+
+    /// Whose flow the request at `index` is for.
+    #[inline]
+    pub(crate) fn of(tree: &Tree, requests: &Requests, index: u32) -> Owner {
+        let record = &requests[index];
+        let task = &tree.tasks[record.task];
+        match record.request.sync {
+            true => Owner::client(task.client),
+            false => Owner::writeback(task.cgroup),
+        }
     }
 
     #[inline]

@@ -23,10 +23,6 @@ pub(crate) struct Turn {
     pub(crate) last_end: Option<Position>,
     /// Requests of others that were sent since it last sent one.
     pub(crate) injected: u32,
-    /// Requests it has sent since none of its own were at the device, in this slot.
-    pub(crate) unbroken: u32,
-    /// Whether its next request is held until these are back.
-    pub(crate) is_held: bool,
     /// Requests it has sent in this slot.
     pub(crate) sent: u32,
     /// Whether requests of others were at the device with them.
@@ -63,13 +59,12 @@ impl Bfq {
             idle: None,
             last_end: None,
             injected: 0,
-            unbroken: 0,
-            is_held: false,
             sent: 0,
             is_shared: false,
             returns: false,
         };
         self.turn = Some(turn);
+        self.convoy.begin();
         Some(flow)
     }
 
@@ -98,34 +93,6 @@ impl Bfq {
         turn.idle.is_none() || left >= entity.budget / 3
     }
 
-    /// Whether a shared flow's next request is held until all of it that the device has are back: some of them may
-    /// have been overtaken.
-    ///
-    /// Its members read one stream in turn. A disk that serves first what it reaches first leaves out the one that is a
-    /// little behind, for as long as the others come back in time, and takes them ever farther away from it. They go in
-    /// rounds instead, of about as many requests as the members send at once.
-    pub(super) fn ends_round(&self) -> bool {
-        let Some(turn) = self.turn.as_ref().filter(|_| self.tunables.rotational) else {
-            return false;
-        };
-        let flow = &self.flows[turn.flow];
-        flow.in_flight > 0
-            && !flow.is_seeky()
-            && turn.unbroken > flow.in_flight + 1
-            && !flow.is_alone()
-            && self.merging.sets().members(self.flows.id(turn.flow)) > 1
-    }
-
-    /// The next request of the flow in service is held; asked again, it is held still.
-    #[cold]
-    pub(super) fn hold_round(&mut self) {
-        if let Some(turn) = &mut self.turn
-            && !core::mem::replace(&mut turn.is_held, true)
-        {
-            self.counters.round_ended();
-        }
-    }
-
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
@@ -134,9 +101,7 @@ impl Bfq {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
             turn.sent += 1;
-            turn.is_held = false;
             turn.is_shared |= self.in_device > in_flight;
-            turn.unbroken = if in_flight == 1 { 1 } else { turn.unbroken.saturating_add(1) };
         }
         self.review(tree, at);
         let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;

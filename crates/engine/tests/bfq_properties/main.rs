@@ -40,7 +40,7 @@ const REACHED: &[(&str, u64)] = &[
     ("refused target_too_late", 3),
     ("refused seeky", 20),
     ("refused other_group", 3),
-    ("round", 20),
+    ("held", 20),
     ("short slot", 20),
     ("charged for time", 20),
     ("raised interactive", 20),

@@ -48,7 +48,7 @@ impl Reach {
             ("joined", stats.coalesced),
             ("charged for time", stats.time_charges),
             ("short slot", stats.short_slots),
-            ("round", stats.rounds),
+            ("held", stats.held),
             ("merged as neighbours", merging.cooperations),
             ("merged at creation", merging.stable_at_creation),
             ("merged late", merging.stable_late),

@@ -81,7 +81,7 @@ pub(super) fn of_run(bfq: &BfqResults) -> Value {
         "raised_ns": by_kind(raising, stats.raised_ns),
         "raised_flows": stats.raised_now,
         "coalesced_ios": stats.coalesced,
-        "rounds": stats.rounds,
+        "held": stats.held,
         "merges": by_kind(
             MERGES,
             [merging.cooperations, merging.stable_at_creation, merging.stable_late],

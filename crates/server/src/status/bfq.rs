@@ -40,8 +40,8 @@ pub struct BfqStatus {
     pub raised_flows: u32,
     /// Requests that were joined with an adjacent one.
     pub coalesced_ios: u64,
-    /// Rounds of flows that merged: how often the next request was held until all of theirs were back.
-    pub rounds: u64,
+    /// How often the next request of flows that merged was held for one of them that was behind.
+    pub held: u64,
     /// Flows that merged: `cooperation`, `stable_at_creation`, `stable_late`.
     pub merges: ByKind,
     /// Stable merges that were called off.
@@ -100,7 +100,7 @@ impl BfqStatus {
             raised_ns: by_kind(raising, stats.raised_ns),
             raised_flows: stats.raised_now,
             coalesced_ios: stats.coalesced,
-            rounds: stats.rounds,
+            held: stats.held,
             merges: by_kind(
                 ["cooperation", "stable_at_creation", "stable_late"],
                 [merging.cooperations, merging.stable_at_creation, merging.stable_late],

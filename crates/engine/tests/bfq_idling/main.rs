@@ -1,5 +1,7 @@
 //! `scheduler = "bfq"` and time: for whom the device waits, who goes first, and which clients become one.
 
+mod streams;
+
 use std::num::NonZeroU32;
 
 use weir_engine::{
@@ -265,30 +267,6 @@ fn the_idle_class_gets_a_little() {
         scene.read(task, if task == background { 1 << 40 } else { 1 << 30 });
     }
     assert!((3..=5).contains(&turns.len()), "once in 200 ms: {turns:?}");
-}
-
-#[test]
-fn interleaved_readers_become_one_stream() {
-    // Three clients read one stream in turn, each its next block when the last is back: apart, the disk would wait for
-    // each in turn, and seek.
-    let mut scene = Scene::new(true, 1);
-    let tasks = [(); 3].map(|()| scene.task());
-    let mut next = 0_u64;
-    for task in tasks {
-        scene.read(task, next);
-        next += u64::from(BLOCK);
-    }
-    let mut order = Vec::new();
-    for ms in 0..300 {
-        scene.at(ms);
-        let Some(task) = scene.dispatch() else { continue };
-        order.push(scene.out[0].1.extent.offset);
-        scene.complete();
-        scene.read(task, next);
-        next += u64::from(BLOCK);
-    }
-    let gaps = order.windows(2).filter(|pair| pair[0] + u64::from(BLOCK) != pair[1]).count();
-    assert!(order.len() > 280 && gaps < 4, "{} requests with {gaps} gaps", order.len());
 }
 
 #[test]
