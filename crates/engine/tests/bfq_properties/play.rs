@@ -15,6 +15,9 @@ use super::world::World;
 /// A block of everybody who reads or writes in blocks.
 const BLOCK: u32 = 64 << 10;
 
+/// Where the stream begins of which everybody reads blocks of its own.
+const STRIDDEN: u64 = 3 << 36;
+
 /// How long a play lasts, in virtual time, and after how many completions it ends in any case.
 const LASTS_US: u64 = 2_500_000;
 const COMPLETIONS_MAX: u64 = 800;
@@ -45,6 +48,8 @@ enum Role {
     Stream { op: Op, at_once: u64, turned: bool, gapped: bool },
     /// The next block of a stream that others read too; anywhere from its so manieth block on.
     Shared { stream: usize, at_once: u64, faithful: u64 },
+    /// Of a stream every so manieth block, from this one on, and now and then a pause.
+    Striding { place: u64, of: u64, pause_us: u64 },
     /// Anywhere, one at a time, after having thought.
     Seeker { think_us: u64 },
     /// Likewise, and leaves something behind to be written back.
@@ -80,6 +85,9 @@ fn troupe() -> impl Strategy<Value = Vec<(Role, u64)>> {
         2 => stream().prop_map(|role| vec![(role, 0)]),
         4 => shared.prop_map(|(stream, at_once, faithful, many, lag_us)| {
             (0..many).map(|number| (Role::Shared { stream, at_once, faithful }, number * lag_us)).collect()
+        }),
+        2 => (2..5_u64, select(&[150, 800, 3_000][..])).prop_map(|(of, pause_us)| {
+            (0..of).map(|place| (Role::Striding { place, of, pause_us }, place * 100)).collect()
         }),
         2 => (think(), 1..4_u64).prop_map(|(think_us, many)| {
             (0..many).map(|number| (Role::Seeker { think_us }, number * 100)).collect()
@@ -280,6 +288,10 @@ impl Stage {
             Role::Shared { stream, at_once, faithful } if number < faithful => {
                 asks = (0..at_once).map(|_| block(Op::Read, &mut self.streams[stream])).collect();
             }
+            Role::Striding { place, of, .. } => {
+                let mut at = STRIDDEN + (number * of + place) * u64::from(BLOCK);
+                asks.push(block(Op::Read, &mut at));
+            }
             Role::Journal { .. } if player.flushes => asks.push((Op::Flush, Extent::default())),
             Role::Journal { at_once } => {
                 asks = (0..at_once).map(|_| block(Op::Write, &mut player.at)).collect();
@@ -333,6 +345,10 @@ impl Stage {
             Role::Seeker { .. } if is_answered => None,
             Role::Seeker { think_us } | Role::Lazy { think_us } => later(think_us),
             Role::Stream { .. } | Role::Shared { .. } | Role::Journal { .. } => later(150),
+            Role::Striding { pause_us, .. } if self.players[who].asked.is_multiple_of(16) => {
+                later(pause_us)
+            }
+            Role::Striding { .. } => later(150),
             Role::Follower { after_us, answers: true } => {
                 self.players[who - 1].due = later(after_us);
                 None
