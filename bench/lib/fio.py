@@ -52,8 +52,8 @@ class Completion(typing.NamedTuple):
 
 
 class Load(contextlib.ExitStack):
-    """fio with jobs as for `run`, from entering, when those without `startdelay` are there, until `stop`, or until the
-    `runtime` among the options is over.
+    """fio with jobs as for `run`, from entering, when all are there, until `stop`, or until the `runtime` among the options
+    is over.
     """
 
     def __init__(self, place, jobs, **options):
@@ -82,14 +82,13 @@ class Load(contextlib.ExitStack):
 
     def _has_all(self):
         """Whether all processes are there: a thousand take long to start where others work too."""
-        at_once = [job for job in self._jobs.values() if "startdelay" not in job]
         try:
             with open(f"/proc/{self._process.pid}/task/{self._process.pid}/children", encoding="ascii") as children:
                 there = len(children.read().split())
         except FileNotFoundError:
             # It has ended, or the kernel does not tell (CONFIG_PROC_CHILDREN): then the warm-up has to do.
             return self._process.poll() is None
-        return there >= sum(job.get("numjobs", 1) for job in at_once)
+        return there >= sum(job.get("numjobs", 1) for job in self._jobs.values())
 
     def hold(self, seconds):
         """Lets it work for `seconds`, and fails if it ends before they are over."""

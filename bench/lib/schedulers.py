@@ -63,10 +63,17 @@ class _RealTime:
         """Each job of the row, by name, as `Counted`; and the CPU time of the server, in seconds."""
         seconds = self._options.seconds * row.seconds_factor
         with self._open(place, row.weights) as disk:
-            with self._load(place, disk, row.jobs) as load:
-                begun = time.time()
-                load.hold(row.warm_seconds + seconds)
-                completions = load.stop()
+            with contextlib.ExitStack() as around:
+                loads, begun = [], None
+                for delay, jobs in _by_delay(row.jobs):
+                    if loads:
+                        loads[0].hold(begun + delay - time.time())
+                    loads.append(around.enter_context(self._load(place, disk, jobs)))
+                    begun = begun or time.time()
+                loads[0].hold(begun + row.warm_seconds + seconds - time.time())
+                completions = {}
+                for load in loads:
+                    completions |= load.stop()
             server_cpu = disk.cpu_seconds()
         opens = begun + row.warm_seconds
         return {name: _counted(each, opens, opens + seconds) for name, each in completions.items()}, server_cpu
@@ -90,6 +97,17 @@ class _RealTime:
         jobs = {name: disk.at(options) for name, options in jobs.items()}
         # One log of three is enough.
         return fio.Load(place, jobs, **rows.COMMON, runtime=_ENDLESS_SECONDS, disable_lat=1, disable_slat=1)
+
+
+def _by_delay(jobs):
+    """Jobs by how much later than the first ones they begin, in order. fio counts a `startdelay` from its own start, and
+    takes longer than that to start a thousand processes: then the late ones would begin with the others.
+    """
+    by_delay = {}
+    for name, job in jobs.items():
+        job = dict(job)
+        by_delay.setdefault(job.pop("startdelay", 0), {})[name] = job
+    return sorted(by_delay.items())
 
 
 def _weight(weight, version):
