@@ -23,6 +23,7 @@ mod error;
 mod lines;
 mod options;
 mod resolve;
+mod shapes;
 mod table;
 mod value;
 mod workload;

@@ -15,8 +15,10 @@
 //! calls and copies of the page cache, and for the way to the disk where one is set ([`crate::scenario::Machine`]).
 
 mod calendar;
+mod desk;
 mod flights;
 mod flow;
+mod landing;
 mod later;
 mod layout;
 mod overlap;

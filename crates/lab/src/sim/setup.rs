@@ -8,6 +8,7 @@ use slab::Slab;
 use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
 
 use super::calendar::Calendar;
+use super::desk::Desk;
 use super::later::{self, Agenda};
 use super::layout::{self, FileAt};
 use super::process::{Plan, Process};
@@ -15,7 +16,7 @@ use super::recorder::Recorder;
 use super::replay::Replay;
 use super::stages::Ends;
 use super::way::Way;
-use super::world::{Actor, Desk, World};
+use super::world::{Actor, World};
 use crate::cache::PageCache;
 use crate::fio::{Job, JobFile, Options, UnifiedReporting};
 use crate::random::Random;

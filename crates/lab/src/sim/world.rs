@@ -3,22 +3,17 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use slab::Slab;
-use weir_disk::{DiskModel, DiskOp};
-use weir_driver::Device;
-use weir_engine::{
-    Change, ClientId, Dispatch, Engine, Event, Extent, Instant, Op, Outcome, Request, TaskId,
-};
+use weir_engine::{Change, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
-use super::flights::{Flight, NO_FLIGHT, Purpose};
+use super::desk::Desk;
+use super::flights::{Flight, Purpose};
 use super::flow::Flows;
 use super::later::Agenda;
 use super::overlap::Overlaps;
 use super::pre_read::PreRead;
-use super::process::{Act, Done, IoPath, Process};
-use super::recorder::Recorder;
+use super::process::{Act, IoPath, Process};
 use super::replay::Replay;
 use super::setup::Cgroups;
 use super::stages::Ends;
@@ -92,71 +87,6 @@ pub(super) struct World {
     /// Settings that change.
     pub(super) agenda: Agenda,
     pub(super) until_ns: u64,
-}
-
-/// What [`weir_driver::turn`] hands requests to.
-pub(super) struct Desk {
-    pub(super) disk: Box<dyn DiskModel>,
-    pub(super) flights: Slab<Flight>,
-    pub(super) recorder: Recorder,
-    /// Requests at the disk.
-    pub(super) at_disk: u32,
-    /// What goes to the disk as one, while it is put together.
-    pub(super) run: Option<Run>,
-}
-
-/// Requests that are one command for the disk, by their keys.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
-    first: u32,
-    last: u32,
-    bytes: u32,
-}
-
-impl Device for Desk {
-    const JOINS: bool = true;
-
-    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
-        let key = dispatch.request.tag as u32;
-        self.run = Some(Run { first: key, last: key, bytes: 0 });
-        self.extend_run(now, key, dispatch);
-    }
-
-    fn join(&mut self, now: Instant, dispatch: Dispatch) {
-        let key = dispatch.request.tag as u32;
-        let run = self.run.as_mut().expect("something to join it to");
-        self.flights[run.last as usize].joined = key;
-        run.last = key;
-        self.extend_run(now, key, dispatch);
-    }
-
-    fn start(&mut self, now: Instant) {
-        let Some(run) = self.run.take() else { return };
-        self.at_disk += 1;
-        self.recorder.in_flight(self.at_disk);
-        let flight = &self.flights[run.first as usize];
-        let op = match flight.op {
-            Op::Read | Op::Cache | Op::Status => DiskOp::Read,
-            Op::Write => DiskOp::Write,
-            Op::Flush => DiskOp::Flush,
-            Op::Discard => DiskOp::Discard,
-            Op::WriteZeroes => DiskOp::WriteZeroes,
-        };
-        self.disk.submit(now.as_nanos(), run.first.into(), op, flight.offset, run.bytes);
-    }
-
-    fn record(&mut self, _now: Instant, _event: Event) {}
-}
-
-impl Desk {
-    fn extend_run(&mut self, now: Instant, key: u32, dispatch: Dispatch) {
-        let flight = &mut self.flights[key as usize];
-        flight.dispatched_ns = now.as_nanos();
-        flight.ticket = Some(dispatch.ticket);
-        if let Some(run) = &mut self.run {
-            run.bytes += flight.len;
-        }
-    }
 }
 
 impl World {
@@ -444,7 +374,7 @@ impl World {
         self.submit_flight(key);
     }
 
-    fn submit_flight(&mut self, key: usize) {
+    pub(super) fn submit_flight(&mut self, key: usize) {
         let flight = &mut self.desk.flights[key];
         flight.submitted_ns = self.now_ns;
         let extent = Extent::new(flight.offset, flight.len);
@@ -454,165 +384,6 @@ impl World {
         self.requests += 1;
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for every queue of every process");
-    }
-
-    /// The disk has finished a command: a request, and those that were joined to it.
-    fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
-        self.desk.at_disk -= 1;
-        let mut next = key as u32;
-        while next != NO_FLIGHT {
-            let key = next as usize;
-            next = std::mem::replace(&mut self.desk.flights[key].joined, NO_FLIGHT);
-            self.request_landed(key)?;
-        }
-        Ok(())
-    }
-
-    fn request_landed(&mut self, key: usize) -> Result<(), ScenarioError> {
-        let now = Instant::from_nanos(self.now_ns);
-        let flight = &mut self.desk.flights[key];
-        let ticket = flight.ticket.take().expect("only what is at the disk ends there");
-        self.engine.complete(now, ticket, Outcome::Done);
-        let cgroup = self.actors[flight.actor as usize].cgroup;
-        self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
-        if self.way.takes_time() {
-            let at_ns = self.way.arrival_ns(self.now_ns);
-            self.calendar.plan(at_ns, Planned::Deliver(key as u32));
-            return Ok(());
-        }
-        self.arrived(key)
-    }
-
-    /// A request is back with whoever asked for it.
-    fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
-        let flight = &mut self.desk.flights[key];
-        match flight.purpose {
-            Purpose::OfCache => {
-                let io = self.desk.flights.remove(key).issued_ns;
-                self.cache.completed(self.now_ns, io);
-                self.pump_cache();
-            }
-            Purpose::SyncedWrite => {
-                flight.purpose = Purpose::FlushOfWrite;
-                flight.op = Op::Flush;
-                self.submit_flight(key);
-            }
-            _ => return self.ended(key),
-        }
-        Ok(())
-    }
-
-    /// What a process or a stream asked for is done.
-    fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
-        let flight = self.desk.flights.remove(key);
-        let actor = self.actors[flight.actor as usize];
-        let access = match flight.purpose {
-            Purpose::PreRead => {
-                self.pre_read_on(flight.actor);
-                return Ok(());
-            }
-            Purpose::Io(access) | Purpose::Cached(access) => access,
-            Purpose::FlushOfWrite => Access::Write,
-            Purpose::Fsync | Purpose::CachedSync => return self.synced(flight, actor),
-            Purpose::SyncedWrite | Purpose::OfCache => unreachable!("they end at the disk"),
-        };
-        let Flight { len, offset, issued_ns, .. } = flight;
-        let done = Done { access, len, offset, issued_ns };
-        if let Some((replay, stream)) = actor.stream {
-            // The process that it counts for, if any, is that of the `read_iolog`.
-            let process = self.replays[replay as usize].process;
-            self.account(actor.row, process, done);
-            self.replays[replay as usize].completed(stream, self.now_ns);
-            return self.stream_goes_on(replay, stream);
-        }
-        let process = &mut self.processes[flight.actor as usize];
-        if !process.is_plain && process.plan.batch > 1 {
-            process.put_aside(done);
-            if !process.has_batch() {
-                return Ok(());
-            }
-            self.take_batch(flight.actor);
-        } else {
-            process.took(1);
-            self.account(actor.row, Some(flight.actor), done);
-        }
-        self.go_on(flight.actor)
-    }
-
-    /// An fsync is done.
-    fn synced(&mut self, flight: Flight, actor: Actor) -> Result<(), ScenarioError> {
-        let process = match actor.stream {
-            None => Some(flight.actor),
-            Some((replay, _)) => self.replays[replay as usize].process,
-        };
-        let counts_from_ns =
-            process.map_or(0, |process| self.processes[process as usize].counts_from_ns);
-        if self.now_ns >= counts_from_ns {
-            self.desk.recorder.synced(actor.row, self.now_ns - flight.issued_ns);
-        }
-        if let Some((replay, stream)) = actor.stream {
-            self.replays[replay as usize].completed(stream, self.now_ns);
-            return self.stream_goes_on(replay, stream);
-        }
-        let process = &mut self.processes[flight.actor as usize];
-        process.synced();
-        // What has ended meanwhile could not be taken.
-        if process.has_batch() {
-            self.take_batch(flight.actor);
-        }
-        self.go_on(flight.actor)
-    }
-
-    /// A process takes what has ended and was put aside.
-    fn take_batch(&mut self, process: u32) {
-        let at = &mut self.processes[process as usize];
-        let mut batch = std::mem::take(at.aside());
-        at.took(batch.len() as u32);
-        let row = at.row;
-        for &done in &batch {
-            self.account(row, Some(process), done);
-        }
-        batch.clear();
-        *self.processes[process as usize].aside() = batch;
-    }
-
-    /// Notes what a request came to that has ended and, if a process made it, is in its hands.
-    fn account(&mut self, row: u32, process: Option<u32>, done: Done) {
-        let Done { access, len, .. } = done;
-        let took_ns = self.now_ns - done.issued_ns;
-        let Some(number) = process else {
-            return self.desk.recorder.ended(row, access, len, took_ns);
-        };
-        let process = &mut self.processes[number as usize];
-        if process.is_plain {
-            if self.now_ns >= process.counts_from_ns {
-                self.desk.recorder.ended(row, access, len, took_ns);
-            }
-            return;
-        }
-        // fio, too, has them under its figures for reads then.
-        let told = if process.plan.is_unified { Access::Read } else { access };
-        if self.now_ns >= process.counts_from_ns {
-            self.desk.recorder.ended(row, told, len, took_ns);
-        }
-        if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
-            let error = format!("a request took {took_ns} ns, more than its max_latency");
-            self.fail(number, error);
-        } else if let Some(error) = process.moved(self.now_ns, access, len) {
-            self.fail(number, error);
-        }
-        if let Some(with) = self.processes[number as usize].plan.overlap {
-            let mut freed = Vec::new();
-            self.overlaps.leave(number, with, done.offset, len, &mut freed);
-            self.wake(freed);
-        }
-    }
-
-    /// A process has failed, and makes no further request.
-    fn fail(&mut self, process: u32, error: String) {
-        let row = self.processes[process as usize].row;
-        self.desk.recorder.failed(row, error);
-        self.stop(process);
     }
 
     /// A process makes no further request. Answers whether it is over at once, for it had not started.

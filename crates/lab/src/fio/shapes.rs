@@ -1,0 +1,448 @@
+//! Values that have a form of their own: patterns, splits, zones, distributions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::ValueError;
+use super::value::{KbBase, amount, bytes, directions, float, integer, percentage, small, word};
+use super::workload::{
+    Amount, FileService, IoEngine, Mix, Order, Pattern, PerDirection, PrioClass,
+    RandomDistribution, ReplaySkip, Split, Zone,
+};
+
+/// Sizes of one `bssplit`, and zones of one direction. fio's bounds are 64 and 256.
+const SPLITS_MAX: usize = 64;
+const ZONES_MAX: usize = 256;
+
+/// 0 is none.
+pub(super) fn positive(value: u64) -> Option<u64> {
+    Some(value).filter(|value| *value > 0)
+}
+
+/// No time is none.
+pub(super) fn not_zero(value: Duration) -> Option<Duration> {
+    Some(value).filter(|value| !value.is_zero())
+}
+
+/// A length that may not be 0.
+pub(super) fn block(text: &str, base: KbBase) -> Result<u64, ValueError> {
+    integer(text, base, 1, u64::MAX)
+}
+
+/// 0 is "not given", as in fio.
+pub(super) fn amount_or_none(text: &str, base: KbBase) -> Result<Option<Amount>, ValueError> {
+    Ok(Some(amount(text, base)?).filter(|amount| *amount != Amount::Bytes(0)))
+}
+
+/// `mode` or `mode:N`.
+pub(super) fn pattern(text: &str, base: KbBase) -> Result<Pattern, ValueError> {
+    let (mode, modifier) = match text.split_once(':') {
+        Some((mode, modifier)) => (mode, Some(modifier)),
+        None => (text, None),
+    };
+    let (mix, random) = word(
+        mode,
+        &[
+            ("read", (Mix::Read, false)),
+            ("write", (Mix::Write, false)),
+            ("trim", (Mix::Trim, false)),
+            ("rw", (Mix::ReadWrite, false)),
+            ("readwrite", (Mix::ReadWrite, false)),
+            ("trimwrite", (Mix::TrimWrite, false)),
+            ("randread", (Mix::Read, true)),
+            ("randwrite", (Mix::Write, true)),
+            ("randtrim", (Mix::Trim, true)),
+            ("randrw", (Mix::ReadWrite, true)),
+            ("randtrimwrite", (Mix::TrimWrite, true)),
+        ],
+    )?;
+    let order = if random {
+        let requests = modifier.map_or(Ok(1), |text| small(text, base, 0, u32::MAX))?;
+        Order::Random { requests_per_offset: requests.max(1) }
+    } else {
+        Order::Sequential { skip: modifier.map_or(Ok(0), |text| signed(text, base))? }
+    };
+    Ok(Pattern { mix, order })
+}
+
+pub(super) fn signed(text: &str, base: KbBase) -> Result<i64, ValueError> {
+    let (sign, size) = match text.strip_prefix('-') {
+        Some(size) => (-1, size),
+        None => (1, text),
+    };
+    let size = integer(size, base, 0, i64::MAX as u64)?;
+    Ok(sign * i64::try_from(size).expect("the largest allowed fits"))
+}
+
+pub(super) fn file_service(text: &str, base: KbBase) -> Result<(FileService, u32), ValueError> {
+    let (service, requests) = text.split_once(':').unwrap_or((text, "1"));
+    let service = match service {
+        "zipf" | "pareto" | "normal" | "gauss" => {
+            return Err(ValueError::NotSimulated {
+                text: text.into(),
+                reason: "files are chosen in turn, one by one or alike",
+            });
+        }
+        _ => word(
+            service,
+            &[
+                ("roundrobin", FileService::RoundRobin),
+                ("sequential", FileService::Sequential),
+                ("random", FileService::Random),
+            ],
+        )?,
+    };
+    Ok((service, small(requests, base, 1, u32::MAX)?))
+}
+
+/// `size/percent:size/percent:...`; sizes without a percentage share what is left.
+pub(super) fn splits(text: &str, base: KbBase) -> Result<Arc<[Split]>, ValueError> {
+    let entries = shares(text, SPLITS_MAX)?;
+    let parsed = entries
+        .iter()
+        .map(|(size, percent)| {
+            let percent = percent.map(|percent| percentage(percent, 0)).transpose()?;
+            Ok((block(size, base)?, percent))
+        })
+        .collect::<Result<Vec<_>, ValueError>>()?;
+    let filled = fill(&parsed)?;
+    Ok(filled.into_iter().map(|(bytes, percent)| Split { bytes, percent }).collect())
+}
+
+/// `percent/length:percent/length:...`; parts without a length share what is left of the file.
+pub(super) fn zones(text: &str, base: KbBase, absolute: bool) -> Result<Arc<[Zone]>, ValueError> {
+    let entries = shares(text, ZONES_MAX)?;
+    let mut zones = Vec::with_capacity(entries.len());
+    let mut accesses = 0;
+    let mut lengths = Vec::with_capacity(entries.len());
+    for (access, length) in &entries {
+        let access_percent = percentage(access, 0)?;
+        accesses += u64::from(access_percent);
+        if absolute {
+            let length = block(length.ok_or(ValueError::Missing)?, base)?;
+            zones.push(Zone { access_percent, length });
+        } else {
+            let length = length.map(|length| percentage(length, 0)).transpose()?;
+            lengths.push((access_percent, length));
+        }
+    }
+    if accesses != 100 {
+        return Err(ValueError::Accesses { sum: accesses });
+    }
+    let filled = fill(&lengths)?.into_iter();
+    zones.extend(
+        filled.map(|(access_percent, length)| Zone { access_percent, length: length.into() }),
+    );
+    Ok(zones.into())
+}
+
+/// Splits `a/b:c/d:e`; an empty second is none.
+pub(super) fn shares(text: &str, max: usize) -> Result<Vec<(&str, Option<&str>)>, ValueError> {
+    let count = text.split(':').count();
+    if count > max {
+        return Err(ValueError::TooManyEntries { count, max });
+    }
+    Ok(text
+        .split(':')
+        .map(|entry| match entry.split_once('/') {
+            Some((first, second)) => (first, Some(second).filter(|second| !second.is_empty())),
+            None => (entry, None),
+        })
+        .collect())
+}
+
+/// Gives those without a percentage equal parts of what is left of 100, rounded down; the sum of all may not pass 100.
+pub(super) fn fill<T: Copy>(entries: &[(T, Option<u8>)]) -> Result<Vec<(T, u8)>, ValueError> {
+    let sum: u64 = entries.iter().filter_map(|(_, percent)| *percent).map(u64::from).sum();
+    let left = 100_u64.checked_sub(sum).ok_or(ValueError::Percentages { sum })?;
+    let blanks = entries.iter().filter(|(_, percent)| percent.is_none()).count() as u64;
+    let each = left.checked_div(blanks).unwrap_or(0) as u8;
+    Ok(entries.iter().map(|(value, percent)| (*value, percent.unwrap_or(each))).collect())
+}
+
+pub(super) fn distribution(text: &str, base: KbBase) -> Result<RandomDistribution, ValueError> {
+    let (kind, rest) = match text.split_once(':') {
+        Some((kind, rest)) => (kind, Some(rest)),
+        None => (text, None),
+    };
+    // Two numbers at most: the law's own, and where its middle is.
+    let numbers = |min, max| -> Result<(Option<f64>, Option<f64>), ValueError> {
+        let Some(rest) = rest else { return Ok((None, None)) };
+        let (first, center) = match rest.split_once(':') {
+            Some((first, center)) => (first, Some(center)),
+            None => (rest, None),
+        };
+        Ok((Some(float(first, min, max)?), center.map(|center| float(center, 0, 1)).transpose()?))
+    };
+    match kind {
+        "zipf" => {
+            let (theta, center) = numbers(0, 1000)?;
+            let theta = theta.unwrap_or(1.1);
+            if theta == 1.0 {
+                return Err(ValueError::ZipfOne);
+            }
+            Ok(RandomDistribution::Zipf { theta, center })
+        }
+        "pareto" => {
+            let (power, center) = numbers(0, 1)?;
+            let power = power.unwrap_or(0.2);
+            if power <= 0.0 || power >= 1.0 {
+                return Err(ValueError::ParetoPower);
+            }
+            Ok(RandomDistribution::Pareto { power, center })
+        }
+        "normal" => {
+            let (deviation, center) = numbers(0, 100)?;
+            Ok(RandomDistribution::Normal {
+                deviation: deviation.unwrap_or(0.0),
+                center: center.unwrap_or(0.5),
+            })
+        }
+        "zoned" | "zoned_abs" => {
+            let absolute = kind == "zoned_abs";
+            let mut parts = PerDirection::all(Arc::from([]));
+            let rest = rest.ok_or(ValueError::Missing)?;
+            directions(rest, &mut parts, |text| zones(text, base, absolute))?;
+            Ok(if absolute {
+                RandomDistribution::ZonedAbsolute(parts)
+            } else {
+                RandomDistribution::Zoned(parts)
+            })
+        }
+        _ => word(
+            kind,
+            &[
+                ("random", ()),
+                ("zipf", ()),
+                ("pareto", ()),
+                ("normal", ()),
+                ("zoned", ()),
+                ("zoned_abs", ()),
+            ],
+        )
+        .map(|()| RandomDistribution::Random),
+    }
+}
+
+pub(super) fn engine(text: &str) -> Result<IoEngine, ValueError> {
+    let no_block_io = [
+        "cpuio",
+        "net",
+        "netsplice",
+        "ftruncate",
+        "filecreate",
+        "filestat",
+        "filedelete",
+        "exec",
+        "falloc",
+        "e4defrag",
+        "gfapi",
+        "gfapi_async",
+        "mtd",
+        "rdma",
+        "rados",
+        "rbd",
+        "pmemblk",
+        "dev-dax",
+        "libpmem",
+        "io_uring_cmd",
+        "http",
+        "libhdfs",
+        "nfs",
+        "ime_psync",
+        "ime_psyncv",
+        "ime_aio",
+        "libiscsi",
+        "libblkio",
+        "libzbc",
+        "xnvme",
+    ];
+    if no_block_io.contains(&text) || text.starts_with("external:") {
+        return Err(ValueError::NotSimulated {
+            text: text.into(),
+            reason: "the engine does not send its requests through the block layer or NBD",
+        });
+    }
+    word(
+        text,
+        &[
+            ("sync", IoEngine::Sync),
+            ("psync", IoEngine::Psync),
+            ("vsync", IoEngine::Vsync),
+            ("pvsync", IoEngine::Pvsync),
+            ("pvsync2", IoEngine::Pvsync2),
+            ("mmap", IoEngine::Mmap),
+            ("splice", IoEngine::Splice),
+            ("libaio", IoEngine::Libaio),
+            ("linuxaio", IoEngine::Libaio),
+            ("posixaio", IoEngine::Posixaio),
+            ("io_uring", IoEngine::IoUring),
+            ("sg", IoEngine::Sg),
+            ("nbd", IoEngine::Nbd),
+            ("null", IoEngine::Null),
+        ],
+    )
+}
+
+pub(super) fn priority_class(text: &str) -> Result<PrioClass, ValueError> {
+    Ok(match small(text, KbBase::Binary, 0, 3)? {
+        0 => PrioClass::None,
+        1 => PrioClass::RealTime,
+        2 => PrioClass::BestEffort,
+        _ => PrioClass::Idle,
+    })
+}
+
+pub(super) fn power_of_two(text: &str, base: KbBase) -> Result<Option<u64>, ValueError> {
+    let value = positive(bytes(text, base)?);
+    match value {
+        Some(value) if !value.is_power_of_two() => Err(ValueError::NotPowerOfTwo { value }),
+        _ => Ok(value),
+    }
+}
+
+pub(super) fn replay_skip(text: &str) -> Result<ReplaySkip, ValueError> {
+    let mut skip = ReplaySkip::default();
+    for part in text.split(',') {
+        let field: fn(&mut ReplaySkip) -> &mut bool = word(
+            part.trim_ascii(),
+            &[
+                ("read", (|skip| &mut skip.read) as fn(&mut ReplaySkip) -> &mut bool),
+                ("write", |skip| &mut skip.write),
+                ("trim", |skip| &mut skip.trim),
+                ("sync", |skip| &mut skip.sync),
+            ],
+        )?;
+        *field(&mut skip) = true;
+    }
+    Ok(skip)
+}
+
+/// The method's name, or none for fio's three ways to say "do not".
+pub(super) fn verify(text: &str) -> Result<Option<Arc<str>>, ValueError> {
+    let method = text.split_once(':').map_or(text, |(method, _)| method);
+    word(
+        method,
+        &[
+            ("0", ()),
+            ("none", ()),
+            ("1", ()),
+            ("md5", ()),
+            ("crc64", ()),
+            ("crc32c", ()),
+            ("crc32c-intel", ()),
+            ("crc32", ()),
+            ("crc16", ()),
+            ("crc7", ()),
+            ("sha1", ()),
+            ("sha256", ()),
+            ("sha512", ()),
+            ("sha3-224", ()),
+            ("sha3-256", ()),
+            ("sha3-384", ()),
+            ("sha3-512", ()),
+            ("xxhash", ()),
+            ("meta", ()),
+            ("pattern", ()),
+            ("pattern_hdr", ()),
+            ("null", ()),
+        ],
+    )?;
+    Ok(Some(method).filter(|method| !matches!(*method, "0" | "none")).map(Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Result<Vec<(u64, u8)>, String> {
+        splits(text, KbBase::Binary)
+            .map(|splits| splits.iter().map(|split| (split.bytes, split.percent)).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn block_splits() {
+        assert_eq!(split("4k/10:64k/50:32k/40"), Ok(vec![(4096, 10), (65536, 50), (32768, 40)]));
+        assert_eq!(split("4k/50:1k/:32k/"), Ok(vec![(4096, 50), (1024, 25), (32768, 25)]));
+        assert_eq!(split("4k:8k"), Ok(vec![(4096, 50), (8192, 50)]));
+        assert_eq!(split("4k/50:8k/40"), Ok(vec![(4096, 50), (8192, 40)]));
+        for (text, error) in [
+            ("4k/60:8k/60", "the percentages add up to 120: at most 100 are allowed"),
+            ("0/100", "0 is outside 1 to 18446744073709551615"),
+            ("4k/101", "101 is outside 0 to 100"),
+            ("4k/50:", "\"\" is not a number"),
+        ] {
+            assert_eq!(split(text), Err(error.into()), "{text}");
+        }
+        let many = vec!["4k"; 65].join(":");
+        assert_eq!(split(&many), Err("65 entries: at most 64 are allowed".into()));
+    }
+
+    #[test]
+    fn patterns() {
+        let sequential = |mix, skip| Ok(Pattern { mix, order: Order::Sequential { skip } });
+        let random = |mix, requests_per_offset| {
+            Ok(Pattern { mix, order: Order::Random { requests_per_offset } })
+        };
+        for (text, expected) in [
+            ("read", sequential(Mix::Read, 0)),
+            ("write:4k", sequential(Mix::Write, 4096)),
+            ("rw:-8k", sequential(Mix::ReadWrite, -8192)),
+            ("readwrite", sequential(Mix::ReadWrite, 0)),
+            ("trim", sequential(Mix::Trim, 0)),
+            ("trimwrite", sequential(Mix::TrimWrite, 0)),
+            ("randread:8", random(Mix::Read, 8)),
+            ("randwrite:0", random(Mix::Write, 1)),
+            ("randrw", random(Mix::ReadWrite, 1)),
+            ("randtrim", random(Mix::Trim, 1)),
+            ("randtrimwrite", random(Mix::TrimWrite, 1)),
+        ] {
+            assert_eq!(pattern(text, KbBase::Binary), expected, "{text}");
+        }
+        assert!(matches!(
+            pattern("randraed", KbBase::Binary),
+            Err(ValueError::NotOneOf { nearest: Some("randread"), .. })
+        ));
+        assert!(pattern("randread:", KbBase::Binary).is_err());
+        assert!(pattern("READ", KbBase::Binary).is_err());
+    }
+
+    #[test]
+    fn distributions() {
+        use RandomDistribution as R;
+        for (text, expected) in [
+            ("random", R::Random),
+            ("zipf", R::Zipf { theta: 1.1, center: None }),
+            ("zipf:1.2:0.25", R::Zipf { theta: 1.2, center: Some(0.25) }),
+            ("pareto", R::Pareto { power: 0.2, center: None }),
+            ("normal:20", R::Normal { deviation: 20.0, center: 0.5 }),
+        ] {
+            assert_eq!(distribution(text, KbBase::Binary), Ok(expected), "{text}");
+        }
+        for (text, error) in [
+            ("zipf:1.0", "zipf needs a theta other than 1"),
+            ("zipf:nan", "\"nan\" is not a number"),
+            ("pareto:1", "pareto needs a power above 0 and below 1"),
+            ("normal:200", "200 is outside 0 to 100"),
+            ("zoned", "it needs a value"),
+            ("zoned:50/50:30/50", "the shares of the requests add up to 80, not to 100"),
+            ("zoned:50/60:50/60", "the percentages add up to 120: at most 100 are allowed"),
+            ("zoned_abs:100/", "it needs a value"),
+        ] {
+            let got = distribution(text, KbBase::Binary).map_err(|error| error.to_string());
+            assert_eq!(got, Err(error.into()), "{text}");
+        }
+        let zone = |access_percent, length| Zone { access_percent, length };
+        let R::Zoned(zones) = distribution("zoned:60/10:30/20:10/", KbBase::Binary).unwrap() else {
+            panic!("not zoned");
+        };
+        assert_eq!(zones.write[..], [zone(60, 10), zone(30, 20), zone(10, 70)]);
+        let R::ZonedAbsolute(zones) =
+            distribution("zoned_abs:60/10m:40/10g", KbBase::Binary).unwrap()
+        else {
+            panic!("not zoned");
+        };
+        assert_eq!(zones.read[..], [zone(60, 10 << 20), zone(40, 10 << 30)]);
+    }
+}

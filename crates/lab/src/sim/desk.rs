@@ -1,0 +1,74 @@
+//! Requests on their way to the disk: what goes there as one, and what is there.
+
+use slab::Slab;
+use weir_disk::{DiskModel, DiskOp};
+use weir_driver::Device;
+use weir_engine::{Dispatch, Event, Instant, Op};
+
+use super::flights::Flight;
+use super::recorder::Recorder;
+
+/// What [`weir_driver::turn`] hands requests to.
+pub(super) struct Desk {
+    pub(super) disk: Box<dyn DiskModel>,
+    pub(super) flights: Slab<Flight>,
+    pub(super) recorder: Recorder,
+    /// Requests at the disk.
+    pub(super) at_disk: u32,
+    /// What goes to the disk as one, while it is put together.
+    pub(super) run: Option<Run>,
+}
+
+/// Requests that are one command for the disk, by their keys.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    first: u32,
+    last: u32,
+    bytes: u32,
+}
+
+impl Device for Desk {
+    const JOINS: bool = true;
+
+    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+        let key = dispatch.request.tag as u32;
+        self.run = Some(Run { first: key, last: key, bytes: 0 });
+        self.extend_run(now, key, dispatch);
+    }
+
+    fn join(&mut self, now: Instant, dispatch: Dispatch) {
+        let key = dispatch.request.tag as u32;
+        let run = self.run.as_mut().expect("something to join it to");
+        self.flights[run.last as usize].joined = key;
+        run.last = key;
+        self.extend_run(now, key, dispatch);
+    }
+
+    fn start(&mut self, now: Instant) {
+        let Some(run) = self.run.take() else { return };
+        self.at_disk += 1;
+        self.recorder.in_flight(self.at_disk);
+        let flight = &self.flights[run.first as usize];
+        let op = match flight.op {
+            Op::Read | Op::Cache | Op::Status => DiskOp::Read,
+            Op::Write => DiskOp::Write,
+            Op::Flush => DiskOp::Flush,
+            Op::Discard => DiskOp::Discard,
+            Op::WriteZeroes => DiskOp::WriteZeroes,
+        };
+        self.disk.submit(now.as_nanos(), run.first.into(), op, flight.offset, run.bytes);
+    }
+
+    fn record(&mut self, _now: Instant, _event: Event) {}
+}
+
+impl Desk {
+    fn extend_run(&mut self, now: Instant, key: u32, dispatch: Dispatch) {
+        let flight = &mut self.flights[key as usize];
+        flight.dispatched_ns = now.as_nanos();
+        flight.ticket = Some(dispatch.ticket);
+        if let Some(run) = &mut self.run {
+            run.bytes += flight.len;
+        }
+    }
+}

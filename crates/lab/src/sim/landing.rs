@@ -1,0 +1,171 @@
+//! What becomes of a request that is back from the disk: who asked for it takes it, and goes on.
+
+use weir_engine::{Instant, Op, Outcome};
+
+use super::calendar::Planned;
+use super::flights::{Flight, NO_FLIGHT, Purpose};
+use super::process::Done;
+use super::world::{Actor, World};
+use crate::scenario::ScenarioError;
+use crate::stream::Access;
+
+impl World {
+    /// The disk has finished a command: a request, and those that were joined to it.
+    pub(super) fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+        self.desk.at_disk -= 1;
+        let mut next = key as u32;
+        while next != NO_FLIGHT {
+            let key = next as usize;
+            next = std::mem::replace(&mut self.desk.flights[key].joined, NO_FLIGHT);
+            self.request_landed(key)?;
+        }
+        Ok(())
+    }
+
+    fn request_landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let now = Instant::from_nanos(self.now_ns);
+        let flight = &mut self.desk.flights[key];
+        let ticket = flight.ticket.take().expect("only what is at the disk ends there");
+        self.engine.complete(now, ticket, Outcome::Done);
+        let cgroup = self.actors[flight.actor as usize].cgroup;
+        self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
+        if self.way.takes_time() {
+            let at_ns = self.way.arrival_ns(self.now_ns);
+            self.calendar.plan(at_ns, Planned::Deliver(key as u32));
+            return Ok(());
+        }
+        self.arrived(key)
+    }
+
+    /// A request is back with whoever asked for it.
+    pub(super) fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let flight = &mut self.desk.flights[key];
+        match flight.purpose {
+            Purpose::OfCache => {
+                let io = self.desk.flights.remove(key).issued_ns;
+                self.cache.completed(self.now_ns, io);
+                self.pump_cache();
+            }
+            Purpose::SyncedWrite => {
+                flight.purpose = Purpose::FlushOfWrite;
+                flight.op = Op::Flush;
+                self.submit_flight(key);
+            }
+            _ => return self.ended(key),
+        }
+        Ok(())
+    }
+
+    /// What a process or a stream asked for is done.
+    fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
+        let flight = self.desk.flights.remove(key);
+        let actor = self.actors[flight.actor as usize];
+        let access = match flight.purpose {
+            Purpose::PreRead => {
+                self.pre_read_on(flight.actor);
+                return Ok(());
+            }
+            Purpose::Io(access) | Purpose::Cached(access) => access,
+            Purpose::FlushOfWrite => Access::Write,
+            Purpose::Fsync | Purpose::CachedSync => return self.synced(flight, actor),
+            Purpose::SyncedWrite | Purpose::OfCache => unreachable!("they end at the disk"),
+        };
+        let Flight { len, offset, issued_ns, .. } = flight;
+        let done = Done { access, len, offset, issued_ns };
+        if let Some((replay, stream)) = actor.stream {
+            // The process that it counts for, if any, is that of the `read_iolog`.
+            let process = self.replays[replay as usize].process;
+            self.account(actor.row, process, done);
+            self.replays[replay as usize].completed(stream, self.now_ns);
+            return self.stream_goes_on(replay, stream);
+        }
+        let process = &mut self.processes[flight.actor as usize];
+        if !process.is_plain && process.plan.batch > 1 {
+            process.put_aside(done);
+            if !process.has_batch() {
+                return Ok(());
+            }
+            self.take_batch(flight.actor);
+        } else {
+            process.took(1);
+            self.account(actor.row, Some(flight.actor), done);
+        }
+        self.go_on(flight.actor)
+    }
+
+    /// An fsync is done.
+    fn synced(&mut self, flight: Flight, actor: Actor) -> Result<(), ScenarioError> {
+        let process = match actor.stream {
+            None => Some(flight.actor),
+            Some((replay, _)) => self.replays[replay as usize].process,
+        };
+        let counts_from_ns =
+            process.map_or(0, |process| self.processes[process as usize].counts_from_ns);
+        if self.now_ns >= counts_from_ns {
+            self.desk.recorder.synced(actor.row, self.now_ns - flight.issued_ns);
+        }
+        if let Some((replay, stream)) = actor.stream {
+            self.replays[replay as usize].completed(stream, self.now_ns);
+            return self.stream_goes_on(replay, stream);
+        }
+        let process = &mut self.processes[flight.actor as usize];
+        process.synced();
+        // What has ended meanwhile could not be taken.
+        if process.has_batch() {
+            self.take_batch(flight.actor);
+        }
+        self.go_on(flight.actor)
+    }
+
+    /// A process takes what has ended and was put aside.
+    pub(super) fn take_batch(&mut self, process: u32) {
+        let at = &mut self.processes[process as usize];
+        let mut batch = std::mem::take(at.aside());
+        at.took(batch.len() as u32);
+        let row = at.row;
+        for &done in &batch {
+            self.account(row, Some(process), done);
+        }
+        batch.clear();
+        *self.processes[process as usize].aside() = batch;
+    }
+
+    /// Notes what a request came to that has ended and, if a process made it, is in its hands.
+    fn account(&mut self, row: u32, process: Option<u32>, done: Done) {
+        let Done { access, len, .. } = done;
+        let took_ns = self.now_ns - done.issued_ns;
+        let Some(number) = process else {
+            return self.desk.recorder.ended(row, access, len, took_ns);
+        };
+        let process = &mut self.processes[number as usize];
+        if process.is_plain {
+            if self.now_ns >= process.counts_from_ns {
+                self.desk.recorder.ended(row, access, len, took_ns);
+            }
+            return;
+        }
+        // fio, too, has them under its figures for reads then.
+        let told = if process.plan.is_unified { Access::Read } else { access };
+        if self.now_ns >= process.counts_from_ns {
+            self.desk.recorder.ended(row, told, len, took_ns);
+        }
+        if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
+            let error = format!("a request took {took_ns} ns, more than its max_latency");
+            self.fail(number, error);
+        } else if let Some(error) = process.moved(self.now_ns, access, len) {
+            self.fail(number, error);
+        }
+        if let Some(with) = self.processes[number as usize].plan.overlap {
+            let mut freed = Vec::new();
+            self.overlaps.leave(number, with, done.offset, len, &mut freed);
+            self.wake(freed);
+        }
+    }
+
+    /// A process has failed, and makes no further request.
+    fn fail(&mut self, process: u32, error: String) {
+        let row = self.processes[process as usize].row;
+        self.desk.recorder.failed(row, error);
+        self.stop(process);
+    }
+}
