@@ -4,6 +4,7 @@ mod cost;
 mod gate;
 mod joint;
 mod mixes;
+mod monotone;
 mod odd;
 mod proportional;
 mod settings;

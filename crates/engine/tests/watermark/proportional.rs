@@ -150,3 +150,37 @@ fn who_stays_away_is_not_waited_for() {
         assert!(total >= 0.98, "{total} of the disk beside one that thinks for {think_us} us");
     }
 }
+
+#[test]
+fn a_reserve_that_is_kept_is_the_time_to_come_back_in() {
+    // A request of 64 KiB owes 0.35 ms of rest, one of 1 MiB owes 5.6. Whoever is back by then keeps its share; for others the
+    // disk is not left idle any longer, since it would be used less than up to the watermark.
+    for (len, think_us, ratio) in
+        [(65_536, 300, 2.0), (65_536, 700, 1.0), (1 << 20, 2_500, 2.0), (1 << 20, 5_500, 2.0)]
+    {
+        let tenants = [thinking("wbps=4M", think_us), thinking("wbps=2M", think_us)];
+        let tenants = tenants.map(|tenant| Tenant { len, ..tenant });
+        let mut world = World::new("90 reserve=kept", &tenants);
+        world.run(31_000);
+        let (first, second) = (world.rate(0, 1000, 31_000), world.rate(1, 1000, 31_000));
+        close(&format!("ratio at {len} and {think_us} us"), first / second, ratio, 1.0);
+        close("total", (first + second) / (20.0 * M), 0.9, 0.2);
+    }
+}
+
+#[test]
+fn while_one_clock_waits_another_is_set_forward() {
+    // The first two are waited for, 1 ms after each of their requests, by a clock that lends its reserve. The third goes by
+    // one that keeps a hundredth: it takes its turn meanwhile, though its way to the next deadline is the longest.
+    let hasty = Ask::Closed { depth: 4, think_us: 0 };
+    let hasty = Tenant { ask: hasty, ..Tenant::limited("wbps=64K") };
+    let mut world =
+        World::new("90", &[thinking("wbps=4M", 1_500), thinking("wbps=2M", 1_500), hasty]);
+    world.set_watermark(world.cgroups[2], Some("99 reserve=kept"));
+    world.run(31_000);
+    close("ratio", world.rate(0, 1000, 31_000) / world.rate(1, 1000, 31_000), 2.0, 2.0);
+    let third = world.rate(2, 1000, 31_000) / 65_536.0;
+    assert!(third > 4.0, "{third} times its limit");
+    let total = world.total(1000, 31_000) / (20.0 * M);
+    assert!(total >= 0.98, "{total} of the disk");
+}

@@ -17,6 +17,8 @@ pub(crate) enum Ask {
     Closed { depth: u32, think_us: u64 },
     /// One request every so often, whatever becomes of the others.
     Open { every_us: u64 },
+    /// One request at each of these moments.
+    At { ms: &'static [u64] },
 }
 
 /// One tenant: a cgroup with one client.
@@ -78,11 +80,10 @@ pub(crate) struct World {
     in_flight: u32,
     /// Requests that have not been answered, by tenant.
     inside: Vec<u32>,
+    /// Requests that a tenant has waiting at most; it gives up on any beyond.
+    pub(crate) inside_max: u32,
     turns: u32,
 }
-
-/// Requests of one tenant that wait at most.
-const INSIDE_MAX: u32 = 64;
 
 impl World {
     pub(crate) fn new(watermark: &str, tenants: &[Tenant]) -> World {
@@ -125,6 +126,7 @@ impl World {
             idled_ns: 0,
             in_flight: 0,
             inside: vec![0; tenants.len()],
+            inside_max: 64,
             turns: 0,
         };
         for (index, tenant) in tenants.iter().enumerate() {
@@ -135,11 +137,12 @@ impl World {
             let client = world.engine.open_client(cgroup).unwrap();
             world.tasks.push(world.engine.open_task(client).unwrap());
             let starts = match tenant.ask {
-                Ask::Closed { depth, .. } => depth,
-                Ask::Open { .. } => 1,
+                Ask::Closed { depth, .. } => vec![tenant.from_ms; depth as usize],
+                Ask::Open { .. } => vec![tenant.from_ms],
+                Ask::At { ms } => ms.to_vec(),
             };
-            for _ in 0..starts {
-                world.later(Instant::from_millis(tenant.from_ms), Happening::Ask(index), None);
+            for ms in starts {
+                world.later(Instant::from_millis(ms), Happening::Ask(index), None);
             }
         }
         world
@@ -176,8 +179,7 @@ impl World {
         if self.now >= Instant::from_millis(tenant.to_ms) {
             return;
         }
-        if self.inside[index] >= INSIDE_MAX {
-            // It gives up on this one.
+        if self.inside[index] >= self.inside_max {
             if let Ask::Open { every_us } = tenant.ask {
                 self.later(self.now.plus_nanos(every_us * 1000), Happening::Ask(index), None);
             }
@@ -250,12 +252,16 @@ impl World {
             if self.never_completes == Some(index) {
                 continue;
             }
-            let bytes = u64::from(dispatch.request.extent.len);
-            let takes = self.ns_per_request + bytes * self.ns_per_mib / MIB;
+            let takes = self.takes_ns(u64::from(dispatch.request.extent.len));
             self.free_at = self.free_at.max(self.now).plus_nanos(takes);
             let done_at = self.free_at.plus_nanos(self.latency_ns);
             self.later(done_at, Happening::Done(index), Some(dispatch.ticket));
         }
+    }
+
+    /// How long the disk takes for a request.
+    pub(crate) fn takes_ns(&self, bytes: u64) -> u64 {
+        self.ns_per_request + bytes * self.ns_per_mib / MIB
     }
 
     /// Bytes a second that `tenant` was given between two moments.

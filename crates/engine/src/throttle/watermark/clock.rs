@@ -100,7 +100,10 @@ impl Clock {
         let due = self.real(self.deadlines.earliest()?);
         Some(match (&self.way, rests_from) {
             (Way::Real, _) => due,
-            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from).max(expected)),
+            (Way::Proportional(hold), Some(from)) if hold.is_patient() => {
+                due.min(hold.after(from).max(expected))
+            }
+            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from)),
             (Way::Proportional(_), None) => due,
             // What waits may go, or could once this sample is over.
             (Way::Gate(sampler), _) if sampler.is_open() => Instant::ZERO,
@@ -111,6 +114,11 @@ impl Clock {
     /// Whether it may be set forward at `now`, the device being idle.
     pub(super) fn may_run_ahead(&self, now: Instant) -> bool {
         matches!(&self.way, Way::Proportional(hold) if hold.until() <= now)
+    }
+
+    /// Whether it waits for who is about to come back before it is set forward.
+    pub(super) fn is_patient(&self) -> bool {
+        matches!(&self.way, Way::Proportional(hold) if hold.is_patient())
     }
 
     /// Sets it forward to `time`; nothing happens if it shows that already.

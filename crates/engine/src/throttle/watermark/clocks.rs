@@ -171,16 +171,40 @@ impl Clocks {
     }
 
     /// Sets a clock forward to the first deadline that waits for it, if one may be: of several, that with the shortest way
-    /// to go. The device is idle. `trust_of` tells how sure it is that a cgroup comes back.
+    /// to go. The device is idle. `trust_of` tells how sure it is that a cgroup comes back: one that lends its reserve may
+    /// wait for that.
     pub(super) fn pop_ahead(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
         trust_of: impl Fn(u32) -> Option<Trust>,
     ) -> Option<Due> {
+        let Some((mut by, mut index)) = self.next_ahead(now, &timer_of, |_| true) else {
+            self.expected.relax();
+            return None;
+        };
+        if self.clocks[index].is_patient()
+            && let Some(trust) = self.expected.who().and_then(trust_of)
+            && self.expected.is_worth_waiting_for(now.plus_nanos(by), trust)
+        {
+            (by, index) = self.next_ahead(now, &timer_of, |clock| !clock.is_patient())?;
+        }
+        let clock = &mut self.clocks[index];
+        clock.set_forward(now, clock.at(now).plus_nanos(by));
+        clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
+    }
+
+    /// Of the clocks that may be set forward and are `eligible`, the one with the shortest way to its first deadline, and
+    /// that way in nanoseconds. O(clocks).
+    fn next_ahead(
+        &mut self,
+        now: Instant,
+        timer_of: impl Fn(Due) -> Option<Timer>,
+        eligible: impl Fn(&Clock) -> bool,
+    ) -> Option<(u64, usize)> {
         let mut first: Option<(u64, usize)> = None;
         for (index, clock) in self.clocks.iter_mut().enumerate() {
-            if !clock.may_run_ahead(now) {
+            if !clock.may_run_ahead(now) || !eligible(clock) {
                 continue;
             }
             clock.deadlines.settle(&timer_of);
@@ -190,19 +214,7 @@ impl Clocks {
                 first = Some((by, index));
             }
         }
-        let Some((by, index)) = first else {
-            self.expected.relax();
-            return None;
-        };
-        let trust = self.expected.who().and_then(trust_of);
-        if let Some(trust) = trust
-            && self.expected.is_worth_waiting_for(now.plus_nanos(by), trust)
-        {
-            return None;
-        }
-        let clock = &mut self.clocks[index];
-        clock.set_forward(now, clock.at(now).plus_nanos(by));
-        clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
+        first
     }
 
     /// A clock that is so far ahead that it may run out of numbers.

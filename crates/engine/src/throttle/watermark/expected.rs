@@ -7,7 +7,7 @@
 //!
 //! That costs time of the device, which is paid by its work: [`WORK_PER_WAIT`] parts of work allow for one of waiting,
 //! whoever is waited for and however long each stays away. And who did not come back in time twice is not waited for until
-//! it does, which is seen without waiting.
+//! it does, which is seen without waiting. A clock that keeps its reserve waits for nobody: [`super::Reserve::Kept`].
 
 use crate::time::Instant;
 

@@ -51,7 +51,7 @@ pub enum Reserve {
     /// For those without limits while they are there, and until a second after; otherwise it is lent to the others.
     #[default]
     Lent,
-    /// For those without limits, there or not.
+    /// For those without limits, there or not. The device rests for it, and rests no longer for whoever is expected back.
     Kept,
 }
 

@@ -63,6 +63,14 @@ impl Hold {
         }
     }
 
+    /// Whether it may be left idle beyond the rest that is owed, for somebody who is about to come back.
+    ///
+    /// Not where a reserve is kept: its rest is the time to come back in, and with any other the device would be used less
+    /// than is promised.
+    pub(super) fn is_patient(&self) -> bool {
+        self.reserve == Reserve::Lent
+    }
+
     /// Somebody without limits wants the device.
     pub(super) fn give_way(&mut self) {
         self.needed_until = self.now.plus_nanos(NEEDED_NS);
