@@ -2,6 +2,7 @@
 
 use super::Bfq;
 use super::budget::Expiry;
+use super::counters::Count;
 use super::entity::{EntityId, State};
 use super::flow::Use;
 use super::flows::Flows;
@@ -85,7 +86,7 @@ impl Bfq {
         };
         match self.merging.check(self.now, &ask, &device, nearest) {
             Check::Stay(reason) => {
-                self.counters.merging(group).refusals += u64::from(reason.is_some());
+                self.counters.count(group, Count::Refusals, u64::from(reason.is_some()));
                 at
             }
             Check::Follow(to) => {
@@ -150,7 +151,7 @@ impl Bfq {
         let now = self.now;
         let departure = self.take_leave(tree, |merging, home| merging.part(now, queue, home));
         let splits = u64::from(departure.restored > 0);
-        self.counters.merging(self.hierarchy.cgroup(EntityId::flow(at))).splits += splits;
+        self.counters.count(self.hierarchy.cgroup(EntityId::flow(at)), Count::Splits, splits);
         self.recall(at);
     }
 
@@ -195,7 +196,7 @@ impl Bfq {
         for queue in [merge.from, merge.to] {
             self.flows[queue.index].set_alone(false);
         }
-        self.counters.merging(self.hierarchy.cgroup(EntityId::flow(to))).merges += 1;
+        self.counters.count(self.hierarchy.cgroup(EntityId::flow(to)), Count::Merges, 1);
         let from = merge.from.index;
         let mut giving = self.flows.ways(from).habits;
         self.flows.ways_mut(to).habits.inherit(&mut giving);

@@ -171,27 +171,28 @@ impl BfqCgroupStats {
     }
 }
 
+/// What is counted of a cgroup: the fields of [`BfqCgroupStats`] but the one that follows from who is busy.
+#[derive(Clone, Copy)]
+pub(crate) enum Count {
+    TimeChargedBytes,
+    IdlingNs,
+    Injections,
+    Preemptions,
+    Raisings,
+    Merges,
+    Splits,
+    Refusals,
+}
+
+/// One number for each [`Count`]. A line of cache: there may be 100,000 cgroups.
+type Counts = [u64; 8];
+
 /// The books: what is counted of the device and of cgroups goes through here, so that one sums to the other.
 #[derive(Default)]
 pub(crate) struct Counters {
     device: BfqStats,
     /// By cgroup, as long as the largest index of one that had something to count. Without what is below it.
-    cgroups: Vec<Counted>,
-}
-
-/// What is counted of a cgroup; see [`BfqCgroupStats`], which has besides what follows from who is busy.
-///
-/// A line of cache: there may be 100,000.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counted {
-    time_charged_bytes: u64,
-    idling_ns: u64,
-    injections: u64,
-    preemptions: u64,
-    raisings: u64,
-    pub(crate) merges: u64,
-    pub(crate) splits: u64,
-    pub(crate) refusals: u64,
+    cgroups: Vec<Counts>,
 }
 
 impl Counters {
@@ -219,12 +220,12 @@ impl Counters {
     pub(crate) fn expired(&mut self, cgroup: u32, why: Expiration, extra: u64) {
         self.device.expirations[why.index()] += 1;
         if why == Expiration::Preempted {
-            self.of(cgroup).preemptions += 1;
+            self.count(cgroup, Count::Preemptions, 1);
         }
         if extra > 0 {
             self.device.time_charges += 1;
             self.device.time_charged_bytes += extra;
-            self.of(cgroup).time_charged_bytes += extra;
+            self.count(cgroup, Count::TimeChargedBytes, extra);
         }
     }
 
@@ -232,19 +233,19 @@ impl Counters {
     pub(crate) fn idled(&mut self, cgroup: u32, cause: IdlingCause, ns: u64) {
         self.device.idlings[cause.index()] += 1;
         self.device.idling_ns[cause.index()] += ns;
-        self.of(cgroup).idling_ns += ns;
+        self.count(cgroup, Count::IdlingNs, ns);
     }
 
     /// A request of a client of `cgroup` went in a gap.
     pub(crate) fn injected(&mut self, cgroup: u32, kind: Injection) {
         self.device.injections[kind.index()] += 1;
-        self.of(cgroup).injections += 1;
+        self.count(cgroup, Count::Injections, 1);
     }
 
     /// The weight of a flow of `cgroup` is raised from now on.
     pub(crate) fn raised(&mut self, cgroup: u32, why: Raising) {
         self.device.raisings[why.index()] += 1;
-        self.of(cgroup).raisings += 1;
+        self.count(cgroup, Count::Raisings, 1);
     }
 
     /// The weight of a flow is no longer raised; it was for `ns`. Also of one that goes away.
@@ -257,10 +258,10 @@ impl Counters {
         self.device.coalesced += 1;
     }
 
-    /// Flows of `cgroup` merged, parted, or were refused to merge: its part. That of the device is in the books of
-    /// [`merge::Merging`]; see [`Counters::device`].
-    pub(crate) fn merging(&mut self, cgroup: u32) -> &mut Counted {
-        self.of(cgroup)
+    /// Counts for a cgroup. Merges, splits and refusals of the device are in the books of [`merge::Merging`]; see
+    /// [`Counters::device`].
+    pub(crate) fn count(&mut self, cgroup: u32, what: Count, by: u64) {
+        self.of(cgroup)[what as usize] += by;
     }
 
     /// What was counted of the device so far, and by `merging`, which has its own books, since the scheduler began, with
@@ -279,42 +280,36 @@ impl Counters {
     /// What was counted of a cgroup, without what is below it but with what removed cgroups below it had, and with
     /// `raised_now` of its flows raised.
     pub(crate) fn cgroup(&self, cgroup: u32, raised_now: u32) -> BfqCgroupStats {
-        let counted = self.cgroups.get(cgroup as usize).copied().unwrap_or_default();
+        let counts = self.cgroups.get(cgroup as usize).copied().unwrap_or_default();
+        let of = |what: Count| counts[what as usize];
         BfqCgroupStats {
-            time_charged_bytes: counted.time_charged_bytes,
-            idling_ns: counted.idling_ns,
-            injections: counted.injections,
-            preemptions: counted.preemptions,
-            raisings: counted.raisings,
+            time_charged_bytes: of(Count::TimeChargedBytes),
+            idling_ns: of(Count::IdlingNs),
+            injections: of(Count::Injections),
+            preemptions: of(Count::Preemptions),
+            raisings: of(Count::Raisings),
             raised_now,
-            merges: counted.merges,
-            splits: counted.splits,
-            refusals: counted.refusals,
+            merges: of(Count::Merges),
+            splits: of(Count::Splits),
+            refusals: of(Count::Refusals),
         }
     }
 
     /// `cgroup` is going away: what was counted of it stays with `parent`.
     pub(crate) fn fold(&mut self, cgroup: u32, parent: u32) {
-        let Some(counted) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take) else {
+        let Some(counts) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take) else {
             return;
         };
-        if counted != Counted::default() {
-            let to = self.of(parent);
-            to.time_charged_bytes += counted.time_charged_bytes;
-            to.idling_ns += counted.idling_ns;
-            to.injections += counted.injections;
-            to.preemptions += counted.preemptions;
-            to.raisings += counted.raisings;
-            to.merges += counted.merges;
-            to.splits += counted.splits;
-            to.refusals += counted.refusals;
+        // Without anything counted the parent needs no room.
+        if counts != Counts::default() {
+            self.of(parent).iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
     }
 
-    fn of(&mut self, cgroup: u32) -> &mut Counted {
+    fn of(&mut self, cgroup: u32) -> &mut Counts {
         let index = cgroup as usize;
         if self.cgroups.len() <= index {
-            self.cgroups.resize(index + 1, Counted::default());
+            self.cgroups.resize(index + 1, Counts::default());
         }
         &mut self.cgroups[index]
     }
@@ -334,6 +329,12 @@ mod tests {
         assert_eq!(counters.cgroup(7, 0), BfqCgroupStats::default());
         let parent = counters.cgroup(3, 0);
         assert_eq!((parent.preemptions, parent.time_charged_bytes), (1, 4096));
+        for (what, by) in [(Count::Merges, 2), (Count::Refusals, 3)] {
+            counters.count(9, what, by);
+        }
+        counters.fold(9, 3);
+        let parent = counters.cgroup(3, 0);
+        assert_eq!((parent.merges, parent.splits, parent.refusals), (2, 0, 3));
         let device = counters.device(&merge::Counters::new(), 0);
         assert_eq!(device.expirations, [1, 0, 0, 0, 1]);
         assert_eq!((device.time_charges, device.time_charged_bytes), (1, 4096));
