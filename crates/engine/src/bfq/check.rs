@@ -57,20 +57,22 @@ impl Bfq {
         let shown = self.positions.place_of(self.flows.id(at));
         let next = flow.next().map(|next| Position(self.places[next].at));
         ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
-        let mut by_age: Vec<u32> = flow.by_age().iter(&mut self.places).collect();
+        let mut by_age: Vec<u32> = flow.waiting().by_age().iter(&mut self.places).collect();
         let is_older = |pair: &[u32]| requests[pair[0]].since <= requests[pair[1]].since;
         ensure(by_age.windows(2).all(is_older), || "the oldest are not first".into())?;
         by_age.sort_unstable();
         ensure(by_age == ready, || format!("{ready:?} wait, listed are {by_age:?}"))?;
         ensure(flow.queued as usize == ready.len(), || format!("{} counted", flow.queued))?;
         ensure(flow.in_flight as usize == out.len(), || format!("{} out", flow.in_flight))?;
-        let tree_of = flow.by_position();
+        let waiting = flow.waiting();
         let mut by_position = Vec::new();
-        let mut here = tree_of.first(&self.places);
+        let mut here = waiting.first(&self.places);
         while let Some(index) = here {
             by_position.push(index);
-            here = tree_of.after(&self.places, index);
+            here = waiting.after(&self.places, index).filter(|_| by_position.len() < ready.len());
         }
+        let is_in_order = by_position.is_sorted_by_key(|&index| self.places[index].at);
+        ensure(is_in_order, || format!("by position they are {by_position:?}"))?;
         by_position.sort_unstable();
         ensure(by_position == ready, || format!("by position there are {by_position:?}"))?;
         let next = flow.next();

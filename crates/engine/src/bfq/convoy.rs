@@ -143,7 +143,7 @@ impl Bfq {
         if flow.queued == 1 || !self.is_convoy(at) || self.is_held_for_long(requests, picked) {
             return Some(picked);
         }
-        let first = flow.by_position().first(&self.places)?;
+        let first = flow.waiting().first(&self.places)?;
         let is_near = self.places[picked].at - self.places[first].at <= self.tunables.back_seek_max;
         Some(if is_near { first } else { picked })
     }

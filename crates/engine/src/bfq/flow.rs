@@ -8,7 +8,7 @@ use crate::merge::cooperation::Start;
 use crate::request::{Class, Extent, Op};
 use crate::requests::Requests;
 use crate::time::Instant;
-use crate::tree::{List, NO_INDEX};
+use crate::tree::NO_INDEX;
 
 /// Requests past every limit that are scheduled as one: those of all tasks of a client that somebody waits for, or the
 /// writeback of a cgroup.
@@ -18,9 +18,8 @@ use crate::tree::{List, NO_INDEX};
 /// A line of cache: with a million flows the time goes into fetching them.
 #[repr(align(64))]
 pub(crate) struct Flow {
-    by_position: ByPosition,
-    /// Oldest first.
-    by_age: List,
+    /// Its requests, which are also in order of age.
+    waiting: ByPosition,
     /// The nearest by position; [`NO_INDEX`] while there is none.
     next: u32,
     pub(crate) queued: u32,
@@ -75,8 +74,7 @@ const SEEKY_ABOVE: u32 = 19;
 impl Flow {
     pub(crate) fn new(now: Instant, sync: bool, tunables: &Tunables) -> Flow {
         Flow {
-            by_position: ByPosition::EMPTY,
-            by_age: List::EMPTY,
+            waiting: ByPosition::EMPTY,
             next: NO_INDEX,
             queued: 0,
             in_flight: 0,
@@ -158,9 +156,7 @@ impl Flow {
             self.note_distance(request.extent, tunables);
         }
         let is_metadata = request.class == Class::Metadata;
-        let spot = Spot { at, flow, is_metadata };
-        self.by_position.insert(places, index, spot, self.by_age.tail);
-        self.by_age.push_back(places, index);
+        self.waiting.insert(places, index, Spot { at, flow, is_metadata });
         self.queued += 1;
         let is_next = match self.next {
             NO_INDEX => true,
@@ -174,13 +170,11 @@ impl Flow {
     /// Takes out a request, to the device or away.
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
         if self.queued == 1 {
-            debug_assert_eq!((self.next, self.by_age.head), (index, index));
-            (self.by_position, self.by_age) = (ByPosition::EMPTY, List::EMPTY);
-            (self.queued, self.next) = (0, NO_INDEX);
+            debug_assert_eq!((self.next, self.waiting.by_age().head), (index, index));
+            (self.waiting, self.queued, self.next) = (ByPosition::EMPTY, 0, NO_INDEX);
             return;
         }
-        let neighbours = self.by_position.remove(places, index);
-        self.by_age.remove(places, index);
+        let neighbours = self.waiting.remove(places, index);
         self.queued -= 1;
         if index == self.next {
             self.next = self.nearer(places, places[index].at, neighbours, tunables);
@@ -199,7 +193,7 @@ impl Flow {
             return after;
         }
         let after = match after {
-            NO_INDEX => self.by_position.first(places).unwrap_or(NO_INDEX),
+            NO_INDEX => self.waiting.first(places).unwrap_or(NO_INDEX),
             after => after,
         };
         match goes_before(&places[before], &places[after], from, tunables) {
@@ -217,7 +211,7 @@ impl Flow {
         requests: &Requests,
         tunables: &Tunables,
     ) -> Option<u32> {
-        let oldest = self.by_age.head;
+        let oldest = self.waiting.by_age().head;
         if self.batch_left == 0
             && oldest != NO_INDEX
             && now.nanos_since(requests[oldest].since) >= self.fifo_expire_ns(tunables)
@@ -248,13 +242,9 @@ impl Flow {
         self.in_flight += 1;
     }
 
-    /// The requests, oldest first.
-    pub(crate) fn by_age(&self) -> List {
-        self.by_age
-    }
-
-    pub(crate) fn by_position(&self) -> ByPosition {
-        self.by_position
+    /// The requests.
+    pub(crate) fn waiting(&self) -> ByPosition {
+        self.waiting
     }
 
     fn fifo_expire_ns(&self, tunables: &Tunables) -> u64 {

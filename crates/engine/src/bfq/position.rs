@@ -3,13 +3,14 @@
 use alloc::vec::Vec;
 
 use super::tunables::Tunables;
-use crate::tree::{Link, Links, NO_INDEX};
+use crate::tree::{Link, Links, List, NO_INDEX};
 
 /// What BFQ keeps of each request, at the request's index.
 #[derive(Default)]
 pub(crate) struct Places(Vec<Place>);
 
-/// One request among its flow's: a node of a tree by position, and of lists by position and by age.
+/// One request among its flow's: in a list by age and, where that is not the order by position, a node of a tree and of a
+/// list by position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// First byte.
@@ -45,14 +46,20 @@ const NOWHERE: Place = Place {
     is_metadata: false,
 };
 
-/// A flow's requests by position, and by index where that is equal: a treap.
+/// A flow's requests by position, and by age where that is equal.
+///
+/// As long as each lies behind the one that came before it, as those of a stream do, or is the only one, the list by age
+/// is also the order by position, and there is nothing else to keep. From the first that does not, until the flow is
+/// empty, they are a treap besides.
 ///
 /// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
 /// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
-/// To leave takes O(1) expected, and so does to come beside who came last, as those of a stream do; elsewhere it is
-/// O(log requests) to find the place.
+/// To leave takes O(1) expected, and so does to come beside who came last; elsewhere it is O(log requests) to find the
+/// place. The first one out of order is O(requests), each of which came in O(1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByPosition {
+    by_age: List,
+    /// [`NO_INDEX`] while all are in order.
     root: u32,
 }
 
@@ -72,23 +79,57 @@ pub(crate) struct Neighbours {
 }
 
 impl ByPosition {
-    pub(crate) const EMPTY: ByPosition = ByPosition { root: NO_INDEX };
+    pub(crate) const EMPTY: ByPosition = ByPosition { by_age: List::EMPTY, root: NO_INDEX };
 
-    /// Takes in `index`; `last` came before it, if anybody is in here.
-    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot, last: u32) {
+    /// Oldest first.
+    #[inline]
+    pub(crate) fn by_age(&self) -> List {
+        self.by_age
+    }
+
+    /// Takes in `index`, which is younger than all that are in here.
+    #[inline]
+    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot) {
         if places.0.len() <= index as usize {
             places.0.resize(index as usize + 1, NOWHERE);
         }
         let Spot { at, flow, is_metadata } = spot;
-        let neighbours = match self.root {
-            NO_INDEX => NOWHERE.neighbours,
-            root => places.between((at, index), last, root),
-        };
+        let last = self.by_age.tail;
+        let is_in_order = last == NO_INDEX || (self.root == NO_INDEX && places[last].at <= at);
+        let place = &mut places[index];
+        (place.at, place.flow, place.is_metadata) = (at, flow, is_metadata);
+        if !is_in_order {
+            self.insert_anywhere(places, index);
+        }
+        self.by_age.push_back(places, index);
+    }
+
+    fn insert_anywhere(&mut self, places: &mut Places, index: u32) {
+        if self.root == NO_INDEX {
+            self.plant(places);
+        }
+        let neighbours = places.between(places[index].at, self.by_age.tail, self.root);
+        self.hook_in(places, index, neighbours);
+    }
+
+    /// Makes a treap of those that came in order.
+    fn plant(&mut self, places: &mut Places) {
+        let (mut before, mut here) = (NO_INDEX, self.by_age.head);
+        while here != NO_INDEX {
+            self.hook_in(places, here, Neighbours { before, after: NO_INDEX });
+            (before, here) = (here, places[here].by_age.next());
+        }
+    }
+
+    /// Puts `index` between two neighbours in the treap.
+    fn hook_in(&mut self, places: &mut Places, index: u32, neighbours: Neighbours) {
         let Neighbours { before, after } = neighbours;
         // Of two neighbours, one is above the other: there is room for a leaf below the lower one.
         let is_right = before != NO_INDEX && places[before].right == NO_INDEX;
         let parent = if is_right { before } else { after };
-        places.0[index as usize] = Place { at, flow, is_metadata, parent, neighbours, ..NOWHERE };
+        let place = &mut places[index];
+        (place.left, place.right) = (NO_INDEX, NO_INDEX);
+        (place.parent, place.neighbours) = (parent, neighbours);
         if before != NO_INDEX {
             places[before].neighbours.after = index;
         }
@@ -104,7 +145,25 @@ impl ByPosition {
     }
 
     /// Takes out `index`, which is in here; answers its neighbours.
+    #[inline]
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32) -> Neighbours {
+        let neighbours = match self.root {
+            NO_INDEX => {
+                let link = places[index].by_age;
+                let before = if index == self.by_age.head { NO_INDEX } else { link.prev() };
+                Neighbours { before, after: link.next() }
+            }
+            _ => self.unhook(places, index),
+        };
+        self.by_age.remove(places, index);
+        if self.by_age.is_empty() {
+            self.root = NO_INDEX;
+        }
+        neighbours
+    }
+
+    /// Takes `index` out of the treap.
+    fn unhook(&mut self, places: &mut Places, index: u32) -> Neighbours {
         let mut hook = places.hook(index);
         let Place { mut left, mut right, neighbours, .. } = places[index];
         while left != NO_INDEX && right != NO_INDEX {
@@ -153,28 +212,24 @@ impl ByPosition {
         }
     }
 
-    /// The first one after `index`, which need not be in here.
-    pub(crate) fn after(&self, places: &Places, index: u32) -> Option<u32> {
-        let (mut at, mut found) = (self.root, None);
-        while at != NO_INDEX {
-            let node = &places[at];
-            if places.key(at) > places.key(index) {
-                found = Some(at);
-                at = node.left;
-            } else {
-                at = node.right;
-            }
-        }
-        found
-    }
-
+    /// The one with the lowest position.
     pub(crate) fn first(&self, places: &Places) -> Option<u32> {
+        if self.root == NO_INDEX {
+            return Some(self.by_age.head).filter(|&head| head != NO_INDEX);
+        }
         let (mut at, mut found) = (self.root, None);
         while at != NO_INDEX {
             found = Some(at);
             at = places[at].left;
         }
         found
+    }
+
+    /// The one behind `index`, which is in here.
+    pub(crate) fn after(&self, places: &Places, index: u32) -> Option<u32> {
+        let Place { by_age, neighbours, .. } = places[index];
+        let after = if self.root == NO_INDEX { by_age.next() } else { neighbours.after };
+        Some(after).filter(|&after| after != NO_INDEX)
     }
 
     /// Hangs `node`, or nobody, with all below it at `hook`.
@@ -208,10 +263,6 @@ impl Places {
         self[index].flow = flow;
     }
 
-    fn key(&self, index: u32) -> (u64, u32) {
-        (self[index].at, index)
-    }
-
     /// Where `node` hangs.
     #[inline]
     fn hook(&self, node: u32) -> Hook {
@@ -222,20 +273,20 @@ impl Places {
         }
     }
 
-    /// Who `key` comes between in the treap below `root`: mostly `last` and the one beside it.
-    fn between(&self, key: (u64, u32), last: u32, root: u32) -> Neighbours {
-        let Neighbours { before, after } = self[last].neighbours;
-        if key > self.key(last) {
-            if after == NO_INDEX || key < self.key(after) {
+    /// Who the youngest one, at `at`, comes between in the treap below `root`: mostly `last` and the one beside it.
+    fn between(&self, at: u64, last: u32, root: u32) -> Neighbours {
+        let Place { at: beside, neighbours: Neighbours { before, after }, .. } = self[last];
+        if at >= beside {
+            if after == NO_INDEX || at < self[after].at {
                 return Neighbours { before: last, after };
             }
-        } else if before == NO_INDEX || key > self.key(before) {
+        } else if before == NO_INDEX || at >= self[before].at {
             return Neighbours { before, after: last };
         }
         let (mut node, mut found) = (root, NOWHERE.neighbours);
         while node != NO_INDEX {
             let place = &self[node];
-            if key < (place.at, node) {
+            if at < place.at {
                 (found.after, node) = (node, place.left);
             } else {
                 (found.before, node) = (node, place.right);
@@ -274,6 +325,10 @@ fn rank(index: u32) -> u32 {
 
 /// Whether `new` goes before `old`, from `from` on: metadata first, then the shorter way, forward where they are equal.
 pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunables) -> bool {
+    // Mostly the new one lies behind the old one, on the way ahead.
+    if from <= old.at && old.at <= new.at && !new.is_metadata {
+        return false;
+    }
     if new.is_metadata != old.is_metadata {
         return new.is_metadata;
     }
@@ -293,6 +348,9 @@ pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunabl
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::vec::Vec;
+    use core::iter;
     use core::num::NonZeroU32;
 
     use proptest::prelude::*;
@@ -321,38 +379,45 @@ mod tests {
     }
 
     proptest! {
-        /// Neighbours are those that a sorted list has.
+        /// Neighbours are those that a sorted list has, in whatever order requests come; those of a stream come in theirs.
         #[test]
-        fn neighbours(steps in prop::collection::vec((0..20_u64, 0..60_u32), 1..120)) {
+        fn neighbours(
+            steps in prop::collection::vec((0..20_u64, 0..60_u32, 0..3_u8), 1..120),
+            is_stream: bool,
+        ) {
             let (mut places, mut tree) = (Places::default(), ByPosition::EMPTY);
-            let mut model = alloc::collections::BTreeSet::new();
-            let mut inside = alloc::collections::BTreeMap::new();
-            // Beside whom others are put: whoever of them it is.
-            let mut last = NO_INDEX;
-            for (at, index) in steps {
+            // By position and then by age.
+            let mut model = BTreeSet::<(u64, usize, u32)>::new();
+            let mut inside = BTreeMap::new();
+            for (age, (at, index, kind)) in steps.into_iter().enumerate() {
+                let at = if is_stream { age as u64 / 2 + at * u64::from(kind == 0) } else { at };
                 match inside.remove(&index) {
                     Some(old) => {
                         let neighbours = tree.remove(&mut places, index);
-                        model.remove(&(old, index));
-                        let before = model.range(..(old, index)).next_back();
-                        let after = model.range((old, index)..).next();
+                        model.remove(&old);
+                        let before = model.range(..old).next_back();
+                        let after = model.range(old..).next();
                         let [before, after] =
-                            [before, after].map(|key| key.map_or(NO_INDEX, |&(_, index)| index));
+                            [before, after].map(|key| key.map_or(NO_INDEX, |&(.., index)| index));
                         prop_assert_eq!(neighbours, Neighbours { before, after });
-                        last = inside.keys().next().copied().unwrap_or(NO_INDEX);
                     }
                     None => {
-                        let spot = Spot { at, flow: 0, is_metadata: false };
-                        tree.insert(&mut places, index, spot, last);
-                        last = index;
-                        inside.insert(index, at);
-                        model.insert((at, index));
+                        tree.insert(&mut places, index, Spot { at, flow: 0, is_metadata: false });
+                        let key = (at, age, index);
+                        inside.insert(index, key);
+                        model.insert(key);
                     }
                 }
-                let here = (places[index].at, index);
-                let after = model.range(here..).find(|&&key| key != here).map(|&(_, index)| index);
-                prop_assert_eq!(tree.after(&places, index), after);
-                prop_assert_eq!(tree.first(&places), model.first().map(|&(_, index)| index));
+                let walk = iter::successors(tree.first(&places), |&index| {
+                    tree.after(&places, index)
+                });
+                let order: Vec<u32> = walk.take(model.len() + 1).collect();
+                let expected: Vec<u32> =
+                    model.iter().map(|&(.., index)| index).collect();
+                prop_assert_eq!(order, expected);
+                if tree.root == NO_INDEX {
+                    continue;
+                }
                 for index in inside.keys().copied() {
                     match places.hook(index) {
                         Hook::Root => prop_assert_eq!(tree.root, index),

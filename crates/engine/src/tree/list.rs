@@ -20,6 +20,16 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const NONE: Link = Link { next: NO_INDEX, prev: NO_INDEX };
+
+    /// Who is behind; [`NO_INDEX`] for nobody.
+    pub(crate) const fn next(self) -> u32 {
+        self.next
+    }
+
+    /// Who is before, unless this is the head.
+    pub(crate) const fn prev(self) -> u32 {
+        self.prev
+    }
 }
 
 /// Slots that carry one particular link each.
