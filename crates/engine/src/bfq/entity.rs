@@ -27,6 +27,18 @@ impl EntityId {
         EntityId(cgroup | GROUP_BIT)
     }
 
+    /// The name as a number, for who keeps it together with others.
+    #[inline]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The opposite of [`EntityId::bits`].
+    #[inline]
+    pub(crate) const fn from_bits(bits: u32) -> EntityId {
+        EntityId(bits)
+    }
+
     /// The index of a flow.
     pub(crate) fn as_flow(self) -> u32 {
         debug_assert_eq!(self.as_group(), None);

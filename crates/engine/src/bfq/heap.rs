@@ -41,31 +41,61 @@ pub(crate) struct Heaps {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Vtime,
-    /// From [`Heaps::order`]: equal keys are served in its order.
-    pub(crate) order: u32,
-    pub(crate) id: EntityId,
+    /// The order in the upper half, the id in the lower: together they are loaded, moved and compared as one.
+    stamp: u64,
 }
+
+/// Key and stamp as one number, the stamp as it is behind the oldest there can be: who is first is found with one
+/// subtraction and without a branch, for nobody could foresee which way that goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Rank(u128);
 
 impl Entry {
     /// What is in room that nobody has.
-    const NONE: Entry = Entry { key: Vtime::ZERO, order: 0, id: EntityId::NOBODY };
+    const NONE: Entry = Entry { key: Vtime::ZERO, stamp: u64::MAX };
 
+    /// `order` is one of [`Heaps::order`]: equal keys are served in its order.
     #[inline]
-    pub(crate) fn is_before(&self, other: &Entry) -> bool {
-        self.rank(other) < Entry::LEVEL
+    pub(crate) fn new(key: Vtime, order: u32, id: EntityId) -> Entry {
+        Entry { key, stamp: u64::from(order) << 32 | u64::from(id.bits()) }
     }
 
-    /// How far this one is behind another, by key and then by order, in one number: who is first is found without a
-    /// branch then, for nobody could foresee which way that goes.
     #[inline]
-    fn rank(&self, other: &Entry) -> i128 {
-        // Both go around a circle, whose upper half is the past: of orders it comes first once it is turned by half.
-        let order = self.order.wrapping_sub(other.order) ^ 1 << 31;
-        i128::from(self.key.ahead_of(other.key)) << 64 | i128::from(order)
+    pub(crate) fn id(&self) -> EntityId {
+        EntityId::from_bits(self.stamp as u32)
     }
 
-    /// The rank of whoever is level with the other.
-    const LEVEL: i128 = 1 << 31;
+    /// Who of those with its key came before whom.
+    #[cfg(test)]
+    pub(crate) fn order(&self) -> u32 {
+        (self.stamp >> 32) as u32
+    }
+
+    /// The same member with another key.
+    #[inline]
+    pub(crate) fn with_key(self, key: Vtime) -> Entry {
+        Entry { key, ..self }
+    }
+
+    #[inline]
+    fn rank(&self, oldest: u64) -> Rank {
+        Rank(u128::from(self.key.bits()) << 64 | u128::from(self.stamp.wrapping_sub(oldest)))
+    }
+
+    /// The opposite of [`Entry::rank`].
+    #[inline]
+    fn of(rank: Rank, oldest: u64) -> Entry {
+        let key = Vtime::from_bits((rank.0 >> 64) as u64);
+        Entry { key, stamp: (rank.0 as u64).wrapping_add(oldest) }
+    }
+}
+
+impl Rank {
+    /// Keys go around a circle, whose upper half is the past.
+    #[inline]
+    fn is_before(self, other: Rank) -> bool {
+        (self.0.wrapping_sub(other.0) as i128) < 0
+    }
 }
 
 impl Heaps {
@@ -100,6 +130,12 @@ impl Heaps {
     pub(crate) fn order(&mut self) -> u32 {
         self.order = self.order.wrapping_add(1);
         self.order
+    }
+
+    /// The oldest stamp there can be: orders go around a circle, too, and the next one would be given to the oldest.
+    #[inline]
+    fn oldest(&self) -> u64 {
+        u64::from(self.order.wrapping_add(1)) << 32
     }
 
     #[inline]
@@ -151,9 +187,10 @@ impl Heaps {
             return last;
         }
         // The last one stands where somebody is gone, and belongs above or below.
-        let gone = self.at::<PART>(place);
+        let (gone, oldest) = (self.at::<PART>(place), self.oldest());
+        let is_behind = |above: Entry| last.rank(oldest).is_before(above.rank(oldest));
         match parent(place) {
-            Some(parent) if last.is_before(&self.at::<PART>(parent)) => {
+            Some(parent) if is_behind(self.at::<PART>(parent)) => {
                 self.rise::<PART>(entities, place, last);
             }
             _ => self.sink::<PART>(entities, place, last),
@@ -163,9 +200,11 @@ impl Heaps {
 
     /// Whether every member is behind its parent, and knows its place.
     pub(crate) fn is_sound<const PART: Part>(&self, entities: &Entities) -> bool {
+        let oldest = self.oldest();
         self.entries::<PART>().enumerate().all(|(place, entry)| {
-            entities[entry.id].place as usize == place
-                && parent(place).is_none_or(|parent| !entry.is_before(&self.at::<PART>(parent)))
+            let above = parent(place).map(|parent| self.at::<PART>(parent).rank(oldest));
+            entities[entry.id()].place as usize == place
+                && above.is_none_or(|above| !entry.rank(oldest).is_before(above))
         })
     }
 
@@ -179,9 +218,11 @@ impl Heaps {
     /// Puts `entry`, for which `place` is free, there or higher up.
     #[inline]
     fn rise<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+        let oldest = self.oldest();
+        let rank = entry.rank(oldest);
         while let Some(parent) = parent(place) {
             let above = self.at::<PART>(parent);
-            if !entry.is_before(&above) {
+            if !rank.is_before(above.rank(oldest)) {
                 break;
             }
             self.put::<PART>(entities, place, above);
@@ -192,16 +233,18 @@ impl Heaps {
 
     /// Puts `entry`, for which `place` is free, there or further down.
     fn sink<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+        let oldest = self.oldest();
+        let rank = entry.rank(oldest);
         loop {
             let first = place * FAN_OUT + 1;
             if first >= self.len::<PART>() {
                 break;
             }
-            let (least, child) = self.least_child::<PART>(first, &entry);
-            if !least.is_before(&entry) {
+            let (least, child) = self.least_child::<PART>(first, oldest);
+            if !least.is_before(rank) {
                 break;
             }
-            self.put::<PART>(entities, place, least);
+            self.put::<PART>(entities, place, Entry::of(least, oldest));
             place = child;
         }
         self.put::<PART>(entities, place, entry);
@@ -209,7 +252,7 @@ impl Heaps {
 
     /// The first of the children from the place `first` on, of whom there is one at least, and its place.
     #[inline]
-    fn least_child<const PART: Part>(&self, first: usize, beside: &Entry) -> (Entry, usize) {
+    fn least_child<const PART: Part>(&self, first: usize, oldest: u64) -> (Rank, usize) {
         let last = (self.len::<PART>() - 1).min(first + FAN_OUT - 1);
         let is_mirrored = PART == ELIGIBLE;
         let slots = if is_mirrored {
@@ -217,17 +260,18 @@ impl Heaps {
         } else {
             self.slot::<PART>(first)..=self.slot::<PART>(last)
         };
-        let children = &self.entries[slots];
-        let (_, least) = match children {
+        let (rank, least) = match &self.entries[slots] {
             [a, b, c, d] => {
-                let [a, b, c, d] = [a, b, c, d].map(|child| child.rank(beside));
+                let [a, b, c, d] = [a, b, c, d].map(|child| child.rank(oldest));
                 earlier(earlier((a, 0), (b, 1)), earlier((c, 2), (d, 3)))
             }
             few => {
-                few.iter().map(|child| child.rank(beside)).zip(0..).fold((i128::MAX, 0), earlier)
+                let mut ranks = few.iter().map(|child| child.rank(oldest)).zip(0..);
+                let first = ranks.next().unwrap_or((Rank(0), 0));
+                ranks.fold(first, earlier)
             }
         };
-        (children[least], if is_mirrored { last - least } else { first + least })
+        (rank, if is_mirrored { last - least } else { first + least })
     }
 
     #[inline]
@@ -235,7 +279,7 @@ impl Heaps {
         let slot = self.slot::<PART>(place);
         self.entries[slot] = entry;
         // Ids are of 32 bits, so places are.
-        entities[entry.id].place = place as u32;
+        entities[entry.id()].place = place as u32;
     }
 
     #[inline]
@@ -254,11 +298,12 @@ impl Heaps {
     }
 }
 
-/// The pair with the lesser rank.
+/// The pair that is first.
 #[inline]
-fn earlier(a: (i128, usize), b: (i128, usize)) -> (i128, usize) {
-    let is_second = b.0 < a.0;
-    (select_unpredictable(is_second, b.0, a.0), select_unpredictable(is_second, b.1, a.1))
+fn earlier(a: (Rank, usize), b: (Rank, usize)) -> (Rank, usize) {
+    let is_second = b.0.is_before(a.0);
+    let rank = select_unpredictable(is_second, b.0.0, a.0.0);
+    (Rank(rank), select_unpredictable(is_second, b.1, a.1))
 }
 
 /// Where the parent is of who is at `place`; the first has none.
@@ -283,7 +328,8 @@ mod tests {
 
     impl Model {
         fn least(&self) -> Option<Entry> {
-            self.0.iter().copied().reduce(|a, b| if b.is_before(&a) { b } else { a })
+            // Nothing goes around a circle here.
+            self.0.iter().copied().min_by_key(|entry| (entry.key.bits(), entry.stamp))
         }
     }
 
@@ -319,8 +365,30 @@ mod tests {
             return heaps.pop::<PART>(entities) == least;
         }
         let gone = model.0.swap_remove(turn % model.0.len());
-        let place = entities[gone.id].place;
+        let place = entities[gone.id()].place;
         heaps.remove::<PART>(entities, place) == gone
+    }
+
+    /// Keys and orders go on past the end of their circles.
+    #[test]
+    fn what_comes_around_the_circle_is_behind() {
+        let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
+        heaps.make_room(8);
+        heaps.order = u32::MAX - 4;
+        let late = Vtime::from_bits(u64::MAX - 1);
+        let entries = (0..8).map(|number| {
+            let id = EntityId::flow(number);
+            entities.ensure(id);
+            // Two of each key; in the order in which they come.
+            Entry::new(late.after(u64::from(number / 2), 1 << 29), heaps.order(), id)
+        });
+        let entries: Vec<Entry> = entries.collect();
+        for number in [7, 2, 5, 0, 4, 6, 1, 3] {
+            heaps.push::<ELIGIBLE>(&mut entities, entries[number]);
+        }
+        let out: Vec<Entry> =
+            core::iter::from_fn(|| heaps.pop::<ELIGIBLE>(&mut entities)).collect();
+        assert_eq!(out, entries);
     }
 
     proptest! {
@@ -331,15 +399,15 @@ mod tests {
         ) {
             let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
             let mut models = [Model::default(), Model::default(), Model::default()];
-            for (order, (part, bytes, turn)) in steps.into_iter().enumerate() {
-                let id = EntityId::flow(order as u32);
+            for (number, (part, bytes, turn)) in (0..).zip(steps) {
+                let id = EntityId::flow(number);
                 entities.ensure(id);
                 let members: usize = models.iter().map(|model| model.0.len()).sum();
                 if members == heaps.room() {
                     // As little as can be, so that the heaps meet.
                     heaps.make_room(members + 1);
                 }
-                let entry = Entry { key: Vtime::ZERO.after(bytes, 1), order: order as u32, id };
+                let entry = Entry::new(Vtime::ZERO.after(bytes, 1), heaps.order(), id);
                 let model = &mut models[part];
                 match part {
                     WAITING => push::<WAITING>(&mut heaps, &mut entities, model, entry),

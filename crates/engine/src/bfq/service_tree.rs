@@ -145,14 +145,14 @@ impl ServiceTree {
             self.vtime = self.heaps.first::<WAITING>()?.key;
             self.promote(entities);
         }
-        self.heaps.first::<ELIGIBLE>().map(|entry| entry.id)
+        self.heaps.first::<ELIGIBLE>().map(Entry::id)
     }
 
     /// The active child that V has reached and that has the least finish of those; V stays where it is.
     #[inline]
     pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
-        self.heaps.first::<ELIGIBLE>().map(|entry| entry.id)
+        self.heaps.first::<ELIGIBLE>().map(Entry::id)
     }
 
     /// Who would be next, without V going anywhere: it does not while somebody is in service.
@@ -160,7 +160,7 @@ impl ServiceTree {
     pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
         let first = self.heaps.first::<ELIGIBLE>().or_else(|| self.heaps.first::<WAITING>());
-        first.map(|entry| entry.id)
+        first.map(Entry::id)
     }
 
     /// Hands the device to the child that is next.
@@ -168,7 +168,7 @@ impl ServiceTree {
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service(), None);
         self.next(entities)?;
-        let id = self.heaps.pop::<ELIGIBLE>(entities)?.id;
+        let id = self.heaps.pop::<ELIGIBLE>(entities)?.id();
         entities[id].state = State::InService;
         self.in_service = id;
         Some(id)
@@ -184,7 +184,7 @@ impl ServiceTree {
         if self.heaps.first::<IDLE>().is_some_and(|first| !first.key.is_after(self.vtime))
             && let Some(first) = self.heaps.pop::<IDLE>(entities)
         {
-            self.leave(&mut entities[first.id]);
+            self.leave(&mut entities[first.id()]);
         }
     }
 
@@ -226,11 +226,11 @@ impl ServiceTree {
         let (entity, order) = (&mut entities[id], self.heaps.order());
         if entity.start.is_after(self.vtime) {
             entity.state = State::Waiting;
-            let entry = Entry { key: entity.start, order, id };
+            let entry = Entry::new(entity.start, order, id);
             self.heaps.push::<WAITING>(entities, entry);
         } else {
             entity.state = State::Eligible;
-            let entry = Entry { key: entity.finish, order, id };
+            let entry = Entry::new(entity.finish, order, id);
             self.heaps.push::<ELIGIBLE>(entities, entry);
         }
     }
@@ -256,7 +256,7 @@ impl ServiceTree {
         }
         entity.state = State::Idle;
         let order = self.heaps.order();
-        self.heaps.push::<IDLE>(entities, Entry { key, order, id });
+        self.heaps.push::<IDLE>(entities, Entry::new(key, order, id));
     }
 
     fn leave(&mut self, entity: &mut Entity) {
@@ -273,14 +273,15 @@ impl ServiceTree {
         }
     }
 
+    #[inline(never)]
     fn promote_reached(&mut self, entities: &mut Entities) {
         while self.heaps.first::<WAITING>().is_some_and(|first| !first.key.is_after(self.vtime))
-            && let Some(Entry { order, id, .. }) = self.heaps.pop::<WAITING>(entities)
+            && let Some(entry) = self.heaps.pop::<WAITING>(entities)
         {
-            let entity = &mut entities[id];
+            let entity = &mut entities[entry.id()];
             entity.state = State::Eligible;
-            let entry = Entry { key: entity.finish, order, id };
-            self.heaps.push::<ELIGIBLE>(entities, entry);
+            let key = entity.finish;
+            self.heaps.push::<ELIGIBLE>(entities, entry.with_key(key));
         }
     }
 }
@@ -306,7 +307,7 @@ impl ServiceTree {
         let eligible = heaps.entries::<ELIGIBLE>().map(|entry| (State::Eligible, entry));
         let idle = heaps.entries::<IDLE>().map(|entry| (State::Idle, entry));
         for (state, entry) in waiting.chain(eligible).chain(idle) {
-            let entity = &entities[entry.id];
+            let entity = &entities[entry.id()];
             ensure(entity.state == state, || format!("{entity:?} is among the {state:?}"))?;
             ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
             let key = if state == State::Waiting { entity.start } else { entity.finish };

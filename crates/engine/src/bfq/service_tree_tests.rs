@@ -231,7 +231,7 @@ fn scan(scene: &Scene) -> Option<usize> {
     let order = |id: EntityId| {
         let members =
             scene.tree.heaps.entries::<WAITING>().chain(scene.tree.heaps.entries::<ELIGIBLE>());
-        members.clone().find(|entry| entry.id == id).expect("active ones are in a heap").order
+        members.clone().find(|entry| entry.id() == id).expect("active ones are in a heap").order()
     };
     let eligible = active.into_iter().filter(|&id| !scene.entities[id].start.is_after(vtime));
     let next = eligible.reduce(|a, b| {

@@ -14,6 +14,18 @@ pub(crate) struct Vtime(u64);
 impl Vtime {
     pub(crate) const ZERO: Vtime = Vtime(0);
 
+    /// The instant as a number, for who compares it together with others.
+    #[inline]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The opposite of [`Vtime::bits`].
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Vtime {
+        Vtime(bits)
+    }
+
     pub(crate) fn is_after(self, other: Vtime) -> bool {
         self.ahead_of(other) > 0
     }
