@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
-use crate::requests::{Served, Stage};
+use crate::requests::{Record, Served, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
@@ -219,24 +219,26 @@ impl Engine {
         let now = self.advance(now);
         let core = &mut self.core;
         let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
-        let record = core.requests.remove(index);
+        let &Record { task, since, is_joined, cost, request: Request { op, .. }, .. } =
+            &core.requests[index];
+        core.requests.free(index);
         core.in_flight -= 1;
-        core.joined -= u32::from(record.is_joined);
+        core.joined -= u32::from(is_joined);
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         core.scheduler.complete(now, &core.tree, &core.requests, index);
-        let cgroup = core.tree.tasks[record.task].cgroup;
+        let cgroup = core.tree.tasks[task].cgroup;
         let account = core.tree.cgroups[cgroup].account_mut();
-        account.blame.device_ns += now.nanos_since(record.since);
+        account.blame.device_ns += now.nanos_since(since);
         account.completed += 1;
         account.failed += u64::from(outcome == Outcome::Failed);
         if core.clocks.is_steered() {
-            let direction = record.request.op.direction();
+            let direction = op.direction();
             let nearest = core.tree.limited(cgroup, direction);
-            core.expect(now, nearest, direction, record.cost);
+            core.expect(now, nearest, direction, cost);
         }
-        self.let_go(record.task);
+        self.let_go(task);
     }
 
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.
@@ -400,12 +402,12 @@ impl Engine {
         let core = &mut self.core;
         let record = &mut core.requests[index];
         record.stage = Stage::Dispatched;
-        let waited = now.nanos_since(record.since);
-        record.since = now;
-        let (request, task, charged) = (record.request, record.task, record.cost);
+        let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
+        let record = &core.requests[index];
+        let (request, task) = (&record.request, record.task);
         let d = request.op.direction().index();
-        core.audit.ready[d].subtract(charged);
-        core.audit.dispatched[d].add(core.config.prices.cost(&request));
+        core.audit.ready[d].subtract(record.cost);
+        core.audit.dispatched[d].add(core.config.prices.cost(request));
         // Most find room at once, and what is counted of their cgroup may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
@@ -416,9 +418,9 @@ impl Engine {
         }
         core.in_flight += 1;
         if let Some(modelled) = &mut core.modelled {
-            modelled.take(now, &request);
+            modelled.take(now, request);
         }
-        Dispatch { ticket: Ticket::of(core.requests.id(index)), request }
+        Dispatch { ticket: Ticket::of(core.requests.id(index)), request: *request }
     }
 
     /// The next event, oldest first.

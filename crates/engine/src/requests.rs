@@ -78,6 +78,11 @@ impl Requests {
         self.0.remove(index)
     }
 
+    /// The same of one whose record nobody needs any more: it is left where it is.
+    pub(crate) fn free(&mut self, index: u32) {
+        self.0.free(index);
+    }
+
     pub(crate) fn id(&self, index: u32) -> RequestId {
         RequestId { index, generation: self.0.generation(index) }
     }

@@ -142,7 +142,7 @@ impl Entities {
             None => &mut self.flows,
         };
         if entities.len() <= id.index() {
-            entities.resize(id.index() + 1, Entity::NEW);
+            make_room(entities, id.index() + 1);
         }
     }
 
@@ -166,6 +166,11 @@ impl Entities {
         let groups = (0..self.groups.len()).map(|index| EntityId::group(index as u32));
         (0..self.flows.len()).map(|index| EntityId::flow(index as u32)).chain(groups)
     }
+}
+
+#[cold]
+fn make_room(entities: &mut Vec<Entity>, len: usize) {
+    entities.resize(len, Entity::NEW);
 }
 
 impl core::ops::Index<EntityId> for Entities {

@@ -255,11 +255,13 @@ impl Flow {
         // Without a request before it there is no distance (D-11).
         let is_far = self.end.is_some_and(|end| is_far(end.get(), extent, tunables));
         self.seeks = self.seeks << 1 | u32::from(is_far);
-        let (seen, far) = (((self.seen & SEEN) + 1).min(32), self.seeks.count_ones());
-        let is_seeky = match seen {
-            32 => far > SEEKY_ABOVE,
+        let seen = ((self.seen & SEEN) + 1).min(32);
+        let is_seeky = match (self.seeks, seen) {
+            // A stream: nothing to be counted, which processors of all kinds take long for.
+            (0, _) => false,
+            (seeks, 32) => seeks.count_ones() > SEEKY_ABOVE,
             // Without the bit that the history begins with.
-            _ => (far - 1) * 32 > SEEKY_ABOVE * u32::from(seen - 1),
+            (seeks, _) => (seeks.count_ones() - 1) * 32 > SEEKY_ABOVE * u32::from(seen - 1),
         };
         let seeky = if is_seeky { SEEKY } else { 0 };
         self.seen = self.seen & ALONE | seeky | seen;

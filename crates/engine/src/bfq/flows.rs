@@ -145,6 +145,13 @@ impl Flows {
         ways.relation = free;
     }
 
+    /// A flow and its ways.
+    #[inline]
+    pub(crate) fn record_mut(&mut self, index: u32) -> (&mut Flow, &mut Ways) {
+        let Record { flow, ways } = &mut self.flows[index as usize];
+        (flow, ways)
+    }
+
     pub(crate) fn ways(&self, index: u32) -> &Ways {
         &self.flows[index as usize].ways
     }

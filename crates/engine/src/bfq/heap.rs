@@ -160,9 +160,15 @@ impl Heaps {
 
     #[inline]
     pub(crate) fn push<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
-        let place = self.len::<PART>();
+        let (place, oldest) = (self.len::<PART>(), self.oldest());
         self.len[PART] += 1;
-        self.rise::<PART>(entities, place, entry);
+        // Most are behind all that came before them.
+        match parent(place) {
+            Some(parent) if entry.rank(oldest).is_before(self.at::<PART>(parent).rank(oldest)) => {
+                self.rise::<PART>(entities, place, entry);
+            }
+            _ => self.put::<PART>(entities, place, entry),
+        }
     }
 
     /// Takes out the first, if there is one.
@@ -216,7 +222,7 @@ impl Heaps {
     }
 
     /// Puts `entry`, for which `place` is free, there or higher up.
-    #[inline]
+    #[inline(never)]
     fn rise<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
         let oldest = self.oldest();
         let rank = entry.rank(oldest);

@@ -126,11 +126,15 @@ impl Hierarchy {
     }
 
     /// Charges a flow, in service or not, and everyone above it.
+    // In place on the way of each request.
+    #[inline(always)]
     pub(crate) fn charge(&mut self, id: EntityId, bytes: u64) {
         let mut at = id;
         loop {
-            let parent = self.entities[at].parent;
-            self.nodes[parent as usize].charge(&mut self.entities, at, bytes);
+            let entity = &mut self.entities[at];
+            entity.service += bytes;
+            let (parent, class) = (entity.parent, entity.class);
+            self.nodes[parent as usize].charge(&mut self.entities, class, bytes);
             if parent == ROOT {
                 return;
             }
@@ -281,7 +285,8 @@ impl Hierarchy {
         }
     }
 
-    #[inline]
+    /// Places `id`, which there is room for, among the children of `parent`.
+    #[inline(never)]
     fn place_in(
         &mut self,
         now: Instant,
@@ -291,14 +296,19 @@ impl Hierarchy {
         budget: u64,
         how: Return,
     ) {
-        self.entities.ensure(id);
         if self.nodes.len() <= parent as usize {
-            self.nodes.resize_with(parent as usize + 1, Node::new);
+            self.make_room(parent);
         }
         self.entities[id].parent = parent;
         let rank = self.rank(tree, id);
         let node = &mut self.nodes[parent as usize];
         node.activate(now, &mut self.entities, id, rank, budget, how);
+    }
+
+    /// Room for the children of `parent`, which never had one.
+    #[cold]
+    fn make_room(&mut self, parent: u32) {
+        self.nodes.resize_with(parent as usize + 1, Node::new);
     }
 
     /// What to place an entity with.

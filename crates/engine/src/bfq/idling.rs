@@ -19,31 +19,29 @@ const AT_ONCE_NS: u64 = 1_000_000;
 impl Bfq {
     /// A request comes for a flow in this state: how long did it think, and does it do anything else?
     pub(super) fn note_arrival(&mut self, at: u32, state: State) {
-        let slice_idle_ns = self.tunables.slice_idle_ns;
-        let flow = &self.flows[at];
+        let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
+        let is_idle_class =
+            self.hierarchy.entities[EntityId::flow(at)].next_class == PriorityClass::Idle;
+        let (flow, ways) = self.flows.record_mut(at);
         if !flow.sync {
             return;
         }
-        let (is_empty, in_flight, last_end) = (flow.queued == 0, flow.in_flight, flow.last_end);
+        let (in_flight, last_end) = (flow.in_flight, flow.last_end);
         let is_busy = !matches!(state, State::Off | State::Idle);
-        let (now, is_used) = (self.now, flow.is_used());
-        let is_idle_class = self.rank(at).class == PriorityClass::Idle;
-        let ways = self.flows.ways_mut(at);
         let is_new = ways.insertions == 0;
         ways.insertions = ways.insertions.saturating_add(1);
         let habits = &mut ways.habits;
         if in_flight == 0 && !is_busy && !is_new && slice_idle_ns > 0 {
             habits.thought(now, last_end, slice_idle_ns);
         }
-        if !is_idle_class && slice_idle_ns > 0 {
-            let flips = habits.judge_think(slice_idle_ns, is_used);
-            if let Some(briefly) = flips {
-                self.flows.injection_mut(at).think_changed(now, briefly);
-            }
-        }
-        let habits = &mut self.flows.ways_mut(at).habits;
-        let idle_since = (is_empty && in_flight == 0).then_some(last_end);
+        let is_judged = !is_idle_class && slice_idle_ns > 0;
+        let flips =
+            if is_judged { habits.judge_think(slice_idle_ns, flow.is_used()) } else { None };
+        let idle_since = flow.is_empty().then_some(last_end);
         habits.arrived(now, idle_since, is_new);
+        if let Some(briefly) = flips {
+            self.flows.injection_mut(at).think_changed(now, briefly);
+        }
         // Without idling there are no gaps to fill.
         if idle_since.is_some() && slice_idle_ns > 0 {
             self.note_return(at);

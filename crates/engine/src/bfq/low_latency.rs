@@ -193,10 +193,14 @@ impl Bfq {
     /// Those that began together with one that turns out to be a stream are what it is a part of: a copy, a service, a
     /// benchmark. Otherwise whoever reads least of them would have the device for the rest of the period, against those
     /// that began with it.
+    #[inline]
     pub(super) fn review(&mut self, tree: &Tree, at: u32) {
-        if self.factor(at) == 1 {
-            return;
+        if self.factor(at) > 1 {
+            self.review_raised(tree, at);
         }
+    }
+
+    fn review_raised(&mut self, tree: &Tree, at: u32) {
         let (now, terms) = (self.now, self.terms());
         let &Entity { service, parent: cgroup, .. } = &self.hierarchy.entities[EntityId::flow(at)];
         let raise = self.flows.raise(at);

@@ -46,7 +46,8 @@ impl Bfq {
     }
 
     /// The flow of whoever sent the request at `index`, made now if there is none.
-    #[inline]
+    // In place on the way of each request, though a switch of schedulers calls it too.
+    #[inline(always)]
     pub(super) fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
         let owner = Owner::of(tree, requests, index);
         let home = self.flows.of(owner);
@@ -157,6 +158,7 @@ impl Bfq {
     }
 
     /// A flow is neither busy nor at the device.
+    #[inline(never)]
     fn note_absence(&mut self, at: u32) {
         let id = EntityId::flow(at);
         if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {

@@ -461,6 +461,7 @@ impl Bfq {
     /// What a request of flow `at` is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
     /// request that was split moves its bytes too, although the throttle has had them. Writeback counts for more, as
     /// long as nobody needs an exact share (specification 3.4).
+    #[inline]
     fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
         let record = &requests[index];
         let bytes = match record.cost.is_remainder {
@@ -468,7 +469,12 @@ impl Bfq {
             false => record.cost.bytes,
         };
         let bytes = bytes.max(CHARGE_MIN);
-        if self.flows[at].sync || self.is_asymmetric(at) {
+        if self.flows[at].sync { bytes } else { self.async_charge(at, bytes) }
+    }
+
+    #[inline(never)]
+    fn async_charge(&self, at: u32, bytes: u64) -> u64 {
+        if self.is_asymmetric(at) {
             return bytes;
         }
         bytes.saturating_mul(u64::from(self.tunables.async_charge))

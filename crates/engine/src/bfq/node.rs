@@ -65,6 +65,7 @@ impl Node {
         }
     }
 
+    #[inline(never)]
     fn activate_in_class(
         &mut self,
         now: Instant,
@@ -121,16 +122,14 @@ impl Node {
         id: EntityId,
         placing: Option<(Rank, u64)>,
     ) {
-        let tree = self.tree_of(entities, id);
-        match placing {
-            None => tree.settle(entities, id, None),
-            Some((rank, budget)) if rank.class == entities[id].class => {
-                tree.settle(entities, id, Some((rank.weight, budget)));
-            }
-            Some((rank, budget)) => {
-                tree.settle(entities, id, None);
-                self.activate(now, entities, id, rank, budget, Return::Afresh);
-            }
+        let class = entities[id].class;
+        let stays = placing.filter(|(rank, _)| rank.class == class);
+        let tree = self.tree_of_class(class);
+        tree.settle(entities, id, stays.map(|(rank, budget)| (rank.weight, budget)));
+        if let Some((rank, budget)) = placing
+            && rank.class != class
+        {
+            self.activate_in_class(now, entities, id, rank, budget, Return::Afresh);
         }
     }
 
@@ -173,6 +172,7 @@ impl Node {
         self.select_by_class(now, entities)
     }
 
+    #[inline(never)]
     fn select_by_class(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
         let others = self.others.as_mut()?;
         if others.idle.active() > 0 && now.nanos_since(others.idle_since) > IDLE_CLASS_TIMEOUT_NS {
@@ -188,10 +188,10 @@ impl Node {
         Some(chosen)
     }
 
-    /// Charges a child, in service or not.
+    /// A child of that class was charged, in service or not.
     #[inline]
-    pub(crate) fn charge(&mut self, entities: &mut Entities, id: EntityId, bytes: u64) {
-        self.tree_of(entities, id).charge(entities, id, bytes);
+    pub(crate) fn charge(&mut self, entities: &mut Entities, class: PriorityClass, bytes: u64) {
+        self.tree_of_class(class).charge(entities, bytes);
     }
 
     /// Forgets a child that is idle.
@@ -229,10 +229,16 @@ impl Node {
     /// The tree that an entity is in.
     #[inline]
     fn tree_of(&mut self, entities: &Entities, id: EntityId) -> &mut ServiceTree {
-        if self.others.is_none() {
-            return &mut self.best_effort;
+        self.tree_of_class(entities[id].class)
+    }
+
+    /// The tree of a class that there is somebody of.
+    #[inline]
+    fn tree_of_class(&mut self, class: PriorityClass) -> &mut ServiceTree {
+        match (&mut self.others, class) {
+            (None, _) | (_, PriorityClass::BestEffort) => &mut self.best_effort,
+            (Some(others), PriorityClass::RealTime) => &mut others.real_time,
+            (Some(others), PriorityClass::Idle) => &mut others.idle,
         }
-        // There is one, so the instant of its making does not matter any more.
-        self.tree_mut(Instant::ZERO, entities[id].class)
     }
 }

@@ -217,15 +217,22 @@ impl PeakRate {
     /// A request is back from the device. Whether the estimate is another now.
     pub(crate) fn completed(&mut self, now: Instant) -> bool {
         let gap_ns = self.last_completion.map_or(0, |at| now.nanos_since(at));
+        let changed = gap_ns > BUSY_GAP_NS && self.end_if_low(gap_ns);
+        self.last_completion = Some(now);
+        changed
+    }
+
+    /// Ends the window if the device was not at its best in the `gap_ns` since its last completion. Whether the estimate
+    /// is another now.
+    fn end_if_low(&mut self, gap_ns: u64) -> bool {
         // In 128 bits, because a gap may be long: bytes / gap < low rate, without a division.
         let at_best = u128::from(self.window.longest) * 1_000_000_000;
         let is_low = at_best < u128::from(self.settings.low_rate) * u128::from(gap_ns);
-        let changed = gap_ns > BUSY_GAP_NS && is_low && self.close();
-        if gap_ns > BUSY_GAP_NS && is_low {
+        is_low && {
+            let changed = self.close();
             self.window = Window::EMPTY;
+            changed
         }
-        self.last_completion = Some(now);
-        changed
     }
 
     /// Learns from the window, if it says something. Whether the estimate is another now.

@@ -58,7 +58,7 @@ impl Scenario {
     }
 
     fn enter_weight(&mut self, weight: u32) {
-        let at = match self.weights.binary_search_by_key(&weight, |&(weight, _)| weight) {
+        let at = match self.find(weight) {
             Ok(at) => at,
             Err(at) => {
                 self.weights.insert(at, (weight, 0));
@@ -69,11 +69,20 @@ impl Scenario {
         self.weights[at].1 += 1;
     }
 
+    /// Where a weight is, or belongs.
+    fn find(&self, weight: u32) -> Result<usize, usize> {
+        match self.weights.first() {
+            // Mostly there is but one.
+            Some(&(lightest, _)) if lightest == weight => Ok(0),
+            _ => self.weights.binary_search_by_key(&weight, |&(weight, _)| weight),
+        }
+    }
+
     /// The opposite of [`Scenario::enter`], with what was entered.
     pub(crate) fn leave(&mut self, cgroup: u32, class: PriorityClass, weight: Option<u32>) {
         match weight {
             Some(weight) => {
-                let at = self.weights.binary_search_by_key(&weight, |&(weight, _)| weight);
+                let at = self.find(weight);
                 let flows = &mut self.weights[at.expect("a weight that was entered")].1;
                 *flows -= 1;
                 self.distinct -= u32::from(*flows == 0);

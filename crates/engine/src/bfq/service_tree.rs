@@ -52,7 +52,8 @@ impl ServiceTree {
     }
 
     /// Places a child with its first backlog, for `budget` bytes at `weight`.
-    #[inline]
+    // In place on the way of each request, though classes that hardly anybody has call it too.
+    #[inline(always)]
     pub(crate) fn activate(
         &mut self,
         entities: &mut Entities,
@@ -116,7 +117,8 @@ impl ServiceTree {
 
     /// Ends the slot of the child in service. With a backlog it is placed by its weight for so many bytes, without it
     /// rests.
-    #[inline]
+    // In place, as `activate` is.
+    #[inline(always)]
     pub(crate) fn settle(
         &mut self,
         entities: &mut Entities,
@@ -164,7 +166,8 @@ impl ServiceTree {
     }
 
     /// Hands the device to the child that is next.
-    #[inline]
+    // In place, as `activate` is.
+    #[inline(always)]
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service(), None);
         self.next(entities)?;
@@ -174,16 +177,20 @@ impl ServiceTree {
         Some(id)
     }
 
-    /// Charges a child that is in service or active: what is injected from one that waits is settled with its next
+    /// A child that is in service or active was charged: what is injected from one that waits is settled with its next
     /// slot (specification 2.8).
     #[inline]
-    pub(crate) fn charge(&mut self, entities: &mut Entities, id: EntityId, bytes: u64) {
-        entities[id].service += bytes;
+    pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
         self.vtime = self.vtime.after(bytes, self.weights);
-        // One only, so that a charge stays O(log children).
-        if self.heaps.first::<IDLE>().is_some_and(|first| !first.key.is_after(self.vtime))
-            && let Some(first) = self.heaps.pop::<IDLE>(entities)
-        {
+        if self.heaps.first::<IDLE>().is_some_and(|first| !first.key.is_after(self.vtime)) {
+            self.forget_first(entities);
+        }
+    }
+
+    /// V has passed the first of those that are idle. One only, so that a charge stays O(log children).
+    #[inline(never)]
+    fn forget_first(&mut self, entities: &mut Entities) {
+        if let Some(first) = self.heaps.pop::<IDLE>(entities) {
             self.leave(&mut entities[first.id()]);
         }
     }

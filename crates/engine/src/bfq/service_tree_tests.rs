@@ -37,7 +37,8 @@ impl Scene {
 
     fn charge(&mut self, sectors: u64) {
         let id = self.tree.in_service().expect("someone to charge");
-        self.tree.charge(&mut self.entities, id, sectors * SECTOR);
+        self.entities[id].service += sectors * SECTOR;
+        self.tree.charge(&mut self.entities, sectors * SECTOR);
     }
 
     fn settle(&mut self, flow: usize, budget: Option<u64>) {

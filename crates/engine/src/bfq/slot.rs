@@ -81,6 +81,7 @@ impl Bfq {
 
     /// Whether the slot of the flow in service has lasted long enough, or leaves the disk enough to do after it. After
     /// idling, whoever has used most of the budget may use the rest (specification 3.6).
+    #[inline]
     pub(super) fn has_timed_out(&self) -> bool {
         if self.owes_much() {
             return true;
@@ -94,6 +95,7 @@ impl Bfq {
     }
 
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
+    #[inline]
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
         let in_flight = self.flows[at].in_flight;

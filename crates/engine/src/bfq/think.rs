@@ -94,8 +94,9 @@ impl Habits {
     /// A request comes. `idle_since`: the flow had none left, none in the device either, since then. `is_new`: it has
     /// just been created, and is not judged yet.
     pub(crate) fn arrived(&mut self, now: Instant, idle_since: Option<Instant>, is_new: bool) {
-        let idle_ns = idle_since.map_or(0, |since| now.nanos_since(since));
-        self.idle_ns = self.idle_ns.saturating_add(idle_ns);
+        if let Some(since) = idle_since {
+            self.idle_ns = self.idle_ns.saturating_add(now.nanos_since(since));
+        }
         if is_new {
             return;
         }

@@ -67,6 +67,15 @@ impl<T, A> Arena<T, A> {
         value
     }
 
+    /// Drops the value and makes every id of it stale.
+    pub(crate) fn free(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let Slot::Occupied { generation, .. } = *slot else { panic!("slot {index} removed twice") };
+        *slot = Slot::Vacant { generation: generation.wrapping_add(1), next: self.free };
+        self.free = index;
+        self.len -= 1;
+    }
+
     /// Whether `index` holds a value of this very generation.
     pub(crate) fn is_current(&self, index: u32, generation: u32) -> bool {
         match self.slots.get(index as usize) {
@@ -137,5 +146,8 @@ mod tests {
         assert!(!arena.is_current(index, generation));
         assert!(arena.is_current(again, newer));
         assert_eq!(arena.len(), 1);
+        arena.free(again);
+        assert!(!arena.is_current(again, newer));
+        assert_eq!((arena.len(), arena.insert('c').0), (0, again));
     }
 }

@@ -44,6 +44,7 @@ impl List {
         self.head == NO_INDEX
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, links: &mut impl Links, index: u32) {
         *links.link(index) = Link { next: NO_INDEX, prev: self.tail };
         match self.tail {
@@ -76,11 +77,17 @@ impl List {
     }
 
     /// Takes out `index`, which must be in this list.
+    #[inline]
     pub(crate) fn remove(&mut self, links: &mut impl Links, index: u32) {
         if index == self.head {
             self.pop_front(links);
-            return;
+        } else {
+            self.remove_behind(links, index);
         }
+    }
+
+    /// The same of one that is not the head.
+    fn remove_behind(&mut self, links: &mut impl Links, index: u32) {
         let Link { next, prev } = core::mem::replace(links.link(index), Link::NONE);
         links.link(prev).next = next;
         match next {
