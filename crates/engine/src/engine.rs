@@ -546,8 +546,11 @@ impl Engine {
 
     /// One request fewer inside.
     fn let_go(&mut self, task: u32) {
-        self.core.tree.tasks[task].held -= 1;
-        self.release_task(task);
+        let of = &mut self.core.tree.tasks[task];
+        of.held -= 1;
+        if of.closing {
+            self.release_task(task);
+        }
     }
 
     fn release_task(&mut self, index: u32) {

@@ -168,6 +168,8 @@ impl Flow {
     }
 
     /// Takes out a request, to the device or away.
+    // In place on the way of each request, though one that is withdrawn calls it too.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
         if self.queued == 1 {
             debug_assert_eq!((self.next, self.waiting.by_age().head), (index, index));

@@ -45,11 +45,16 @@ impl Bfq {
         }
     }
 
-    /// The flow of whoever sent the request at `index`, made now if there is none.
+    /// The flow of `owner`, who sent the request at `index`; made now if there is none.
     // In place on the way of each request, though a switch of schedulers calls it too.
     #[inline(always)]
-    pub(super) fn home(&mut self, tree: &Tree, requests: &Requests, index: u32) -> u32 {
-        let owner = Owner::of(tree, requests, index);
+    pub(super) fn home(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        index: u32,
+        owner: Owner,
+    ) -> u32 {
         let home = self.flows.of(owner);
         home.unwrap_or_else(|| {
             let cgroup = tree.tasks[requests[index].task].cgroup;

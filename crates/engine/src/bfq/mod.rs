@@ -207,7 +207,7 @@ impl Bfq {
 
     /// The request at `index` is at the device, where another scheduler has sent it; [`Bfq::complete`] will hear of it.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
-        let at = self.home(tree, requests, index);
+        let at = self.home(tree, requests, index, Owner::of(tree, requests, index));
         self.places.adopt(index, at);
         self.flows[at].in_flight += 1;
         self.in_device += 1;
@@ -235,8 +235,9 @@ impl Bfq {
         self.now = now;
         self.len += 1;
         tree.tasks[task].ready.push_back(requests, index);
-        let home = self.home(tree, requests, index);
-        self.convoy.returned(Owner::of(tree, requests, index));
+        let owner = Owner::of(tree, requests, index);
+        let home = self.home(tree, requests, index, owner);
+        self.convoy.returned(owner);
         let at = self.destination(tree, requests, home, index);
         let state = self.hierarchy.state(EntityId::flow(at));
         self.note_arrival(at, state);
@@ -454,6 +455,7 @@ impl Bfq {
     }
 
     /// What the next request of a flow is charged; 0 without one.
+    #[inline]
     fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
         self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
     }

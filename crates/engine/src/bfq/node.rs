@@ -48,7 +48,8 @@ impl Node {
     }
 
     /// See [`ServiceTree::activate`].
-    #[inline]
+    // In place on the way of each request, though a change of class calls it too.
+    #[inline(always)]
     pub(crate) fn activate(
         &mut self,
         now: Instant,

@@ -37,7 +37,8 @@ impl Owner {
     }
 
     /// Whose flow the request at `index` is for.
-    #[inline]
+    // In place on the way of each request.
+    #[inline(always)]
     pub(crate) fn of(tree: &Tree, requests: &Requests, index: u32) -> Owner {
         let record = &requests[index];
         let task = &tree.tasks[record.task];

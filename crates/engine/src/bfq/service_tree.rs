@@ -253,7 +253,8 @@ impl ServiceTree {
     }
 
     /// A child without backlog counts until V has passed its finish.
-    #[inline]
+    // In place, as `activate` is.
+    #[inline(always)]
     fn rest(&mut self, entities: &mut Entities, id: EntityId) {
         let entity = &mut entities[id];
         let key = entity.finish;

@@ -95,7 +95,8 @@ impl Bfq {
     }
 
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
-    #[inline]
+    // In place on the way of each request, though one that is joined calls it too.
+    #[inline(always)]
     pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.stop_idling();
         let in_flight = self.flows[at].in_flight;
