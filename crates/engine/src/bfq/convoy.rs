@@ -4,6 +4,7 @@ use super::Bfq;
 use super::owner::Owner;
 use super::slot::Turn;
 use crate::merge::Position;
+use crate::request::Extent;
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::{NO_INDEX, Tree};
@@ -17,10 +18,12 @@ const RETURN_NS: u64 = 1_000_000;
 /// Waits in vain after which nobody is waited for in a slot any more.
 const VAIN_MAX: u32 = 3;
 
-/// Who of the shared flow in service may come back with a request before those that wait.
+/// Who shares the flow in service, and may come back with a request before those that wait.
 #[derive(Debug)]
 pub(crate) struct Convoy {
-    /// Those who had a request at the device and have sent none since it was back: the first `len`.
+    /// Whose members these are.
+    flow: u32,
+    /// Those who had a request at the device last: the first `len`.
     members: [Member; MEMBERS_MAX],
     len: usize,
     /// While the next request is held for somebody who is away.
@@ -35,31 +38,41 @@ pub(crate) struct Convoy {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     owner: Owner,
-    /// The request's index.
+    /// The request's index; [`NO_INDEX`] once it is back.
     request: u32,
-    /// Its first byte.
-    at: u64,
-    /// When it was back; `None` while it is at the device.
+    /// Where it ended.
+    end: u64,
+    /// When it was back, while nothing has come since.
     back: Option<Instant>,
+    /// Whether it left something out after the one before it, for others to read. A stranger with a stream of its own does
+    /// not, and one who jumps about leaves out more than a stream.
+    strides: bool,
 }
 
-const NOBODY: Member = Member { owner: Owner::NOBODY, request: NO_INDEX, at: 0, back: None };
+const NOBODY: Member =
+    Member { owner: Owner::NOBODY, request: NO_INDEX, end: 0, back: None, strides: false };
 
 impl Convoy {
-    pub(crate) const NONE: Convoy =
-        Convoy { members: [NOBODY; MEMBERS_MAX], len: 0, until: None, vain: 0, is_held: false };
+    pub(crate) const NONE: Convoy = Convoy {
+        flow: NO_INDEX,
+        members: [NOBODY; MEMBERS_MAX],
+        len: 0,
+        until: None,
+        vain: 0,
+        is_held: false,
+    };
 
-    /// Another flow's slot begins, or another one of the same flow.
+    /// A slot begins.
     #[inline]
     pub(crate) fn begin(&mut self) {
-        (self.len, self.until, self.vain, self.is_held) = (0, None, 0, false);
+        (self.until, self.vain, self.is_held) = (None, 0, false);
     }
 
     /// A request of `owner` is here.
     #[inline]
     pub(crate) fn returned(&mut self, owner: Owner) {
-        if self.len > 0 {
-            self.forget(|member| member.owner == owner && member.back.is_some());
+        if let Some(member) = self.members_mut().find(|member| member.owner == owner) {
+            member.back = None;
         }
     }
 
@@ -74,51 +87,61 @@ impl Convoy {
         self.until.filter(|&until| now < until)
     }
 
-    /// The request at `index` is back.
+    /// The request at `index`, of `flow`, is back.
     #[inline]
-    pub(crate) fn completed(&mut self, now: Instant, index: u32) {
-        let mut members = self.members[..self.len].iter_mut();
-        if let Some(member) = members.find(|member| member.request == index) {
+    pub(crate) fn completed(&mut self, now: Instant, flow: u32, index: u32) {
+        if flow == self.flow
+            && let Some(member) = self.members_mut().find(|member| member.request == index)
+        {
             (member.request, member.back) = (NO_INDEX, Some(now));
         }
     }
 
-    /// A member has sent a request to the device.
-    fn sent(&mut self, member: Member) {
-        self.forget(|other| other.owner == member.owner);
-        if self.len == MEMBERS_MAX {
-            self.members.rotate_left(1);
-            self.len -= 1;
+    /// Whether `owner` reads a stream of `flow` that others read, too.
+    fn strides(&self, flow: u32, owner: Owner) -> bool {
+        let mut members = self.members[..self.len].iter();
+        self.flow == flow && members.any(|member| member.owner == owner && member.strides)
+    }
+
+    /// A member of `flow` has sent the request at `index` to the device. What is left out is not more than `most` bytes.
+    fn sent(&mut self, flow: u32, owner: Owner, index: u32, extent: Extent, most: u64) {
+        if self.flow != flow {
+            (self.flow, self.len) = (flow, 0);
         }
-        self.members[self.len] = member;
-        self.len += 1;
+        let at = self.members_mut().position(|member| member.owner == owner);
+        let strides = at.is_some_and(|at| {
+            let left_out = extent.offset.checked_sub(self.members[at].end);
+            left_out.is_some_and(|bytes| (1..=most).contains(&bytes))
+        });
+        let place = at.unwrap_or_else(|| {
+            if self.len == MEMBERS_MAX {
+                self.members.rotate_left(1);
+                self.len -= 1;
+            }
+            self.len += 1;
+            self.len - 1
+        });
+        let end = extent.offset.saturating_add(u64::from(extent.len));
+        self.members[place] = Member { owner, request: index, end, back: None, strides };
     }
 
     /// Until when somebody may come back with what is before `at`.
     fn awaits(&mut self, now: Instant, at: u64) -> Option<Instant> {
-        let since = |member: &Member| member.back.map_or(0, |back| now.nanos_since(back));
-        self.forget(|member| since(member) >= RETURN_NS);
         if self.until.take().is_some_and(|until| until <= now) {
             self.vain += 1;
         }
         if self.vain >= VAIN_MAX {
             return None;
         }
-        let behind = self.members[..self.len].iter().filter(|member| member.at < at);
-        self.until =
-            behind.filter_map(|member| member.back).max().map(|back| back.plus_nanos(RETURN_NS));
+        let behind =
+            self.members[..self.len].iter().filter(|member| member.strides && member.end < at);
+        let until = behind.filter_map(|member| member.back).max()?.plus_nanos(RETURN_NS);
+        self.until = Some(until).filter(|&until| now < until);
         self.until
     }
 
-    fn forget(&mut self, is_past: impl Fn(&Member) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.len {
-            if !is_past(&self.members[at]) {
-                self.members[kept] = self.members[at];
-                kept += 1;
-            }
-        }
-        self.len = kept;
+    fn members_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.members[..self.len].iter_mut()
     }
 }
 
@@ -137,7 +160,7 @@ impl Bfq {
     ///
     /// Of a shared stream it is the hindmost.
     #[inline]
-    pub(super) fn pick(&self, requests: &Requests, at: u32) -> Option<u32> {
+    pub(super) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
         let flow = &self.flows[at];
         let picked = flow.pick(self.now, requests, &self.tunables)?;
         if flow.queued == 1 || !self.is_convoy(at) || self.is_held_for_long(requests, picked) {
@@ -145,7 +168,8 @@ impl Bfq {
         }
         let first = flow.waiting().first(&self.places)?;
         let is_near = self.places[picked].at - self.places[first].at <= self.tunables.back_seek_max;
-        Some(if is_near { first } else { picked })
+        let is_member = || self.convoy.strides(at, Owner::of(tree, requests, first));
+        Some(if is_near && is_member() { first } else { picked })
     }
 
     /// Whether the request at `index`, which is next of the flow in service, waits for another member of the stream,
@@ -155,11 +179,22 @@ impl Bfq {
     /// go on without it: a disk that serves first what it reaches first would leave it out for as long as they come back
     /// in time, and take them ever farther away.
     #[inline]
-    pub(super) fn waits_for_hindmost(&mut self, requests: &Requests, at: u32, index: u32) -> bool {
+    pub(super) fn waits_for_hindmost(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        at: u32,
+        index: u32,
+    ) -> bool {
         let Some(Turn { last_end: Some(Position(end)), .. }) = self.turn else { return false };
         let place = self.places[index].at;
         let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
-        if !is_ahead || !self.is_convoy(at) || self.is_held_for_long(requests, index) {
+        let is_member = || self.convoy.strides(at, Owner::of(tree, requests, index));
+        if !is_ahead
+            || !self.is_convoy(at)
+            || !is_member()
+            || self.is_held_for_long(requests, index)
+        {
             return false;
         }
         let waits = self.flows[at].in_flight > 0 || self.convoy.awaits(self.now, place).is_some();
@@ -183,8 +218,8 @@ impl Bfq {
         self.convoy.go_on();
         if self.is_convoy(at) {
             let owner = Owner::of(tree, requests, index);
-            let member = Member { owner, request: index, at: self.places[index].at, back: None };
-            self.convoy.sent(member);
+            let most = self.tunables.back_seek_max;
+            self.convoy.sent(at, owner, index, requests[index].request.extent, most);
         }
     }
 }

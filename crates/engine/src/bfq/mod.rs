@@ -283,12 +283,12 @@ impl Bfq {
                     self.select()?
                 }
             };
-            let expiry = match self.pick(requests, at) {
+            let expiry = match self.pick(tree, requests, at) {
                 None if self.is_waited_for() => return self.fill_gap(tree, requests),
                 None => Expiry::NoMoreRequests,
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way() => Expiry::Preempted,
-                Some(index) if self.waits_for_hindmost(requests, at, index) => return None,
+                Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
                     let entity = &self.hierarchy.entities[EntityId::flow(at)];
@@ -355,8 +355,8 @@ impl Bfq {
             let is_one = self.flows[at].is_alone();
             self.last_completed = is_one.then(|| (self.flows.id(at), now));
         }
+        self.convoy.completed(now, at, index);
         if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
-            self.convoy.completed(now, index);
             self.after_completion(tree, requests, at);
         }
         self.recount(at);

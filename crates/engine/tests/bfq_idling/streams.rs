@@ -30,12 +30,13 @@ fn interleaved_readers_become_one_stream() {
 
 #[test]
 fn who_reads_a_stream_in_turn_is_waited_for_by_the_others() {
-    // Three read every third block each, as above, and the disk takes all they ask for.
+    // Three read every third block each, as above, and the disk takes all they ask for. That a client leaves something out
+    // for others is seen from the second request on that it sends for all of them.
     let mut scene = Scene::new(true, 4);
     let [a, b, c] = [(); 3].map(|()| scene.task());
     let block = |number: u64| number * u64::from(BLOCK);
     let held = |scene: &Scene| scene.engine.bfq_stats().held;
-    for round in 0..2 {
+    for round in 0..3 {
         for (number, task) in [a, b, c].into_iter().enumerate() {
             scene.read(task, block(3 * round + number as u64));
             assert_eq!(scene.dispatch(), Some(task));
@@ -43,24 +44,24 @@ fn who_reads_a_stream_in_turn_is_waited_for_by_the_others() {
         (0..3).for_each(|_| scene.at(1 + round).complete());
     }
     // A does not return. The other two have moved on to what is behind its next block, and are held for 1 ms.
-    scene.read(b, block(7));
-    scene.read(c, block(8));
-    assert_eq!(scene.dispatch(), None);
-    assert_eq!((scene.engine.poll_timeout(), held(&scene)), (Some(Instant::from_millis(3)), 1));
-    assert_eq!(scene.at(3).dispatch(), Some(b));
-    assert_eq!(scene.dispatch(), Some(c), "it begins where b's ends");
-    // They have each had one more when A comes at last. Its blocks go first, until it has caught up with them.
-    (0..2).for_each(|_| scene.at(4).complete());
-    scene.read(a, block(6));
     scene.read(b, block(10));
     scene.read(c, block(11));
-    for number in [6, 9] {
+    assert_eq!(scene.dispatch(), None);
+    assert_eq!((scene.engine.poll_timeout(), held(&scene)), (Some(Instant::from_millis(4)), 1));
+    assert_eq!(scene.at(4).dispatch(), Some(b));
+    assert_eq!(scene.dispatch(), Some(c), "it begins where b's ends");
+    // They have each had one more when A comes at last. Its blocks go first, until it has caught up with them.
+    (0..2).for_each(|_| scene.at(5).complete());
+    scene.read(a, block(9));
+    scene.read(b, block(13));
+    scene.read(c, block(14));
+    for number in [9, 12] {
         assert_eq!(scene.dispatch(), Some(a), "block {number}");
-        assert_eq!(scene.dispatch().is_none(), number == 6, "b's is not beside block 6");
-        if number == 6 {
-            scene.at(5).complete();
+        assert_eq!(scene.dispatch().is_none(), number == 9, "b's is not beside block 9");
+        if number == 9 {
+            scene.at(6).complete();
             assert_eq!(scene.dispatch(), None, "A is awaited");
-            scene.read(a, block(9));
+            scene.read(a, block(12));
         }
     }
     assert_eq!(scene.dispatch(), Some(c));
@@ -100,4 +101,23 @@ fn who_does_not_return_to_a_stream_costs_the_others_little() {
     }
     // Three waits cost 9 of the 480, and A has a few. With a wait each time it would be 426.
     assert!(served >= 445, "{served}");
+}
+
+#[test]
+fn nobody_waits_for_a_stranger_with_a_stream_of_its_own() {
+    // They merged because both read near each other, but A reads all of its blocks and leaves none out for B.
+    let mut scene = Scene::new(true, 4);
+    let [a, b] = [(); 2].map(|()| scene.task());
+    let block = |number: u64| number * u64::from(BLOCK);
+    for round in 0..4 {
+        scene.read(a, block(round));
+        scene.read(b, block(4 + round));
+        (0..2).for_each(|_| assert!(scene.dispatch().is_some()));
+        (0..2).for_each(|_| scene.at(1 + round).complete());
+    }
+    assert_eq!(scene.engine.bfq_stats().merging.cooperations, 1);
+    // A does not return.
+    scene.read(b, block(9));
+    assert_eq!(scene.dispatch(), Some(b));
+    assert_eq!(scene.engine.bfq_stats().held, 0);
 }
