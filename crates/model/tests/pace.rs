@@ -246,6 +246,37 @@ fn a_request_under_no_limit_leaves_at_once() {
     assert_eq!(check_log(&log).expect_err("it has stayed").promise, "P10");
 }
 
+#[test]
+fn who_waited_beside_a_request_is_not_known_within_its_instant() {
+    // The three reads that go at once are one batch to the checker. Before the last of them its client waits alone, so it
+    // counts twice, and two large writes follow before it is the turn of reads again.
+    let both = Some(Rate::bytes(528 * 4096, 5 * 4096));
+    let mut rates = [Rates::default(); 3];
+    rates[2] = Rates { bytes: both, ios: None, limiter: Limiter::Pace };
+    let mut inputs = vec![create(1, 0, 1), limit(0, 1, rates)];
+    inputs.extend([open(0, 0, 1), open(1, 1, 1), open(2, 2, 1)]);
+    let large = 36_584;
+    let requests = [
+        (1, 0, 1, false),
+        (1, 0, large - 1, false),
+        (2, 0, 20_273, false),
+        (1, 1, large, false),
+        (1, 0, 1, true),
+        (1, 0, 1, false),
+        (0, 1, large, false),
+        (0, 1, 1, false),
+        (0, 1, 1, true),
+    ];
+    for (id, (task, direction, bytes, metadata)) in (0..).zip(requests) {
+        let request = Request { direction, metadata, ..request(id, task, bytes) };
+        inputs.push((0, Event::Submit(request)));
+    }
+    let log = run(&inputs);
+    let went: Vec<u64> = dispatches(&log).into_iter().map(|(_, id)| id).collect();
+    assert_eq!(went, [4, 8, 0, 2, 1, 6, 3, 5, 7]);
+    assert_eq!(check_log(&log), Ok(()));
+}
+
 const CGROUPS: usize = 5;
 const TASKS: usize = 8;
 

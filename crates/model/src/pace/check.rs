@@ -118,16 +118,15 @@ impl Replay {
         if now > self.observed {
             self.observe(now, Moment::BeforeAnythingGoes);
         }
-        for &id in batch {
-            self.share(now, id)?;
-        }
-        let mut after = match self.clone().in_order(now, batch) {
-            Err(_) => {
-                let order = self.allowed_order(now, batch)?;
-                self.in_order(now, &order)?
-            }
-            Ok(after) => after,
+        let order = match self.clone().in_order(now, batch) {
+            Ok(_) => batch.to_vec(),
+            Err(_) => self.allowed_order(now, batch)?,
         };
+        let left = self.clone().in_order(now, &order)?.state;
+        for &id in batch {
+            self.share(now, id, &left)?;
+        }
+        let mut after = self.in_order(now, &order)?;
         after.observe(now, Moment::Any);
         after.is_fair()?;
         Ok(after)
@@ -249,8 +248,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Books the service that a request takes of everything it waited for.
-    fn share(&mut self, now: Nanos, id: RequestId) -> Result<(), Broken> {
+    /// Books the service that a request takes of everything it waited for. `left` is what its instant leaves behind.
+    fn share(&mut self, now: Nanos, id: RequestId, left: &State) -> Result<(), Broken> {
         let request = self.find(id)?;
         if request.metadata {
             // A debt falls on whoever comes next; the promise to share does not span it.
@@ -265,15 +264,21 @@ impl Replay {
         let turns = self.turns.entry((client, direction));
         turns.or_insert_with(|| Shares::new(Bound::Fixed(1))).pick(request.task, 1);
         let waiting = self.state.sources(direction, now);
+        let left = left.sources(direction, now);
         let (mut source, mut weight) = (Source::Client(client), CLIENT_WEIGHT);
         for cgroup in self.state.path(request.task) {
             let joint = self.state.joint(cgroup).rates;
             if !joint.is_unlimited() {
-                let weights = self.state.weight(&waiting, cgroup);
-                let time = joint.time(request.bytes, request.ios) * FINE / i128::from(weights);
+                // Who waited beside it is known only for its instant: all that did before, or just those that still do.
+                let weights = [
+                    self.state.weight(&waiting, cgroup, |_| true),
+                    self.state.weight(&waiting, cgroup, |of| of == source || left.has(cgroup, of)),
+                ];
+                let time = joint.time(request.bytes, request.ios) * FINE;
+                let [least, most] = weights.map(|weights| time / i128::from(weights));
                 let shares = self.joint.entry(cgroup);
                 let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
-                shares.pick(direction, time);
+                shares.pick_between(direction, least, most);
             }
             let rates = self.state.measure(cgroup, direction);
             // Where nothing is limited nobody waits; a byte counts a nanosecond there.

@@ -17,6 +17,8 @@ pub(super) struct Shares<S: Ord> {
     largest: BTreeMap<S, i128>,
     /// Picks so far: each may be rounded.
     picks: i128,
+    /// How much more all picks together may have been than what is in `service`.
+    doubt: i128,
     /// For two sources that have waited together since: the range of the difference of their services.
     pairs: BTreeMap<(S, S), Range>,
 }
@@ -35,6 +37,7 @@ struct Range {
     least: i128,
     most: i128,
     picks_before: i128,
+    doubt_before: i128,
 }
 
 /// Two sources that do not share as they should: who, by how much they differ, and by how much they may.
@@ -51,6 +54,7 @@ impl<S: Copy + Ord> Shares<S> {
             service: BTreeMap::new(),
             largest: BTreeMap::new(),
             picks: 0,
+            doubt: 0,
             pairs: BTreeMap::new(),
         }
     }
@@ -62,8 +66,9 @@ impl<S: Copy + Ord> Shares<S> {
             for &b in &waiting[place + 1..] {
                 let pair = (a.min(b), a.max(b));
                 let now = self.difference(pair);
-                let picks_before = self.picks;
-                self.pairs.entry(pair).or_insert(Range { least: now, most: now, picks_before });
+                let (picks_before, doubt_before) = (self.picks, self.doubt);
+                let fresh = Range { least: now, most: now, picks_before, doubt_before };
+                self.pairs.entry(pair).or_insert(fresh);
             }
         }
     }
@@ -75,10 +80,16 @@ impl<S: Copy + Ord> Shares<S> {
 
     /// `source` was picked and took `service`, already divided by its weight.
     pub(super) fn pick(&mut self, source: S, service: i128) {
-        *self.service.entry(source).or_insert(0) += service;
+        self.pick_between(source, service, service);
+    }
+
+    /// The same where the weight is not known, so that the service was something between `least` and `most`.
+    pub(super) fn pick_between(&mut self, source: S, least: i128, most: i128) {
+        *self.service.entry(source).or_insert(0) += least;
         let largest = self.largest.entry(source).or_insert(0);
-        *largest = (*largest).max(service);
+        *largest = (*largest).max(most);
         self.picks += 1;
+        self.doubt += most - least;
     }
 
     /// The first two sources that have waited together and got too far apart. `rounding` is how far off one pick may
@@ -96,7 +107,8 @@ impl<S: Copy + Ord> Shares<S> {
             let Some(range) = self.pairs.get_mut(&pair) else { continue };
             range.least = range.least.min(now);
             range.most = range.most.max(now);
-            let allowed = bound + rounding * (self.picks - range.picks_before);
+            let rounded = rounding * (self.picks - range.picks_before);
+            let allowed = bound + rounded + (self.doubt - range.doubt_before);
             let difference = range.most - range.least;
             if difference > allowed {
                 return Some(Unfair { sources: pair, difference, allowed });

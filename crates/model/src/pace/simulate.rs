@@ -88,7 +88,7 @@ impl Throttle {
         let waiting = self.state.sources(request.direction, now);
         self.state.take(&request);
         for cgroup in self.state.path(request.task) {
-            let weight = i128::from(self.state.weight(&waiting, cgroup));
+            let weight = i128::from(self.state.weight(&waiting, cgroup, |_| true));
             let time = self.state.joint(cgroup).rates.time(request.bytes, request.ios);
             if let Some(joint) = self.joint.get_mut(&cgroup).filter(|_| !request.metadata) {
                 joint.had[request.direction] += time * 1000 / weight;

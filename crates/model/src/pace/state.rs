@@ -212,9 +212,15 @@ impl State {
         joint.filter(|&at| waits(at, 0) && waits(at, 1)).collect()
     }
 
-    /// The weights of all that wait at `cgroup`, together.
-    pub(super) fn weight(&self, waiting: &Waiting, cgroup: CgroupId) -> u64 {
+    /// The weights of all `those` that wait at `cgroup`, together.
+    pub(super) fn weight(
+        &self,
+        waiting: &Waiting,
+        cgroup: CgroupId,
+        those: impl Fn(Source) -> bool,
+    ) -> u64 {
         let weight = |source: &Source| match source {
+            source if !those(*source) => 0,
             Source::Client(_) => super::CLIENT_WEIGHT,
             Source::Child(child) => self.cgroups.get(child).map_or(1, |node| node.weight),
         };
@@ -276,4 +282,11 @@ impl Measure {
 pub(super) struct Waiting {
     pub(super) sources: BTreeMap<CgroupId, Vec<Source>>,
     pub(super) turns: BTreeMap<ClientId, Vec<TaskId>>,
+}
+
+impl Waiting {
+    /// Whether `source` waits at `cgroup`.
+    pub(super) fn has(&self, cgroup: CgroupId, source: Source) -> bool {
+        self.sources.get(&cgroup).is_some_and(|all| all.contains(&source))
+    }
 }
