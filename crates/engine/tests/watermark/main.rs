@@ -2,6 +2,7 @@
 
 mod cost;
 mod gate;
+mod gate_monotone;
 mod joint;
 mod mixes;
 mod monotone;

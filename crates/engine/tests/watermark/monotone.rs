@@ -28,11 +28,15 @@ impl Run {
         // Those who give up would not be the same in both runs.
         world.inside_max = u32::MAX;
         world.run(2_000);
-        let service = |&(at, _, bytes): &(weir_engine::Instant, usize, u64)| {
-            (at.as_nanos() - world.takes_ns(bytes), at.as_nanos(), bytes)
-        };
-        let services = world.log.iter().map(service).collect();
-        Run { percent, services, done: 0, done_bytes: 0, now_ns: 0, ahead: 0, let_off: 0 }
+        Run {
+            percent,
+            services: world.services(),
+            done: 0,
+            done_bytes: 0,
+            now_ns: 0,
+            ahead: 0,
+            let_off: 0,
+        }
     }
 
     /// When the disk begins with something, or is done with it.

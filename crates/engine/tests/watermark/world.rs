@@ -264,6 +264,14 @@ impl World {
         self.ns_per_request + bytes * self.ns_per_mib / MIB
     }
 
+    /// When the disk began with each request that it is done with and when it was done, in nanoseconds, and its bytes.
+    pub(crate) fn services(&self) -> Vec<(u64, u64, u64)> {
+        let service = |&(at, _, bytes): &(Instant, usize, u64)| {
+            (at.as_nanos() - self.takes_ns(bytes), at.as_nanos(), bytes)
+        };
+        self.log.iter().map(service).collect()
+    }
+
     /// Bytes a second that `tenant` was given between two moments.
     pub(crate) fn rate(&self, tenant: usize, from_ms: u64, to_ms: u64) -> f64 {
         let (from, to) = (Instant::from_millis(from_ms), Instant::from_millis(to_ms));
