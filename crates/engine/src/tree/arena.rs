@@ -56,24 +56,27 @@ impl<T, A> Arena<T, A> {
 
     /// Takes the value out and makes every id of it stale.
     pub(crate) fn remove(&mut self, index: u32) -> T {
-        let slot = &mut self.slots[index as usize];
-        let Slot::Occupied { generation, .. } = *slot else { panic!("slot {index} removed twice") };
-        let vacant = Slot::Vacant { generation: generation.wrapping_add(1), next: self.free };
-        let Slot::Occupied { value, .. } = core::mem::replace(slot, vacant) else {
+        let Slot::Occupied { value, .. } = self.vacate(index) else {
             unreachable!("looked just now")
         };
-        self.free = index;
-        self.len -= 1;
         value
     }
 
     /// Drops the value and makes every id of it stale.
     pub(crate) fn free(&mut self, index: u32) {
+        self.vacate(index);
+    }
+
+    /// Puts an occupied slot among the free ones, and answers what it was. Inlined, so that a value which nobody looks at is
+    /// not copied.
+    #[inline]
+    fn vacate(&mut self, index: u32) -> Slot<T, A> {
         let slot = &mut self.slots[index as usize];
         let Slot::Occupied { generation, .. } = *slot else { panic!("slot {index} removed twice") };
-        *slot = Slot::Vacant { generation: generation.wrapping_add(1), next: self.free };
+        let vacant = Slot::Vacant { generation: generation.wrapping_add(1), next: self.free };
         self.free = index;
         self.len -= 1;
+        core::mem::replace(slot, vacant)
     }
 
     /// Whether `index` holds a value of this very generation.
