@@ -23,6 +23,7 @@ mod later;
 mod layout;
 mod overlap;
 mod pacing;
+mod plan;
 mod pre_read;
 mod process;
 mod recorder;

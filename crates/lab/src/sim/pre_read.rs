@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use weir_engine::Op;
 
 use super::flights::{Flight, Purpose};
-use super::process::IoPath;
+use super::plan::IoPath;
 use super::world::World;
 use crate::cache::Token;
 

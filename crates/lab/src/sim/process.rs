@@ -1,120 +1,17 @@
 //! A process of a job: what it does next, and when.
 
+mod batch;
+
 use std::mem::offset_of;
 use std::sync::Arc;
 
+pub(super) use self::batch::Done;
 use super::layout::FileAt;
-use super::overlap::Overlapping;
 use super::pacing::{Rates, Thinking};
-use crate::fio::{IoEngine, Job, Options};
+use super::plan::Plan;
 use crate::random::Random;
 use crate::scenario::Machine;
 use crate::stream::{Access, Run, Step, Stream};
-
-/// What clones of a job share.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// Most requests in flight.
-    pub(super) depth: u32,
-    /// Where the queue is filled again after it was full: at most `depth - 1`.
-    low: u32,
-    /// Requests that have ended are taken by so many at once.
-    pub(super) batch: u32,
-    pub(super) path: IoPath,
-    /// `sync=`: each write is on the disk before it ends.
-    pub(super) syncs_writes: bool,
-    runtime_ns: Option<u64>,
-    ramp_ns: u64,
-    is_time_based: bool,
-    loops: u32,
-    pub(super) latency_max_ns: Option<u64>,
-    /// A pause after so many requests, or None where only time counts.
-    thinks_every: Option<u32>,
-    /// It keeps its requests in proportion to others' (`flow`).
-    has_flow: bool,
-    /// A new child process for each loop.
-    forks: bool,
-    /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
-    pub(super) overlap: Option<Overlapping>,
-    /// All directions are reported together (`unified_rw_reporting`).
-    pub(super) is_unified: bool,
-    /// Nothing of all this but the depth is of any matter to a request, from when it is made to when it has ended: it goes
-    /// straight to the disk, and comes back by itself.
-    is_plain: bool,
-    machine: Machine,
-    pub(super) options: Arc<Options>,
-}
-
-/// Which way requests take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IoPath {
-    /// To the engine and the disk.
-    Direct,
-    /// Through the page cache.
-    Cached,
-    /// They end at once (`ioengine=null`).
-    Nowhere,
-}
-
-impl Plan {
-    pub(super) fn new(job: &Job, machine: Machine, forks: bool) -> Plan {
-        let options = job.options.clone();
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let depth = options.depth().max(1);
-        let path = match options.engine {
-            IoEngine::Null => IoPath::Nowhere,
-            // SCSI commands and NBD requests know no page cache of the client.
-            IoEngine::Nbd | IoEngine::Sg => IoPath::Direct,
-            _ if options.direct => IoPath::Direct,
-            _ => IoPath::Cached,
-        };
-        let mut plan = Plan {
-            depth,
-            low: options.iodepth_low.clamp(1, depth).min(depth - 1),
-            batch: options.iodepth_batch_complete_min.clamp(1, depth),
-            path,
-            syncs_writes: options.sync != crate::fio::Sync::None,
-            runtime_ns: options.runtime.map(nanos),
-            ramp_ns: nanos(options.ramp_time),
-            is_time_based: options.time_based,
-            loops: options.loops,
-            latency_max_ns: options.max_latency.map(nanos),
-            thinks_every: thinks_every(job),
-            has_flow: options.flow.is_some(),
-            forks,
-            overlap: Overlapping::of(&options, depth),
-            is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
-            is_plain: false,
-            machine,
-            options,
-        };
-        plan.is_plain = plan.path == IoPath::Direct
-            && plan.low + 1 == depth
-            && plan.batch == 1
-            && plan.latency_max_ns.is_none()
-            && plan.overlap.is_none()
-            && !(plan.syncs_writes || plan.has_flow || plan.is_unified);
-        plan
-    }
-}
-
-impl Plan {
-    /// From when it may start to its end at the latest: `u64::MAX` without a `runtime`.
-    pub(super) fn lasts_ns(&self) -> u64 {
-        let (least, most) = self.options.start_delay;
-        let delay_ns = u64::try_from(most.max(least).as_nanos()).unwrap_or(u64::MAX);
-        self.runtime_ns.map_or(u64::MAX, |runtime_ns| {
-            runtime_ns.saturating_add(self.ramp_ns).saturating_add(delay_ns)
-        })
-    }
-}
-
-/// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any time.
-fn thinks_every(job: &Job) -> Option<u32> {
-    let think = job.options.thinktime;
-    let is_named = think.blocks > 1 || job.said.iter().any(|(key, _)| key == "thinktime_blocks");
-    (think.io_time.is_zero() || is_named).then_some(think.blocks.max(1))
-}
 
 /// One process.
 ///
@@ -192,16 +89,6 @@ enum Then {
     Sync,
     Restart,
     End,
-}
-
-/// A request of a process that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Done {
-    pub(super) access: Access,
-    pub(super) len: u32,
-    /// On the disk.
-    pub(super) offset: u64,
-    pub(super) issued_ns: u64,
 }
 
 /// What a process wants from the world.
@@ -506,40 +393,6 @@ impl Process {
     fn sleep(&mut self, until_ns: u64, thinks: bool) -> Act {
         self.state = State::Sleeping { until_ns, thinks };
         Act::Sleep(until_ns.min(self.ends_ns))
-    }
-
-    /// So many of its requests, which have ended, are in its hands.
-    pub(super) fn took(&mut self, count: u32) {
-        self.in_flight -= count;
-        if self.is_plain {
-            self.is_filling = true;
-            return;
-        }
-        self.is_filling |= self.in_flight <= self.plan.low;
-        if let Some(thinking) = &mut self.thinking {
-            (0..count).for_each(|_| thinking.completed());
-        }
-    }
-
-    /// One of its requests has ended and is to be taken together with others (`iodepth_batch_complete_min`).
-    pub(super) fn put_aside(&mut self, done: Done) {
-        self.aside.push(done);
-    }
-
-    /// Whether what was put aside is to be taken now. In fsync nothing is; while it waits for the last ones, each is as
-    /// it ends: there may never be a full batch.
-    pub(super) fn has_batch(&self) -> bool {
-        let least = match self.state {
-            State::Blocked => return false,
-            State::Draining(_) => 1,
-            _ => self.plan.batch.min(self.in_flight),
-        };
-        !self.aside.is_empty() && self.aside.len() >= least as usize
-    }
-
-    /// What was put aside; to be given back, for its room.
-    pub(super) fn aside(&mut self) -> &mut Vec<Done> {
-        &mut self.aside
     }
 
     /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.

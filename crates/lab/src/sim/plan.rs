@@ -1,0 +1,110 @@
+//! What a job says of its processes, in the numbers that they go by.
+
+use std::sync::Arc;
+
+use super::overlap::Overlapping;
+use crate::fio::{IoEngine, Job, Options};
+use crate::scenario::Machine;
+
+/// What clones of a job share.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Most requests in flight.
+    pub(super) depth: u32,
+    /// Where the queue is filled again after it was full: at most `depth - 1`.
+    pub(super) low: u32,
+    /// Requests that have ended are taken by so many at once.
+    pub(super) batch: u32,
+    pub(super) path: IoPath,
+    /// `sync=`: each write is on the disk before it ends.
+    pub(super) syncs_writes: bool,
+    pub(super) runtime_ns: Option<u64>,
+    pub(super) ramp_ns: u64,
+    pub(super) is_time_based: bool,
+    pub(super) loops: u32,
+    pub(super) latency_max_ns: Option<u64>,
+    /// A pause after so many requests, or None where only time counts.
+    pub(super) thinks_every: Option<u32>,
+    /// It keeps its requests in proportion to others' (`flow`).
+    pub(super) has_flow: bool,
+    /// A new child process for each loop.
+    pub(super) forks: bool,
+    /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
+    pub(super) overlap: Option<Overlapping>,
+    /// All directions are reported together (`unified_rw_reporting`).
+    pub(super) is_unified: bool,
+    /// Nothing of all this but the depth is of any matter to a request, from when it is made to when it has ended: it goes
+    /// straight to the disk, and comes back by itself.
+    pub(super) is_plain: bool,
+    pub(super) machine: Machine,
+    pub(super) options: Arc<Options>,
+}
+
+/// Which way requests take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IoPath {
+    /// To the engine and the disk.
+    Direct,
+    /// Through the page cache.
+    Cached,
+    /// They end at once (`ioengine=null`).
+    Nowhere,
+}
+
+impl Plan {
+    pub(super) fn new(job: &Job, machine: Machine, forks: bool) -> Plan {
+        let options = job.options.clone();
+        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let depth = options.depth().max(1);
+        let path = match options.engine {
+            IoEngine::Null => IoPath::Nowhere,
+            // SCSI commands and NBD requests know no page cache of the client.
+            IoEngine::Nbd | IoEngine::Sg => IoPath::Direct,
+            _ if options.direct => IoPath::Direct,
+            _ => IoPath::Cached,
+        };
+        let mut plan = Plan {
+            depth,
+            low: options.iodepth_low.clamp(1, depth).min(depth - 1),
+            batch: options.iodepth_batch_complete_min.clamp(1, depth),
+            path,
+            syncs_writes: options.sync != crate::fio::Sync::None,
+            runtime_ns: options.runtime.map(nanos),
+            ramp_ns: nanos(options.ramp_time),
+            is_time_based: options.time_based,
+            loops: options.loops,
+            latency_max_ns: options.max_latency.map(nanos),
+            thinks_every: thinks_every(job),
+            has_flow: options.flow.is_some(),
+            forks,
+            overlap: Overlapping::of(&options, depth),
+            is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
+            is_plain: false,
+            machine,
+            options,
+        };
+        plan.is_plain = plan.path == IoPath::Direct
+            && plan.low + 1 == depth
+            && plan.batch == 1
+            && plan.latency_max_ns.is_none()
+            && plan.overlap.is_none()
+            && !(plan.syncs_writes || plan.has_flow || plan.is_unified);
+        plan
+    }
+
+    /// From when it may start to its end at the latest: `u64::MAX` without a `runtime`.
+    pub(super) fn lasts_ns(&self) -> u64 {
+        let (least, most) = self.options.start_delay;
+        let delay_ns = u64::try_from(most.max(least).as_nanos()).unwrap_or(u64::MAX);
+        self.runtime_ns.map_or(u64::MAX, |runtime_ns| {
+            runtime_ns.saturating_add(self.ramp_ns).saturating_add(delay_ns)
+        })
+    }
+}
+
+/// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any time.
+fn thinks_every(job: &Job) -> Option<u32> {
+    let think = job.options.thinktime;
+    let is_named = think.blocks > 1 || job.said.iter().any(|(key, _)| key == "thinktime_blocks");
+    (think.io_time.is_zero() || is_named).then_some(think.blocks.max(1))
+}

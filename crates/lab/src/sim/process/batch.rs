@@ -1,0 +1,50 @@
+//! How a process takes its requests that have ended: each by itself, or some together (`iodepth_batch_complete_min`).
+
+use super::{Process, State};
+use crate::stream::Access;
+
+/// A request of a process that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) access: Access,
+    pub(crate) len: u32,
+    /// On the disk.
+    pub(crate) offset: u64,
+    pub(crate) issued_ns: u64,
+}
+
+impl Process {
+    /// So many of its requests, which have ended, are in its hands.
+    pub(crate) fn took(&mut self, count: u32) {
+        self.in_flight -= count;
+        if self.is_plain {
+            self.is_filling = true;
+            return;
+        }
+        self.is_filling |= self.in_flight <= self.plan.low;
+        if let Some(thinking) = &mut self.thinking {
+            (0..count).for_each(|_| thinking.completed());
+        }
+    }
+
+    /// One of its requests has ended and is to be taken together with others (`iodepth_batch_complete_min`).
+    pub(crate) fn put_aside(&mut self, done: Done) {
+        self.aside.push(done);
+    }
+
+    /// Whether what was put aside is to be taken now. In fsync nothing is; while it waits for the last ones, each is as
+    /// it ends: there may never be a full batch.
+    pub(crate) fn has_batch(&self) -> bool {
+        let least = match self.state {
+            State::Blocked => return false,
+            State::Draining(_) => 1,
+            _ => self.plan.batch.min(self.in_flight),
+        };
+        !self.aside.is_empty() && self.aside.len() >= least as usize
+    }
+
+    /// What was put aside; to be given back, for its room.
+    pub(crate) fn aside(&mut self) -> &mut Vec<Done> {
+        &mut self.aside
+    }
+}
