@@ -7,6 +7,10 @@ comes before everything else (SCHED_FIFO). Nobody's server runs like this; so it
 Of each second, the kernel keeps 50 ms for what comes after that (`sched_rt_runtime_us`), and takes them at once from who
 would have more: a pause of 50 ms in each second of a server that is busy all the time. It is told not to, until the
 measurement is over.
+
+A kernel that is not preempted inside a call (CONFIG_PREEMPT_NONE) lets anybody's long call come before them all the same:
+whoever looks at all of /proc each second keeps a processor for 1.5 ms. What takes its turns, a client that waits for its
+server, can have a processor apart: one that an ordinary process keeps busy, so that the kernel puts others elsewhere.
 """
 
 import contextlib
@@ -23,19 +27,27 @@ _NO_RESERVE = "-1"
 
 
 class QuietCpus(contextlib.AbstractContextManager):
-    """Keeps the processors awake from entering to leaving; also if not `wanted`, when it does nothing."""
+    """Keeps the processors awake from entering to leaving; also if not `wanted`, when it does nothing.
 
-    def __init__(self, place, wanted):
+    `apart`: where there is more than one, and priority, what is measured runs on the last one, and others elsewhere.
+    """
+
+    def __init__(self, place, wanted, apart=False):
         self._place, self._wanted, self._spinners = place, wanted, []
+        cpus = sorted(os.sched_getaffinity(0))
+        self._apart = cpus[-1] if apart and len(cpus) > 1 else None
         self._reserve = None
         self.has_priority = False
 
     def __enter__(self):
         if self._wanted:
             self.has_priority = _may_have_priority()
+            self._place.before_each = self._first_of_all
             if self.has_priority:
-                self._place.before_each = _take_priority
                 self._reserve = _set_reserve(_NO_RESERVE)
+            else:
+                # It would take its turns with the one that keeps others off.
+                self._apart = None
             for cpu in sorted(os.sched_getaffinity(0)):
                 self._spinners.append(self._spin(cpu))
         return self
@@ -53,10 +65,16 @@ class QuietCpus(contextlib.AbstractContextManager):
         """What keeping the processors awake has taken so far: no disturbance, it gives way to everything."""
         return sum(cpu_seconds(spinner.pid) for spinner in self._spinners)
 
+    def _first_of_all(self):
+        if self._apart is not None:
+            os.sched_setaffinity(0, {self._apart})
+        if self.has_priority:
+            _take_priority()
+
     def _spin(self, cpu):
         def last_of_all():
             os.sched_setaffinity(0, {cpu})
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setscheduler(0, os.SCHED_OTHER if cpu == self._apart else os.SCHED_IDLE, os.sched_param(0))
 
         return self._place.spawn([sys.executable, "-S", "-c", "while True: pass"], before=last_of_all)
 
