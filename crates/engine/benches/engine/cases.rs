@@ -14,6 +14,7 @@ pub(crate) struct Case {
     pub(crate) rotational: bool,
     /// Whether each request is its flow's first, so that the flow is made for it; else all have had one before.
     pub(crate) makes_flows: bool,
+    pub(crate) habit: Habit,
     /// The design's figure (section 9), in nanoseconds.
     pub(crate) time_ns_goal: Option<u32>,
 }
@@ -77,7 +78,19 @@ impl Load {
     }
 }
 
+/// How flows ask, where no limit is reached.
+#[derive(Clone, Copy)]
+pub(crate) enum Habit {
+    /// One request in a turn, always at the same position.
+    Single,
+    /// One flow after the other, in bursts of random requests that the device takes at once.
+    Bursts,
+    /// Each has 32 random requests inside at all times, of which the device takes as many of all flows together.
+    Queues,
+}
+
 const ONE: Tree = Tree { fan_out: &[1], clients: 1 };
+const TWO: Tree = Tree { fan_out: &[1], clients: 2 };
 const THOUSAND: Tree = Tree { fan_out: &[100], clients: 10 };
 const MILLION: Tree = Tree { fan_out: &[100_000], clients: 10 };
 const DEEP: Tree = Tree { fan_out: &[10, 10, 10, 10, 10], clients: 10 };
@@ -87,7 +100,7 @@ const SLICE: LimiterKind =
     LimiterKind::Slice(SliceProfile { kernel: KernelProfile::K615, hz: 250, slice_ticks: 25 });
 
 /// Every case, in the order of the table.
-pub(crate) const CASES: [Case; 26] = [
+pub(crate) const CASES: [Case; 30] = [
     case("1-none", ONE, Load::Unlimited, Some(150)),
     case("1-below", ONE, Load::Below(PACE), Some(150)),
     case("1-reached", ONE, Load::Reached(PACE), Some(150)),
@@ -114,6 +127,10 @@ pub(crate) const CASES: [Case; 26] = [
     bfq("1000000-bfq", MILLION, Load::Unlimited, Some(1000)),
     Case { makes_flows: true, ..bfq("1000000-bfq-first", MILLION, Load::Unlimited, None) },
     bfq("deep-bfq", DEEP, Load::Unlimited, None),
+    server("2-bursts-none", SchedulerKind::None, Habit::Bursts),
+    server("2-bursts-bfq", SchedulerKind::Bfq, Habit::Bursts),
+    server("2-queues-none", SchedulerKind::None, Habit::Queues),
+    server("2-queues-bfq", SchedulerKind::Bfq, Habit::Queues),
 ];
 
 const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
@@ -125,8 +142,14 @@ const fn case(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u
         bfq: "",
         rotational: false,
         makes_flows: false,
+        habit: Habit::Single,
         time_ns_goal,
     }
+}
+
+/// What a server has: two clients with queues of their own, and the settings that it has unless it is told others.
+const fn server(name: &'static str, scheduler: SchedulerKind, habit: Habit) -> Case {
+    Case { scheduler, habit, ..case(name, TWO, Load::Unlimited, None) }
 }
 
 /// Each flow has one request in a turn, so every request is a slot of its own: the most that BFQ has to do for one.

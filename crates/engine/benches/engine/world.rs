@@ -7,13 +7,23 @@ use weir_engine::{
     PerDimension, Request, TaskId, Ticket,
 };
 
-use crate::cases::{Case, Load};
+use crate::cases::{Case, Habit, Load};
 
 /// Requests of one turn where no limit is reached, and the device window: what a SATA disk's queue holds.
 const DEPTH: u32 = 32;
 
 /// Virtual time between two turns: 32 requests each, 3.2 million a second.
 const TURN_NS: u64 = 10_000;
+
+/// Virtual time that a random request takes: so long that what flows get for having just begun is over when one begins to
+/// count.
+const RANDOM_NS: u64 = 250_000;
+
+/// Requests of the bursts of a flow before it is another's turn: three in a turn on average, and 24 in all.
+const BURSTS: [u32; 8] = [1, 1, 8, 2, 1, 1, 8, 2];
+
+/// Positions of random requests, in units of [`REQUEST_BYTES`]: 1 GiB.
+const POSITIONS: u64 = 1 << 18;
 
 const REQUEST_BYTES: u32 = 4096;
 
@@ -22,11 +32,13 @@ pub(crate) struct World {
     engine: Engine,
     now: Instant,
     reaches_limits: bool,
+    habit: Habit,
     /// In an order that has nothing to do with their places in memory.
     flows: Vec<TaskId>,
     next: usize,
     tickets: Vec<Ticket>,
     served: Vec<TaskId>,
+    dice: Dice,
 }
 
 impl World {
@@ -43,18 +55,25 @@ impl World {
         let mut flows = Vec::new();
         let root = engine.root();
         grow(&mut engine, case, root, 0, &mut flows);
-        shuffle(&mut flows);
+        let mut dice = Dice::new();
+        dice.shuffle(&mut flows);
         let mut world = World {
             engine,
             now: Instant::ZERO,
             reaches_limits: matches!(case.load, Load::Reached(_)),
+            habit: case.habit,
             flows,
             next: 0,
             tickets: Vec::new(),
             served: Vec::new(),
+            dice,
         };
         if world.reaches_limits {
             (0..world.flows.len()).for_each(|index| world.submit(world.flows[index]));
+        }
+        if matches!(case.habit, Habit::Queues) {
+            // As if it was theirs what the device has done.
+            world.served = (0..DEPTH).flat_map(|_| world.flows.iter().copied()).collect();
         }
         world.turns(requests);
         world
@@ -71,7 +90,11 @@ impl World {
     fn turns(&mut self, requests: u64) -> u64 {
         let mut done = 0;
         while done < requests {
-            done += if self.reaches_limits { self.turn_of_timers() } else { self.turn_of_flows() };
+            done += match self.habit {
+                Habit::Single if self.reaches_limits => self.turn_of_timers(),
+                Habit::Single => self.turn_of_flows(),
+                Habit::Bursts | Habit::Queues => self.turn_of_random(),
+            };
         }
         done
     }
@@ -114,9 +137,46 @@ impl World {
         done
     }
 
+    /// A turn in which what is at the device is done, flows ask for more, and the device takes what it has room for.
+    fn turn_of_random(&mut self) -> u64 {
+        let done = self.tickets.len() as u64;
+        self.now = self.now.plus_nanos(done * RANDOM_NS);
+        for ticket in self.tickets.drain(..) {
+            self.engine.complete(self.now, ticket, Outcome::Done);
+        }
+        let mut served = std::mem::take(&mut self.served);
+        if matches!(self.habit, Habit::Bursts) {
+            let flow = self.flows[self.next / BURSTS.len()];
+            let burst = BURSTS[self.next % BURSTS.len()];
+            self.next = (self.next + 1) % (self.flows.len() * BURSTS.len());
+            served.clear();
+            served.extend((0..burst).map(|_| flow));
+        }
+        served.drain(..).for_each(|flow| self.submit_anywhere(flow));
+        self.served = served;
+        self.engine.handle_timeout(self.now);
+        while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
+            self.tickets.push(dispatch.ticket);
+            self.served.push(dispatch.request.task);
+        }
+        assert!(!self.tickets.is_empty(), "the device has something to do");
+        let due = self.engine.poll_timeout();
+        assert!(due.is_none_or(|due| due > self.now), "nothing is due at once");
+        done
+    }
+
     fn submit(&mut self, flow: TaskId) {
-        let request = Request::new(flow, Op::Read, Extent::new(0, REQUEST_BYTES), 0);
-        self.engine.submit(self.now, request).expect("room for one request a flow");
+        self.submit_at(flow, 0);
+    }
+
+    fn submit_anywhere(&mut self, flow: TaskId) {
+        let position = self.dice.below(POSITIONS);
+        self.submit_at(flow, position * u64::from(REQUEST_BYTES));
+    }
+
+    fn submit_at(&mut self, flow: TaskId, offset: u64) {
+        let request = Request::new(flow, Op::Read, Extent::new(offset, REQUEST_BYTES), 0);
+        self.engine.submit(self.now, request).expect("room for what a flow has inside");
     }
 }
 
@@ -163,13 +223,25 @@ fn limits(case: &Case, level: usize, number: u32) -> Option<Limits> {
     Some(Limits { max, limiter, ..Limits::default() })
 }
 
-/// Fisher and Yates' shuffle by a fixed linear congruential generator (Knuth's MMIX constants).
-fn shuffle(flows: &mut [TaskId]) {
-    let mut state = 1_u64;
-    for end in (1..flows.len()).rev() {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let chosen = (u128::from(state) * (end as u128 + 1)) >> 64;
-        flows.swap(end, chosen as usize);
+/// A fixed linear congruential generator (Knuth's MMIX constants).
+struct Dice(u64);
+
+impl Dice {
+    fn new() -> Dice {
+        Dice(1)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Fisher and Yates' shuffle.
+    fn shuffle(&mut self, flows: &mut [TaskId]) {
+        for end in (1..flows.len()).rev() {
+            let chosen = self.below(end as u64 + 1) as usize;
+            flows.swap(end, chosen);
+        }
     }
 }
