@@ -11,12 +11,13 @@ use crate::tree::{Link, Links, List, NO_INDEX};
 #[derive(Default)]
 pub(crate) struct Places(Vec<Place>);
 
-/// One request among its flow's: in a list by age and, where that is not the order by position, a node of a tree and of a
-/// list by position.
+/// One request among its flow's: in a list by age and, where that is not the order by position, in a list by position, and
+/// a node of a tree where that is long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// First byte.
     pub(crate) at: u64,
+    /// Itself, while there is no tree.
     parent: u32,
     left: u32,
     right: u32,
@@ -48,22 +49,29 @@ const NOWHERE: Place = Place {
     is_metadata: false,
 };
 
-/// A flow's requests by position, and by age where that is equal.
+/// A flow's requests by position, and by age where that is equal. In one of three forms, each for more than the one before
+/// it, until the flow is empty:
 ///
-/// As long as each lies behind the one that came before it, as those of a stream do, or is the only one, the list by age
-/// is also the order by position, and there is nothing else to keep. From the first that does not, until the flow is
-/// empty, they are a treap besides.
+/// - As long as each lies behind the one that came before it, as those of a stream do, or is the only one, the list by
+///   age is also the order by position, and there is nothing else to keep.
+/// - From the first that does not, they are a list by position besides. The place of a new one is found from the one that
+///   came last, in [`STEPS_MAX`] steps at most.
+/// - From the first whose place is farther away, they are a treap besides. It is O(log requests) to find a place.
+///
+/// To leave takes O(1), expected where there is a treap. The first of a form is O(requests), each of which came in O(1).
 ///
 /// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
 /// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
-/// To leave takes O(1) expected, and so does to come beside who came last; elsewhere it is O(log requests) to find the
-/// place. The first one out of order is O(requests), each of which came in O(1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByPosition {
     by_age: List,
-    /// [`NO_INDEX`] while all are in order.
+    /// [`NO_INDEX`] while all are in order; the first by position while they are a list of their own.
     root: u32,
 }
+
+/// How far the list by position is gone through for the place of a new one: a third of that on average, among as many
+/// requests, which is less than it takes to go down a treap of them and to keep it in shape.
+const STEPS_MAX: u32 = 32;
 
 /// Who is beside a request; [`NO_INDEX`] for nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,10 +108,50 @@ impl ByPosition {
 
     fn insert_anywhere(&mut self, places: &mut Places, index: u32) {
         if self.root == NO_INDEX {
+            self.enlist(places);
+        }
+        let (at, last) = (places[index].at, self.by_age.tail);
+        let is_list = places.is_listed(last);
+        let near = places.near(at, last, if is_list { STEPS_MAX } else { 1 });
+        if is_list && let Some(neighbours) = near {
+            self.link_in(places, index, neighbours);
+            return;
+        }
+        if is_list {
             self.plant(places);
         }
-        let neighbours = places.between(places[index].at, self.by_age.tail, self.root);
+        let neighbours = near.unwrap_or_else(|| places.between(at, self.root));
         self.hook_in(places, index, neighbours);
+    }
+
+    /// Makes a list by position of those that came in order.
+    fn enlist(&mut self, places: &mut Places) {
+        self.root = self.by_age.head;
+        let (mut before, mut here) = (NO_INDEX, self.root);
+        while here != NO_INDEX {
+            let place = &mut places[here];
+            let after = place.by_age.next();
+            (place.parent, place.neighbours) = (here, Neighbours { before, after });
+            (before, here) = (here, after);
+        }
+    }
+
+    /// Puts `index` between two neighbours in the list by position.
+    fn link_in(&mut self, places: &mut Places, index: u32, neighbours: Neighbours) {
+        places[index].parent = index;
+        places.join(index, neighbours);
+        if neighbours.before == NO_INDEX {
+            self.root = index;
+        }
+    }
+
+    /// Takes `index` out of that.
+    fn link_out(&mut self, places: &mut Places, index: u32) -> Neighbours {
+        let neighbours = places.part(index);
+        if neighbours.before == NO_INDEX {
+            self.root = neighbours.after;
+        }
+        neighbours
     }
 
     /// Takes out `index`, which is in here; answers its neighbours.
@@ -115,6 +163,7 @@ impl ByPosition {
                 let before = if index == self.by_age.head { NO_INDEX } else { link.prev() };
                 Neighbours { before, after: link.next() }
             }
+            _ if places.is_listed(index) => self.link_out(places, index),
             _ => self.unhook(places, index),
         };
         self.by_age.remove(places, index);
@@ -128,6 +177,9 @@ impl ByPosition {
     pub(crate) fn first(&self, places: &Places) -> Option<u32> {
         if self.root == NO_INDEX {
             return Some(self.by_age.head).filter(|&head| head != NO_INDEX);
+        }
+        if places.is_listed(self.root) {
+            return Some(self.root);
         }
         let (mut at, mut found) = (self.root, None);
         while at != NO_INDEX {
@@ -152,6 +204,62 @@ impl Places {
             self.0.resize(index as usize + 1, NOWHERE);
         }
         self[index].flow = flow;
+    }
+
+    /// Whether `index`, which is not in order, is in no treap.
+    #[inline]
+    fn is_listed(&self, index: u32) -> bool {
+        self[index].parent == index
+    }
+
+    /// Who the youngest one, at `at`, comes between, if that is found in so many steps from `last`.
+    fn near(&self, at: u64, last: u32, steps: u32) -> Option<Neighbours> {
+        let place = &self[last];
+        if place.at <= at {
+            let (mut before, mut after) = (last, place.neighbours.after);
+            for _ in 0..steps {
+                if after == NO_INDEX || at < self[after].at {
+                    return Some(Neighbours { before, after });
+                }
+                (before, after) = (after, self[after].neighbours.after);
+            }
+        } else {
+            let (mut before, mut after) = (place.neighbours.before, last);
+            for _ in 0..steps {
+                if before == NO_INDEX || self[before].at <= at {
+                    return Some(Neighbours { before, after });
+                }
+                (before, after) = (self[before].neighbours.before, before);
+            }
+        }
+        None
+    }
+
+    /// Puts `index` between two neighbours.
+    #[inline]
+    fn join(&mut self, index: u32, neighbours: Neighbours) {
+        self[index].neighbours = neighbours;
+        let Neighbours { before, after } = neighbours;
+        if before != NO_INDEX {
+            self[before].neighbours.after = index;
+        }
+        if after != NO_INDEX {
+            self[after].neighbours.before = index;
+        }
+    }
+
+    /// Takes it out from between them.
+    #[inline]
+    fn part(&mut self, index: u32) -> Neighbours {
+        let neighbours = self[index].neighbours;
+        let Neighbours { before, after } = neighbours;
+        if before != NO_INDEX {
+            self[before].neighbours.after = after;
+        }
+        if after != NO_INDEX {
+            self[after].neighbours.before = before;
+        }
+        neighbours
     }
 }
 
@@ -235,7 +343,9 @@ mod tests {
         /// Neighbours are those that a sorted list has, in whatever order requests come; those of a stream come in theirs.
         #[test]
         fn neighbours(
-            steps in prop::collection::vec((0..20_u64, 0..60_u32, 0..3_u8), 1..120),
+            steps in prop::collection::vec((0..20_u64, 0..60_u32, 0..3_u8), 1..200),
+            // So many come before any leaves: more than are looked through one by one.
+            crowd in prop_oneof![Just(0), 60..120_usize],
             is_stream: bool,
         ) {
             let (mut places, mut tree) = (Places::default(), ByPosition::EMPTY);
@@ -244,6 +354,7 @@ mod tests {
             let mut inside = BTreeMap::new();
             for (age, (at, index, kind)) in steps.into_iter().enumerate() {
                 let at = if is_stream { age as u64 / 2 + at * u64::from(kind == 0) } else { at };
+                let index = if age < crowd { 100 + age as u32 } else { index };
                 match inside.remove(&index) {
                     Some(old) => {
                         let neighbours = tree.remove(&mut places, index);
@@ -268,7 +379,7 @@ mod tests {
                 let expected: Vec<u32> =
                     model.iter().map(|&(.., index)| index).collect();
                 prop_assert_eq!(order, expected);
-                if tree.root == NO_INDEX {
+                if tree.root == NO_INDEX || places.is_listed(tree.root) {
                     continue;
                 }
                 for index in inside.keys().copied() {

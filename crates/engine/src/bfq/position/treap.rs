@@ -12,12 +12,13 @@ pub(super) enum Hook {
 }
 
 impl ByPosition {
-    /// Makes a treap of those that came in order.
+    /// Makes a treap of those that are a list by position.
     pub(super) fn plant(&mut self, places: &mut Places) {
-        let (mut before, mut here) = (NO_INDEX, self.by_age.head);
+        let (mut before, mut here) = (NO_INDEX, core::mem::replace(&mut self.root, NO_INDEX));
         while here != NO_INDEX {
+            let after = places[here].neighbours.after;
             self.hook_in(places, here, Neighbours { before, after: NO_INDEX });
-            (before, here) = (here, places[here].by_age.next());
+            (before, here) = (here, after);
         }
     }
 
@@ -29,13 +30,8 @@ impl ByPosition {
         let parent = if is_right { before } else { after };
         let place = &mut places[index];
         (place.left, place.right) = (NO_INDEX, NO_INDEX);
-        (place.parent, place.neighbours) = (parent, neighbours);
-        if before != NO_INDEX {
-            places[before].neighbours.after = index;
-        }
-        if after != NO_INDEX {
-            places[after].neighbours.before = index;
-        }
+        place.parent = parent;
+        places.join(index, neighbours);
         match (parent, is_right) {
             (NO_INDEX, _) => self.root = index,
             (parent, true) => places[parent].right = index,
@@ -47,7 +43,7 @@ impl ByPosition {
     /// Takes `index` out of the treap.
     pub(super) fn unhook(&mut self, places: &mut Places, index: u32) -> Neighbours {
         let mut hook = places.hook(index);
-        let Place { mut left, mut right, neighbours, .. } = places[index];
+        let Place { mut left, mut right, .. } = places[index];
         while left != NO_INDEX && right != NO_INDEX {
             if rank(left) > rank(right) {
                 self.hang(places, hook, left);
@@ -60,14 +56,7 @@ impl ByPosition {
             }
         }
         self.hang(places, hook, if left == NO_INDEX { right } else { left });
-        let Neighbours { before, after } = neighbours;
-        if before != NO_INDEX {
-            places[before].neighbours.after = after;
-        }
-        if after != NO_INDEX {
-            places[after].neighbours.before = before;
-        }
-        neighbours
+        places.part(index)
     }
 
     /// Takes a new leaf up to where its rank belongs.
@@ -127,16 +116,8 @@ impl Places {
         }
     }
 
-    /// Who the youngest one, at `at`, comes between in the treap below `root`: mostly `last` and the one beside it.
-    pub(super) fn between(&self, at: u64, last: u32, root: u32) -> Neighbours {
-        let Place { at: beside, neighbours: Neighbours { before, after }, .. } = self[last];
-        if at >= beside {
-            if after == NO_INDEX || at < self[after].at {
-                return Neighbours { before: last, after };
-            }
-        } else if before == NO_INDEX || at >= self[before].at {
-            return Neighbours { before, after: last };
-        }
+    /// Who the youngest one, at `at`, comes between in the treap below `root`.
+    pub(super) fn between(&self, at: u64, root: u32) -> Neighbours {
         let (mut node, mut found) = (root, NOWHERE.neighbours);
         while node != NO_INDEX {
             let place = &self[node];
