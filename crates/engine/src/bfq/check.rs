@@ -89,12 +89,11 @@ impl Bfq {
     /// Who is counted, is counted once.
     fn check_counts(&self, requests: &Requests) -> Result<(), String> {
         let live = || self.flows.live().into_iter();
-        let counted =
-            live().filter(|&at| self.hierarchy.entities[EntityId::flow(at)].is_counted).count();
+        let counted = live().filter(|&at| self.hierarchy.entities.flow(at).is_counted).count();
         let flows = self.scenario.flows();
         ensure(counted == flows as usize, || format!("{flows} flows counted, not {counted}"))?;
         let is_raised = |at: u32| {
-            let entity = &self.hierarchy.entities[EntityId::flow(at)];
+            let entity = self.hierarchy.entities.flow(at);
             entity.is_counted && entity.next_factor > 1
         };
         let raised = live().filter(|&at| is_raised(at)).count();

@@ -163,7 +163,7 @@ impl Bfq {
     pub(super) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
         let flow = &self.flows[at];
         let picked = flow.pick(self.now, requests, &self.tunables)?;
-        if flow.queued == 1 || !self.is_convoy(at) || self.is_held_for_long(requests, picked) {
+        if !self.is_convoy(at) || flow.queued == 1 || self.is_held_for_long(requests, picked) {
             return Some(picked);
         }
         let first = flow.waiting().first(&self.places)?;
@@ -186,15 +186,14 @@ impl Bfq {
         at: u32,
         index: u32,
     ) -> bool {
+        if !self.is_convoy(at) {
+            return false;
+        }
         let Some(Turn { last_end: Some(Position(end)), .. }) = self.turn else { return false };
         let place = self.places[index].at;
         let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
         let is_member = || self.convoy.strides(at, Owner::of(tree, requests, index));
-        if !is_ahead
-            || !self.is_convoy(at)
-            || !is_member()
-            || self.is_held_for_long(requests, index)
-        {
+        if !is_ahead || !is_member() || self.is_held_for_long(requests, index) {
             return false;
         }
         let waits = self.flows[at].in_flight > 0 || self.convoy.awaits(self.now, place).is_some();

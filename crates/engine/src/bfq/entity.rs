@@ -160,6 +160,17 @@ impl Entities {
         }
     }
 
+    /// The entity of a flow: [`EntityId::flow`] need not be asked what it names.
+    #[inline]
+    pub(crate) fn flow(&self, flow: u32) -> &Entity {
+        &self.flows[flow as usize]
+    }
+
+    #[inline]
+    pub(crate) fn flow_mut(&mut self, flow: u32) -> &mut Entity {
+        &mut self.flows[flow as usize]
+    }
+
     /// Everyone there has been room made for.
     pub(crate) fn ids(&self) -> impl Iterator<Item = EntityId> {
         // Indices fit: `ensure` took them from ids.

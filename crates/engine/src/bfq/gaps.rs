@@ -47,7 +47,7 @@ impl Bfq {
 
     /// A request to send while the flow in service has none.
     pub(super) fn fill_gap(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
-        if self.tunables.strict_guarantees {
+        if self.len == 0 || self.tunables.strict_guarantees {
             return None;
         }
         let turn = &self.turn?;
@@ -156,7 +156,7 @@ impl Bfq {
 
     /// Whether a flow has a request that is no more than what is left of the budget of the one in service.
     fn fits_gap(&self, requests: &Requests, turn: &Turn, at: u32) -> bool {
-        let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+        let entity = self.hierarchy.entities.flow(turn.flow);
         let left = entity.budget.saturating_sub(entity.service);
         let charge = self.next_charge(requests, at);
         at != turn.flow && charge > 0 && charge <= left

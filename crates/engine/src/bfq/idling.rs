@@ -20,8 +20,7 @@ impl Bfq {
     /// A request comes for a flow in this state: how long did it think, and does it do anything else?
     pub(super) fn note_arrival(&mut self, at: u32, state: State) {
         let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
-        let is_idle_class =
-            self.hierarchy.entities[EntityId::flow(at)].next_class == PriorityClass::Idle;
+        let is_idle_class = self.hierarchy.entities.flow(at).next_class == PriorityClass::Idle;
         let (flow, ways) = self.flows.record_mut(at);
         if !flow.sync {
             return;

@@ -5,7 +5,6 @@
 //! requests in order of position.
 
 use super::Bfq;
-use super::entity::EntityId;
 use crate::request::{Class, Op, Request};
 use crate::requests::Requests;
 use crate::time::Instant;
@@ -68,7 +67,7 @@ impl Bfq {
             && request.class == Class::Data
             && request.extent.offset == run.end
             && bytes <= BYTES_MAX;
-        let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+        let entity = self.hierarchy.entities.flow(turn.flow);
         let charge = self.charge(requests, turn.flow, index);
         let fits = entity.service + charge <= entity.budget;
         if !continues || !fits || self.has_timed_out() {

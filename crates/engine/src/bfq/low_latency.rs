@@ -59,7 +59,7 @@ impl Bfq {
 
     /// What the weight of a flow is multiplied with.
     pub(super) fn factor(&self, at: u32) -> u16 {
-        self.hierarchy.entities[EntityId::flow(at)].next_factor
+        self.hierarchy.entities.flow(at).next_factor
     }
 
     /// The weight of a flow, unless it is raised.
@@ -122,7 +122,7 @@ impl Bfq {
     /// Whether a flow that is in service beside raised ones has had too little of the device to be worth the way there
     /// and back.
     pub(super) fn is_just_there(&self, turn: &Turn) -> bool {
-        let served = self.hierarchy.entities[EntityId::flow(turn.flow)].service;
+        let served = self.hierarchy.entities.flow(turn.flow).service;
         let is_soon = self.now < turn.since.plus_nanos(VISIT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.visit_budget()))
     }
@@ -188,21 +188,15 @@ impl Bfq {
         }
     }
 
-    /// A flow has sent a request: its raising may be over.
+    /// A raised flow has sent a request: its raising may be over.
     ///
     /// Those that began together with one that turns out to be a stream are what it is a part of: a copy, a service, a
     /// benchmark. Otherwise whoever reads least of them would have the device for the rest of the period, against those
     /// that began with it.
-    #[inline]
-    pub(super) fn review(&mut self, tree: &Tree, at: u32) {
-        if self.factor(at) > 1 {
-            self.review_raised(tree, at);
-        }
-    }
-
-    fn review_raised(&mut self, tree: &Tree, at: u32) {
+    #[inline(never)]
+    pub(super) fn review_raised(&mut self, tree: &Tree, at: u32) {
         let (now, terms) = (self.now, self.terms());
-        let &Entity { service, parent: cgroup, .. } = &self.hierarchy.entities[EntityId::flow(at)];
+        let &Entity { service, parent: cgroup, .. } = self.hierarchy.entities.flow(at);
         let raise = self.flows.raise(at);
         let since = raise.interactive_since();
         if raise.is_due(now, service, &terms)

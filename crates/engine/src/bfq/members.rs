@@ -94,7 +94,7 @@ impl Bfq {
             // Who has merged is served as another.
             let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
             let is_away = |at: u32| {
-                let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
+                let is_counted = self.hierarchy.entities.flow(at).is_counted;
                 !is_counted && self.now.nanos_since(self.flows[at].last_end) > FORGOTTEN_NS
             };
             if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
@@ -115,7 +115,7 @@ impl Bfq {
 
     /// What a flow is placed with next.
     pub(super) fn rank(&self, at: u32) -> Rank {
-        let entity = &self.hierarchy.entities[EntityId::flow(at)];
+        let entity = self.hierarchy.entities.flow(at);
         Rank { class: entity.next_class, weight: entity.next_weight }
     }
 
@@ -126,7 +126,7 @@ impl Bfq {
 
     /// Where a flow is counted and what it is placed with change in one place (D-17).
     pub(super) fn recounted(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
-        let is_counted = self.hierarchy.entities[EntityId::flow(at)].is_counted;
+        let is_counted = self.hierarchy.entities.flow(at).is_counted;
         if is_counted {
             self.leave(at);
         }
@@ -137,18 +137,18 @@ impl Bfq {
     }
 
     pub(super) fn enter(&mut self, at: u32) {
-        let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
+        let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
         self.scenario.enter(cgroup, class, weight);
     }
 
     pub(super) fn leave(&mut self, at: u32) {
-        let (cgroup, class, weight) = counted_as(&self.hierarchy.entities[EntityId::flow(at)]);
+        let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
         self.scenario.leave(cgroup, class, weight);
     }
 
     /// Counts a flow that is busy.
     pub(super) fn count(&mut self, at: u32) {
-        if !core::mem::replace(&mut self.hierarchy.entities[EntityId::flow(at)].is_counted, true) {
+        if !core::mem::replace(&mut self.hierarchy.entities.flow_mut(at).is_counted, true) {
             self.enter(at);
         }
     }
@@ -156,8 +156,10 @@ impl Bfq {
     /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
     #[inline]
     pub(super) fn recount(&mut self, at: u32) {
-        let (entity, flow) = (&self.hierarchy.entities[EntityId::flow(at)], &self.flows[at]);
-        if flow.in_flight == 0 && matches!(entity.state, State::Off | State::Idle) {
+        if self.flows[at].in_flight > 0 {
+            return;
+        }
+        if matches!(self.hierarchy.entities.flow(at).state, State::Off | State::Idle) {
             self.note_absence(at);
         }
     }

@@ -235,11 +235,11 @@ impl Bfq {
         self.now = now;
         self.len += 1;
         tree.tasks[task].ready.push_back(requests, index);
-        let owner = Owner::of(tree, requests, index);
+        let owner = Owner::of_task(&tree.tasks[task], &requests[index].request);
         let home = self.home(tree, requests, index, owner);
         self.convoy.returned(owner);
         let at = self.destination(tree, requests, home, index);
-        let state = self.hierarchy.state(EntityId::flow(at));
+        let state = self.hierarchy.entities.flow(at).state;
         self.note_arrival(at, state);
         let flow = &mut self.flows[at];
         flow.insert(&mut self.places, requests, index, at, self.position, &self.tunables);
@@ -291,7 +291,7 @@ impl Bfq {
                 Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
-                    let entity = &self.hierarchy.entities[EntityId::flow(at)];
+                    let entity = self.hierarchy.entities.flow(at);
                     // The first of a slot always goes: it may be older than the one the budget was made for.
                     if entity.service == 0 || entity.service + charge <= entity.budget {
                         self.dispatch(tree, requests, at, index, charge);
@@ -352,7 +352,7 @@ impl Bfq {
         flow.last_end = now;
         if self.tunables.slice_idle_ns > 0 {
             // A shared flow stands for nobody.
-            let is_one = self.flows[at].is_alone();
+            let is_one = flow.is_alone();
             self.last_completed = is_one.then(|| (self.flows.id(at), now));
         }
         self.convoy.completed(now, at, index);
@@ -443,10 +443,12 @@ impl Bfq {
         self.note_write(at, request);
         if request.op != Op::Flush {
             let extent = request.extent;
-            let is_near = !is_far(self.position, extent, &self.tunables);
-            let before = self.in_device - 1;
-            if is_of_stream && self.peak.dispatched(self.now, extent.len, is_near, before) {
-                self.follow_speed();
+            if is_of_stream {
+                let is_near = !is_far(self.position, extent, &self.tunables);
+                let before = self.in_device - 1;
+                if self.peak.dispatched(self.now, extent.len, is_near, before) {
+                    self.follow_speed();
+                }
             }
             self.position = extent.offset.saturating_add(u64::from(extent.len));
         }

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use crate::request::Request;
 use crate::requests::Requests;
-use crate::tree::Tree;
+use crate::tree::{Task, Tree};
 
 /// A client's requests that somebody waits for, or a cgroup's that nobody does.
 ///
@@ -41,8 +42,13 @@ impl Owner {
     #[inline(always)]
     pub(crate) fn of(tree: &Tree, requests: &Requests, index: u32) -> Owner {
         let record = &requests[index];
-        let task = &tree.tasks[record.task];
-        match record.request.sync {
+        Owner::of_task(&tree.tasks[record.task], &record.request)
+    }
+
+    /// The same of a request of `task`.
+    #[inline(always)]
+    pub(crate) fn of_task(task: &Task, request: &Request) -> Owner {
+        match request.sync {
             true => Owner::client(task.client),
             false => Owner::writeback(task.cgroup),
         }

@@ -89,7 +89,7 @@ impl Bfq {
         let Some(turn) = self.turn.as_ref().filter(|turn| self.now >= turn.deadline) else {
             return false;
         };
-        let entity = &self.hierarchy.entities[EntityId::flow(turn.flow)];
+        let entity = self.hierarchy.entities.flow(turn.flow);
         let left = entity.budget.saturating_sub(entity.service);
         turn.idle.is_none() || left >= entity.budget / 3
     }
@@ -106,9 +106,11 @@ impl Bfq {
             turn.sent += 1;
             turn.is_shared |= self.in_device > in_flight;
         }
-        self.review(tree, at);
-        let is_idle = self.hierarchy.entities[EntityId::flow(at)].class == PriorityClass::Idle;
-        if is_idle && self.scenario.flows() > 1 {
+        let &Entity { class, next_factor, .. } = self.hierarchy.entities.flow(at);
+        if next_factor > 1 {
+            self.review_raised(tree, at);
+        }
+        if class == PriorityClass::Idle && self.scenario.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
         }
     }

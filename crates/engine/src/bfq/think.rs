@@ -62,9 +62,18 @@ impl Habits {
     }
 
     /// The mean think time in nanoseconds, once there are three.
-    pub(crate) fn think_ns(&self) -> Option<u64> {
+    #[cfg(test)]
+    fn think_ns(&self) -> Option<u64> {
         let samples = u64::from(self.think_samples);
         (self.think_samples > SAMPLES_VALID).then(|| (self.think_sum + SCALE / 2) / samples)
+    }
+
+    /// Whether the mean think time is known, once there are three, and longer than `ns`. Without a division, for it is asked
+    /// with each request.
+    fn thinks_longer_than(&self, ns: u64) -> bool {
+        let samples = u128::from(self.think_samples);
+        self.think_samples > SAMPLES_VALID
+            && u128::from(self.think_sum + SCALE / 2) >= (u128::from(ns) + 1) * samples
     }
 
     /// A request came to a flow with nothing in the device and no place in its service tree, `last_end` being its last
@@ -84,7 +93,7 @@ impl Habits {
     ///
     /// Not to be asked of asynchronous flows, those of class idle, without idling, nor for 2 s after a split.
     pub(crate) fn judge_think(&mut self, slice_idle_ns: u64, has_process: bool) -> Option<bool> {
-        let is_long = self.think_ns().is_some_and(|mean| mean > slice_idle_ns / 2);
+        let is_long = self.thinks_longer_than(slice_idle_ns / 2);
         let is_short = has_process && !is_long;
         let flips = is_short != self.is_short;
         self.is_short = is_short;
@@ -225,6 +234,11 @@ mod tests {
                 habits.thought(now, last_end, slice_idle_ns);
                 habits.judge_think(slice_idle_ns, true);
                 habits.arrived(now, Some(last_end), false);
+                if let Some(mean) = habits.think_ns() {
+                    let around = [mean.saturating_sub(1), mean, mean + 1];
+                    let is_longer = around.map(|ns| habits.thinks_longer_than(ns));
+                    prop_assert_eq!(is_longer, [mean > 0, false, false]);
+                }
             }
             let mean = u128::from(habits.think_ns().expect("three samples"));
             // The number of samples is rounded down, by less than one part in 32; the sum by less than one in 80.
