@@ -232,7 +232,7 @@ impl Bfq {
         task: u32,
         index: u32,
     ) {
-        self.now = now;
+        self.advance(now, tree, requests);
         self.len += 1;
         tree.tasks[task].ready.push_back(requests, index);
         let owner = Owner::of_task(&tree.tasks[task], &requests[index].request);
@@ -335,7 +335,7 @@ impl Bfq {
 
     /// The request that was at `index` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
-        self.now = now;
+        self.advance(now, tree, requests);
         if self.probe.measures(index)
             && let Some(turn) = &self.turn
         {
@@ -363,12 +363,19 @@ impl Bfq {
     }
 
     /// When [`Bfq::handle_timeout`] is due, or [`Bfq::next`] may have another answer.
+    ///
+    /// While nothing waits nobody need wake up because the device was kept for long enough: a server that has one client at
+    /// a time would set a timer whenever that thinks. [`Bfq::advance`] has it end when it would have.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let idle = self.turn.and_then(|turn| turn.idle);
-        let idle =
-            idle.map(|idle| if self.now < idle.fill_from { idle.fill_from } else { idle.until });
-        let held = || self.convoy.deadline(self.now);
-        idle.or_else(held).or_else(|| self.settling.deadline(self.now))
+        match self.turn.and_then(|turn| turn.idle) {
+            Some(_) if self.len == 0 => None,
+            Some(idle) if self.now < idle.fill_from => Some(idle.fill_from),
+            Some(idle) => Some(idle.until),
+            None => {
+                let held = self.convoy.deadline(self.now);
+                held.or_else(|| self.settling.deadline(self.now))
+            }
+        }
     }
 
     /// A cgroup has got another parent, in `tree`.

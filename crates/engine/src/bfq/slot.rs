@@ -132,14 +132,26 @@ impl Bfq {
 
     /// The device has waited long enough, if it has.
     pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
-        self.now = now;
-        let Some(Turn { deadline, idle: Some(idle), .. }) = self.turn else { return };
-        if now < idle.until {
-            return;
+        if let Some(Turn { deadline, idle: Some(idle), .. }) = self.turn
+            && idle.until <= now
+        {
+            // Nobody wakes up for it while nothing waits: it has ended by itself then.
+            self.now = if self.len == 0 { self.now.max(idle.until) } else { now };
+            let is_over = self.now >= deadline;
+            let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
+            self.expire_at(tree, requests, expiry, idle.since);
         }
-        let is_over = now >= deadline;
-        let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
-        self.expire_at(tree, requests, expiry, idle.since);
+        self.now = now;
+    }
+
+    /// Something happens now. If the device was kept for somebody until before that, this comes first.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+        let idle = self.turn.as_ref().and_then(|turn| turn.idle.as_ref());
+        if idle.is_some_and(|idle| idle.until < now) {
+            self.handle_timeout(now, tree, requests);
+        }
+        self.now = now;
     }
 
     /// A slot in which nobody else's requests were at the device, as if each of the `sent` of a flow that jumps about had

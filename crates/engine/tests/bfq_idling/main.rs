@@ -5,9 +5,9 @@ mod streams;
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Injection, Instant,
-    Op, Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind, TaskId, Ticket,
-    Weight,
+    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Expiration, Extent,
+    Injection, Instant, Op, Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind,
+    TaskId, Ticket, Weight,
 };
 
 const BLOCK: u32 = 128 << 10;
@@ -478,4 +478,30 @@ fn without_idling_nobody_is_taken_for_a_waker() {
         let injected = scene.engine.bfq_stats().injections[Injection::Waker.index()];
         assert_eq!(injected > 0, wakes, "{meanwhile}: {injected}");
     }
+}
+
+#[test]
+fn nobody_wakes_up_to_end_a_wait_for_who_is_alone() {
+    let mut scene = Scene::new(true, 1);
+    let (one, other) = (scene.task(), scene.task());
+    scene.read(one, 0);
+    assert_eq!(scene.dispatch(), Some(one));
+    scene.now = Instant::from_millis(1);
+    scene.complete();
+    assert_eq!(scene.dispatch(), None);
+    assert_eq!(scene.engine.poll_timeout(), None, "it is waited for, and nobody waits");
+    scene.now = Instant::from_millis(2);
+    scene.read(other, 1 << 30);
+    assert_eq!(scene.dispatch(), None, "it is waited for");
+    assert_eq!(scene.engine.poll_timeout(), Some(Instant::from_millis(9)), "8 ms from its last");
+    scene.at(9);
+    assert_eq!(scene.dispatch(), Some(other));
+    scene.now = Instant::from_millis(10);
+    scene.complete();
+    // That wait has ended when the next one comes, though nobody woke up for it.
+    scene.now = Instant::from_millis(100);
+    scene.read(one, 0);
+    assert_eq!(scene.dispatch(), Some(one));
+    let expirations = scene.engine.bfq_stats().expirations;
+    assert_eq!(expirations[Expiration::TooIdle.index()], 2);
 }
