@@ -1,0 +1,72 @@
+import dataclasses
+import unittest
+
+from lib import way
+
+
+@dataclasses.dataclass
+class Job:
+    reads_us: list
+    all_iops: float
+
+
+class Told(unittest.TestCase):
+    """A system whose way takes 40 us at depth 1 and less at depth 8, told back by a lab that knows no more."""
+
+    def run_of(self, periods):
+        # One at a time: 140 us a read, a tenth of them 190, and 5 us of fio's own between two.
+        alone = Job([140.0] * 900 + [190.0] * 100, 1e6 / (145 + 5))
+        jobs = {(way.DISK, 1): alone, (way.NO_TIME, 32): Job([], 1e6 / 9), (way.DISK, 8): Job([], 1e6 / next(periods))}
+        return lambda place, system, disk, depth: jobs[disk, depth]
+
+    def test_what_is_more_than_the_disk_is_the_way(self):
+        ways = way.Ways(self.run_of(iter([17])), None)
+        with ways.around(None, "a", "read", 4, way.NO_TIME):
+            pass
+        told = ways.of(None, "a", "read")
+        self.assertEqual(len(told.times_ns), way.TIMES)
+        self.assertEqual([told.times_ns[0], told.times_ns[-1]], [45000, 95000])
+        self.assertEqual(told.each_ns, 9000)
+
+    def test_depth_8_is_what_the_lab_says_of_it_and_the_difference(self):
+        asked = []
+
+        def in_lab(place, disk, depth, told):
+            asked.append((disk, depth, told.times_ns[0]))
+            return 1e6 / 18
+
+        ways = way.Ways(self.run_of(iter([17])), in_lab)
+        with ways.around(None, "a", "read", 8, way.NO_TIME):
+            pass
+        # A microsecond less for each of eight under way.
+        self.assertEqual(ways.of(None, "a", "read").times_ns[0], 45000 - 8 * 1000)
+        self.assertEqual(asked, [(way.DISK, 8, 45000)])
+
+    def test_before_and_after_count_alike(self):
+        jobs = iter([Job([130.0] * 10, 1e6 / 130), Job([], 100), Job([150.0] * 10, 1e6 / 150), Job([], 100)])
+        ways = way.Ways(lambda *_: next(jobs), None)
+        with ways.around(None, "a", "read", 1, way.NO_TIME):
+            pass
+        times = ways.of(None, "a", "read").times_ns
+        self.assertEqual(times, [30000] * 10 + [50000] * 10)
+
+    def test_what_was_not_measured_is_none(self):
+        self.assertIsNone(way.Ways(None, None).of(None, "a", "read"))
+
+    def test_a_job_that_fails_leaves_no_way(self):
+        ways = way.Ways(self.run_of(iter([17])), None)
+        with self.assertRaises(RuntimeError), ways.around(None, "a", "read", 4, way.NO_TIME):
+            raise RuntimeError("fio failed")
+        self.assertIsNone(ways.of(None, "a", "read"))
+
+
+class Means(unittest.TestCase):
+    def test_parts_are_equal(self):
+        self.assertEqual(way.means([1, 2, 3, 4], 2), [1.5, 3.5])
+
+    def test_few_are_themselves(self):
+        self.assertEqual(way.means([1, 2], 5), [1, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()
