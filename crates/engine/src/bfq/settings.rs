@@ -51,7 +51,8 @@ impl BfqSettings {
         Duration::from_nanos(self.slice_idle_ns)
     }
 
-    /// `strict_guarantees`: keep the device free for every flow in service, and give it one request at a time.
+    /// `strict_guarantees`: keep the device free for every flow in service, for 8 ms at least whatever `slice_idle` is, and
+    /// give it one request at a time.
     pub const fn strict_guarantees(&self) -> bool {
         self.strict_guarantees
     }

@@ -49,6 +49,10 @@ const QUEUEING_ABOVE: u32 = 3;
 const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
+/// With `strict_guarantees` a flow is waited for so long at least: no share is kept by a device that waits for nobody
+/// (specification 5.7).
+const STRICT_IDLE_NS: u64 = 8 * MS;
+
 /// The largest budget unless another is chosen: 8 MiB. The kernel's grows with the device, to 13 MiB on a disk of
 /// 110 MB/s and 31 MiB on flash of 258 MB/s, and with it the time in which shares are not yet what they are to be.
 const BUDGET_MAX: u32 = 16_384 * SECTOR;
@@ -57,6 +61,7 @@ impl Tunables {
     pub(crate) fn from(settings: &BfqSettings, rotational: bool, depth: NonZeroU32) -> Tunables {
         // Settings are at most an hour.
         let nanos = |time: core::time::Duration| time.as_nanos() as u64;
+        let least_idle_ns = if settings.strict_guarantees() { STRICT_IDLE_NS } else { 0 };
         Tunables {
             fifo_expire_sync_ns: nanos(settings.fifo_expire_sync()),
             fifo_expire_async_ns: nanos(settings.fifo_expire_async()),
@@ -66,7 +71,7 @@ impl Tunables {
             timeout_ns: nanos(settings.timeout_sync()),
             max_budget: settings.max_budget().unwrap_or(BUDGET_MAX),
             time_budget: settings.max_budget().unwrap_or(BUDGET_MAX),
-            slice_idle_ns: nanos(settings.slice_idle()),
+            slice_idle_ns: nanos(settings.slice_idle()).max(least_idle_ns),
             strict_guarantees: settings.strict_guarantees(),
             low_latency: settings.low_latency(),
             async_charge: 3,

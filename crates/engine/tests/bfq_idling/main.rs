@@ -139,6 +139,32 @@ fn queueing_flash_waits_for_nobody_among_equals() {
 }
 
 #[test]
+fn strict_guarantees_are_one_request_at_a_time_and_a_wait_for_everybody() {
+    for (settings, is_strict) in
+        [("", false), ("strict_guarantees=1", true), ("strict_guarantees=1 slice_idle=0", true)]
+    {
+        // Flash that queues requests, which else waits for nobody among equals.
+        let mut scene = Scene::new(false, 32);
+        scene.tune(settings);
+        let [a, b] = [(); 2].map(|()| scene.task());
+        scene.read(a, 0);
+        scene.read(b, 1 << 40);
+        assert_eq!(scene.dispatch(), Some(a), "{settings}");
+        assert_eq!(scene.dispatch(), (!is_strict).then_some(b), "{settings}");
+        if !is_strict {
+            continue;
+        }
+        scene.at(1).complete();
+        assert_eq!(scene.dispatch(), None, "{settings}: it is waited for");
+        scene.at(8).read(a, 1 << 30);
+        assert_eq!(scene.dispatch(), Some(a), "{settings}: it was in time");
+        scene.at(9).complete();
+        assert_eq!(scene.at(16).dispatch(), None, "{settings}");
+        assert_eq!(scene.at(17).dispatch(), Some(b), "{settings}: 8 ms, and no longer");
+    }
+}
+
+#[test]
 fn a_seeky_client_is_not_waited_for_on_a_disk_that_orders_its_queue() {
     let mut scene = Scene::new(true, 32);
     let [seeky, other] = [(); 2].map(|()| scene.task());
