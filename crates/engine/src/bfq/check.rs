@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::entity::EntityId;
+use super::members::counted_as;
+use super::scenario::Scenario;
 use super::service_tree::ServiceTree;
 use super::{Bfq, State};
 use crate::check::ensure;
@@ -23,6 +25,7 @@ impl Bfq {
             self.flows.check_relations(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
+        self.check_turn()?;
         self.merging.sets().check();
         for (cgroup, _) in tree.cgroups.iter() {
             self.check_group(tree, cgroup).map_err(|what| format!("cgroup {cgroup}: {what}"))?;
@@ -92,6 +95,17 @@ impl Bfq {
         let counted = live().filter(|&at| self.hierarchy.entities.flow(at).is_counted).count();
         let flows = self.scenario.flows();
         ensure(counted == flows as usize, || format!("{flows} flows counted, not {counted}"))?;
+        let mut fresh = Scenario::default();
+        for at in live() {
+            let entity = self.hierarchy.entities.flow(at);
+            if entity.is_counted {
+                let (cgroup, class, weight) = counted_as(entity);
+                fresh.enter(cgroup, class, weight);
+            }
+        }
+        ensure(self.scenario.counts_alike(&fresh), || {
+            format!("counted by weight, class and cgroup are {:?}, not {fresh:?}", self.scenario)
+        })?;
         let is_raised = |at: u32| {
             let entity = self.hierarchy.entities.flow(at);
             entity.is_counted && entity.next_factor > 1
@@ -105,6 +119,20 @@ impl Bfq {
         let out = requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched).count();
         let in_device = self.in_device;
         ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))
+    }
+
+    /// The flow in service is within its budget, and waited for only as long as nothing of it is anywhere.
+    fn check_turn(&self) -> Result<(), String> {
+        let Some(turn) = &self.turn else { return Ok(()) };
+        let (flow, entity) = (&self.flows[turn.flow], self.hierarchy.entities.flow(turn.flow));
+        ensure(turn.since <= turn.deadline, || format!("{turn:?} ends before it begins"))?;
+        ensure(turn.idle.is_none() || (flow.is_empty() && flow.in_flight == 0), || {
+            format!("{turn:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
+        })?;
+        // The first of a slot goes whatever its length.
+        ensure(entity.service <= entity.budget || turn.sent <= 1, || {
+            format!("{} served of a budget of {}, {turn:?}", entity.service, entity.budget)
+        })
     }
 
     /// A cgroup is active exactly while a child is, with the budget of the next; in service while a child is.

@@ -181,7 +181,7 @@ impl Bfq {
 }
 
 /// A flow's cgroup, class and weight, none while that is raised.
-fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
+pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
     let weight = (entity.next_factor == 1).then_some(entity.next_weight);
     (entity.parent, entity.next_class, weight)
 }

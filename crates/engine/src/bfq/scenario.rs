@@ -9,7 +9,7 @@ use crate::tree::ROOT;
 
 /// Counts of the flows that are busy or have requests at the device. Every step is O(log distinct weights), and
 /// allocates only for a weight or a cgroup that was never seen.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Scenario {
     /// How many flows have a weight, by weight. Weights stay, with 0: there are few.
     weights: Vec<(u32, u32)>,
@@ -25,7 +25,7 @@ pub(crate) struct Scenario {
 }
 
 /// The flows of one cgroup.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Group {
     flows: u32,
     raised: u32,
@@ -135,6 +135,21 @@ impl Scenario {
         group.map(|group| group.stream_since).filter(|&stream| stream != NEVER).is_some_and(
             |stream| since.nanos_since(stream).max(stream.nanos_since(since)) <= burst::INTERVAL_NS,
         )
+    }
+
+    /// Whether the counts are those of `fresh`, who has just counted everybody. O(weights + cgroups).
+    pub(crate) fn counts_alike(&self, fresh: &Scenario) -> bool {
+        let weights = |scenario: &Scenario| -> Vec<(u32, u32)> {
+            scenario.weights.iter().copied().filter(|&(_, flows)| flows > 0).collect()
+        };
+        let group = |scenario: &Scenario, at: usize| {
+            scenario.groups.get(at).map_or((0, 0), |group| (group.flows, group.raised))
+        };
+        let mut groups = 0..self.groups.len().max(fresh.groups.len());
+        (self.distinct, self.raised, self.classes, self.busy_groups)
+            == (fresh.distinct, fresh.raised, fresh.classes, fresh.busy_groups)
+            && weights(self) == weights(fresh)
+            && groups.all(|at| group(self, at) == group(fresh, at))
     }
 
     /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due:
