@@ -108,6 +108,20 @@ fn larger_budgets_buy_no_larger_share() {
 }
 
 #[test]
+fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
+    let mut scene = Scene::new(&[40, 40]);
+    (0..2).for_each(|flow| scene.activate(flow, 1200, Return::Afresh));
+    assert_eq!(scene.select(), Some(0));
+    scene.charge(600);
+    // In the middle of its slot its weight becomes twice as much: it owes 1,200 sectors at 40, and is placed with 80.
+    scene.weights[0] = 80;
+    scene.charge(600);
+    assert_eq!((scene.tree.vtime, scene.tree.weights), (at(150), 80));
+    scene.settle(0, Some(1200));
+    assert_eq!((scene.tags(0), scene.tree.weights), ((at(300), at(450)), 120));
+}
+
+#[test]
 fn who_returns_in_time_loses_nothing() {
     // EX-7a.
     for (how, start, finish) in [(Return::InTime, 80, 200), (Return::Afresh, 120, 240)] {

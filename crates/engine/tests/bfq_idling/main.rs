@@ -1,5 +1,6 @@
 //! `scheduler = "bfq"` and time: for whom the device waits, who goes first, and which clients become one.
 
+mod defects;
 mod streams;
 
 use std::num::NonZeroU32;
