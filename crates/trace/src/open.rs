@@ -44,7 +44,11 @@ impl Reader<Box<dyn BufRead + Send>> {
             Wrapping::Zstd => Box::new(zstd::Decoder::new(file).map_err(io)?),
             Wrapping::Foreign(what) => return Err(foreign(what)),
         };
-        let head_of_text = read_up_to(&mut input, HEAD_MAX).map_err(io)?;
+        let mut head_of_text = read_up_to(&mut input, HEAD_MAX).map_err(io)?;
+        // What spreadsheets write in front of UTF-8. It is no part of the first line.
+        if head_of_text.starts_with(b"\xef\xbb\xbf") {
+            head_of_text.drain(..3);
+        }
         // Published sets come as archives of many files; their headers would be a bad line each.
         if let Wrapping::Foreign(what) = Wrapping::of(&head_of_text) {
             return Err(foreign(what));

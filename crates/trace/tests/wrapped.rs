@@ -61,6 +61,9 @@ fn plain_gzip_and_zstd_are_read_alike() {
         place.file("plain", &text),
         // The name does not decide.
         place.file("plain.gz", &text),
+        // As spreadsheets write text.
+        place.file("marked", &[b"\xef\xbb\xbf", &text[..]].concat()),
+        place.file("marked.gz", &gzip(&[b"\xef\xbb\xbf", &text[..]].concat())),
         place.file("one.gz", &gzip(&text)),
         place.file("members.gz", &[gzip(first), gzip(b""), gzip(second)].concat()),
         place.file("one.zst", &zstd(&text)),
@@ -78,6 +81,7 @@ fn plain_gzip_and_zstd_are_read_alike() {
         assert_eq!(reader.format(), Format::CloudPhysics);
         let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
         assert_eq!(records, wanted, "{}", file.display());
+        assert_eq!(reader.bad_lines().count, 0, "{}", file.display());
         assert_eq!((reader.lines(), reader.bad_lines().count), (401, 0));
     }
 }
