@@ -291,8 +291,6 @@ pub enum ScenarioError {
         file: String,
         /// What it begins with, cut.
         first_line: String,
-        /// Whether `trace.format` can say it: a job's `read_iolog` has no such setting.
-        can_be_told: bool,
     },
     /// Something takes no time, for ever.
     #[error(
@@ -319,12 +317,11 @@ impl ScenarioError {
             ScenarioError::Standstill { .. } => {
                 Some("give the disk a latency or the job a `thinktime` or a `rate`".into())
             }
-            ScenarioError::TraceFormat { can_be_told: true, .. } => {
+            ScenarioError::TraceFormat { .. } => {
                 let names = weir_trace::Format::ALL.map(weir_trace::Format::name).join(", ");
                 Some(format!("`--set trace.format=NAME` says it: {names}"))
             }
-            ScenarioError::TraceFormat { .. }
-            | ScenarioError::Job { .. }
+            ScenarioError::Job { .. }
             | ScenarioError::Cgroup { .. }
             | ScenarioError::Change { .. }
             | ScenarioError::Trace { .. } => None,

@@ -240,26 +240,24 @@ impl Replay {
         let reader = self.rounds.reader();
         let bad = reader.bad_lines();
         if bad.count > 0 {
-            notes.push(format!(
-                "{}: {} lines make no sense and were left out",
-                self.name_of(),
-                bad.count
-            ));
+            let lines = "line makes no sense and was left out";
+            let lines = counted(bad.count, lines, "lines make no sense and were left out");
+            notes.push(format!("{}: {lines}", self.name_of()));
             notes.extend(bad.first.iter().map(|(line, text, reason)| {
                 format!("{}, line {line}: {reason}: {text}", self.name_of())
             }));
         }
         if self.wrapped > 0 {
+            let requests = counted(self.wrapped, "request lies", "requests lie");
             notes.push(format!(
-                "{}: {} requests lie beyond the end of the disk and were wrapped around",
-                self.name_of(),
-                self.wrapped
+                "{}: {requests} beyond the end of the disk, wrapped around",
+                self.name_of()
             ));
         }
         if reader.reordered() > 0 {
-            let count = reader.reordered();
+            let lines = counted(reader.reordered(), "line goes", "lines go");
             notes.push(format!(
-                "{}: {count} lines go back in time and count as no later than the one before",
+                "{}: {lines} back in time, taken for no later than the one before",
                 self.name_of()
             ));
         }
@@ -273,6 +271,10 @@ impl Replay {
     fn error(&self, reason: String) -> ScenarioError {
         ScenarioError::Trace { file: self.name_of(), reason }
     }
+}
+
+fn counted(count: u64, one: &str, more: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError>
                 "begins with an empty line, or is empty: its format cannot be told".into()
             }
             OpenError::UnknownFormat { first_line, .. } => {
-                return ScenarioError::TraceFormat { file, first_line, can_be_told: true };
+                return ScenarioError::TraceFormat { file, first_line };
             }
         };
         ScenarioError::Trace { file, reason }

@@ -70,12 +70,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         let stream = match &job.options.read_iolog {
             Some(path) => {
                 let replay = Replay::new(&iolog(path, &job.options), disk.capacity());
-                let mut replay = replay.map_err(|mut error| {
-                    if let ScenarioError::TraceFormat { can_be_told, .. } = &mut error {
-                        *can_be_told = false;
-                    }
-                    error
-                })?;
+                let mut replay = replay.map_err(|error| refuse(format!("read_iolog: {error}")))?;
                 replay.process = Some(index as u32);
                 replay_of.insert(index as u32, replays.len() as u32);
                 replays.push(replay);
@@ -357,7 +352,8 @@ fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<Str
         }
     }
     if unsized_jobs > 0 {
-        notes.push(format!("{unsized_jobs} jobs without `size` use the whole disk"));
+        let jobs = if unsized_jobs == 1 { "1 job" } else { &format!("{unsized_jobs} jobs") };
+        notes.push(format!("{jobs} without `size`: the whole disk"));
     }
     notes
 }

@@ -120,10 +120,10 @@ fn what_is_odd_about_a_trace_is_told() {
     assert_eq!((results.rows[0].read.ios, results.rows[0].write.ios), (3, 1));
     let notes = results.notes.join("\n");
     for part in [
-        "1 lines make no sense and were left out",
+        "1 line makes no sense and was left out",
         "line 4:",
-        "1 requests lie beyond the end of the disk and were wrapped around",
-        "1 lines go back in time",
+        "1 request lies beyond the end of the disk, wrapped around",
+        "1 line goes back in time",
     ] {
         assert!(notes.contains(part), "{part}:\n{notes}");
     }
