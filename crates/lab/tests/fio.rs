@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_lab::fio::{
     Amount, BlockSize, Files, IoEngine, Job, JobFile, Mix, Order, PerDirection, PrioClass,
-    RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse,
+    RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse, parse_with,
 };
 
 const STAGES: &str = include_str!("jobs/stages.fio");
@@ -190,8 +190,16 @@ fn what_jobs_may_not_say() {
             "x:3:1: with these there are 122880 jobs: at most 100000 are allowed",
         ),
         (
-            "[a]\nioengine=cpuio\n",
-            "x:2:10: ioengine: \"cpuio\" is not simulated: the engine does not send its requests through the block layer or NBD",
+            "[a]\nioengine=cpuio\ncpuload=50\n",
+            "x:2:10: ioengine: \"cpuio\" is not simulated: the engine asks no disk for anything",
+        ),
+        (
+            "[a]\nioengine=rbd\npool=p\nrbdname=r\n",
+            "x:2:10: ioengine: \"rbd\" is not simulated: the engine goes past the block layer and NBD; with ioengine=libaio the same requests go to the disk",
+        ),
+        (
+            "[a]\nbs=4k-512k\n",
+            "x:2:4: bs: \"4k-512k\" ends in \"k-512k\": allowed are k, m, g, t and p, each also with b, i or ib, and b; a range is written bsrange=4k-512k",
         ),
         (
             "[a]\nsize=4z\n",
@@ -205,6 +213,31 @@ fn what_jobs_may_not_say() {
     ] {
         assert_eq!(refused(text), error, "{text}");
     }
+}
+
+/// What every job is given besides counts whatever the file says, also where the file says what cannot be.
+#[test]
+fn what_is_given_besides_replaces_what_is_wrong() {
+    let text = b"[global]\nioengine=rbd\npool=p\n[a]\nblocksize=1.5m\nzonemode=zbd\nsize=1m\n";
+    let with = |besides: &[(&str, &str)]| {
+        let besides: Vec<_> =
+            besides.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        parse_with("x", text, &BTreeMap::new(), &besides)
+    };
+    let all = [("ioengine", "libaio"), ("bs", "64k"), ("zonemode", "none")];
+    let file = with(&all).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(file.jobs[0].options.engine, IoEngine::Libaio);
+    assert_eq!(file.jobs[0].options.block_size().read, BlockSize::Fixed(64 << 10));
+    let ignored: Vec<_> = file.ignored.iter().map(|ignored| ignored.option).collect();
+    assert_eq!(ignored, ["pool", "zonemode"]);
+    // One that is not given besides is wrong as before, and so is one that is given wrongly.
+    for left_out in 0..all.len() {
+        let others: Vec<_> = all.iter().copied().filter(|pair| *pair != all[left_out]).collect();
+        assert_eq!(with(&others).unwrap_err().errors.len(), 1, "{left_out}");
+    }
+    let [engine, _, zones] = all;
+    let errors = with(&[engine, ("bs", "2.5m"), zones]).unwrap_err().to_string();
+    assert_eq!(errors, "x:4:1: bs: \"2.5m\" is not a whole number: write it in a smaller unit");
 }
 
 #[test]
@@ -222,6 +255,12 @@ fn bounds() {
 
     let most = read("[a]\nnumjobs=100000\n");
     assert_eq!((most.jobs.len(), most.jobs[99_999].clone), (100_000, 99_999));
+
+    // Whatever is no job file may be one line from its first byte to its last.
+    let error = parse("x", &[0; 1 << 20], &BTreeMap::new()).unwrap_err().to_string();
+    assert!(error.starts_with("x:1:1: option \"\\0\\0"), "{error}");
+    assert!(error.ends_with("\\0\" stands above the first [section]; write [global] above it"));
+    assert!(error.len() < 1000, "{}", error.len());
 
     let latin = parse("x", b"# caf\xe9\n[a]\nname=caf\xe9\n", &BTreeMap::new()).unwrap_err();
     assert_eq!(latin.to_string(), "x:3:1: the line is not UTF-8");

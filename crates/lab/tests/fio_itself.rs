@@ -85,6 +85,39 @@ fn no_option_is_unknown() {
     assert!(count > 150, "{help}");
 }
 
+/// Nor is one that fio takes without listing it, or one of its engines'.
+#[test]
+fn no_option_off_the_list_is_unknown() {
+    let known = |name: &str| {
+        !matches!(read(&format!("[a]\nsize=1m\n{name}=1\n")), Err(errors)
+        if errors.errors.iter().any(|error| matches!(error.problem, Problem::UnknownOption { .. })))
+    };
+    for name in [
+        "bs_is_seq_rand",
+        "iomem_align",
+        "mem_align",
+        "verifysort",
+        "verifysort_nr",
+        "flow_watermark",
+    ] {
+        let file = Written::new(&format!("off-{name}"), &format!("[a]\nsize=1m\n{name}=1\n"));
+        let Some((accepted, _)) = fio(&["--parse-only", file.path()]) else { return };
+        assert!(accepted && known(name), "{name}");
+    }
+    let Some((_, engines)) = fio(&["--enghelp"]) else { return };
+    let mut count = 0;
+    for engine in engines.lines().skip(1).map(str::trim) {
+        let Some((_, help)) = fio(&[&format!("--enghelp={engine}")]) else { return };
+        // An engine without options has a line without a colon.
+        let names = help.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        for name in names {
+            count += 1;
+            assert!(known(name), "{engine}: {name}");
+        }
+    }
+    assert!(count > 40, "{count}\n{engines}");
+}
+
 /// Files that fio takes, and files that it refuses.
 #[test]
 fn accepts_and_refuses_alike() {

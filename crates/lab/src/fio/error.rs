@@ -183,6 +183,11 @@ impl Problem {
             Problem::Value {
                 error: ValueError::NotOneOf { nearest: Some(nearest), .. }, ..
             } => Some(format!("did you mean {nearest:?}?")),
+            Problem::Value { option, error: ValueError::Suffix { text, suffix, .. } }
+                if ["bs", "blocksize"].contains(&&**option) && suffix.contains(['-', ':']) =>
+            {
+                Some(format!("a range is written bsrange={text}"))
+            }
             _ => None,
         }
     }
@@ -307,7 +312,8 @@ impl fmt::Display for FioErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, FioError { place, problem }) in self.errors.iter().enumerate() {
             let newline = if index == 0 { "" } else { "\n" };
-            write!(f, "{newline}{}:{}:{}: {problem}", self.name, place.line, place.column)?;
+            let what = shortened(problem.to_string());
+            write!(f, "{newline}{}:{}:{}: {what}", self.name, place.line, place.column)?;
             if let Some(hint) = problem.hint() {
                 write!(f, "; {hint}")?;
             }
@@ -320,6 +326,20 @@ impl fmt::Display for FioErrors {
 }
 
 impl std::error::Error for FioErrors {}
+
+/// So much of what an error says is shown: what it quotes may be a whole file without an end of line.
+const TEXT_MAX: usize = 500;
+
+/// `text` without its middle, if it is long: what was read stands in front, what is wrong with it behind.
+fn shortened(text: String) -> String {
+    let letters = text.chars().count();
+    if letters <= TEXT_MAX {
+        return text;
+    }
+    let half = TEXT_MAX / 2;
+    let front = text.chars().take(half);
+    front.chain(['…']).chain(text.chars().skip(letters - half)).collect()
+}
 
 /// Errors on their way; full, it only counts.
 #[derive(Debug, Default)]

@@ -19,6 +19,7 @@
 //! Source: fio's HOWTO and `--cmdhelp`; where the HOWTO and the program differ (`1mi`, `[globals]`), the program.
 
 mod apply;
+mod elsewhere;
 mod error;
 mod lines;
 mod options;

@@ -120,7 +120,8 @@ pub fn parse(
 }
 
 /// As [`parse`], with options that every job has besides, whatever its section says: pairs of key and value. What is
-/// wrong with them is told at the section's place.
+/// wrong with them is told at the section's place; that the file has a value for one that cannot be, or is not
+/// simulated, is no error then.
 ///
 /// # Errors
 ///
@@ -137,17 +138,8 @@ pub fn parse_with(
         errors.add(&top, || Problem::FileTooLong { bytes: text.len() });
         return errors.finish(name, JobFile { jobs: Vec::new(), ignored: Vec::new() });
     }
-    let mut sections = sections(text, env, &mut errors);
-    for section in sections.iter_mut().filter(|section| !section.is_global()) {
-        let place = section.place.clone();
-        section.entries.extend(besides.iter().map(|(key, value)| Entry {
-            key,
-            key_place: place.clone(),
-            value: Some(value.clone()),
-            value_place: place.clone(),
-        }));
-    }
-    let mut reader = Reader { errors, ..Reader::default() };
+    let sections = sections(text, env, &mut errors);
+    let mut reader = Reader { errors, besides, ..Reader::default() };
     for section in &sections {
         reader.section(section);
     }
@@ -163,10 +155,18 @@ pub fn parse_with(
     reader.errors.finish(name, JobFile { jobs: reader.jobs, ignored: reader.ignored })
 }
 
+/// An option of `besides` as if it stood in the section.
+fn beside<'a>((key, value): &'a (String, String), place: &Place) -> Entry<'a> {
+    let [key_place, value_place] = [place.clone(), place.clone()];
+    Entry { key, key_place, value: Some(value.clone()), value_place }
+}
+
 /// What the sections so far have come to.
 #[derive(Default)]
-struct Reader {
+struct Reader<'a> {
     errors: Collector,
+    /// What every job has besides.
+    besides: &'a [(String, String)],
     /// Of the `[global]`s so far.
     globals: Options,
     jobs: Vec<Job>,
@@ -182,14 +182,20 @@ struct Reader {
     begun: bool,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn section(&mut self, section: &Section<'_>) {
         let global = section.is_global();
         let mut options = self.globals.clone();
+        let besides = if global { &[][..] } else { self.besides };
+        let besides: Vec<_> = besides.iter().map(|pair| beside(pair, &section.place)).collect();
+        let entries = section.entries.iter().map(|entry| (entry, self.is_replaced(entry.key)));
+        let entries: Vec<_> = entries.chain(besides.iter().map(|entry| (entry, false))).collect();
         // Before all others: it says what their suffixes mean.
         for pass in [true, false] {
-            for entry in section.entries.iter().filter(|entry| (entry.key == "kb_base") == pass) {
-                self.option(&mut options, entry);
+            for (entry, is_replaced) in &entries {
+                if (entry.key == "kb_base") == pass {
+                    self.option(&mut options, entry, *is_replaced);
+                }
             }
         }
         if global {
@@ -201,16 +207,24 @@ impl Reader {
         }
     }
 
-    fn option(&mut self, options: &mut Options, entry: &Entry<'_>) {
+    /// Whether every job is given a value of this option, whatever the file says.
+    fn is_replaced(&self, key: &str) -> bool {
+        let main = |key| table::alias_of(key).unwrap_or(key);
+        self.besides.iter().any(|(given, _)| main(given.as_str()) == main(key))
+    }
+
+    fn option(&mut self, options: &mut Options, entry: &Entry<'_>, is_replaced: bool) {
         let key = table::alias_of(entry.key).unwrap_or(entry.key);
         let value = entry.value.as_deref();
         match apply(options, key, value) {
             Some(Ok(())) => {}
+            Some(Err(_)) if is_replaced => {}
             Some(Err(error)) => self
                 .errors
                 .add(&entry.value_place, || Problem::Value { option: entry.key.into(), error }),
             None => match table::fate(key, value) {
                 Fate::Ignored(option, reason) => self.ignore(option, reason, &entry.key_place),
+                Fate::Refused(..) if is_replaced => {}
                 Fate::Refused(option, reason) => {
                     self.errors.add(&entry.key_place, || Problem::NotSimulated { option, reason });
                 }

@@ -224,44 +224,64 @@ pub(super) fn distribution(text: &str, base: KbBase) -> Result<RandomDistributio
     }
 }
 
+/// Engines for all but reading and writing.
+const NO_STORAGE: &[&str] = &[
+    "cpuio",
+    "page_fault",
+    "net",
+    "netsplice",
+    "rdma",
+    "exec",
+    "ftruncate",
+    "filecreate",
+    "fileoperations",
+    "filestat",
+    "filedelete",
+    "filexattr",
+    "dircreate",
+    "dirstat",
+    "dirdelete",
+    "falloc",
+    "e4defrag",
+];
+
+/// Engines whose requests do not come to a scheduler of this machine.
+const OTHER_WAYS: &[&str] = &[
+    "gfapi",
+    "gfapi_async",
+    "mtd",
+    "rados",
+    "rbd",
+    "pmemblk",
+    "dev-dax",
+    "libpmem",
+    "io_uring_cmd",
+    "http",
+    "dfs",
+    "libhdfs",
+    "nfs",
+    "ime_psync",
+    "ime_psyncv",
+    "ime_aio",
+    "libiscsi",
+    "libblkio",
+    "libcufile",
+    "libhipfile",
+    "libzbc",
+    "spdk",
+    "spdk_bdev",
+    "xnvme",
+];
+
 pub(super) fn engine(text: &str) -> Result<IoEngine, ValueError> {
-    let no_block_io = [
-        "cpuio",
-        "net",
-        "netsplice",
-        "ftruncate",
-        "filecreate",
-        "filestat",
-        "filedelete",
-        "exec",
-        "falloc",
-        "e4defrag",
-        "gfapi",
-        "gfapi_async",
-        "mtd",
-        "rdma",
-        "rados",
-        "rbd",
-        "pmemblk",
-        "dev-dax",
-        "libpmem",
-        "io_uring_cmd",
-        "http",
-        "libhdfs",
-        "nfs",
-        "ime_psync",
-        "ime_psyncv",
-        "ime_aio",
-        "libiscsi",
-        "libblkio",
-        "libzbc",
-        "xnvme",
-    ];
-    if no_block_io.contains(&text) || text.starts_with("external:") {
-        return Err(ValueError::NotSimulated {
-            text: text.into(),
-            reason: "the engine does not send its requests through the block layer or NBD",
-        });
+    let not_simulated = |reason| Err(ValueError::NotSimulated { text: text.into(), reason });
+    if NO_STORAGE.contains(&text) {
+        return not_simulated("the engine asks no disk for anything");
+    }
+    if OTHER_WAYS.contains(&text) || text.starts_with("external:") {
+        return not_simulated(
+            "the engine goes past the block layer and NBD; with ioengine=libaio the same requests go to the disk",
+        );
     }
     word(
         text,

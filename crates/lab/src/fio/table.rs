@@ -1,5 +1,6 @@
 //! Every option that fio has, and what becomes of it.
 
+use super::elsewhere;
 use super::error::Place;
 
 /// An option that was accepted and means nothing to a simulation.
@@ -16,11 +17,11 @@ pub struct Ignored {
 }
 
 const DATA: &str = "what the bytes are does not matter";
-const LOGS: &str = "the lab has its own reports";
-const CPU: &str = "processors and memory are not simulated";
+pub(super) const LOGS: &str = "the lab has its own reports";
+pub(super) const CPU: &str = "processors and memory are not simulated";
 const FILES: &str = "files are laid out before the time that is measured";
-const PROCESS: &str = "how the job runs on the host does not matter";
-const VERIFYING: &str = "what is checked does not matter, only that it is read";
+pub(super) const PROCESS: &str = "how the job runs on the host does not matter";
+pub(super) const VERIFYING: &str = "what is checked does not matter, only that it is read";
 const ENGINE: &str = "engines differ in how requests arrive, not in their details";
 
 /// Options accepted without effect, with the reason, by their main names.
@@ -87,6 +88,7 @@ const IGNORED: &[(&str, &[&str])] = &[
         CPU,
         &[
             "mem",
+            "iomem_align",
             "hugepage-size",
             "lockmem",
             "nice",
@@ -135,6 +137,7 @@ const IGNORED: &[(&str, &[&str])] = &[
         ],
     ),
     ("the scheduler is the lab's to choose", &["ioscheduler"]),
+    ("fio itself passes it over", &["flow_watermark"]),
     (
         VERIFYING,
         &[
@@ -149,6 +152,8 @@ const IGNORED: &[(&str, &[&str])] = &[
             "verify_state_load",
             "verify_state_save",
             "trim_verify_zero",
+            "verifysort",
+            "verifysort_nr",
         ],
     ),
     (
@@ -171,8 +176,12 @@ const IGNORED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// An option, its values that mean "not at all", and why it is refused with any other.
+pub(super) type Refused = (&'static str, &'static [&'static str], &'static str);
+
 /// Options refused with the reason, unless they have a value that means "not at all".
-const REFUSED: &[(&str, &[&str], &str)] = &[
+const REFUSED: &[Refused] = &[
+    ("bs_is_seq_rand", &["0"], "lengths go by direction; write a job for each kind of places"),
     ("opendir", &[], "its files are found on the machine"),
     ("file_append", &["0"], "files do not grow"),
     ("write_barrier", &["0"], "the block layer has no barriers; fsync makes writes durable"),
@@ -333,6 +342,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("nr_files", "nrfiles"),
     ("timeout", "runtime"),
     ("iomem", "mem"),
+    ("mem_align", "iomem_align"),
     ("ratemin", "rate_min"),
     ("ratecycle", "rate_cycle"),
     ("wait_for_previous", "stonewall"),
@@ -354,12 +364,17 @@ pub fn typed_options() -> impl Iterator<Item = &'static str> {
 
 /// The options accepted without effect, each with the reason.
 pub fn ignored_options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    IGNORED.iter().flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason)))
+    let lists = IGNORED.iter().chain(elsewhere::IGNORED);
+    lists.flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason)))
 }
 
 /// The options refused, each with the reason.
 pub fn refused_options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    REFUSED.iter().map(|(name, _, reason)| (*name, *reason))
+    refused().map(|(name, _, reason)| (*name, *reason))
+}
+
+fn refused() -> impl Iterator<Item = &'static Refused> {
+    REFUSED.iter().chain(elsewhere::REFUSED)
 }
 
 /// What becomes of an option that [`super::apply::apply`] does not know.
@@ -374,7 +389,7 @@ pub(super) fn fate(name: &str, value: Option<&str>) -> Fate {
     if let Some((name, reason)) = ignored_options().find(|(ignored, _)| *ignored == name) {
         return Fate::Ignored(name, reason);
     }
-    match REFUSED.iter().find(|(refused, ..)| *refused == name) {
+    match refused().find(|(refused, ..)| *refused == name) {
         Some((name, neutral, _)) if value.is_some_and(|value| neutral.contains(&value)) => {
             Fate::Ignored(name, "this value switches it off")
         }
