@@ -295,6 +295,18 @@ fn published_results_are_run_again() {
     refuses(&["reproduce", "nothing"], &["there is no reproduction \"nothing\"", "known: "]);
 }
 
+/// A trace need not be named as one.
+#[test]
+fn a_trace_is_known_by_its_looks() {
+    let place = Place::new();
+    let line = "128166372003061629,web,0,Read,4096,4096,100\n";
+    for name in ["requests.txt", "requests", "marked.log"] {
+        let mark = if name == "marked.log" { "\u{feff}" } else { "" };
+        let table = prints(&["run", &job(&place, name, &format!("{mark}{line}"))]);
+        assert!(table.contains("web_0") && !table.contains("no sense"), "{table}");
+    }
+}
+
 #[test]
 fn mistakes_are_named_with_their_place() {
     let place = Place::new();
@@ -305,6 +317,8 @@ fn mistakes_are_named_with_their_place() {
         job(&place, "endless.fio", "[j]\nrw=read\ndirect=1\nsize=4k\nruntime=1\ntime_based\n");
     let scenario = job(&place, "bad.toml", "about = 'x'\njob = ''\ndepht = 3\n");
     let trace = job(&place, "bad.csv", "not a trace\nat all\n");
+    let packed = job(&place, "packed", "BZh91AY&SY");
+    let lost = job(&place, "lost.fio", "[j]\nread_iolog=/nowhere/x.log\n");
     // Both mistakes of a file, each with its line.
     refuses(&["run", &bad], &["bad.fio", "2", "raed", "read", "3", "iodpeth", "iodepth"]);
     refuses(&["run", "/nowhere/x.fio"], &["/nowhere/x.fio", "No such file"]);
@@ -323,6 +337,8 @@ fn mistakes_are_named_with_their_place() {
     refuses(&["run", &endless, "--disk", "null,latency=0ns"], &["stands still", "thinktime"]);
     refuses(&["run", &scenario], &["bad.toml", "depht", "did you mean `depth`?"]);
     refuses(&["run", &trace], &["bad.csv"]);
+    refuses(&["run", &packed], &["compressed with bzip2; unpack it with `bunzip2`"]);
+    refuses(&["run", &lost], &["job `j` (line 1): read_iolog: /nowhere/x.log", "No such file"]);
     refuses(&["compare", &good, &good, "--a", "depth=0"], &["depth"]);
     refuses(&["sweep", &good, "--set", "depth=1,0"], &["depth", "\"0\""]);
     refuses(&["sweep", &good], &["--set"]);

@@ -8,6 +8,7 @@ use weir_lab::book::{self, SCENARIOS};
 use weir_lab::draft::{Draft, DraftError, SettingError, Source};
 use weir_lab::fio;
 use weir_lab::scenario::{Scenario, ScenarioError, Trace};
+use weir_trace::{OpenError, Reader};
 
 use crate::failure::Failure;
 
@@ -154,7 +155,10 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
     }
     let bytes = match std::fs::metadata(path) {
         Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => {
-            return Err(Failure::wrong(format!("{what}: {} bytes are no job file", meta.len())));
+            let reason = format!("{what}: {} bytes are no job file, nor a known trace", meta.len());
+            let hint =
+                "of a trace that its looks do not tell the name must end in .trace".to_owned();
+            return Err(Failure::wrong(reason).hint(hint));
         }
         _ => std::fs::read(path).map_err(|error| {
             let names = SCENARIOS.iter().map(|(name, _)| *name);
@@ -174,10 +178,15 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
     Ok(Draft::new(name, Source::Jobs { name: what.into(), text: bytes, env }))
 }
 
-/// Whether a file is a trace, by its name: compressed, or one of the endings that traces have.
+/// Whether a file is a trace: by its name, compressed or with one of the endings that traces have, or else by its looks.
+/// An archive is one too: whoever opens it says how to unpack it.
 fn is_trace(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ["gz", "zst", "csv", "trace", "iolog", "blkparse"].contains(&ending) && path.exists()
+    let is_named = ["gz", "zst", "csv", "trace", "iolog", "blkparse"].contains(&ending);
+    // Nothing is taken from a pipe to look at it.
+    is_named && path.exists()
+        || path.is_file()
+            && matches!(Reader::open(path, None), Ok(_) | Err(OpenError::Foreign { .. }))
 }
 
 fn book(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Draft, Failure> {
