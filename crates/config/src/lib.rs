@@ -26,6 +26,8 @@
 //!
 //! `examples/weir.toml` beside this crate shows every key with its default.
 
+#![forbid(unsafe_code)]
+
 mod backend;
 mod bfq;
 mod bound;

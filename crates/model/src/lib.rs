@@ -9,6 +9,8 @@
 //! - [`share`]: what budget fair queueing promises by weight, checked from what was served.
 //! - [`wf2q`]: who is next by B-WF2Q+, in a tree of any depth, found by looking at everybody.
 
+#![forbid(unsafe_code)]
+
 pub mod kernel;
 pub mod pace;
 pub mod share;
