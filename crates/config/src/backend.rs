@@ -98,12 +98,17 @@ fn examine(path: &Path) -> Result<PathBuf, (String, Option<String>)> {
         Ok((kind, found)) if kind.is_file() || kind.is_block_device() => Ok(found),
         Ok((kind, _)) => {
             let what = if kind.is_dir() { "a directory" } else { "no file with offsets" };
-            Err((format!("{path:?} is {what}: only files and block devices can be served"), None))
+            let hint = "name an image file or a block device, or memory:1G to try things";
+            let message = format!("{path:?} is {what}: only files and block devices can be served");
+            Err((message, Some(hint.into())))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err((
             format!("{path:?} does not exist"),
             Some(format!("create it, for example with `truncate -s 10G {path:?}`")),
         )),
-        Err(error) => Err((format!("{path:?} cannot be looked at: {error}"), None)),
+        Err(error) => Err((
+            format!("{path:?} cannot be looked at: {error}"),
+            Some("serve it as a user who may read it, and every directory above it".into()),
+        )),
     }
 }

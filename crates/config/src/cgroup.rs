@@ -44,7 +44,8 @@ pub(crate) fn read_all(
         let Some(cgroup) = read(entry, devices, report) else { continue };
         let Some(left) = room.checked_sub(cgroup.limits.len()) else {
             let message = format!("more than {LIMITS_MAX} limits over all cgroups and devices");
-            report.add(Problem::new(span, &section.key, message));
+            let hint = "limit cgroups that are parents of many".to_owned();
+            report.add(Problem::new(span, &section.key, message).hint(hint));
             break;
         };
         room = left;
@@ -55,7 +56,8 @@ pub(crate) fn read_all(
         let (first, (second, span)) = (&pair[0].0, &pair[1]);
         if first.path == second.path {
             let message = format!("cgroup {} is there twice", first.path);
-            report.add(Problem::new(*span, &section.key, message));
+            let hint = "say all of it in one section; a `/` at the end makes no other path";
+            report.add(Problem::new(*span, &section.key, message).hint(hint.to_owned()));
         }
     }
     let cgroups: Vec<CgroupConfig> = cgroups.into_iter().map(|(cgroup, _)| cgroup).collect();
@@ -64,7 +66,8 @@ pub(crate) fn read_all(
         let message = format!(
             "{count} cgroups, with those above the ones that are listed: at most {CGROUPS_MAX} are allowed"
         );
-        report.add(Problem::new(section.span, &section.key, message));
+        let hint = "split the tenants among several servers".to_owned();
+        report.add(Problem::new(section.span, &section.key, message).hint(hint));
     }
     cgroups
 }
@@ -88,6 +91,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         Ok(path) => Some(path),
         Err((message, hint)) => {
             let hint = hint.map(|path| format!("write `[cgroup.{path:?}]`"));
+            let hint = hint.unwrap_or_else(|| A_PATH.into());
             report.add(Problem::new(entry.key_span, &entry.key, message).hint(hint));
             None
         }
@@ -125,7 +129,8 @@ fn weight_of(section: &Section<'_>, report: &mut Report) -> Option<Weight> {
     let [plain, alias] = ["io.weight", "io.bfq.weight"].map(|name| section.get(name));
     if let (Some(_), Some(alias)) = (&plain, &alias) {
         let message = "this is `io.weight`, which is set too: say one of them";
-        report.add(Problem::new(alias.key_span, &alias.key, message));
+        let hint = "take this line out".to_owned();
+        report.add(Problem::new(alias.key_span, &alias.key, message).hint(hint));
     }
     let text = plain.or(alias)?.amount(report)?;
     weight(&text, report)
@@ -140,6 +145,9 @@ fn refuse_root(section: &Section<'_>, report: &mut Report) {
             .add(problem.hint("set it on a cgroup below, such as `[cgroup.\"/vms\"]`".to_owned()));
     }
 }
+
+/// What a path that makes no sense could be instead.
+pub(crate) const A_PATH: &str = "write names between slashes, such as \"/vms/db\"";
 
 /// `text` as a cgroup's path, or what is wrong and which path may have been meant.
 pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {

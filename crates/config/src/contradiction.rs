@@ -7,6 +7,7 @@ use weir_engine::{Limits, LimitsError};
 pub(crate) struct Contradiction {
     pub(crate) limit: LimitKey,
     pub(crate) message: String,
+    pub(crate) hint: String,
 }
 
 /// The first contradiction in `limits`.
@@ -22,5 +23,5 @@ pub(crate) fn find(limits: &Limits) -> Option<Contradiction> {
         | LimitsError::PeakNotAboveRate { .. } => LimitKey::Peak,
         LimitsError::JointUnknown { .. } | LimitsError::NoTime { .. } => LimitKey::Max,
     };
-    Some(Contradiction { limit, message: error.to_string() })
+    Some(Contradiction { limit, message: error.to_string(), hint: error.hint() })
 }

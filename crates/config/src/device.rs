@@ -101,7 +101,8 @@ pub(crate) fn read_all(root: &Section<'_>, files: &Files, report: &mut Report) -
     if entries.len() > DEVICES_MAX {
         let message =
             format!("{} devices are configured, at most {DEVICES_MAX} are allowed", entries.len());
-        report.add(Problem::of_all(message));
+        let hint = "split them among several servers".to_owned();
+        report.add(Problem::of_all(message).hint(hint));
         return devices;
     }
     for entry in entries {
@@ -166,7 +167,8 @@ fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
         let (depth, queue) = (engine.depth, engine.requests_max);
         let message = format!("a queue of {queue} requests never fills a depth of {depth}");
         let span = key.map_or(section.span, |key| key.span());
-        report.add(Problem::new(span, &section.key, message));
+        let hint = "give `queue` room for many times `depth`, or leave it out".to_owned();
+        report.add(Problem::new(span, &section.key, message).hint(hint));
     }
     engine.prices = prices(section, report);
     engine.prices.iops_size = section.amount("iops_size", report).and_then(|text| {
@@ -222,7 +224,7 @@ fn check_name(name: &str, span: Span, key: &str, report: &mut Report) {
     } else {
         return;
     };
-    report.add(Problem::new(span, key, message));
+    report.add(Problem::new(span, key, message).hint("for example `[device.disk0]`".to_owned()));
 }
 
 fn prices(device: &Section<'_>, report: &mut Report) -> Prices {

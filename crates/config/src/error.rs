@@ -18,7 +18,7 @@ pub struct ConfigError {
     pub key: String,
     /// What is wrong.
     pub message: String,
-    /// What would be right, where that can be told.
+    /// What would be right; all that this crate refuses has something.
     pub hint: Option<String>,
     #[serde(skip)]
     pub(crate) excerpt: Option<Excerpt>,

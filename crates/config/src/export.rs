@@ -43,13 +43,14 @@ fn read(
 ) -> Option<ExportConfig> {
     let name = entry.name.to_owned();
     if let Some(message) = check_string(&name) {
-        report.add(Problem::new(entry.key_span, &entry.key, format!("the name {message}")));
+        let problem = Problem::new(entry.key_span, &entry.key, format!("the name {message}"));
+        report.add(problem.hint(A_NAME.to_owned()));
     }
     let section = entry.section(report)?;
     section.allow(&KEYS, report);
     let description = section.text("description", report).map(|text| {
         if let Some(message) = check_string(&text.value) {
-            report.refuse(&text, format!("the description {message}"), None);
+            report.refuse(&text, format!("the description {message}"), Some(A_NAME.into()));
         }
         text.value
     });
@@ -71,7 +72,7 @@ fn read(
     if let (Some(false), true, Some(entry)) = (asked, of_device, section.get("read_only")) {
         let problem =
             Problem::new(entry.span(), &entry.key, "the device is read-only, so the export is too");
-        report.add(problem);
+        report.add(problem.hint("leave it out, or let the device be written".to_owned()));
     }
     Some(ExportConfig {
         name,
@@ -82,6 +83,9 @@ fn read(
         description: description.unwrap_or_default(),
     })
 }
+
+/// What clients can show.
+const A_NAME: &str = "write one short line of letters, digits and signs";
 
 fn check_string(text: &str) -> Option<String> {
     if text.len() > STRING_MAX {
@@ -119,7 +123,8 @@ impl<'c> Known<'c> {
         let path = match cgroup::path(&text.value) {
             Ok(path) => path,
             Err((message, meant)) => {
-                report.refuse(text, message, meant.map(|meant| format!("write {meant:?}")));
+                let hint = meant.map(|meant| format!("write {meant:?}"));
+                report.refuse(text, message, hint.or(Some(cgroup::A_PATH.into())));
                 return None;
             }
         };
@@ -179,6 +184,7 @@ fn inside(range: DeviceRange, text: &Text, backend: Option<&Backend>, report: &m
     let last = range.end.unwrap_or(range.start.saturating_add(1));
     if last > size {
         let message = format!("the range reaches past the device's end at {}", Bytes(size));
-        report.refuse(text, message, None);
+        let hint = "begin and end inside, or leave the end out: \"1G..\"".to_owned();
+        report.refuse(text, message, Some(hint));
     }
 }

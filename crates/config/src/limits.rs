@@ -137,7 +137,7 @@ impl LimitLines {
             }
             match contradiction::find(&limits) {
                 None => valid.push((device, limits)),
-                Some(Contradiction { limit, message }) => {
+                Some(Contradiction { limit, message, hint }) => {
                     let said = said[limit as usize].clone().or(said.into_iter().flatten().next());
                     let Some(said) = said else { continue };
                     let message = match devices.configs.get(device) {
@@ -146,7 +146,7 @@ impl LimitLines {
                         }
                         _ => message,
                     };
-                    report.add(Problem::new(said.span, &said.key, message));
+                    report.add(Problem::new(said.span, &said.key, message).hint(hint));
                 }
             }
         }

@@ -19,6 +19,10 @@ pub(crate) const FILE_MAX: usize = 16 << 20;
 /// Largest file of which all syntax errors are told; of a larger one only the first, since each costs memory.
 const ALL_SYNTAX_ERRORS_MAX: usize = 256 << 10;
 
+/// What to do about a file that is no configuration, or of too many tenants for one server.
+const TOO_MUCH: &str =
+    "is it an image? `weir serve` takes names that end in .toml for configurations";
+
 impl Config {
     /// Reads the file at `path`, at most 16 MiB. Images that it names must exist; paths in it that do not begin with
     /// `/` are below the file's own directory.
@@ -52,7 +56,15 @@ pub(crate) fn file<T>(
     let bytes = match read(path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            return Err(whole(&name, Problem::of_all(format!("cannot be read: {error}"))));
+            let hint = match error.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "one image needs none: `weir serve disk.img`; docs/configuration.md shows one"
+                }
+                std::io::ErrorKind::IsADirectory => "name the file in it",
+                _ => "it must be a file that this user may read",
+            };
+            let problem = Problem::of_all(format!("cannot be read: {error}"));
+            return Err(whole(&name, problem.hint(hint.to_owned())));
         }
     };
     match String::from_utf8(bytes) {
@@ -62,7 +74,11 @@ pub(crate) fn file<T>(
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             let source = Source { name, text, has_lines: true };
             let span = Span { start: at, end: at + 1 };
-            Err(one(&source, Problem::new(span, "", "the file is not UTF-8 text")))
+            let problem = Problem::new(span, "", "the file is not UTF-8 text");
+            Err(one(
+                &source,
+                problem.hint("is it an image, or saved in another encoding?".to_owned()),
+            ))
         }
     }
 }
@@ -81,11 +97,12 @@ pub(crate) fn load<T>(
     of: impl FnOnce(&Section<'_>, &mut Report) -> Option<T>,
 ) -> Result<T, ConfigErrors> {
     if text.len() > FILE_MAX {
-        return Err(whole(&name, Problem::of_all("the file is larger than 16 MiB")));
+        let problem = Problem::of_all("the file is larger than 16 MiB");
+        return Err(whole(&name, problem.hint(TOO_MUCH.to_owned())));
     }
     if marks(&text) > MARKS_MAX {
         let message = format!("the file has more than {MARKS_MAX} tables, arrays and elements");
-        return Err(whole(&name, Problem::of_all(message)));
+        return Err(whole(&name, Problem::of_all(message).hint(TOO_MUCH.to_owned())));
     }
     let source = Source { name, text, has_lines: true };
     let mut report = Report::default();
@@ -133,7 +150,13 @@ fn syntax(error: &toml::de::Error) -> Problem {
     let mut lines = error.message().lines();
     let message = lines.next().unwrap_or("not TOML").to_owned();
     let hint = lines.collect::<Vec<_>>().join(", ");
-    let hint = (!hint.is_empty()).then_some(hint);
+    let hint = match hint.is_empty() {
+        false => hint,
+        true if message.starts_with("duplicate") => {
+            "say it once; several values go in [\"a\", \"b\"]".into()
+        }
+        true => "strings are in \"double quotes\", the names of tables in [brackets]".into(),
+    };
     match error.span() {
         Some(span) => Problem::new(span.into(), "", message).hint(hint),
         None => Problem::of_all(message).hint(hint),

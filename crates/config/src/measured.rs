@@ -119,13 +119,15 @@ fn read(root: &Section<'_>, report: &mut Report) -> Option<DeviceModel> {
         if size.is_multiple_of(512) {
             return Some(size);
         }
-        report.refuse(&text, format!("{} is no multiple of 512", Bytes(size)), None);
+        let hint = format!("write \"{}\"", size - size % 512);
+        report.refuse(&text, format!("{} is no multiple of 512", Bytes(size)), Some(hint));
         None
     });
     let latency = root.text("latency", report).map(|text| {
         let Nanos(latency) = value::quantity(&text, report)?;
         if latency > LATENCY_NS_MAX {
-            report.refuse(&text, "a latency is at most 60 s", None);
+            let hint = "write it with its unit, such as \"90us\"".to_owned();
+            report.refuse(&text, "a latency is at most 60 s", Some(hint));
         }
         Some(latency)
     });
@@ -173,7 +175,9 @@ fn figure(
     let text = root.need(name, example, report)?.amount(report)?;
     let (value, is_allowed, range) = parse(&text, report)?;
     if !is_allowed {
-        report.refuse(&text, format!("{} is not between {range}", value::cut(&text.value)), None);
+        let hint = format!("for example `{name} = {example}`");
+        let message = format!("{} is not between {range}", value::cut(&text.value));
+        report.refuse(&text, message, Some(hint));
     }
     is_allowed.then_some(value)
 }
@@ -213,13 +217,13 @@ mod tests {
             missing("rrandiops"),
             missing("wseqiops"),
             missing("wrandiops"),
-            "1:8: size: 1000 B is not between 1 MiB and 1 PiB".into(),
-            "2:8: rbps: 1 is not between 4 KiB/s and 1 TiB/s".into(),
-            "3:12: rseqiops: 0 is not between 1 and 1G".into(),
+            "1:8: size: 1000 B is not between 1 MiB and 1 PiB (write \"1 MiB\")".into(),
+            "2:8: rbps: 1 is not between 4 KiB/s and 1 TiB/s (for example `rbps = 520000000`)".into(),
+            "3:12: rseqiops: 0 is not between 1 and 1G (for example `rseqiops = 90000`)".into(),
             "4:9: wbps: \"4MB\" is ambiguous (write \"4MiB\" for 4 x 1024^2, or \"4000000\" for 4 x 10^6 bytes)"
                 .into(),
-            "5:12: latency: a latency is at most 60 s".into(),
-            "6:11: streams: 65 is not between 1 and 64".into(),
+            "5:12: latency: a latency is at most 60 s (write it with its unit, such as \"90us\")".into(),
+            "6:11: streams: 65 is not between 1 and 64 (write `streams = 64`)".into(),
         ];
         let seen = messages(text);
         let seen: Vec<&str> =

@@ -87,7 +87,8 @@ pub(crate) fn control(
     let Some(text) = text else { return };
     server.control = unix(text, files, report);
     if server.control.is_some() && server.control == server.socket {
-        report.refuse(text, "NBD has the same socket", None);
+        let hint = "choose another path, or leave it out".to_owned();
+        report.refuse(text, "NBD has the same socket", Some(hint));
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn listen(
         );
         report.refuse(text, message, Some(hint));
     } else if server.listen.contains(&address) && address.port() != 0 {
-        report.refuse(text, format!("{address} is there twice"), None);
+        report.refuse(text, format!("{address} is there twice"), Some("say it once".into()));
     } else {
         server.listen.push(address);
     }

@@ -9,6 +9,11 @@ use weir_engine::io_max::nearest;
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 
+/// An example of a number, where it is allowed.
+const USUAL_NUMBER: u32 = 32;
+/// Longest value that a hint repeats, in bytes.
+const WRITTEN_MAX: usize = 40;
+
 /// A table and the key it was given to.
 pub(crate) struct Section<'t> {
     /// Dotted, as in errors; empty for the whole file.
@@ -117,7 +122,8 @@ impl<'t> Section<'t> {
         let entry = self.get(name)?;
         let value = entry.value.get_ref().as_bool();
         if value.is_none() {
-            entry.wrong_type("true or false", report);
+            let hint = format!("write `{0} = true` or `{0} = false`, without quotes", quoted(name));
+            entry.wrong_type("true or false", hint, report);
         }
         value
     }
@@ -142,7 +148,8 @@ impl<'t> Entry<'t> {
 
     pub(crate) fn section(self, report: &mut Report) -> Option<Section<'t>> {
         let Some(table) = self.value.get_ref().as_table() else {
-            self.wrong_type("a table", report);
+            let hint = format!("begin a section: `[{}]`", self.key);
+            self.wrong_type("a table", hint, report);
             return None;
         };
         Some(Section { key: self.key, span: self.key_span, source: self.source, table })
@@ -151,7 +158,7 @@ impl<'t> Entry<'t> {
     pub(crate) fn text(&self, report: &mut Report) -> Option<Text> {
         let text = self.as_text();
         if text.is_none() {
-            self.wrong_type("a string", report);
+            self.wrong_type("a string", self.in_quotes(), report);
         }
         text
     }
@@ -170,7 +177,8 @@ impl<'t> Entry<'t> {
             return Some(text);
         }
         let Some(integer) = self.value.get_ref().as_integer() else {
-            self.wrong_type("a string or a whole number", report);
+            let hint = "write a whole number, or text in quotes".to_owned();
+            self.wrong_type("a string or a whole number", hint, report);
             return None;
         };
         let value = match i128::from_str_radix(integer.as_str(), integer.radix()) {
@@ -190,16 +198,23 @@ impl<'t> Entry<'t> {
     pub(crate) fn number(&self, least: u32, most: u32, report: &mut Report) -> Option<u32> {
         let Some(integer) = self.value.get_ref().as_integer() else {
             let expected = format!("a whole number from {least} to {most}");
-            self.wrong_type(&expected, report);
+            let example = USUAL_NUMBER.clamp(least, most);
+            let hint = format!("without quotes, such as `{} = {example}`", quoted(self.name));
+            self.wrong_type(&expected, hint, report);
             return None;
         };
-        let number = i128::from_str_radix(integer.as_str(), integer.radix())
+        let written = i128::from_str_radix(integer.as_str(), integer.radix());
+        let number = written
+            .clone()
             .ok()
             .and_then(|number| u32::try_from(number).ok())
             .filter(|number| (least..=most).contains(number));
         if number.is_none() {
             let message = format!("{} is not between {least} and {most}", integer.as_str());
-            report.add(Problem::new(self.span(), &self.key, message));
+            let is_small = written.is_ok_and(|number| number < i128::from(least));
+            let nearest = if is_small { least } else { most };
+            let hint = format!("write `{} = {nearest}`", quoted(self.name));
+            report.add(Problem::new(self.span(), &self.key, message).hint(hint));
         }
         number
     }
@@ -208,7 +223,7 @@ impl<'t> Entry<'t> {
     pub(crate) fn texts(&self, report: &mut Report) -> Vec<Text> {
         let Some(array) = self.value.get_ref().as_array() else {
             if self.as_text().is_none() {
-                self.wrong_type("a string or an array of strings", report);
+                self.wrong_type("a string or an array of strings", self.in_quotes(), report);
             }
             return self.as_text().into_iter().collect();
         };
@@ -228,9 +243,22 @@ impl<'t> Entry<'t> {
             .collect()
     }
 
-    fn wrong_type(&self, expected: &str, report: &mut Report) {
+    fn wrong_type(&self, expected: &str, hint: String, report: &mut Report) {
         let message = format!("expected {expected}, found {}", found(self.value.get_ref()));
-        report.add(Problem::new(self.span(), &self.key, message));
+        report.add(Problem::new(self.span(), &self.key, message).hint(hint));
+    }
+
+    /// How to write this value as a string.
+    fn in_quotes(&self) -> String {
+        let name = quoted(self.name);
+        let value = self.value.get_ref();
+        let written = self.source.get(self.value.span()).filter(|text| text.len() <= WRITTEN_MAX);
+        match written {
+            Some(text) if !(value.is_array() || value.is_table()) => {
+                format!("put it in quotes: `{name} = {text:?}`")
+            }
+            _ => format!("write one string in quotes: `{name} = \"...\"`"),
+        }
     }
 }
 

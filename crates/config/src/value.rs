@@ -25,8 +25,10 @@ pub(crate) fn size(text: &Text, least: u64, most: u64, report: &mut Report) -> O
     if (least..=most).contains(&size) {
         return Some(size);
     }
+    let nearest = if size < least { least } else { most };
     let (least, most) = (Bytes(least), Bytes(most));
-    report.refuse(text, format!("{} is not between {least} and {most}", Bytes(size)), None);
+    let hint = format!("write {:?}", Bytes(nearest).to_string());
+    report.refuse(text, format!("{} is not between {least} and {most}", Bytes(size)), Some(hint));
     None
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn unknown_name<'a>(
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(name, known.iter().copied()) {
         Some(near) => Some(format!("did you mean {near:?}?")),
-        None if known.is_empty() => None,
+        None if known.is_empty() => Some("none is configured".into()),
         None => {
             let shown = &known[..known.len().min(8)];
             let more = if known.len() > shown.len() { ", ..." } else { "" };
@@ -66,14 +68,14 @@ const SOCKET_PATH_MAX: usize = 107;
 
 /// `text` as a file's path.
 pub(crate) fn path(text: &Text, report: &mut Report) -> Option<PathBuf> {
-    let problem = if text.value.is_empty() {
-        "the path is empty"
+    let (problem, hint) = if text.value.is_empty() {
+        ("the path is empty", "write where it is")
     } else if text.value.contains('\0') {
-        "the path holds a NUL"
+        ("the path holds a NUL", "no file's name can have one: leave it out")
     } else {
         return Some(PathBuf::from(&text.value));
     };
-    report.refuse(text, problem, None);
+    report.refuse(text, problem, Some(hint.into()));
     None
 }
 
@@ -85,7 +87,8 @@ pub(crate) fn socket_path(path: PathBuf, text: &Text, report: &mut Report) -> Op
     }
     let message =
         format!("the socket's path has {len} bytes, at most {SOCKET_PATH_MAX} are allowed");
-    report.refuse(text, message, None);
+    let hint = "choose a directory nearer to the root, such as /run";
+    report.refuse(text, message, Some(hint.into()));
     None
 }
 

@@ -52,6 +52,9 @@ proptest! {
                 let lines = text.lines().count() + 1;
                 prop_assert!(error.line.is_none_or(|line| (1..=lines).contains(&line)));
                 prop_assert!(!error.to_string().contains(char::is_control));
+                let hint = error.hint.as_deref().unwrap_or_default();
+                prop_assert!(!hint.is_empty(), "nothing is suggested for {error}");
+                prop_assert!(!hint.contains(char::is_control), "{hint:?}");
             }
             let plain = errors.render(false);
             prop_assert!(!plain.chars().any(|c| c.is_control() && c != '\n'), "{plain:?}");
@@ -78,7 +81,12 @@ proptest! {
             listen: next().into_iter().collect(),
             ..SingleExport::default()
         };
-        let _ = Config::single(&single).map_err(|errors| errors.render(true));
+        if let Err(errors) = Config::single(&single) {
+            for error in errors.errors() {
+                prop_assert!(error.hint.is_some(), "nothing is suggested for {error}");
+            }
+            let _ = errors.render(true);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ fn bad_files_are_refused_with_these_pictures() {
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let errors = Config::from_str("weir.toml", &text).expect_err(&file.display().to_string());
+        for error in errors.errors() {
+            assert!(error.hint.is_some(), "nothing is suggested for {error}");
+        }
         let picture = format!("{errors}\n");
         let expected = file.with_extension("txt");
         if std::env::var_os("WEIR_BLESS").is_some() {

@@ -248,6 +248,8 @@ error: --bfq: low_latency = 2: allowed are 0 and 1
  |
  | weir serve memory:1G --bfq "slice_idel=1 low_latency=2 x"
  |                                          ^^^^^^^^^^^^^
+ |
+ = help: what is usual: "low_latency=1"
 
 error: --bfq: "x" is not KEY=VALUE
  |

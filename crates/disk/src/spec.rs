@@ -166,8 +166,11 @@ impl SpecProblem {
                 Some(format!("known keys: {}", known.join(", ")))
             }
             SpecProblem::NoValue { text } => Some(format!("write `{text}=VALUE`")),
-            SpecProblem::Twice { .. } => None,
-            SpecProblem::Value { hint, .. } => hint.clone(),
+            SpecProblem::Twice { .. } => Some("say it once".into()),
+            SpecProblem::Value { key, hint, .. } => {
+                let usual = || format!("leave `{key}` out for what this disk has");
+                Some(hint.clone().unwrap_or_else(usual))
+            }
         }
     }
 }

@@ -164,17 +164,30 @@ impl IoMaxError {
                 Some(key) => alloc::format!("write \"{key}=...\""),
                 None => alloc::format!("write for example \"rbps={}\"", or_four_mebi(token)),
             }),
-            IoMaxError::UnknownKey { nearest, .. } => {
-                nearest.map(|key| alloc::format!("did you mean \"{key}\"?"))
+            IoMaxError::UnknownKey { nearest, .. } => Some(match nearest {
+                Some(key) => alloc::format!("did you mean \"{key}\"?"),
+                None => "for example \"rbps=4M riops=100\"".into(),
+            }),
+            // `rbps=4M,riops=100`: no unit has a comma.
+            IoMaxError::Value { error: UnitError::UnknownUnit { text, .. }, .. }
+                if text.contains(',') =>
+            {
+                Some("put blanks between the limits: \"rbps=4M riops=100\"".into())
             }
             IoMaxError::Value { error, .. } => Some(error.hint()),
             IoMaxError::Zero { dimension } => Some(alloc::format!(
                 "for no limit write \"{0}=max\"; the smallest limit is \"{0}=1\"",
                 dimension.key()
             )),
-            IoMaxError::Device { .. }
-            | IoMaxError::TokenTooLong { .. }
-            | IoMaxError::BurstTooLarge { .. } => None,
+            IoMaxError::Device { .. } => Some("for example \"disk0 rbps=4M riops=100\"".into()),
+            IoMaxError::TokenTooLong { .. } => {
+                Some("write the number shorter, with a unit: \"rbps=4M\"".into())
+            }
+            IoMaxError::BurstTooLarge { dimension, .. } => Some(alloc::format!(
+                "write \"{}={}\" or less",
+                dimension.key(),
+                dimension.largest()
+            )),
         }
     }
 }
@@ -454,7 +467,12 @@ mod tests {
             (
                 "latency=4",
                 Einval,
-                r#"unknown key "latency" (= "4"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops"#,
+                r#"unknown key "latency" (= "4"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops; for example "rbps=4M riops=100""#,
+            ),
+            (
+                "rbps=4M,riops=100",
+                Einval,
+                r#"rbps: "4M,riops=100" has the unknown unit "M,riops=100": allowed are 1 to 18446744073709551614 and max; put blanks between the limits: "rbps=4M riops=100""#,
             ),
             (
                 "riops=0",
@@ -474,7 +492,7 @@ mod tests {
             (
                 "riops=000000000000000000001",
                 Einval,
-                r#""riops=000000000000000000001" is 27 bytes long: at most 26 are allowed"#,
+                r#""riops=000000000000000000001" is 27 bytes long: at most 26 are allowed; write the number shorter, with a unit: "rbps=4M""#,
             ),
         ] {
             let error = max(text).unwrap_err();

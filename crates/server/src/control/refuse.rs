@@ -65,9 +65,17 @@ impl Refused {
             SetError::Change(error) => match error {
                 ChangeError::UnknownCgroup => (404, "cgroup", Some(ASK_STATUS.to_owned())),
                 ChangeError::UnknownClient => (404, "client", Some(ASK_STATUS.to_owned())),
-                ChangeError::NameTaken | ChangeError::HasChildren { .. } => (409, "cgroup", None),
-                ChangeError::Root | ChangeError::MoveBelowItself => (400, "cgroup", None),
-                ChangeError::Limits(_) => (400, key, None),
+                ChangeError::NameTaken => {
+                    (409, "cgroup", Some("move it elsewhere, or move the other one away".into()))
+                }
+                ChangeError::HasChildren { .. } => {
+                    (409, "cgroup", Some("remove those below it first".into()))
+                }
+                ChangeError::Root => (400, "cgroup", None),
+                ChangeError::MoveBelowItself => {
+                    (400, "cgroup", Some("name a parent that is not below it".into()))
+                }
+                ChangeError::Limits(error) => (400, key, Some(error.hint())),
                 ChangeError::TooManyWatermarks => (409, key, None),
                 ChangeError::MergeRules => (
                     409,

@@ -212,7 +212,7 @@ impl Key {
         let depth: Option<NonZeroU32> = value.trim().parse().ok();
         depth.filter(|depth| depth.get() <= DEPTH_MAX).map(Setting::Depth).ok_or_else(|| {
             let message = format!("{value:?} is no depth: allowed are 1 to {DEPTH_MAX}");
-            Refused::bad(self.name(), message)
+            Refused::bad(self.name(), message).hint("what is usual: 32".to_owned())
         })
     }
 
@@ -365,7 +365,7 @@ mod tests {
             (
                 "io.bfq",
                 "disk0 slice_idle=-1",
-                "io.bfq: slice_idle = -1: allowed are 0 to 10s; a plain number is milliseconds ()",
+                "io.bfq: slice_idle = -1: allowed are 0 to 10s; a plain number is milliseconds (what is usual: \"slice_idle=8ms\")",
             ),
             (
                 "io.bfq",
@@ -377,7 +377,11 @@ mod tests {
                 "disk0 ",
                 "io.bfq: nothing is said about \"disk0\" (for example \"slice_idle=0\")",
             ),
-            ("io.depth", "0", "io.depth: \"0\" is no depth: allowed are 1 to 4096 ()"),
+            (
+                "io.depth",
+                "0",
+                "io.depth: \"0\" is no depth: allowed are 1 to 4096 (what is usual: 32)",
+            ),
         ] {
             assert_eq!(read(key, value), Err(refusal.to_owned()), "{key} {value}");
         }

@@ -1,7 +1,7 @@
 //! Settings of BFQ as people write and read them: `key=value`, and what is wrong with it.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -226,6 +226,15 @@ pub enum BfqError {
     },
 }
 
+impl BfqKey {
+    /// `KEY=VALUE` with the default; `None` for what is told by another key.
+    fn default_text(self) -> Option<String> {
+        let text = BfqSettings::DEFAULT.to_string();
+        let is_this = |word: &&str| word.split('=').next() == Some(self.name());
+        text.split(' ').find(is_this).map(String::from)
+    }
+}
+
 impl BfqError {
     /// What would be right, where that can be told.
     pub fn hint(&self) -> Option<String> {
@@ -240,7 +249,11 @@ impl BfqError {
             BfqError::StableOff { .. } => {
                 Some("write `stable=intent`, or other times, before it".into())
             }
-            BfqError::Value { .. } | BfqError::Stable(_) => None,
+            BfqError::Value { key, .. } => Some(match key.default_text() {
+                Some(usual) => format!("what is usual: {usual:?}"),
+                None => format!("leave `{}` out for what is usual", key.name()),
+            }),
+            BfqError::Stable(_) => Some("600/180/600 are the kernel's".into()),
         }
     }
 }

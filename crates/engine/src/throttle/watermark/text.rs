@@ -83,13 +83,18 @@ impl WatermarkError {
                 match word.as_str() {
                     "gate" | "proportional" => Some(format!("write \"mode={word}\"")),
                     "kept" | "lent" => Some(format!("write \"reserve={word}\"")),
-                    word => nearest(word, ["mode", "period", "reserve"])
-                        .map(|near| format!("did you mean \"{near}=\"?")),
+                    word => Some(match nearest(word, ["mode", "period", "reserve"]) {
+                        Some(near) => format!("did you mean \"{near}=\"?"),
+                        None => "known: mode=, period= and reserve=".into(),
+                    }),
                 }
             }
-            WatermarkError::UnknownValue { value, .. } => {
+            WatermarkError::UnknownValue { key, value, .. } => {
                 let words = ["proportional", "gate", "lent", "kept"];
-                nearest(value, words).map(|near| format!("did you mean {near:?}?"))
+                Some(match nearest(value, words) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("leave {key:?} out for what is usual"),
+                })
             }
             WatermarkError::Period(error) => Some(error.hint()),
             WatermarkError::PeriodOutOfRange { .. } => {
@@ -269,7 +274,10 @@ mod tests {
                 "90 mode=gat",
                 "mode = \"gat\": allowed are proportional and gate (did you mean \"gate\"?)",
             ),
-            ("90 reserve=yes", "reserve = \"yes\": allowed are lent and kept ()"),
+            (
+                "90 reserve=yes",
+                "reserve = \"yes\": allowed are lent and kept (leave \"reserve\" out for what is usual)",
+            ),
             (
                 "90 period=1s",
                 "period means nothing in mode proportional (add \"mode=gate\", or leave the period out)",
