@@ -15,9 +15,10 @@ use super::api::ErrorReply;
 use super::metrics;
 use super::operations::{Control, Target};
 use super::refuse::Refused;
+use super::setting::Key;
 use super::socket::ControlSocket;
 
-const HELP: &str = "\
+const PATHS: &str = "\
 weir control API, over this Unix socket
 
   GET  /v1/status   how every device and cgroup is, as JSON
@@ -25,10 +26,22 @@ weir control API, over this Unix socket
   POST /v1/remove   {\"cgroup\":\"/vm1\"}
   POST /v1/move     {\"cgroup\":\"/vm1\",\"parent\":\"/vms\"}
   GET  /metrics     the same counters for Prometheus
-
-Keys: io.max, io.burst, io.peak, io.weight, io.limiter, and io.depth of / for the device window.
-With several devices a limit begins with the device's name, or with *; or name it with \"device\".
 ";
+
+/// What there is, for a person who has found the socket.
+fn help() -> String {
+    let [of_devices, of_cgroups] = [true, false].map(|of_device| {
+        let keys = Key::ALL.into_iter().filter(|key| key.is_of_device() == of_device);
+        keys.map(Key::name).collect::<Vec<_>>().join(", ")
+    });
+    format!(
+        "{PATHS}
+Keys of cgroups: {of_cgroups}
+Keys of devices, set on the cgroup /: {of_devices}
+With several devices a limit begins with the device's name, or with *; or name it with \"device\".
+"
+    )
+}
 
 type Shared<T> = State<Arc<Control<T>>>;
 
@@ -48,7 +61,7 @@ pub async fn serve<T: Target>(socket: ControlSocket, devices: Vec<T>) -> io::Res
 
 fn router<T: Target>(control: Control<T>) -> Router {
     Router::new()
-        .route("/", get(|| async { HELP }))
+        .route("/", get(|| async { help() }))
         .route("/v1/status", get(status::<T>))
         .route("/v1/set", post(set::<T>))
         .route("/v1/remove", post(remove::<T>))

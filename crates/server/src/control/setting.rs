@@ -42,7 +42,7 @@ pub(super) enum Which<'a> {
 }
 
 impl Key {
-    const ALL: [Key; 11] = [
+    pub(super) const ALL: [Key; 11] = [
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),

@@ -224,6 +224,7 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
         };
         for (line, body, status, words) in [
             ("GET /", "", "200", "POST /v1/set"),
+            ("GET /", "", "200", "Keys of devices, set on the cgroup /: io.depth, io.scheduler"),
             ("GET /metrics", "", "200", "weir_cgroup_bytes_total{device=\"a\",cgroup=\"/vm1\""),
             ("GET /v2/status", "", "404", "{\"error\":{\"message\":\"no such path\""),
             ("GET /v1/set", "", "405", "{\"error\":{\"message\":\"not with this method\""),
