@@ -4,6 +4,7 @@ mod backlogs;
 mod bad_handshakes;
 mod bad_requests;
 mod cgroups_moved;
+mod clients_share;
 mod disk_mount;
 mod ending;
 mod fio_verify;

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{PATIENCE, Server};
 
@@ -85,9 +87,22 @@ pub fn dial(socket: &Path) -> UnixStream {
 /// When nobody listens there.
 #[track_caller]
 pub fn dial_tcp(uri: &str) -> UnixStream {
+    dial_tcp_from(uri, Ipv4Addr::LOCALHOST)
+}
+
+/// As [`dial_tcp`], as the machine at `from`: any address of 127.0.0.0/8 is this one's.
+///
+/// # Panics
+/// When nobody listens there.
+#[track_caller]
+pub fn dial_tcp_from(uri: &str, from: Ipv4Addr) -> UnixStream {
     let address = uri.strip_prefix("nbd://").and_then(|rest| rest.split('/').next());
+    let address: Option<SocketAddr> = address.and_then(|address| address.parse().ok());
     let address = address.unwrap_or_else(|| panic!("{uri} is not of TCP"));
-    let stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{uri}: {error}"));
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddrV4::new(from, 0)).expect("an address of this machine");
+    connect(&socket, &address).unwrap_or_else(|error| panic!("{uri}: {error}"));
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true).expect("a TCP socket has this option");
     // All that is used from here on, the two kinds of socket have in common.
     patient(UnixStream::from(OwnedFd::from(stream)))

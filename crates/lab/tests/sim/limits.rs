@@ -234,6 +234,32 @@ fn each_level_holds_and_siblings_share_by_weight() {
     }
 }
 
+/// Under a limit of 1,000 a second, one that asks for 32 at a time and one that asks for one: half for each, and the
+/// one waits for two turns at most, where order of arrival would have it wait for 33.
+#[test]
+fn a_polite_reader_has_its_half_beside_a_greedy_one() {
+    let job = |name: &str, depth: u32| {
+        format!(
+            "[{name}]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nioengine=libaio\niodepth={depth}\ntime_based\nruntime=10\n"
+        )
+    };
+    let jobs = job("greedy", 32) + &job("polite", 1);
+    for limiter in ["pace", "token"] {
+        let settings = [("limiter", limiter), ("max", "riops=1000")];
+        let results = run("null,latency=10us", &settings, &jobs);
+        let of = |name: &str| {
+            let row = results.rows.iter().find(|row| row.name == name).expect("it ran");
+            &row.read.latency
+        };
+        for name in ["greedy", "polite"] {
+            let reads = of(name).count();
+            assert!((4_900..=5_100).contains(&reads), "{limiter} {name}: {reads} in ten seconds");
+        }
+        let p99 = of("polite").p99_ns();
+        assert!(p99 <= 2_100_000, "{limiter}: p99 {p99} ns");
+    }
+}
+
 #[test]
 fn a_late_timer_delays_what_waits_and_nothing_else() {
     let jobs = at_once("j", "t", 12, "64k");
