@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks for the end, the second does not ask.
+//! SIGINT, SIGTERM, and for a server SIGHUP: the first asks for the end, the second does not ask.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -20,18 +21,42 @@ impl Signals {
         let listen = |kind| signal(kind).map_err(cannot_wait);
         let (terminate, interrupt) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt })
+        Ok(Signals { terminate, interrupt, hangup: None })
+    }
+
+    /// Also for SIGHUP, which comes when the terminal closes, unless `nohup` has said that it is to be ignored.
+    pub(crate) fn with_hangup() -> Result<Signals, Failure> {
+        let hangup = SignalKind::hangup();
+        let heard =
+            if is_ignored(hangup) { None } else { Some(signal(hangup).map_err(cannot_wait)?) };
+        Ok(Signals { hangup: heard, ..Signals::new()? })
     }
 
     /// The next one's number.
     pub(crate) async fn next(&mut self) -> u8 {
-        let kind = tokio::select! {
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        let Signals { terminate, interrupt, hangup } = self;
+        let hangup = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
         };
-        // SIGTERM is 15, SIGINT 2.
+        let kind = tokio::select! {
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = hangup => SignalKind::hangup(),
+        };
+        // SIGTERM is 15, SIGINT 2, SIGHUP 1.
         kind.as_raw_value() as u8
     }
+}
+
+/// Whether whoever started this process has it ignore the signal; the kernel lists those as bits, from signal 1 on.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    ignored.is_some_and(|bits| (bits >> (kind.as_raw_value() - 1)) & 1 == 1)
 }
 
 /// For commands without a runtime: listens on a thread of its own. The first signal's number goes to `first`; a second

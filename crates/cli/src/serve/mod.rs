@@ -19,16 +19,20 @@ Examples:
   weir serve memory:1G --listen 127.0.0.1:10809 --max riops=100 --burst 20
   weir serve weir.toml
 
-A name that ends in .toml is a configuration, everything else is what is to be served. A server
-of one image has one export with the empty name, one cgroup, /main, and calls its device `disk`.
+A name that ends in .toml is a configuration, everything else is what is to be
+served. A server of one image has one export with the empty name, one cgroup,
+/main, and calls its device `disk`.
 
-Standard output gets the NBD URIs, one a line, when clients may connect, and nothing else. The log
-goes to standard error; RUST_LOG=debug says more. SIGTERM or SIGINT lets requests under way finish
-and ends with status 0; a second one ends at once, with 128 and the signal's number.
+Standard output gets the NBD URIs, one a line, when clients may connect, and
+nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
+SIGINT, and SIGHUP when the terminal closes, let requests under way finish and
+end the server with status 0; a second one ends it at once, with 128 and the
+signal's number.
 
-Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root, or /tmp/weir-UID:
-NAME.sock for NBD, if there is no --listen either, and NAME.control.sock for `weir status`, after
-the image's name; for a configuration, nbd.sock and control.sock.
+Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
+or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
+NAME.control.sock for `weir status`, after the image's name; for a
+configuration, nbd.sock and control.sock.
 
 Exit status: 0 ended as asked, 1 failed, 2 wrong usage or configuration.";
 

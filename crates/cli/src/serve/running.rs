@@ -26,7 +26,7 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("cannot start the control thread: {error}")))?;
     runtime.block_on(async {
         // First of all, so that a signal during the start is not lost.
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::with_hangup()?;
         let socket = bind(control)?;
         let running = Running::start(config)
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;

@@ -90,7 +90,25 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Place, args: &[&str]) -> Server {
-        let mut command = place.weir(&[&["serve"], args].concat());
+        Server::started(place.weir(&[&["serve"], args].concat()), args)
+    }
+
+    /// Likewise, by a shell that ignores SIGHUP, and so have all that it starts.
+    pub(crate) fn start_ignoring_hangup(place: &Place, args: &[&str]) -> Server {
+        let weir = place.weir(&[]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' HUP; exec \"$0\" serve \"$@\""]).arg(weir.get_program());
+        command.args(args).stdin(Stdio::null());
+        for (name, value) in weir.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Server::started(command, args)
+    }
+
+    fn started(mut command: Command, args: &[&str]) -> Server {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let (sender, receiver) = mpsc::channel();
