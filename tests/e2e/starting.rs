@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use weir_tests::nbd::{Client, dial};
 use weir_tests::{LoopDevice, Place, Refused, Server};
@@ -124,6 +125,18 @@ fn what_cannot_be_served_is_said() {
         refused(Server::try_image(&place, &what, &socket, flags), code, &["error", words]);
         assert!(!socket.exists(), "{what} {flags:?} leaves a socket behind");
     }
+}
+
+#[test]
+fn what_may_only_be_read_says_how() {
+    let place = Place::new();
+    let program = place.file("sleep");
+    fs::copy("/bin/sleep", &program).expect("it can be copied");
+    // A program that runs cannot be opened for writing, not even by root.
+    let mut running = Command::new(&program).arg("60").spawn().expect("it runs");
+    let result = Server::try_image(&place, &program, &place.socket("nbd.sock"), &[]);
+    running.kill().and_then(|()| running.wait()).expect("it ends");
+    refused(result, 1, &["cannot open", "--read-only"]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod table;
 
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -74,7 +76,8 @@ enum ConfigCommand {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_serve(error).exit());
+    let done = match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Status(args) => status::run(&args),
         Command::Set(args) => set::run(&args),
@@ -92,6 +95,20 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.tell(),
     }
+}
+
+/// Adds to `weir disk.img` that it may have been meant to be served.
+fn with_serve(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let is_device = ["memory:", "emulated:"].iter().any(|kind| word.starts_with(kind));
+        if is_device || word.contains('/') || std::path::Path::new(word).exists() {
+            let tip = StyledStr::from(format!("to serve it: weir serve {word}"));
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+    }
+    error
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub enum BindError {
         path: PathBuf,
     },
     /// The file is somebody's data.
-    #[error("{path} exists and is not a socket")]
+    #[error("{path}: there is a file that is not a socket")]
     NotASocket {
         /// The file.
         path: PathBuf,

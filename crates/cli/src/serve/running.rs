@@ -1,11 +1,13 @@
 //! The control thread: signals, the control API, and waiting for the device threads.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_config::Config;
 use weir_server::control::{self, ControlSocket};
 use weir_server::{BindError, Running, SocketFile, StartError};
+use weir_uring::OpenError;
 
 use super::Control;
 use crate::failure::Failure;
@@ -33,9 +35,12 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         let mut files = running.socket_files();
         files.push(socket.file().clone());
         tracing::info!(control = %socket.path().display(), "serving");
-        output::print(
-            &running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect::<String>(),
-        )?;
+        let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
+        output::print(&uris).map_err(|failure| match failure {
+            // Whoever started it does not know where it is: not the end that a reader asks for who has seen enough.
+            Failure::Output(error) => Failure::failed(format!("standard output: {error}")),
+            other => other,
+        })?;
         let api = tokio::spawn(control::serve(socket, running.devices().to_vec()));
         let number = tokio::select! {
             number = signals.next() => Some(number),
@@ -104,8 +109,25 @@ fn start_hint(error: &StartError) -> Option<String> {
         StartError::Bind(_) => {
             Some("choose another path with --socket, or `socket` under [server]".into())
         }
-        StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
-            Some("somebody listens there: choose another with --listen".into())
+        StartError::Listen { source, .. } => match source.kind() {
+            ErrorKind::AddrInUse => {
+                Some("somebody listens there: choose another with --listen".into())
+            }
+            ErrorKind::PermissionDenied => Some("ports below 1024 are root's".into()),
+            ErrorKind::AddrNotAvailable => Some("choose an address that this machine has".into()),
+            _ => None,
+        },
+        StartError::Open { source: OpenError::Open { path, .. }, .. } => {
+            match std::fs::File::open(path) {
+                Ok(_) => Some(
+                    "it can be read: serve it with --read-only, or `read_only = true` of its device"
+                        .into(),
+                ),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    Some("serve it as a user who may read and write it".into())
+                }
+                Err(_) => None,
+            }
         }
         _ => None,
     }

@@ -111,6 +111,18 @@ fn a_terminal_that_closes_ends_it_in_good_order_unless_that_is_ignored() {
 }
 
 #[test]
+fn nobody_to_take_its_uri_is_a_failure() {
+    let place = Place::new("closed");
+    let mut command = place.weir(&["serve", "memory:16M"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("error: standard output: "), "{err}");
+}
+
+#[test]
 fn a_configuration_is_served_as_it_says() {
     let place = Place::new("config");
     let file = place.file(

@@ -53,6 +53,8 @@ fn wrong_usage_is_2_and_what_cannot_be_done_1() {
         assert!(out.is_empty() && !err.contains('\x1b'), "{args:?}: {out}{err}");
     }
 }
+        (&["./disk.img"], 2, "tip: to serve it: weir serve ./disk.img"),
+        (&["memory:1G"], 2, "tip: to serve it: weir serve memory:1G"),
 
 #[test]
 fn without_a_server_one_is_told_where_it_was_looked_for() {
