@@ -14,10 +14,10 @@ use crate::table::Table;
 const EXAMPLES: &str = "\
 Examples:
   weir config check weir.toml
-  weir config check weir.toml --format json | jq '.errors[] | \"\\(.line): \\(.message)\"'
+  weir config check weir.toml --format json | jq '.errors[] | {line, message}'
 
-JSON: `valid`; `errors`, each with file, line, column, key, message and hint; `errors_more`, how many
-were only counted; and `config`, if it is valid.
+JSON: `valid`; `errors`, each with file, line, column, key, message and hint;
+`errors_more`, how many were only counted; and `config`, if it is valid.
 Exit status: 0 valid, 2 not.";
 
 /// Read a configuration, and say what is wrong with it or what it would serve

@@ -32,13 +32,13 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir demo                                       what a limit feels like; no root, under a minute
-  weir serve disk.img --max \"rbps=50M riops=500\"  an image under limits; prints its NBD URI
-  weir serve weir.toml                            several devices, tenants and exports
-  weir status                                     who waits for what
-  weir set /main io.max \"riops=1000\"              another limit, while it runs
-  weir calibrate /dev/sdb                         what a disk can do; only reads
-  weir lab run job.fio --disk hdd7200             what a fio job would see there, in virtual time
+  weir demo                              what a limit feels like; no root
+  weir serve disk.img --max riops=500    an image under a limit; prints its URI
+  weir serve weir.toml                   several devices, tenants and exports
+  weir status                            who waits for what
+  weir set /main io.max riops=1000       another limit, while it runs
+  weir calibrate /dev/sdb                what a disk can do; only reads
+  weir lab run job.fio --disk hdd7200    a fio job there, in virtual time
 
 Exit status: 0 done, 1 failed, 2 wrong usage or configuration.";
 

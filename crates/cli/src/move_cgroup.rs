@@ -12,11 +12,12 @@ Examples:
   weir move /vms/db /               and /db
   weir move /vms/db /gold --device disk0
 
-A cgroup moves with its limits, everything below it and the requests that wait there: none is lost,
-repeated or overtaken. Its exports lead there as before; a new start reads the configuration anew.
+A cgroup moves with its limits, everything below it and the requests that wait
+there: none is lost, repeated or overtaken. Its exports lead there as before; a
+new start reads the configuration anew.
 Both cgroups have to be there: `weir status` lists them, `weir set` makes one.
-Exit status: 0 moved, 1 the server did not answer, 2 refused; nothing has changed then, unless the
-message names a device that has.";
+Exit status: 0 moved, 1 the server did not answer, 2 refused; nothing has
+changed then, unless the message names a device that has.";
 
 /// Move a cgroup of a running server below another one, and print the devices that have it
 #[derive(Debug, clap::Args)]

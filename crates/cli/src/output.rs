@@ -43,6 +43,12 @@ pub(crate) fn print_done(reply: &DoneReply, format: Format) -> Result<(), Failur
     }
 }
 
+/// Columns of the terminal; of a wide page where there is none.
+pub(crate) fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map(|size| size.ws_col);
+    columns.ok().filter(|&columns| columns > 0).map_or(140, usize::from)
+}
+
 /// Whether `stream` understands escape sequences.
 pub(crate) fn is_screen(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -11,9 +11,10 @@ Examples:
   weir remove /vms/old
   weir remove /vms/old --device disk0
 
-What can be removed: a cgroup without children that no export leads to. Requests that wait in it still go.
-Exit status: 0 removed, 1 the server did not answer, 2 refused; nothing has changed then, unless the
-message names a device that has.";
+What can be removed: a cgroup without children that no export leads to. Requests
+that wait in it still go.
+Exit status: 0 removed, 1 the server did not answer, 2 refused; nothing has
+changed then, unless the message names a device that has.";
 
 /// Remove a cgroup of a running server, with its limits, and print the devices that had it
 #[derive(Debug, clap::Args)]

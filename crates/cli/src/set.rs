@@ -8,20 +8,26 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Keys and values are those of the configuration:
-  io.max      [DEVICE] rbps=.. wbps=.. riops=.. wiops=..  rates; not named: kept, max: none;
-                       rwbps=.. rwiops=..                 reads and writes together
-  io.burst    [DEVICE] as io.max                          how much may go at once after a pause
-  io.peak     [DEVICE] as io.max                          the rate inside a burst
-  io.weight   1 to 1000                                   share among siblings; also io.bfq.weight
-  io.prio.class  no-change, promote-to-rt, restrict-to-be or idle   who goes first, with bfq
-  io.bfq.low_latency  auto, never, interactive or inherit           whose weight bfq may raise
-  io.limiter  pace, slice:KERNEL, token or leaky          how limits are enforced
-  io.watermark  PERCENT [mode=gate] .., or inherit        utilisation from which on limits bind
+  io.max        [DEVICE] KEY=RATE ..     rbps, wbps, riops, wiops, and rwbps,
+                                         rwiops for reads and writes together;
+                                         not named: kept; max: no limit
+  io.burst      [DEVICE] KEY=AMOUNT ..   how much may go at once after a pause
+  io.peak       [DEVICE] KEY=RATE ..     the rate inside a burst
+  io.weight     1 to 1000                share among siblings; also called
+                                         io.bfq.weight
+  io.limiter    pace, slice:KERNEL,      how limits are enforced
+                token or leaky
+  io.watermark  PERCENT [mode=gate] ..,  utilisation from which on limits bind
+                or inherit
+  io.prio.class no-change, idle,         who goes first, with bfq
+                promote-to-rt or restrict-to-be
+  io.bfq.low_latency                     whose weight bfq may raise
+                auto, never, interactive or inherit
 Of devices, for the cgroup /, which itself has no limits and no weight:
-  io.depth      1 to 4096                                 requests at the device at once
-  io.scheduler  none or bfq                               who chooses the next of those that wait
-  io.bfq        [DEVICE] KEY=VALUE ...                    how bfq does; not named: kept
-  io.watermark  as above                                  for all cgroups without one of their own
+  io.depth      1 to 4096                requests at the device at once
+  io.scheduler  none or bfq              who chooses the next of those that wait
+  io.bfq        [DEVICE] KEY=VALUE ..    how bfq does; not named: kept
+  io.watermark  as above                 for cgroups without one of their own
 
 Examples:
   weir set /main io.max \"rbps=50M riops=500\"
@@ -32,8 +38,10 @@ Examples:
   weir set / io.bfq slice_idle=0 low_latency=0
   weir set / io.watermark 90
 
-Requests that wait go on waiting under the new limit; none is lost, repeated or overtaken.
-Exit status: 0 set, 1 the server did not answer, 2 refused; nothing has changed then.";
+Requests that wait go on waiting under the new limit; none is lost, repeated or
+overtaken.
+Exit status: 0 set, 1 the server did not answer, 2 refused; nothing has changed
+then.";
 
 /// Change a setting of a running server, and print what holds now
 #[derive(Debug, clap::Args)]

@@ -22,16 +22,19 @@ use crate::signals::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir calibrate /dev/sdb                           only reads; writes sdb.model.toml
-  weir calibrate scratch.img --write                reads and writes; asks first
-  weir calibrate emulated:hdd7200 --virtual-time    a disk model, in no time
+  weir calibrate /dev/sdb                 only reads; writes sdb.model.toml
+  weir calibrate scratch.img --write      reads and writes; asks first
+  weir calibrate emulated:hdd7200 --virtual-time
   weir calibrate /dev/nvme0n1 -o fast.toml --html fast.html --format json
-  weir lab run job.fio --disk sdb.model.toml        what to do with it: a disk that does the same,
-                                                    or `model = \"sdb.model.toml\"` of a device of weir serve
 
-It takes ten seconds to a few minutes; use the device for nothing else meanwhile. --write destroys
-what is on the device: it asks, refuses what does not look empty without --force, and what is in use
-in any case. Ctrl-C ends it, and writes nothing.
+What to do with it: `weir lab run job.fio --disk sdb.model.toml` runs on a disk
+that does the same, and with `model = \"sdb.model.toml\"` a device of `weir serve`
+knows how busy it is.
+
+It takes ten seconds to a few minutes; use the device for nothing else
+meanwhile. --write destroys what is on the device: it asks, refuses what does
+not look empty without --force, and what is in use in any case. Ctrl-C ends it,
+and writes nothing.
 Exit status: 0 done, 1 a request failed, 2 refused, 130 interrupted.";
 
 /// Measure what a device can do, and write it down for `weir serve` and `weir lab`

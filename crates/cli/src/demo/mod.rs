@@ -14,6 +14,7 @@ mod watermark;
 
 use std::io;
 
+use weir_lab::report::wrap;
 use weir_server::control::{Client, SetRequest};
 use weir_server::status::DeviceStatus;
 
@@ -24,7 +25,7 @@ use self::server::Server;
 use self::watch::Watch;
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::status::{Cause, CgroupRates, sentence};
+use crate::status::{Cause, CgroupRates, breakable, sentence};
 use crate::{clock, output, runtime_dir};
 
 const EXAMPLES: &str = "\
@@ -34,13 +35,14 @@ Examples:
   weir demo --format json
   weir demo watermark
 
-The first shows what a limit feels like: the same job under Linux's limiter, three times, and under
-Weir's. `watermark` shows limits that bind only when the disk is busy: two tenants with limits take
-all of an idle disk, a third without one arrives, and leaves again.
+The first shows what a limit feels like: the same job under Linux's limiter,
+three times, and under Weir's. `watermark` shows limits that bind only when the
+disk is busy: two tenants with limits take all of an idle disk, a third without
+one arrives, and leaves again.
 
-It starts a server of its own on an emulated disk, needs no root, and leaves nothing behind, also
-when it is interrupted. Without a terminal it prints a picture every 5 s; as JSON, only the figures
-at the end.";
+It starts a server of its own on an emulated disk, needs no root, and leaves
+nothing behind, also when it is interrupted. Without a terminal it prints a
+picture every 5 s; as JSON, only the figures at the end.";
 
 /// Show what a limit feels like, under Linux's limiters and under Weir's; or what a watermark does
 #[derive(Debug, clap::Args)]
@@ -213,8 +215,9 @@ async fn pair(
             }
             picture.push(String::new());
             for (cgroup, _) in who {
-                let blame = sentence(&blame(&before, &after, cgroup));
-                picture.push(format!("{cgroup:13} waits for {blame}"));
+                let blame = breakable(&blame(&before, &after, cgroup));
+                let told = format!("{cgroup:13} waits for {blame}");
+                picture.extend(wrap(&told, frame::WIDTH, 14));
             }
             picture.push(screen.dim(&frame::progress(elapsed, seconds)));
             Ok(picture)

@@ -12,10 +12,12 @@ Examples:
   weir disk list
   weir disk list --format json | jq -r '.[] | \"\\(.name): \\(.source)\"'
 
-Settings follow a name: \"hdd7200,size=10G,ncq=1\" is that disk, smaller and without a queue. One that
-the disk has not got is refused, with a list of those it has.
+Settings follow a name: \"hdd7200,size=10G,ncq=1\" is that disk, smaller and
+without a queue. One that the disk has not got is refused, with a list of those
+it has.
 
-JSON: a list of disks, each with `name`, `size_bytes`, `about`, and `source`, where its figures are from.";
+JSON: a list of disks, each with `name`, `size_bytes`, `about`, and `source`,
+where its figures are from.";
 
 /// List the disks that can be emulated
 #[derive(Debug, clap::Args)]

@@ -23,14 +23,15 @@ Examples:
   losetup --find --show --direct-io=on /mnt/disk/disk
   echo 1 > /sys/block/loop0/queue/rotational
 
-The file is all zeros at first, its bytes are in memory, and they are gone after the unmount. It is
-read and written past the page cache; each request takes the time that the disk's model says, and
-tens of microseconds in the kernel.
+The file is all zeros at first, its bytes are in memory, and they are gone after
+the unmount. It is read and written past the page cache; each request takes the
+time that the disk's model says, and tens of microseconds in the kernel.
 
-Standard output gets the file's path when it is there, and nothing else. The command returns then,
-unless --foreground is given. SIGTERM or SIGINT unmounts and ends with status 0, once nobody has the
-file open any more; a second one ends at once, with 128 and the signal's number. If it is killed, the
-mount stays, dead, until `umount DIR`.
+Standard output gets the file's path when it is there, and nothing else. The
+command returns then, unless --foreground is given. SIGTERM or SIGINT unmounts
+and ends with status 0, once nobody has the file open any more; a second one
+ends at once, with 128 and the signal's number. If it is killed, the mount
+stays, dead, until `umount DIR`.
 
 Exit status: 0 mounted or ended as asked, 1 failed, 2 wrong usage.";
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use weir_lab::report;
 
 use super::flags::{self, Settings};
-use super::run::{ended_early, simulate, width, write_page};
+use super::run::{ended_early, simulate, write_page};
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
@@ -13,12 +13,12 @@ use crate::signals::Stop;
 const EXAMPLES: &str = "\
 Examples:
   weir lab compare before.fio after.fio --disk hdd7200
-  weir lab compare job.fio job.fio --a limiter=slice:6.12 --b limiter=pace --max riops=100
+  weir lab compare job.fio job.fio --b limiter=slice:6.12 --max riops=100
   weir lab compare job.fio job.fio --b disk=ssd-nvme --html page.html
-  weir lab compare noisy-neighbour noisy-neighbour --b \"fio.iodepth=1\" --format json
+  weir lab compare noisy-neighbour noisy-neighbour --b fio.iodepth=1
 
-Flags are for both, --a and --b for one side and stronger. Jobs are paired by name, cgroups by
-path; ratios are B over A.";
+Flags are for both, --a and --b for one side and stronger. Jobs are paired by
+name, cgroups by path; ratios are B over A.";
 
 /// Run two jobs or scenarios and show them side by side, with ratios
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let [first, second] = [&results[0], &results[1]].map(|(name, results)| (*name, results));
     let comparison = report::compare(first, second);
     match args.format {
-        output::Format::Table => output::print(&comparison.table(width()))?,
+        output::Format::Table => output::print(&comparison.table(output::width()))?,
         output::Format::Json => output::print_json(&comparison.json(), false)?,
     }
     if let Some(path) = &args.html {

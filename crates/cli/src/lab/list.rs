@@ -11,8 +11,15 @@ use weir_lab::reproduce;
 use crate::failure::Failure;
 use crate::output;
 
+const EXAMPLES: &str = "\
+Examples:
+  weir lab list
+  weir lab list scenarios
+  weir lab list settings --format json | jq -r '.settings[].name'";
+
 /// List scenarios, disks, kernels, settings and reproductions
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only these
     what: Option<What>,

@@ -14,16 +14,16 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir lab list                                      scenarios, disks, kernels
+  weir lab list                         scenarios, disks, kernels
   weir lab run job.fio --disk hdd7200 --max riops=100
   weir lab run job.fio --max riops=100 --limiter slice --kernel 6.12
   weir lab run noisy-neighbour --html page.html
   weir lab compare job.fio job.fio --b limiter=slice:6.12
   weir lab sweep job.fio --set fio.iodepth=1,8,32 --set disk=hdd7200,ssd-nvme
-  weir lab reproduce                                 published results, run again
+  weir lab reproduce                    published results, run again
 
-The very engine that serves runs in virtual time: an hour takes seconds, and the same input and
-seed give the same output on every machine.";
+The very engine that serves runs in virtual time: an hour takes seconds, and the
+same input and seed give the same output on every machine.";
 
 /// Try disks, limits and schedulers in virtual time, before anything real depends on them
 #[derive(Debug, clap::Args)]

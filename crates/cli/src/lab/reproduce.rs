@@ -20,8 +20,9 @@ Examples:
   weir lab reproduce stable-merge
   weir lab reproduce blk-throttle-tail --format json
 
-JSON: a list with an object a result: `name`, `source`, `about`, and `published` and `runs`, lists
-of {`setting`, `figures`}; the figures' names carry their units.";
+JSON: a list with an object a result: `name`, `source`, `about`, and `published`
+and `runs`, lists of {`setting`, `figures`}; the figures' names carry their
+units.";
 
 /// Run published results again, beside what was published
 #[derive(Debug, clap::Args)]

@@ -17,14 +17,15 @@ const EXAMPLES: &str = "\
 Examples:
   weir lab run job.fio --disk hdd7200
   weir lab run job.fio --disk ssd-nvme --max \"rbps=100M riops=5k\"
-  weir lab run job.fio --max \"/vm1 riops=100\" --max \"/vm2 riops=200\" --html page.html
-  weir lab run job.fio --max riops=100 --limiter slice --kernel 6.12   what Linux 6.12 would do
+  weir lab run job.fio --max \"/vm1 riops=100\" --html page.html
+  weir lab run job.fio --max riops=100 --limiter slice --kernel 6.12
   weir lab run noisy-neighbour --format fio-json | jq .jobs[].read.iops
   weir lab run job.fio --config /etc/weir/weir.toml --device disk0
   weir lab run trace.csv.gz --disk ssd-sata --set trace.timing=asap
 
-Jobs are fio's, as they are: their `cgroup` names the cgroup, the others are in /main. Files are
-laid out on the disk one behind the other; a job without `size` has the whole disk.
+Jobs are fio's, as they are: their `cgroup` names the cgroup, the others are in
+/main. Files are laid out on the disk one behind the other; a job without `size`
+has the whole disk.
 
 Exit status: 0 done, 1 failed, 2 wrong usage or a job file with errors.";
 
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.settings.apply(&mut draft, &more)?;
     let results = simulate(&flags::scenario(&draft)?, &stop)?;
     match args.format {
-        Format::Table => output::print(&report::table(&results, width()))?,
+        Format::Table => output::print(&report::table(&results, output::width()))?,
         Format::Json => output::print_json(&report::json(&results), false)?,
         Format::FioJson => output::print_json(&report::fio_json(&results), false)?,
     }
@@ -102,10 +103,4 @@ pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
 pub(super) fn write_page(path: &PathBuf, results: &[(&str, &Results)]) -> Result<(), Failure> {
     std::fs::write(path, report::html(results))
         .map_err(|error| Failure::failed(format!("--html {}: {error}", path.display())))
-}
-
-/// Columns of the terminal; of a wide page where there is none.
-pub(super) fn width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| size.ws_col);
-    columns.ok().filter(|&columns| columns > 0).map_or(140, usize::from)
 }

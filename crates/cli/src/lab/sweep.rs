@@ -22,12 +22,13 @@ use crate::table::{Align, Table};
 const EXAMPLES: &str = "\
 Examples:
   weir lab sweep job.fio --set fio.iodepth=1,2,4,8,16,32
-  weir lab sweep job.fio --set disk=hdd7200,ssd-sata --set \"max=riops=100,riops=1000\"
-  weir lab sweep job.fio --set \"disk={null,latency=10us},{null,latency=1ms}\" --format json
+  weir lab sweep job.fio --set disk=hdd7200,ssd-sata --set max=riops=50,riops=90
+  weir lab sweep job.fio --set \"disk={null,latency=10us},{null,latency=1ms}\"
   weir lab sweep noisy-neighbour --set \"limiter=pace,slice:6.12,token,leaky\"
 
-Each combination of the values is a run; runs share the cores. A value with commas is put in
-braces. A row sums all jobs up; JSON has every run's whole report.";
+Each combination of the values is a run; runs share the cores. A value with
+commas is put in braces. A row sums all jobs up; JSON has every run's whole
+report.";
 
 /// Nothing is shown of what takes no longer.
 const QUIET: Duration = Duration::from_secs(2);

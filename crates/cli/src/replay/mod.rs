@@ -28,16 +28,19 @@ use crate::output;
 use crate::signals;
 
 const EXAMPLES: &str = "\
-Traces: msr, alibaba, tencent, cloudphysics (CSV), blkparse, fio-iolog, startup; plain, .gz or .zst.
+Traces: msr, alibaba, tencent, cloudphysics (CSV), blkparse, fio-iolog, startup;
+plain, .gz or .zst.
 
 Examples:
   weir replay trace.csv.gz --to 'nbd+unix:///?socket=/tmp/weir.sock' --read-only
   weir replay sda.blkparse --to /dev/sdb --read-only --time asap --depth 8
   weir replay app.iolog --to scratch.img --write --time scaled:0.5 --format json
 
-Offsets beyond the target's end wrap. A trace that writes needs --write or --read-only; writing to
-what is mounted or does not look empty also needs --force. Ctrl-C ends it with the report so far.
-Exit status: 0 done, 1 a request or the trace failed, 2 refused, 130 interrupted.";
+Offsets beyond the target's end wrap. A trace that writes needs --write or
+--read-only; writing to what is mounted or does not look empty also needs
+--force. Ctrl-C ends it with the report so far.
+Exit status: 0 done, 1 a request or the trace failed, 2 refused, 130
+interrupted.";
 
 /// Replay a block trace against a device, file or NBD server, and report how it was served
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_engine::units::Nanos;
 
 pub(crate) use self::rates::CgroupRates;
-pub(crate) use self::why::{Cause, sentence};
+pub(crate) use self::why::{Cause, breakable, sentence};
 use crate::asked::Asked;
 use crate::failure::Failure;
 use crate::output::Format;
@@ -26,14 +26,16 @@ Examples:
   weir status --tasks
   weir status --format json | jq '.devices[].cgroups[] | {cgroup, rates}'
 
-Two readings, --interval apart, give the rates. Per device: utilisation, the share of the time with
-a request at it, and how many it has of those it may have at once. Per cgroup, with all below it:
-what it reads and writes; its share of the device's requests; how many a second were held by a
-limit; how long a request took on average, and what it waited for: a limit (whose, and which), other
-clients that had their turn, room at the device, the device.
+Two readings, --interval apart, give the rates. Per device: utilisation, the
+share of the time with a request at it, and how many it has of those it may have
+at once. Per cgroup, with all below it: what it reads and writes; its share of
+the device's requests; how many a second were held by a limit; how long a
+request took on average, and what it waited for: a limit (whose, and which),
+other clients that had their turn, room at the device, the device.
 
-JSON is the answer of the control API, counters since the start, with `utilisation_percent` and
-`interval_ns` in each device and `rates` in each cgroup. With --watch, one document a line.
+JSON is the answer of the control API, counters since the start, with
+`utilisation_percent` and `interval_ns` in each device and `rates` in each
+cgroup. With --watch, one document a line.
 
 Exit status: 0 shown, 1 no answer, 2 wrong usage.";
 
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Format::Json => output::print_json(&json::document(&before, &after)?, args.watch)?,
             Format::Table => {
                 let coloured = output::colours_on(&std::io::stdout());
-                let mut text = show::tables(&before, &after, coloured);
+                let mut text = show::tables(&before, &after, coloured, output::width());
                 if args.tasks {
                     text.push_str(&tasks::table(&after));
                 }

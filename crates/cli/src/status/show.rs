@@ -1,31 +1,32 @@
-//! The status for people: at most 100 columns.
+//! The status for people. Tables are as wide as they are; what is told in words has the lines it needs.
 
 use std::fmt::Write;
 
 use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
+use weir_lab::report::{unbroken, wrap};
 use weir_server::status::{CgroupStatus, DeviceStatus, Status, WatermarkStatus};
 
 use super::bfq;
 use super::json::earlier;
 use super::rates::{CgroupRates, utilisation_percent};
-use super::why::sentence;
+use super::why::breakable;
 use super::writeback;
 use crate::table::{Align, Table};
 
 /// Cgroups of one device that are listed; more would scroll away what matters.
 const CGROUPS_MAX: usize = 100;
 
-/// The whole picture.
-pub(super) fn tables(before: &Status, after: &Status, coloured: bool) -> String {
+/// The whole picture, on a terminal of `width` columns.
+pub(super) fn tables(before: &Status, after: &Status, coloured: bool, width: usize) -> String {
     let parts: Vec<String> = after
         .devices
         .iter()
-        .map(|device| self::device(earlier(before, device), device, coloured))
+        .map(|device| self::device(earlier(before, device), device, coloured, width))
         .collect();
     parts.join("\n")
 }
 
-fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String {
+fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: usize) -> String {
     let (bold, dim, red, plain) = match coloured {
         true => ("\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[0m"),
         false => ("", "", "", ""),
@@ -37,40 +38,25 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         Bytes(after.size_bytes).rounded(),
         after.scheduler
     );
+    let mut lines = vec![summary(before, after)];
+    lines.extend(after.watermarks.iter().map(|mark| watermark(mark, after)));
+    lines.extend(bfq::settings_of(after).map(|settings| format!("bfq: {settings}")));
+    lines.extend(bfq::of_device(before, after).into_iter().map(|part| format!("bfq: {part}")));
+    lines.extend(writeback::of_device(after));
+    if after.connections_dropped > 0 {
+        let dropped = after.connections_dropped;
+        lines.push(format!(
+            "{dropped} connections closed since the start: protocol broken or stalled"
+        ));
+    }
     // Writing into a string cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "  utilisation {:.0} %   at the device {} of {}   waiting: {} for a limit, {} for the device   {} connected",
-        utilisation_percent(before, after),
-        after.in_flight,
-        after.depth,
-        after.throttled,
-        after.ready,
-        after.connections
-    );
-    for mark in &after.watermarks {
-        let _ = writeln!(text, "  {}", watermark(mark, after));
-    }
-    if let Some(settings) = bfq::settings_of(after) {
-        let _ = writeln!(text, "  bfq: {settings}");
-    }
-    for part in bfq::of_device(before, after) {
-        let _ = writeln!(text, "  bfq: {part}");
-    }
-    if let Some(cache) = writeback::of_device(after) {
-        let _ = writeln!(text, "  {cache}");
+    for line in lines.iter().flat_map(|line| wrap(&format!("  {line}"), width, 4)) {
+        let _ = writeln!(text, "{line}");
     }
     if !after.audit_balances {
         let _ = writeln!(
             text,
             "  {red}what was charged is not what was dispatched: please report this{plain}"
-        );
-    }
-    if after.connections_dropped > 0 {
-        let dropped = after.connections_dropped;
-        let _ = writeln!(
-            text,
-            "  {dropped} connections closed since the start: protocol broken or stalled"
         );
     }
     let shown: Vec<(&CgroupStatus, CgroupRates)> = after
@@ -86,8 +72,11 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         let _ = writeln!(text, "  {line}");
         let by_bfq = bfq::of_cgroup(before, after, cgroup);
         let by_cache = writeback::of_cgroup(before, after, cgroup);
-        for more in details(cgroup, rates).into_iter().chain(by_bfq).chain(by_cache) {
-            let _ = writeln!(text, "      {dim}{more}{plain}");
+        let told = details(cgroup, rates).into_iter().chain(by_bfq).chain(by_cache);
+        for more in told.flat_map(|words| wrap(&format!("      {words}"), width, 8)) {
+            let words = more.trim_start();
+            let indent = more.len() - words.len();
+            let _ = writeln!(text, "{:indent$}{dim}{words}{plain}", "");
         }
     }
     let left_out =
@@ -96,6 +85,20 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool) -> String
         let _ = writeln!(text, "  and {left_out} more; --format json has all");
     }
     text
+}
+
+/// How busy the device is, and what waits for it.
+fn summary(before: &DeviceStatus, after: &DeviceStatus) -> String {
+    let DeviceStatus { in_flight, depth, throttled, ready, connections, .. } = after;
+    let parts = [
+        format!("utilisation {:.0} %", utilisation_percent(before, after)),
+        format!("at the device {in_flight} of {depth}"),
+        format!("waiting: {throttled} for a limit"),
+        format!("{ready} for the device"),
+        format!("{connections} connected"),
+    ];
+    let [used, at_it, limited, ready, connected] = parts.map(|part| unbroken(&part));
+    format!("{used}   {at_it}   {limited}, {ready}   {connected}")
 }
 
 /// What a watermark does to limits now.
@@ -164,7 +167,7 @@ fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     if let Some(watermark) = cgroup.io_watermark.as_ref().filter(|_| cgroup.cgroup != "/") {
         lines.push(format!("watermark {watermark}"));
     }
-    let waited = sentence(&rates.waited_for);
+    let waited = breakable(&rates.waited_for);
     if !waited.is_empty() {
         lines.push(format!("waited for {waited}"));
     } else if rates.throttled_ios_per_sec > 0.0 {
@@ -248,8 +251,30 @@ disk0  /srv/disk0.img  10.0 GiB  scheduler none
       max rbps=4MiB riops=100; pace, weight 100
       waited for riops of /vm1 5.98 ms (98 %), the device 120 us (2 %)
 ";
-        let text = tables(&reading(1), &reading(2), false);
+        let text = tables(&reading(1), &reading(2), false, 140);
         assert_eq!(text, expected);
         assert!(text.lines().all(|line| line.chars().count() <= 100));
+    }
+
+    #[test]
+    fn what_is_told_in_words_fits_the_terminal() {
+        let expected = "\
+disk0  /srv/disk0.img  10.0 GiB  scheduler none
+  utilisation 12 %   at the device 1 of 32
+    waiting: 31 for a limit, 0 for the device   1 connected
+
+  CGROUP       READ  WRITE  READS  WRITES  SHARE   HELD  MEAN TIME
+  /       400 KiB/s  0 B/s  100/s     0/s  100 %  100/s    6.10 ms
+      waited for riops of /vm1 5.98 ms (98 %),
+        the device 120 us (2 %)
+  /vm1    400 KiB/s  0 B/s  100/s     0/s  100 %  100/s    6.10 ms
+      max rbps=4MiB riops=100; pace, weight 100
+      waited for riops of /vm1 5.98 ms (98 %),
+        the device 120 us (2 %)
+";
+        assert_eq!(tables(&reading(1), &reading(2), false, 66), expected);
+        let coloured = tables(&reading(1), &reading(2), true, 66);
+        let line = "\n        \x1b[2mthe device 120 us (2 %)\x1b[0m\n";
+        assert!(coloured.contains(line), "{coloured}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_engine::units::Nanos;
+use weir_lab::report::unbroken;
 use weir_server::status::WaitStatus;
 
 /// One thing that requests waited for.
@@ -88,7 +89,16 @@ const PERCENT_MIN: f64 = 1.0;
 
 /// `riops of /vm1 5.98 ms (98 %), the device 120 us (2 %)`.
 pub(crate) fn sentence(causes: &[Cause]) -> String {
-    let told = causes.iter().filter(|cause| cause.percent >= PERCENT_MIN).map(|cause| {
+    parts(causes).collect::<Vec<_>>().join(", ")
+}
+
+/// The same for `wrap`, which then breaks it between two causes only.
+pub(crate) fn breakable(causes: &[Cause]) -> String {
+    parts(causes).map(|part| unbroken(&part)).collect::<Vec<_>>().join(", ")
+}
+
+fn parts(causes: &[Cause]) -> impl Iterator<Item = String> {
+    causes.iter().filter(|cause| cause.percent >= PERCENT_MIN).map(|cause| {
         let time = Nanos(cause.wait_ns_mean).rounded();
         // Whole percents, but never "100 %" next to something else.
         let percent = match cause.percent {
@@ -96,8 +106,7 @@ pub(crate) fn sentence(causes: &[Cause]) -> String {
             percent => format!("{percent:.0}"),
         };
         format!("{} {time} ({percent} %)", cause.words())
-    });
-    told.collect::<Vec<_>>().join(", ")
+    })
 }
 
 #[cfg(test)]

@@ -47,6 +47,13 @@ impl Place {
         Place::finish(self.weir(args))
     }
 
+    /// Likewise on a terminal of so many columns.
+    pub(crate) fn run_at(&self, columns: &str, args: &[&str]) -> (i32, String, String) {
+        let mut command = self.weir(args);
+        command.env("COLUMNS", columns);
+        Place::finish(command)
+    }
+
     /// Likewise in this directory.
     pub(crate) fn run_inside(&self, args: &[&str]) -> (i32, String, String) {
         let mut command = self.weir(args);

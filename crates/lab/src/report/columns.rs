@@ -83,14 +83,16 @@ pub(super) fn end_of(path: &str, max: usize) -> String {
 /// Keeps the words of a text on one line: [`wrap`] makes blanks of it.
 const NO_BREAK: char = '\u{a0}';
 
-/// A text that [`wrap`] does not break.
-pub(super) fn unbroken(text: &str) -> String {
+/// A text that [`wrap`] does not break: its blanks are kept together, and are blanks again afterwards.
+pub fn unbroken(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
 
 /// `text` in lines of at most `width` characters where it can be broken, at blanks and after commas; the lines after
 /// the first begin with `indent` blanks.
-pub(super) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+///
+/// A word that is longer than a line has one for itself. Costs the length of the text.
+pub fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut is_line_empty = true;
     for piece in text.split_inclusive([' ', ',']) {

@@ -14,6 +14,7 @@ mod html;
 mod json;
 mod table;
 
+pub use columns::{unbroken, wrap};
 pub use compare::{Comparison, compare};
 pub use fio_json::fio_json;
 pub use html::{calibration, html};

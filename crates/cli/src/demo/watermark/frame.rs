@@ -1,14 +1,14 @@
-//! One picture of the tenants: what each may, what it gets, and how that went over the last ten seconds.
+//! One picture of the tenants: what each may, what it gets, and how that went over the last seconds.
 
 use super::plan::{DISK, TENANTS, Tenant};
 use super::rates::Rates;
 
 /// Columns of a bar of the whole disk.
-const BAR: usize = 24;
+const BAR: usize = 16;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Lines of at most 100 columns.
+/// Lines of at most 80 columns.
 pub(super) fn picture(rates: &Rates, dim: impl Fn(&str) -> String) -> Vec<String> {
     let now = rates.now();
     let whole = format!("{:.0} MiB/s", DISK as f64 / MIB);
@@ -65,15 +65,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_fits_a_hundred_columns() {
-        let line = row(&TENANTS[0], Some(16.0 * MIB), (0..40).map(|_| 16.0 * MIB));
+    fn a_row_fits_eighty_columns() {
+        let line = row(&TENANTS[0], Some(16.0 * MIB), (0..28).map(|_| 16.0 * MIB));
         assert!(
-            line.starts_with("/one        4 MiB/s   16.0 MiB/s  ████████████████········  ▆▆▆"),
+            line.starts_with("/one        4 MiB/s   16.0 MiB/s  ███████████·····  ▆▆▆"),
             "{line}"
         );
-        assert_eq!(line.chars().count(), 100);
+        assert_eq!(line.chars().count(), 80);
         let line = row(&TENANTS[2], None, [0.0, 0.1].into_iter());
-        assert_eq!(line, format!("/three         none            -  {}   ▁", "·".repeat(24)));
+        assert_eq!(line, format!("/three         none            -  {}   ▁", "·".repeat(16)));
         assert_eq!(picture(&Rates::default(), str::to_owned).len(), 4);
     }
 }

@@ -60,7 +60,7 @@ pub(super) struct Rates {
 /// How long a rate is taken over.
 const OVER_NS: u64 = 1_000_000_000;
 /// Rates that are remembered.
-const PAST_MAX: usize = 40;
+const PAST_MAX: usize = 28;
 
 impl Rates {
     pub(super) fn note(&mut self, reading: Reading) {

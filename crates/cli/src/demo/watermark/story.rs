@@ -8,8 +8,9 @@ const MIB: f64 = 1_048_576.0;
 pub(super) fn opening() -> String {
     format!(
         "\
-One emulated disk of {:.0} MiB/s with a watermark: limits bind only when it is busy. Two tenants read
-as fast as they may, limited to 4 and 2 MiB/s. Nobody else is there, so they take all of it, 2 : 1.
+One emulated disk of {:.0} MiB/s with a watermark: limits bind only when it is busy.
+Two tenants read as fast as they may, limited to 4 and 2 MiB/s. Nobody else is
+there, so they take all of it, 2 : 1.
 
 ",
         DISK as f64 / MIB
@@ -18,7 +19,8 @@ as fast as they may, limited to 4 and 2 MiB/s. Nobody else is there, so they tak
 
 pub(super) fn arrives() -> &'static str {
     "
-Now a third arrives that has no limit and wants everything. The limits hold at once, as written.
+Now a third arrives that has no limit and wants everything. The limits hold at
+once, as written.
 
 "
 }
@@ -45,8 +47,9 @@ pub(super) fn closing(parts: &[Part]) -> String {
     }
     text.push_str(
         "
-The same on a disk of your own: `watermark = 90` in its [device.NAME], or, while it is served,
-`weir set / io.watermark 90`. A hard limit beside it: `weir set /two io.watermark 0`.
+The same on a disk of your own: `watermark = 90` in its [device.NAME], or, while
+it is served, `weir set / io.watermark 90`. A hard limit beside it:
+`weir set /two io.watermark 0`.
 ",
     );
     text
