@@ -93,17 +93,24 @@ impl Core {
 
     /// The same, in the place among the others that `stamp` gives it.
     pub(crate) fn arm_as(&mut self, cgroup: u32, direction: Direction, at: Instant, stamp: u64) {
-        let deadlines = self.clocks.deadlines_mut(self.tree.cgroups[cgroup].clock);
-        if deadlines.is_full() {
-            let tree = &self.tree;
-            deadlines.sweep(|due| timer_of(tree, due));
-        }
         let node = &mut self.tree.cgroups[cgroup];
-        let depth = node.depth;
+        let (clock, depth) = (node.clock, node.depth);
+        let deadlines = self.clocks.deadlines_mut(clock);
         let timer = &mut node.side_mut(direction).timer;
-        if timer.fires_at() != Some(at) {
-            deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        if timer.fires_at() == Some(at) {
+            return;
         }
+        deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        if deadlines.is_full() {
+            self.sweep_deadlines(clock);
+        }
+    }
+
+    /// Makes room for the next deadline of a clock.
+    #[cold]
+    fn sweep_deadlines(&mut self, clock: u16) {
+        let tree = &self.tree;
+        self.clocks.deadlines_mut(clock).sweep(|due| timer_of(tree, due));
     }
 
     pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {

@@ -119,11 +119,11 @@ impl Deadlines {
 
     /// Drops void entries from the top. `timer_of` finds a cgroup's timer, if the cgroup still exists.
     pub(crate) fn settle(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
-        while let Some(entry) = self.first() {
-            if is_live(&entry, &timer_of) {
+        while let Some((entry, front)) = self.first() {
+            if is_live(entry, &timer_of) {
                 return;
             }
-            self.drop_first();
+            self.drop(front);
         }
     }
 
@@ -143,37 +143,52 @@ impl Deadlines {
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
     ) -> Option<Due> {
-        while let Some(entry) = self.first() {
-            let live = is_live(&entry, &timer_of);
+        while let Some((entry, front)) = self.first() {
+            let live = is_live(entry, &timer_of);
             if live && entry.at > now {
                 return None;
             }
-            self.drop_first();
+            let due = entry.due;
+            self.drop(front);
             if live {
-                return Some(entry.due);
+                return Some(due);
             }
         }
         None
     }
 
+    /// The first of all, and which of the two fronts it is.
     #[inline]
-    fn first(&self) -> Option<Entry> {
-        let (in_row, in_heap) = (self.row.front(), self.heap.first());
-        match (in_row, in_heap) {
-            (Some(a), Some(b)) if b.key() < a.key() => Some(*b),
-            (None, first) | (first, _) => first.copied(),
+    fn first(&self) -> Option<(&Entry, Front)> {
+        match (self.row.front(), self.heap.first()) {
+            (Some(a), Some(b)) if b.key() < a.key() => Some((b, Front::Heap)),
+            (Some(a), _) => Some((a, Front::Row)),
+            (None, b) => b.map(|b| (b, Front::Heap)),
         }
     }
 
-    fn drop_first(&mut self) {
-        match (self.row.front(), self.heap.first()) {
-            (Some(a), Some(b)) if b.key() < a.key() => self.heap.drop_first(),
-            (None, _) => self.heap.drop_first(),
-            (Some(_), _) => {
+    // Apart, so that who finds nothing due does not pay for it.
+    #[inline(never)]
+    fn drop_heaped(&mut self) {
+        self.heap.drop_first();
+    }
+
+    #[inline]
+    fn drop(&mut self, front: Front) {
+        match front {
+            Front::Heap => self.drop_heaped(),
+            Front::Row => {
                 self.row.pop_front();
             }
         }
     }
+}
+
+/// Where the first deadline of all is.
+#[derive(Clone, Copy)]
+enum Front {
+    Row,
+    Heap,
 }
 
 fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {

@@ -207,7 +207,7 @@ impl Engine {
         flow.held += 1;
         let cost = core.config.prices.cost(&request);
         let id = core.requests.insert(now, request, task, cost, Served::default());
-        core.admit(now, id.index);
+        core.admit(now, &request, task, cost, id.index);
         Ok(id)
     }
 
@@ -228,7 +228,9 @@ impl Engine {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         core.scheduler.complete(now, &core.tree, &core.requests, index);
-        let cgroup = core.tree.tasks[task].cgroup;
+        let of = &mut core.tree.tasks[task];
+        of.held -= 1;
+        let (cgroup, is_closing) = (of.cgroup, of.closing);
         let account = core.tree.cgroups[cgroup].account_mut();
         account.blame.device_ns += now.nanos_since(since);
         account.completed += 1;
@@ -238,7 +240,9 @@ impl Engine {
             let nearest = core.tree.limited(cgroup, direction);
             core.expect(now, nearest, direction, cost);
         }
-        self.let_go(task);
+        if is_closing {
+            self.release_task(task);
+        }
     }
 
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.
@@ -260,6 +264,8 @@ impl Engine {
     /// O(1) for requests that wait; O(requests inside) for those that climb between limits of the slice kind.
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
         let index = self.core.tree.task_index(task)?;
+        let Core { scheduler, tree, requests, .. } = &mut self.core;
+        scheduler.line_up(tree, requests);
         let flow = &self.core.tree.tasks[index];
         let [reads, writes] = Direction::BOTH.map(|direction| flow.side(direction).waiting.head);
         let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);
@@ -358,6 +364,7 @@ impl Engine {
     }
 
     /// Lets go whatever may go at `now`.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
         let core = &mut self.core;
@@ -371,6 +378,7 @@ impl Engine {
     // Out: ask until it answers None.
 
     /// The next request for the device, while the device window has room.
+    #[inline]
     pub fn poll_dispatch(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
         let core = &mut self.core;
@@ -387,8 +395,16 @@ impl Engine {
     /// any other call, until there is no more. Who does not ask gets one after the other from
     /// [`Engine::poll_dispatch`]. Only as many are joined as is needed to bring all that waits to the device, up to
     /// 512 KiB. Only [`crate::SchedulerKind::Bfq`] joins.
+    #[inline]
     pub fn poll_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
+        if !self.core.scheduler.joins() {
+            return None;
+        }
+        self.next_joined(now)
+    }
+
+    fn next_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let core = &mut self.core;
         let room = core.room();
         let index = core.scheduler.next_joined(now, room, &mut core.tree, &mut core.requests)?;
@@ -398,6 +414,7 @@ impl Engine {
     }
 
     /// A request goes to the device.
+    #[inline]
     fn hand_out(&mut self, now: Instant, index: u32) -> Dispatch {
         let core = &mut self.core;
         let record = &mut core.requests[index];
@@ -424,11 +441,13 @@ impl Engine {
     }
 
     /// The next event, oldest first.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.core.events.pop_front()
     }
 
     /// When to call [`Engine::handle_timeout`] next; `None`: nothing happens before the next input.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let core = &self.core;
         let earliest = match core.clocks.is_steered() {

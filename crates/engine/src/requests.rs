@@ -41,6 +41,14 @@ pub(crate) struct Served {
     pub(crate) to_client_ns: u64,
 }
 
+impl Served {
+    /// What the limit has served to others than the client since then, of `to_all_ns` and `to_client_ns` up to now.
+    pub(crate) fn to_others(self, to_all_ns: u64, to_client_ns: u64) -> u64 {
+        let to_all = to_all_ns.wrapping_sub(self.to_all_ns);
+        to_all.saturating_sub(to_client_ns.wrapping_sub(self.to_client_ns))
+    }
+}
+
 /// All requests, by id.
 pub(crate) struct Requests(Arena<Record, Line>);
 

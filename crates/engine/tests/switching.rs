@@ -129,6 +129,32 @@ fn a_client_that_waited_for_its_turn_in_vain_has_one_afterwards() {
     assert_eq!(drain(&mut engine, ZERO), [2]);
 }
 
+/// A request that waits alone is in no list; nobody can tell.
+#[test]
+fn the_only_one_that_waits_is_found_by_whoever_looks_for_it() {
+    let mut engine = engine(SchedulerKind::None, 1);
+    let root = engine.root();
+    let [a, b] = [(); 2].map(|()| task(&mut engine, root));
+    submit(&mut engine, ZERO, a, 1, 0);
+    assert_eq!(engine.withdraw_next(ZERO, a).map(|request| request.tag), Some(1));
+    engine.check().expect("a sound engine");
+    // The place of who withdrew is kept until it comes up.
+    for (tag, task) in [(2, b), (3, a)] {
+        submit(&mut engine, ZERO, task, tag, 0);
+    }
+    assert_eq!(drain(&mut engine, ZERO), [3, 2]);
+    submit(&mut engine, ZERO, a, 4, 0);
+    engine.withdraw_next(ZERO, a).expect("it waits");
+    assert_eq!(engine.poll_dispatch(ZERO), None);
+    for (tag, task) in [(5, b), (6, a)] {
+        submit(&mut engine, ZERO, task, tag, 0);
+    }
+    assert_eq!(drain(&mut engine, ZERO), [5, 6]);
+    submit(&mut engine, ZERO, b, 7, 0);
+    switch(&mut engine, ZERO, SchedulerKind::Bfq);
+    assert_eq!(drain(&mut engine, ZERO), [7]);
+}
+
 #[test]
 fn weights_count_from_the_switch_on() {
     let mut engine = engine(SchedulerKind::None, 1);

@@ -155,6 +155,14 @@ impl Scheduler {
         }
     }
 
+    /// Puts all that waits into the lists of its tasks: it may be outside of them while nobody asks.
+    pub(crate) fn line_up(&mut self, tree: &mut Tree, requests: &mut Requests) {
+        match &mut self.policy {
+            Policy::TakeTurns(turns) => turns.line_up(tree, requests),
+            Policy::Bfq(_) => {}
+        }
+    }
+
     /// Learns of a request that is at the device already: another scheduler has sent it.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {
@@ -189,6 +197,7 @@ impl Scheduler {
     }
 
     /// The request that goes to the device now.
+    #[inline]
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -199,6 +208,12 @@ impl Scheduler {
             Policy::TakeTurns(turns) => turns.next(tree, requests),
             Policy::Bfq(bfq) => bfq.next(now, tree, requests),
         }
+    }
+
+    /// Whether [`Scheduler::next_joined`] ever has one.
+    #[inline]
+    pub(crate) fn joins(&self) -> bool {
+        matches!(self.policy, Policy::Bfq(_))
     }
 
     /// The request that goes to the device with the one before it, as one. `room`: how many the device has room for

@@ -11,18 +11,23 @@ use crate::tree::{ReadyTurns, Tree};
 pub(crate) struct TakeTurns {
     clients: VecDeque<u32>,
     len: u32,
+    /// The only request that waits, with its task: mostly it is gone before another comes, and whose turn it is was no
+    /// question.
+    only: Option<(u32, u32)>,
 }
 
 impl TakeTurns {
     pub(crate) fn new() -> TakeTurns {
-        TakeTurns { clients: VecDeque::new(), len: 0 }
+        TakeTurns { clients: VecDeque::new(), len: 0, only: None }
     }
 
     /// Requests waiting.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         tree: &mut Tree,
@@ -31,6 +36,24 @@ impl TakeTurns {
         index: u32,
     ) {
         self.len += 1;
+        // A client whose last request was withdrawn may still have a place.
+        if self.len == 1 && self.clients.is_empty() {
+            self.only = Some((task, index));
+            return;
+        }
+        self.line_up(tree, requests);
+        self.push(tree, requests, task, index);
+    }
+
+    /// Puts the only one that waits, if there is one that is by itself, into the lists in which all others are.
+    #[inline]
+    pub(crate) fn line_up(&mut self, tree: &mut Tree, requests: &mut Requests) {
+        if let Some((task, index)) = self.only.take() {
+            self.push(tree, requests, task, index);
+        }
+    }
+
+    fn push(&mut self, tree: &mut Tree, requests: &mut Requests, task: u32, index: u32) {
         let flow = &mut tree.tasks[task];
         let is_first = flow.ready.is_empty();
         flow.ready.push_back(requests, index);
@@ -44,9 +67,26 @@ impl TakeTurns {
     }
 
     /// The request whose turn it is.
+    #[inline]
     pub(crate) fn next(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+        if self.len == 0 {
+            if !self.clients.is_empty() {
+                // Places that were kept for nothing.
+                self.leave(tree);
+            }
+            return None;
+        }
+        self.len -= 1;
+        match self.only.take() {
+            Some((_, index)) => Some(index),
+            None => Some(self.pop(tree, requests)),
+        }
+    }
+
+    /// The same where there is one and it is in the lists.
+    fn pop(&mut self, tree: &mut Tree, requests: &mut Requests) -> u32 {
         loop {
-            let client_index = self.clients.pop_front()?;
+            let client_index = self.clients.pop_front().expect("who waits has a place");
             let client = &mut tree.clients[client_index];
             client.has_turn = false;
             let mut turns = ReadyTurns(&mut tree.tasks);
@@ -60,8 +100,7 @@ impl TakeTurns {
             if !client.ready_turns.is_empty() {
                 self.enqueue(tree, client_index);
             }
-            self.len -= 1;
-            return Some(index);
+            return index;
         }
     }
 
@@ -73,6 +112,7 @@ impl TakeTurns {
         task: u32,
         index: u32,
     ) {
+        self.line_up(tree, requests);
         self.len -= 1;
         let flow = &mut tree.tasks[task];
         flow.ready.remove(requests, index);

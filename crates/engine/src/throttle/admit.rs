@@ -2,20 +2,28 @@
 
 use crate::core::Core;
 use crate::limits::Dimension;
-use crate::request::{Class, Direction};
+use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
 use crate::throttle::arbiter::Source;
-use crate::throttle::limiter::{Arrival, Verdict};
+use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
 impl Core {
-    /// Takes in the request in slot `index`: it passes, or waits. O(limited ancestors) where nothing waits.
-    pub(crate) fn admit(&mut self, now: Instant, index: u32) {
-        let record = &self.requests[index];
-        let (cost, class) = (record.cost, record.request.class);
-        let direction = record.request.op.direction();
-        let cgroup = self.tree.tasks[record.task].cgroup;
+    /// Takes in the `request` of `task` in slot `index`, which costs `cost`: it passes, or waits. O(limited ancestors) where
+    /// nothing waits.
+    // In place in its only caller, which has all of this at hand.
+    #[inline(always)]
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        task: u32,
+        cost: Cost,
+        index: u32,
+    ) {
+        let (class, direction) = (request.class, request.op.direction());
+        let cgroup = self.tree.tasks[task].cgroup;
         let mut at = self.tree.limited(cgroup, direction);
         if at == NO_CGROUP {
             self.clocks.give_way();
@@ -61,20 +69,29 @@ impl Core {
             }
         };
         self.tree.cgroups[cgroup].account_mut().count_throttled(because);
-        let task = self.requests[index].task;
-        self.tree.tasks[task].waits_mut(because).throttled += 1;
         match holder {
-            Some(holder) => self.hold(now, holder, direction, index),
-            None => self.wait(now, index),
+            Some(holder) => {
+                self.tree.tasks[task].waits_mut(because).throttled += 1;
+                self.hold(now, holder, direction, index);
+            }
+            None => self.wait(now, direction, because, task, index),
         }
     }
 
-    /// Puts a request at the end of its task's list.
-    fn wait(&mut self, now: Instant, index: u32) {
+    /// Puts the request in slot `index` at the end of the list of its task, for that has to wait `because` of a limit.
+    // In place in its only caller.
+    #[inline(always)]
+    fn wait(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        because: Dimension,
+        task_index: u32,
+        index: u32,
+    ) {
         self.throttled += 1;
-        let record = &mut self.requests[index];
-        let (task_index, direction) = (record.task, record.request.op.direction());
         let task = &mut self.tree.tasks[task_index];
+        task.waits_mut(because).throttled += 1;
         let (client_index, cgroup) = (task.client, task.cgroup);
         let client = self.tree.clients[client_index].side_mut(direction);
         let own = &self.tree.cgroups[cgroup];
@@ -82,6 +99,7 @@ impl Core {
             Some(gate) => gate,
             None => self.tree.cgroups[own.side(direction).limited_above].limit(direction),
         };
+        let record = &mut self.requests[index];
         record.stage = Stage::Waiting;
         record.served_before =
             Served { to_all_ns: nearest.served_ns, to_client_ns: client.served_ns };
@@ -181,7 +199,7 @@ impl Core {
     /// The same for a request of a task in `cgroup`.
     // In place on the way of each request.
     #[inline(always)]
-    fn pass_from(&mut self, now: Instant, cgroup: u32, index: u32) {
+    pub(crate) fn pass_from(&mut self, now: Instant, cgroup: u32, index: u32) {
         let record = &mut self.requests[index];
         record.stage = Stage::Ready;
         let unblamed = now.nanos_since(record.since);

@@ -15,13 +15,19 @@ const QUANTUM: [(Direction, u32); 2] = [(Direction::Read, 6), (Direction::Write,
 impl Core {
     /// A deadline has come.
     pub(crate) fn fire(&mut self, now: Instant, due: Due) {
-        let cgroup = &self.tree.cgroups[due.cgroup];
+        let cgroup = &mut self.tree.cgroups[due.cgroup];
         if Direction::BOTH.iter().any(|&direction| cgroup.gate(direction).is_some_and(Gate::climbs))
         {
             self.visit(now, due.cgroup);
         } else {
-            self.disarm(due.cgroup, due.direction);
-            self.refresh(now, due.cgroup, due.direction, Arrival::Queued);
+            let side = cgroup.side_mut(due.direction);
+            side.timer.disarm();
+            if side.limited_above == NO_CGROUP && cgroup.joint.is_none() {
+                // What refreshing comes to where no other limit has a say.
+                self.drain(now, due.cgroup, due.direction, Arrival::Queued);
+            } else {
+                self.refresh(now, due.cgroup, due.direction, Arrival::Queued);
+            }
         }
     }
 

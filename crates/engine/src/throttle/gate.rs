@@ -11,6 +11,7 @@ use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
 use crate::throttle::pace::Pace;
 use crate::throttle::slice::Slice;
 use crate::throttle::token::Token;
+use crate::throttle::watermark::Clock;
 use crate::time::Instant;
 
 /// One limit that requests pass, or wait at.
@@ -107,6 +108,15 @@ impl Gate {
         }
     }
 
+    /// When any head conforms, where that depends on one rate of I/Os and nothing else.
+    #[inline]
+    pub(crate) fn sole_ready_at(&self) -> Option<Instant> {
+        match &self.limiter {
+            AnyLimiter::Pace(pace) => pace.sole_ready_at(),
+            AnyLimiter::Slice(_) | AnyLimiter::Token(_) | AnyLimiter::Leaky(_) => None,
+        }
+    }
+
     /// What [`Gate::check`] would answer, if it is the same for every head: then none has to be looked up, which with
     /// a million flows costs more than all the rest.
     pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
@@ -116,7 +126,17 @@ impl Gate {
         }
     }
 
-    pub(crate) fn charge(&mut self, now: Instant, cost: Cost) {
+    /// Books at `now`, as `clock` has it, a request that goes.
+    #[inline]
+    pub(crate) fn charge_by(&mut self, clock: &Clock, now: Instant, cost: Cost) {
+        match clock.is_open() {
+            true => self.charge_lifted(clock.at(now), cost),
+            false => self.charge(clock.at(now), cost),
+        }
+    }
+
+    #[inline]
+    fn charge(&mut self, now: Instant, cost: Cost) {
         match &mut self.limiter {
             AnyLimiter::Pace(pace) => pace.charge(now, cost),
             other => other.as_dyn().charge(now, cost),
@@ -129,7 +149,7 @@ impl Gate {
     }
 
     /// Books a request that goes while limits do not bind.
-    pub(crate) fn charge_lifted(&mut self, now: Instant, cost: Cost) {
+    fn charge_lifted(&mut self, now: Instant, cost: Cost) {
         let limiter = self.limiter.as_dyn();
         limiter.charge_debt(now, cost, Arrival::Queued);
         limiter.forgive(now);
@@ -167,23 +187,32 @@ impl Gate {
     }
 
     /// How long `cost` takes at this limit, in nanoseconds, by whichever of bytes and I/Os takes longer; rounded up.
+    #[inline]
     pub(crate) fn time_of(&self, cost: Cost) -> u64 {
-        let time = |amount: u64, per_second: Option<NonZeroU64>| {
-            let Some(per_second) = per_second else { return 0 };
-            match amount.checked_mul(1_000_000_000) {
-                Some(scaled) => scaled.div_ceil(per_second.get()),
-                None => {
-                    let scaled = u128::from(amount) * 1_000_000_000;
-                    u64::try_from(scaled.div_ceil(per_second.get().into())).unwrap_or(u64::MAX)
-                }
-            }
-        };
-        let [bytes, ios] = match &self.limiter {
-            AnyLimiter::Pace(pace) => pace.per_second(),
-            AnyLimiter::Slice(slice) => slice.per_second(),
-            AnyLimiter::Token(token) => token.per_second(),
-            AnyLimiter::Leaky(leaky) => leaky.per_second(),
-        };
-        time(cost.bytes, bytes).max(time(cost.ios, ios))
+        match &self.limiter {
+            AnyLimiter::Pace(pace) => time_at(pace.per_second(), cost),
+            AnyLimiter::Slice(slice) => time_at(slice.per_second(), cost),
+            AnyLimiter::Token(token) => time_at(token.per_second(), cost),
+            AnyLimiter::Leaky(leaky) => time_at(leaky.per_second(), cost),
+        }
     }
+}
+
+/// How long `cost` takes at so many bytes and I/Os a second.
+#[inline]
+fn time_at([bytes, ios]: [Option<NonZeroU64>; 2], cost: Cost) -> u64 {
+    let time = |amount: u64, per_second: Option<NonZeroU64>| {
+        let Some(per_second) = per_second else { return 0 };
+        match amount.checked_mul(1_000_000_000) {
+            Some(scaled) => scaled.div_ceil(per_second.get()),
+            None => time_of_many(amount, per_second),
+        }
+    };
+    time(cost.bytes, bytes).max(time(cost.ios, ios))
+}
+
+#[cold]
+fn time_of_many(amount: u64, per_second: NonZeroU64) -> u64 {
+    let scaled = u128::from(amount) * 1_000_000_000;
+    u64::try_from(scaled.div_ceil(per_second.get().into())).unwrap_or(u64::MAX)
 }

@@ -62,6 +62,13 @@ impl Pace {
         pace
     }
 
+    /// When any head conforms, where I/Os alone are limited, and have no peak.
+    #[inline]
+    pub(crate) fn sole_ready_at(&self) -> Option<Instant> {
+        let is_sole = self.main.limited == Limited::Ios && self.peak.is_none();
+        is_sole.then(|| self.main.one.ready_at())
+    }
+
     /// What [`Limiter::check`] answers about every head, if it is the same for all: only a remainder, which has paid
     /// its bytes, waits for I/Os alone, and that makes no difference where I/Os have to wait longer.
     pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
@@ -184,6 +191,7 @@ fn set_rate(gcra: &mut Option<Gcra>, now: Instant, rate: Option<&Rate>, resource
 }
 
 impl Limiter for Pace {
+    #[inline]
     fn per_second(&self) -> [Option<NonZeroU64>; 2] {
         self.main.both().map(|gcra| gcra.map(Gcra::per_second))
     }

@@ -11,12 +11,28 @@ impl Core {
     /// Takes the next request out from below `cgroup`, which must have one, and charges every limit on its way, that
     /// of `cgroup` included. O(depth × log sources).
     pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
-        if let Some(Source::Client(client)) = self.top_source(cgroup, direction) {
-            let index = self.take_waiting(client, direction);
-            self.serve(now, cgroup, direction, Source::Client(client), index, now);
-            return index;
+        match self.top_source(cgroup, direction) {
+            Some(Source::Client(client)) => self.pull_client(now, cgroup, direction, client),
+            _ => self.pull_from_below(now, cgroup, direction),
         }
-        self.pull_from_below(now, cgroup, direction)
+    }
+
+    /// The same where the next one is `client`, which is one of `cgroup` itself. O(log sources).
+    pub(crate) fn pull_client(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        client: u32,
+    ) -> u32 {
+        let index = self.take_waiting(client, direction);
+        let node = &self.tree.cgroups[cgroup];
+        if node.side(direction).gate.is_some() && node.joint.is_none() {
+            self.serve_client(now, cgroup, direction, client, index);
+        } else {
+            self.serve(now, cgroup, direction, Source::Client(client), index, now);
+        }
+        index
     }
 
     /// The same where the next one is a cgroup below.
@@ -49,6 +65,49 @@ impl Core {
         }
         self.way = way;
         index
+    }
+
+    /// Does all that [`Core::serve`] would, where the source is a `client` of a cgroup with a limit that only requests of
+    /// one direction wait for: there all that is to be booked is the request's, the client's and the cgroup's, and each of
+    /// them is looked up once.
+    #[inline]
+    fn serve_client(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        client: u32,
+        index: u32,
+    ) {
+        let weight = self.tree.weight_of(Source::Client(client));
+        let whose = self.tree.id(cgroup);
+        let record = &mut self.requests[index];
+        let (cost, before) = (record.cost, record.served_before);
+        let waited = now.nanos_since(record.since);
+        record.since = record.since.max(now);
+        let client = self.tree.clients[client].side_mut(direction);
+        let node = &mut self.tree.cgroups[cgroup];
+        let clock = self.clocks.get(node.clock);
+        let side = node.side_mut(direction);
+        let gate = side.gate.as_deref_mut().expect("a limited cgroup has a gate");
+        let queue = side.queue.as_deref_mut().expect("it had a source");
+        let time = gate.time_of(cost);
+        let waits_on = !client.turns.is_empty();
+        queue.arbiter.served(&mut client.standing, time, weight, waits_on);
+        gate.charge_by(clock, now, cost);
+        let others = before.to_others(gate.served_ns, client.served_ns).min(waited);
+        client.served_ns = client.served_ns.wrapping_add(time);
+        gate.served_ns = gate.served_ns.wrapping_add(time);
+        let dimension = side.because;
+        let blame = &mut node.account_mut().blame;
+        blame.others_ns += others;
+        blame.add_limit(whose, dimension, waited - others);
+        if waited > 0 {
+            self.tree.tasks[record.task].waits_mut(dimension).wait_ns += waited;
+        }
+        if clock.is_real() {
+            self.clocks.give_way();
+        }
     }
 
     /// Books at `at` that its `source` lets go the request in slot `index`, which has left the limit there, if there is
@@ -105,9 +164,7 @@ impl Core {
         let mut others = 0;
         if is_nearest {
             let client = self.tree.clients[client].side_mut(direction);
-            let to_all = gate.served_ns.wrapping_sub(before.to_all_ns);
-            let to_client = client.served_ns.wrapping_sub(before.to_client_ns);
-            others = to_all.saturating_sub(to_client).min(waited);
+            others = before.to_others(gate.served_ns, client.served_ns).min(waited);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
         gate.served_ns = gate.served_ns.wrapping_add(time);
@@ -146,14 +203,25 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(crate) fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
         self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.climbed.is_empty())
     }
 
     /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
+    #[inline]
     fn take_waiting(&mut self, client: u32, direction: Direction) -> u32 {
         let client = self.tree.clients[client].side_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+        if let Some(task) = client.turns.only() {
+            // Its turn is the next one, too.
+            let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
+            let index = waiting.pop_front(&mut self.requests);
+            if waiting.is_empty() {
+                client.turns.pop_front(&mut turns);
+            }
+            return index.expect("a task with a turn has a request");
+        }
         let task = client.turns.pop_front(&mut turns).expect("a standing client has a task");
         let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
         let index =

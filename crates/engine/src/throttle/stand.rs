@@ -1,6 +1,7 @@
 //! Which cgroups may let a request go, and so stand as sources of their parents.
 
 use crate::core::Core;
+use crate::limits::{Dimension, Resource};
 use crate::request::Direction;
 use crate::throttle::arbiter::{Entry, Source, Standing};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
@@ -100,7 +101,9 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> Option<(u32, Arrival)> {
-        if self.climbs(cgroup, direction) {
+        let side = self.tree.cgroups[cgroup].side(direction);
+        let is_topmost = side.limited_above == NO_CGROUP;
+        if side.gate.as_deref().is_some_and(super::Gate::climbs) {
             // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (specification 1.4).
             let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
@@ -109,7 +112,7 @@ impl Core {
                 self.arm_climb(now, cgroup);
             }
         }
-        if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
+        if is_topmost {
             self.drain(now, cgroup, direction, arrival);
             return None;
         }
@@ -138,7 +141,9 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
-        let side = self.tree.cgroups[cgroup].side_mut(direction);
+        let node = &mut self.tree.cgroups[cgroup];
+        let (clock, is_joint) = (node.clock, node.joint.is_some());
+        let side = node.side_mut(direction);
         let Some(queue) = &side.queue else { return false };
         if !queue.climbed.is_empty() {
             return true;
@@ -153,13 +158,21 @@ impl Core {
             side.timer.disarm();
             return false;
         }
-        let verdict = match self.check_any(now, cgroup, direction) {
-            Some(verdict) => verdict,
-            None => {
-                let head = self.head_cost(cgroup, direction);
-                let head = head.expect("a source that waits has a request");
-                self.check_limit(now, cgroup, direction, head, arrival)
+        // The usual limit, which is asked without a detour.
+        if let Some(until) = gate.sole_ready_at().filter(|_| !is_joint) {
+            let clock = self.clocks.get(clock);
+            let ready = clock.is_open() || clock.at(now) >= until;
+            if ready {
+                side.timer.disarm();
+            } else {
+                side.because = Dimension::of(direction, Resource::Ios);
+                self.arm(cgroup, direction, until);
             }
+            return ready;
+        }
+        let verdict = match self.clocks.check_any(now, node, direction) {
+            Some(verdict) => verdict,
+            None => self.check_head(now, cgroup, direction, arrival),
         };
         let side = self.tree.cgroups[cgroup].side_mut(direction);
         match verdict {
@@ -168,12 +181,25 @@ impl Core {
                 true
             }
             Verdict::Wait { until, because } => {
+                side.because = because;
                 debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
-                self.tree.cgroups[cgroup].side_mut(direction).because = because;
                 self.arm(cgroup, direction, until);
                 false
             }
         }
+    }
+
+    /// Whether the limit of `cgroup` lets that go at `now` which is next there.
+    #[inline(never)]
+    fn check_head(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        arrival: Arrival,
+    ) -> Verdict<Dimension> {
+        let head = self.head_cost(cgroup, direction).expect("a source that waits has a request");
+        self.check_limit(now, cgroup, direction, head, arrival)
     }
 
     /// Brings `cgroup`, and then what is above it, in line with that what waits in `direction` may not go any more, if it
@@ -212,17 +238,33 @@ impl Core {
 
     /// Lets go whatever may go from `cgroup`, which no limit is above; arms its deadline if it has one that holds
     /// the rest.
-    fn drain(&mut self, now: Instant, cgroup: u32, direction: Direction, mut arrival: Arrival) {
+    pub(crate) fn drain(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        mut arrival: Arrival,
+    ) {
         self.drain_climbed(now, cgroup, direction);
         while self.is_ready(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
-            let index = self.pull(now, cgroup, direction);
             self.throttled -= 1;
-            self.pass(now, index);
+            match self.top_source(cgroup, direction) {
+                // Where most requests wait that wait at all: for the only limit of their own cgroup.
+                Some(Source::Client(client)) => {
+                    let index = self.pull_client(now, cgroup, direction, client);
+                    self.pass_from(now, cgroup, index);
+                }
+                _ => {
+                    let index = self.pull(now, cgroup, direction);
+                    self.pass(now, index);
+                }
+            }
         }
     }
 
     /// Lets go what has climbed to `cgroup`, which no limit is above now; one was then.
+    #[inline]
     pub(crate) fn drain_climbed(&mut self, now: Instant, cgroup: u32, direction: Direction) {
         while self.has_climbed(cgroup, direction) {
             let index = self.take_climbed(cgroup, direction);
@@ -237,7 +279,19 @@ impl Core {
     }
 
     /// The source that is next at `cgroup`.
+    // In place on the way of each request that waits.
+    #[inline(always)]
     pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
+        let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
+        match arbiter.has_void() {
+            false => arbiter.top().map(|entry| entry.source()),
+            true => self.live_top_source(cgroup, direction),
+        }
+    }
+
+    /// The same where some entries are void.
+    #[inline(never)]
+    fn live_top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         loop {
             let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
             let entry = arbiter.top()?;

@@ -44,6 +44,12 @@ impl List {
         self.head == NO_INDEX
     }
 
+    /// The slot that is head and tail.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<u32> {
+        (self.head == self.tail && self.head != NO_INDEX).then_some(self.head)
+    }
+
     #[inline]
     pub(crate) fn push_back(&mut self, links: &mut impl Links, index: u32) {
         *links.link(index) = Link { next: NO_INDEX, prev: self.tail };

@@ -14,6 +14,11 @@ use crate::time::Instant;
 pub(crate) struct Peak(Option<Box<Pair>>);
 
 impl Peak {
+    /// Whether there is none.
+    pub(super) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// When a head conforms whatever it costs, bytes and I/Os apart; the past without a peak.
     pub(super) fn both_ready_at(&self) -> [Instant; 2] {
         self.0.as_ref().map_or([Instant::ZERO; 2], |pair| pair.both_ready_at())

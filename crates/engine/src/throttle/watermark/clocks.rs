@@ -6,7 +6,11 @@ use alloc::vec::Vec;
 use super::expected::Expected;
 use super::{Clock, Trust, Watermark};
 use crate::deadlines::{Due, Timer};
+use crate::limits::Dimension;
+use crate::request::Direction;
+use crate::throttle::limiter::Verdict;
 use crate::time::Instant;
+use crate::tree::Cgroup;
 use crate::utilisation::{Busy, Share};
 
 /// One watermark in use, as it is now.
@@ -143,6 +147,27 @@ impl Clocks {
     }
 
     // What waits.
+
+    /// Whether the limit of `cgroup` lets any head go at `now`, where the answer is the same for all; a wait is in the time
+    /// of its clock.
+    pub(crate) fn check_any(
+        &self,
+        now: Instant,
+        cgroup: &Cgroup,
+        direction: Direction,
+    ) -> Option<Verdict<Dimension>> {
+        let clock = self.get(cgroup.clock);
+        if clock.is_open() {
+            return Some(Verdict::Go);
+        }
+        let time = clock.at(now);
+        let verdict = cgroup.limit(direction).check_any(time)?;
+        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
+        match cgroup.joint {
+            None => Some(verdict),
+            Some(_) => cgroup.check_any_joint(time, direction, verdict),
+        }
+    }
 
     pub(crate) fn deadlines_mut(&mut self, clock: u16) -> &mut crate::deadlines::Deadlines {
         &mut self.clocks[usize::from(clock)].deadlines

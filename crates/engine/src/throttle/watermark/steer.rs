@@ -7,7 +7,6 @@ use super::Watermark;
 use crate::core::Core;
 use crate::limits::Dimension;
 use crate::request::Direction;
-use crate::throttle::gate::Gate;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
@@ -42,27 +41,6 @@ impl Core {
         }
     }
 
-    /// The same for any head, where the answer is the same for all.
-    pub(crate) fn check_any(
-        &self,
-        now: Instant,
-        cgroup: u32,
-        direction: Direction,
-    ) -> Option<Verdict<Dimension>> {
-        let node = &self.tree.cgroups[cgroup];
-        let clock = self.clocks.get(node.clock);
-        if clock.is_open() {
-            return Some(Verdict::Go);
-        }
-        let time = clock.at(now);
-        let verdict = node.limit(direction).check_any(time)?;
-        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
-        match node.joint {
-            None => Some(verdict),
-            Some(_) => node.check_any_joint(time, direction, verdict),
-        }
-    }
-
     /// Books `cost` at the limit of `cgroup`, which has let it go at `now`.
     pub(crate) fn charge_limit(
         &mut self,
@@ -73,14 +51,10 @@ impl Core {
     ) {
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        let (at, is_open, is_real) = (clock.at(now), clock.is_open(), clock.is_real());
-        let charge = |gate: &mut Gate| match is_open {
-            true => gate.charge_lifted(at, cost),
-            false => gate.charge(at, cost),
-        };
-        charge(node.limit_mut(direction));
+        let is_real = clock.is_real();
+        node.limit_mut(direction).charge_by(clock, now, cost);
         if let Some(joint) = &mut node.joint {
-            charge(joint.gate_mut());
+            joint.gate_mut().charge_by(clock, now, cost);
             self.recede(now, cgroup, direction.other());
         }
         if is_real {
