@@ -26,8 +26,9 @@ pub struct Latency {
     pending: u32,
     count: u64,
     sum_ns: u128,
-    min_ns: u64,
+    /// The longest, and by how much the shortest is less than the longest there could be: of both the greatest so far.
     max_ns: u64,
+    below_ns: u64,
 }
 
 /// How many times are in each bucket of a power of two.
@@ -44,8 +45,8 @@ impl Latency {
             self.turn_to(page, part);
         }
         self.pending = self.pending.saturating_add(1);
-        self.min_ns = if self.count == 0 { time_ns } else { self.min_ns.min(time_ns) };
         self.max_ns = self.max_ns.max(time_ns);
+        self.below_ns = self.below_ns.max(u64::MAX - time_ns);
         self.count += 1;
         self.sum_ns += u128::from(time_ns);
     }
@@ -61,8 +62,8 @@ impl Latency {
             }
             self.pending = self.pending.saturating_add(theirs);
         }
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
+        self.below_ns = self.below_ns.max(other.below_ns);
         self.count += other.count;
         self.sum_ns += other.sum_ns;
     }
@@ -74,7 +75,7 @@ impl Latency {
 
     /// The shortest; 0 if there is none.
     pub fn min_ns(&self) -> u64 {
-        self.min_ns
+        if self.count == 0 { 0 } else { u64::MAX - self.below_ns }
     }
 
     /// The longest; 0 if there is none.
@@ -115,7 +116,7 @@ impl Latency {
         for (low, high, count) in self.buckets() {
             seen += u128::from(count);
             if seen >= rank {
-                return (low + (high - low) / 2).clamp(self.min_ns, self.max_ns);
+                return (low + (high - low) / 2).clamp(self.min_ns(), self.max_ns);
             }
         }
         self.max_ns
@@ -195,7 +196,7 @@ impl Latency {
 impl PartialEq for Latency {
     /// Whether the same times were recorded, as far as that is known; in whichever order.
     fn eq(&self, other: &Latency) -> bool {
-        let told = |it: &Latency| (it.count, it.sum_ns, it.min_ns, it.max_ns);
+        let told = |it: &Latency| (it.count, it.sum_ns, it.min_ns(), it.max_ns);
         told(self) == told(other) && self.buckets().eq(other.buckets())
     }
 }
@@ -204,7 +205,7 @@ impl std::fmt::Debug for Latency {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Latency")
             .field("count", &self.count)
-            .field("min_ns", &self.min_ns)
+            .field("min_ns", &self.min_ns())
             .field("p50_ns", &self.p50_ns())
             .field("p99_ns", &self.p99_ns())
             .field("max_ns", &self.max_ns)

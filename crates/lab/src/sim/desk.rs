@@ -24,6 +24,9 @@ pub(super) struct Desk {
 pub(super) struct Run {
     first: u32,
     last: u32,
+    /// What it is, where it begins, and how long it is by now.
+    op: Op,
+    offset: u64,
     bytes: u32,
 }
 
@@ -32,8 +35,9 @@ impl Device for Desk {
 
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as u32;
-        self.run = Some(Run { first: key, last: key, bytes: 0 });
-        self.extend_run(now, key, dispatch);
+        let flight = take(&mut self.flights, now, key, dispatch);
+        let Flight { op, offset, len, .. } = *flight;
+        self.run = Some(Run { first: key, last: key, op, offset, bytes: len });
     }
 
     fn join(&mut self, now: Instant, dispatch: Dispatch) {
@@ -41,34 +45,31 @@ impl Device for Desk {
         let run = self.run.as_mut().expect("something to join it to");
         self.flights[run.last as usize].joined = key;
         run.last = key;
-        self.extend_run(now, key, dispatch);
+        run.bytes += take(&mut self.flights, now, key, dispatch).len;
     }
 
     fn start(&mut self, now: Instant) {
         let Some(run) = self.run.take() else { return };
         self.at_disk += 1;
         self.recorder.in_flight(self.at_disk);
-        let flight = &self.flights[run.first as usize];
-        let op = match flight.op {
+        let op = match run.op {
             Op::Read | Op::Cache | Op::Status => DiskOp::Read,
             Op::Write => DiskOp::Write,
             Op::Flush => DiskOp::Flush,
             Op::Discard => DiskOp::Discard,
             Op::WriteZeroes => DiskOp::WriteZeroes,
         };
-        self.disk.submit(now.as_nanos(), run.first.into(), op, flight.offset, run.bytes);
+        self.disk.submit(now.as_nanos(), run.first.into(), op, run.offset, run.bytes);
     }
 
     fn record(&mut self, _now: Instant, _event: Event) {}
 }
 
-impl Desk {
-    fn extend_run(&mut self, now: Instant, key: u32, dispatch: Dispatch) {
-        let flight = &mut self.flights[key as usize];
-        flight.dispatched_ns = now.as_nanos();
-        flight.ticket = Some(dispatch.ticket);
-        if let Some(run) = &mut self.run {
-            run.bytes += flight.len;
-        }
-    }
+/// Notes of a flight that it goes to the disk.
+#[inline]
+fn take(flights: &mut Slab<Flight>, now: Instant, key: u32, dispatch: Dispatch) -> &Flight {
+    let flight = &mut flights[key as usize];
+    flight.dispatched_ns = now.as_nanos();
+    flight.ticket = Some(dispatch.ticket);
+    flight
 }

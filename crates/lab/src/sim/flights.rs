@@ -38,6 +38,7 @@ const _: () = assert!(size_of::<Option<Flight>>() == 64);
 
 impl Flight {
     /// One that is made at `now_ns`.
+    #[inline]
     pub(super) fn new(
         purpose: Purpose,
         op: Op,

@@ -15,16 +15,16 @@ impl World {
         self.desk.at_disk -= 1;
         let mut next = key as u32;
         while next != NO_FLIGHT {
-            let key = next as usize;
-            next = std::mem::replace(&mut self.desk.flights[key].joined, NO_FLIGHT);
-            self.request_landed(key)?;
+            next = self.request_landed(next as usize)?;
         }
         Ok(())
     }
 
-    fn request_landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+    /// Answers which one was joined to it.
+    fn request_landed(&mut self, key: usize) -> Result<u32, ScenarioError> {
         let now = Instant::from_nanos(self.now_ns);
         let flight = &mut self.desk.flights[key];
+        let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
         self.engine.complete(now, ticket, Outcome::Done);
         let cgroup = self.actors[flight.actor as usize].cgroup;
@@ -32,9 +32,10 @@ impl World {
         if self.way.takes_time() {
             let at_ns = self.way.arrival_ns(self.now_ns);
             self.calendar.plan(at_ns, Planned::Deliver(key as u32));
-            return Ok(());
+            return Ok(next);
         }
-        self.arrived(key)
+        self.arrived(key)?;
+        Ok(next)
     }
 
     /// A request is back with whoever asked for it.
@@ -49,7 +50,7 @@ impl World {
             Purpose::SyncedWrite => {
                 flight.purpose = Purpose::FlushOfWrite;
                 flight.op = Op::Flush;
-                self.submit_flight(key);
+                self.submit_again(key);
             }
             _ => return self.ended(key),
         }

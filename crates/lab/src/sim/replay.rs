@@ -17,6 +17,8 @@ const SECTOR: u64 = 512;
 /// A trace under way.
 pub(super) struct Replay {
     trace: Trace,
+    /// Its requests go to the disk as they are: none is left out, moved or scaled.
+    is_as_it_is: bool,
     rounds: Rounds,
     /// Added to each record's time: when the replay began, and the rounds before.
     base_ns: u64,
@@ -58,14 +60,18 @@ pub(super) enum Next {
     Issue(Record),
     /// Something at this time; it is to be woken then.
     At(u64),
-    /// Nothing before one of its requests ends, or more of the trace is read.
+    /// Nothing before one of its requests ends, or more of the trace is read, or it is woken as planned.
     Wait,
 }
 
 impl Replay {
     /// Opens the trace for a disk of so many bytes.
     pub(super) fn new(trace: &Trace, disk_bytes: u64) -> Result<Replay, ScenarioError> {
+        let Trace { skip, align, offset_divisor, timing, .. } = trace;
+        let keeps_all = !(skip.read || skip.write || skip.trim || skip.sync);
+        let keeps_place = align.is_none_or(|align| align == 0) && *offset_divisor <= 1;
         Ok(Replay {
+            is_as_it_is: keeps_all && keeps_place && !matches!(timing, Timing::Percent(_)),
             rounds: Rounds::new(trace)?,
             trace: trace.clone(),
             base_ns: 0,
@@ -93,9 +99,13 @@ impl Replay {
     }
 
     /// Whether nothing is left to be issued or to end; true once.
+    #[inline]
     pub(super) fn ends(&mut self, now_ns: u64) -> bool {
+        if self.in_flight > 0 {
+            return false;
+        }
         let exhausted = self.has_ended && self.ahead == 0;
-        let ends = !self.is_over && self.in_flight == 0 && (exhausted || now_ns >= self.stop_ns);
+        let ends = !self.is_over && (exhausted || now_ns >= self.stop_ns);
         self.is_over |= ends;
         ends
     }
@@ -133,7 +143,12 @@ impl Replay {
                 let name = self.rounds.reader().streams().get(self.streams.len()).cloned();
                 self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
             }
-            let Some(record) = self.fitted(record) else { continue };
+            if self.is_as_it_is {
+                record.at_ns = self.base_ns.saturating_add(record.at_ns);
+            } else if !self.alter(&mut record) {
+                continue;
+            }
+            self.fit(&mut record);
             let flow = &mut self.streams[stream];
             if flow.waiting.is_empty() && !flow.is_planned {
                 fresh.push(record.stream);
@@ -144,8 +159,8 @@ impl Replay {
         Ok(())
     }
 
-    /// The record with its time in the run, inside the disk; None if it is to be left out.
-    fn fitted(&mut self, mut record: Record) -> Option<Record> {
+    /// Gives a record its time in the run and its place by the trace's settings; false if it is to be left out.
+    fn alter(&mut self, record: &mut Record) -> bool {
         use weir_engine::Op;
         let skip = self.trace.skip;
         let is_skipped = match record.op {
@@ -157,7 +172,7 @@ impl Replay {
         let flow = &mut self.streams[record.stream as usize];
         if is_skipped {
             flow.skipped_ns = flow.skipped_ns.saturating_add(record.delay_ns);
-            return None;
+            return false;
         }
         // The pause before what is left out is still one.
         record.delay_ns = record.delay_ns.saturating_add(std::mem::take(&mut flow.skipped_ns));
@@ -167,13 +182,18 @@ impl Replay {
         if let Some(align) = self.trace.align.filter(|&align| align > 0) {
             record.offset -= record.offset % align;
         }
+        true
+    }
+
+    /// Wraps a record around that lies beyond the end of the disk.
+    #[inline]
+    fn fit(&mut self, record: &mut Record) {
         if record.offset.saturating_add(u64::from(record.len)) > self.bytes {
             self.wrapped += 1;
             record.offset %= self.bytes;
             let room = self.bytes - record.offset;
             record.len = record.len.min(u32::try_from(room).unwrap_or(u32::MAX));
         }
-        Some(record)
     }
 
     fn scaled(&self, time_ns: u64) -> u64 {
@@ -187,11 +207,12 @@ impl Replay {
     }
 
     /// What a stream does at `now_ns`.
+    #[inline]
     pub(super) fn next(&mut self, stream: u32, now_ns: u64) -> Next {
         let depth = self.trace.depth;
         let flow = &mut self.streams[stream as usize];
         let Some(&record) = flow.waiting.front() else { return Next::Wait };
-        if now_ns >= self.stop_ns {
+        if now_ns >= self.stop_ns || flow.is_planned {
             return Next::Wait;
         }
         let due_ns = match self.trace.timing {
@@ -219,11 +240,6 @@ impl Replay {
     /// The wake-up of a stream has come.
     pub(super) fn woken(&mut self, stream: u32) {
         self.streams[stream as usize].is_planned = false;
-    }
-
-    /// Whether a wake-up of a stream is still to come.
-    pub(super) fn is_planned(&self, stream: u32) -> bool {
-        self.streams[stream as usize].is_planned
     }
 
     /// A request of a stream has ended.

@@ -17,6 +17,7 @@ impl World {
     }
 
     /// Reads on in a trace, and lets the streams that have something again go on.
+    #[inline(never)]
     fn feed(&mut self, replay: u32) -> Result<(), ScenarioError> {
         let mut fresh = Vec::new();
         while self.replays[replay as usize].is_hungry() {
@@ -30,7 +31,10 @@ impl World {
 
     pub(super) fn stream_goes_on(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
         self.issue_due(replay, stream)?;
-        self.feed(replay)?;
+        // Hardly ever, and then for many requests.
+        if self.replays[replay as usize].is_hungry() {
+            self.feed(replay)?;
+        }
         self.end_replay_if_over(replay)
     }
 
@@ -39,9 +43,6 @@ impl World {
         let actor = self.actor_of(replay, stream)?;
         loop {
             let at = &mut self.replays[replay as usize];
-            if at.is_planned(stream) {
-                return Ok(());
-            }
             let record = match at.next(stream, self.now_ns) {
                 Next::Issue(record) => record,
                 Next::At(at_ns) => {
@@ -63,10 +64,15 @@ impl World {
 
     /// The actor of a stream, made when it appears: a client of its own, in a cgroup of its own where jobs have theirs.
     fn actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
-        let at = &mut self.replays[replay as usize];
-        if let Some(actor) = at.streams[stream as usize].actor {
+        if let Some(actor) = self.replays[replay as usize].streams[stream as usize].actor {
             return Ok(actor);
         }
+        self.new_actor_of(replay, stream)
+    }
+
+    #[cold]
+    fn new_actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
+        let at = &mut self.replays[replay as usize];
         let (row, cgroup) = match at.process {
             // All files of an iolog are one job's.
             Some(process) => {
@@ -97,7 +103,12 @@ impl World {
         if !at.ends(self.now_ns) {
             return Ok(());
         }
-        match at.process {
+        self.replay_ends(replay)
+    }
+
+    #[cold]
+    fn replay_ends(&mut self, replay: u32) -> Result<(), ScenarioError> {
+        match self.replays[replay as usize].process {
             None => self.replays_left -= 1,
             Some(process) => {
                 self.processes[process as usize].replayed();

@@ -370,18 +370,25 @@ impl World {
         self.calendar.plan(self.now_ns + after_ns, Planned::Deliver(key));
     }
 
+    /// Hands a request that was made now to the engine.
     pub(super) fn submit(&mut self, flight: Flight) {
-        let key = self.desk.flights.insert(flight);
-        self.submit_flight(key);
+        let place = self.desk.flights.vacant_entry();
+        let task = self.actors[flight.actor as usize].task;
+        let request = request_of(&flight, task, place.key());
+        place.insert(flight);
+        self.request(request);
     }
 
-    pub(super) fn submit_flight(&mut self, key: usize) {
+    /// Hands one to the engine that has been there before.
+    pub(super) fn submit_again(&mut self, key: usize) {
         let flight = &mut self.desk.flights[key];
         flight.submitted_ns = self.now_ns;
-        let extent = Extent::new(flight.offset, flight.len);
         let task = self.actors[flight.actor as usize].task;
-        let request =
-            Request { sync: flight.sync, ..Request::new(task, flight.op, extent, key as u64) };
+        let request = request_of(flight, task, key);
+        self.request(request);
+    }
+
+    fn request(&mut self, request: Request) {
         self.requests += 1;
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for every queue of every process");
@@ -452,6 +459,13 @@ impl World {
         self.desk.recorder.note(missed);
         self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)
     }
+}
+
+/// What a flight is to the engine.
+#[inline]
+fn request_of(flight: &Flight, task: TaskId, key: usize) -> Request {
+    let extent = Extent::new(flight.offset, flight.len);
+    Request { sync: flight.sync, ..Request::new(task, flight.op, extent, key as u64) }
 }
 
 /// What an access is to the engine.
