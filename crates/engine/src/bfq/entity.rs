@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::heap::Beside;
 use super::owner::Owner;
 use super::vtime::Vtime;
 use crate::priority::PriorityClass;
@@ -90,13 +91,15 @@ pub(crate) struct Entity {
     pub(crate) budget: u64,
     /// The weight it is placed with.
     pub(crate) weight: u32,
-    /// Index in the heap that `state` says.
+    /// Index in the heap that `state` says; in the list of the idle, which one came before which.
     pub(crate) place: u32,
+    /// Who is beside it in the list of the idle.
+    pub(crate) beside: Beside,
     pub(crate) parent: u32,
     /// Whose flow it is; [`Owner::NOBODY`] of a cgroup.
     pub(crate) owner: Owner,
     /// The weight of a flow from its next placing on; a cgroup's is in the tree.
-    pub(crate) next_weight: u32,
+    pub(crate) next_weight: u16,
     /// What a flow's weight is multiplied with from its next placing on.
     pub(crate) next_factor: u16,
     pub(crate) state: State,
@@ -108,6 +111,8 @@ pub(crate) struct Entity {
     pub(crate) is_counted: bool,
 }
 
+const _: () = assert!(size_of::<Entity>() == 64);
+
 impl Entity {
     const NEW: Entity = Entity {
         start: Vtime::ZERO,
@@ -116,6 +121,7 @@ impl Entity {
         budget: 0,
         weight: 0,
         place: 0,
+        beside: Beside::NOBODY,
         parent: NO_CGROUP,
         owner: Owner::NOBODY,
         next_weight: 0,

@@ -1,9 +1,12 @@
-//! The three heaps of a service tree in one block of memory, whose members know their places, so that any of them can
-//! leave.
+//! The three heaps of a service tree in one block of memory, and the list of those who are idle. Their members know their
+//! places, so that any of them can leave.
+
+mod resting;
 
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 
+pub(crate) use self::resting::Beside;
 use super::entity::{Entities, EntityId};
 use super::vtime::Vtime;
 
@@ -16,23 +19,27 @@ pub(crate) type Part = usize;
 pub(crate) const WAITING: Part = 0;
 /// Active ones that V has reached, by finish.
 pub(crate) const ELIGIBLE: Part = 1;
-/// Idle ones, by finish.
+/// Idle ones that are not in the list of those, by finish.
 pub(crate) const IDLE: Part = 2;
 
-/// Entities by virtual time, and by order of insertion where that is equal; each in one of three heaps. O(log n) in and
-/// out, no allocation once grown. Only the first of each can be seen: that is all a service tree asks, and a whole order
-/// would cost more.
+/// Entities by virtual time, and by order of insertion where that is equal; each in one of three heaps, or in a list.
+/// O(log n) in and out, no allocation once grown. Only the first of each can be seen: that is all a service tree asks, and
+/// a whole order would cost more.
 ///
 /// ```text
 ///  0                            room                                2 × room
-///  ├─ waiting ─►        ◄─ eligible ┼─ idle ─►                             ┤
+///  ├─ waiting ─►        ◄─ eligible ┼─ the list of the idle        ◄─ idle ┤
 /// ```
 ///
-/// Whoever waits is not eligible, so that the two share the room of one. The firsts of those that somebody is found in
-/// with each request lie side by side.
+/// Whoever waits is not eligible, so that the two share the room of one. What somebody is found by with each request
+/// lies side by side.
 pub(crate) struct Heaps {
     entries: Box<[Entry]>,
     len: [u32; 3],
+    /// How many are in the list of the idle.
+    listed: u32,
+    /// Who is in none of these, and counts as a member all the same; [`EntityId::NOBODY`] while nobody does.
+    pub(super) in_service: EntityId,
     /// Orders given so far, around a circle.
     order: u32,
 }
@@ -100,7 +107,20 @@ impl Rank {
 
 impl Heaps {
     pub(crate) fn new() -> Heaps {
-        Heaps { entries: Box::new([]), len: [0; 3], order: 0 }
+        Heaps {
+            entries: Box::new([]),
+            len: [0; 3],
+            listed: 0,
+            in_service: EntityId::NOBODY,
+            order: 0,
+        }
+    }
+
+    /// How many there are, the one in service included.
+    #[inline]
+    pub(crate) fn members(&self) -> usize {
+        let in_service = u32::from(self.in_service != EntityId::NOBODY);
+        (self.len.iter().sum::<u32>() + self.listed + in_service) as usize
     }
 
     /// Members that there is room for, whichever heaps they are in.
@@ -116,6 +136,7 @@ impl Heaps {
         self.take_over::<WAITING>(&old);
         self.take_over::<ELIGIBLE>(&old);
         self.take_over::<IDLE>(&old);
+        self.take_over_list(&old);
     }
 
     fn take_over<const PART: Part>(&mut self, old: &Heaps) {
@@ -160,14 +181,29 @@ impl Heaps {
 
     #[inline]
     pub(crate) fn push<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
-        let (place, oldest) = (self.len::<PART>(), self.oldest());
+        entities[entry.id()].place = self.append::<PART>(entry);
+        self.raise_last::<PART>(entities, entry);
+    }
+
+    /// The place of `entry`, if it is behind all that came before it, as most are. To be written down, and to be followed
+    /// by [`Heaps::raise_last`]: together they are [`Heaps::push`], for who has looked up the entity.
+    #[inline]
+    pub(crate) fn append<const PART: Part>(&mut self, entry: Entry) -> u32 {
+        let place = self.len[PART];
         self.len[PART] += 1;
-        // Most are behind all that came before them.
-        match parent(place) {
-            Some(parent) if entry.rank(oldest).is_before(self.at::<PART>(parent).rank(oldest)) => {
-                self.rise::<PART>(entities, place, entry);
-            }
-            _ => self.put::<PART>(entities, place, entry),
+        let slot = self.slot::<PART>(place as usize);
+        self.entries[slot] = entry;
+        place
+    }
+
+    /// Takes `entry`, which was appended just now, to where it belongs.
+    #[inline]
+    pub(crate) fn raise_last<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
+        let (place, oldest) = (self.len::<PART>() - 1, self.oldest());
+        if let Some(parent) = parent(place)
+            && entry.rank(oldest).is_before(self.at::<PART>(parent).rank(oldest))
+        {
+            self.rise::<PART>(entities, place, entry);
         }
     }
 
@@ -260,7 +296,7 @@ impl Heaps {
     #[inline]
     fn least_child<const PART: Part>(&self, first: usize, oldest: u64) -> (Rank, usize) {
         let last = (self.len::<PART>() - 1).min(first + FAN_OUT - 1);
-        let is_mirrored = PART == ELIGIBLE;
+        let is_mirrored = PART != WAITING;
         let slots = if is_mirrored {
             self.slot::<PART>(last)..=self.slot::<PART>(first)
         } else {
@@ -299,7 +335,7 @@ impl Heaps {
         match PART {
             WAITING => place,
             ELIGIBLE => self.room() - 1 - place,
-            _ => self.room() + place,
+            _ => self.entries.len() - 1 - place,
         }
     }
 }

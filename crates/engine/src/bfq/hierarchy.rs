@@ -47,7 +47,8 @@ impl Hierarchy {
     /// What a flow is placed with from its next placing on.
     pub(crate) fn set_rank(&mut self, id: EntityId, rank: Rank) {
         let entity = &mut self.entities[id];
-        (entity.next_class, entity.next_weight) = (rank.class, rank.weight);
+        // Priorities are worth 200 at most.
+        (entity.next_class, entity.next_weight) = (rank.class, rank.weight as u16);
     }
 
     /// What a flow's weight is multiplied with from its next placing on, and never within a slot (D-19).
@@ -322,7 +323,7 @@ impl Hierarchy {
             }
             None => {
                 let entity = &self.entities[id];
-                let weight = entity.next_weight * u32::from(entity.next_factor);
+                let weight = u32::from(entity.next_weight) * u32::from(entity.next_factor);
                 Rank { class: entity.next_class, weight }
             }
         }

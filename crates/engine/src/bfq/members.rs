@@ -116,7 +116,7 @@ impl Bfq {
     /// What a flow is placed with next.
     pub(super) fn rank(&self, at: u32) -> Rank {
         let entity = self.hierarchy.entities.flow(at);
-        Rank { class: entity.next_class, weight: entity.next_weight }
+        Rank { class: entity.next_class, weight: entity.next_weight.into() }
     }
 
     pub(super) fn set_rank(&mut self, at: u32, rank: Rank) {
@@ -182,7 +182,7 @@ impl Bfq {
 
 /// A flow's cgroup, class and weight, none while that is raised.
 pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
-    let weight = (entity.next_factor == 1).then_some(entity.next_weight);
+    let weight = (entity.next_factor == 1).then_some(entity.next_weight.into());
     (entity.parent, entity.next_class, weight)
 }
 

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::entity::{Entities, Entity, EntityId, State};
-use super::heap::{ELIGIBLE, Entry, Heaps, IDLE, WAITING};
+use super::heap::{ELIGIBLE, Entry, Heaps, WAITING};
 use super::vtime::Vtime;
 use crate::check::ensure;
 
@@ -17,12 +17,8 @@ pub(crate) struct ServiceTree {
     vtime: Vtime,
     /// Sum of the weights of all that is counted.
     weights: u64,
-    /// All but the one in service.
+    /// The children.
     heaps: Heaps,
-    /// How many are counted.
-    members: u32,
-    /// [`EntityId::NOBODY`] while nobody is.
-    in_service: EntityId,
 }
 
 /// How long a child that becomes active has been away.
@@ -36,19 +32,13 @@ pub(crate) enum Return {
 
 impl ServiceTree {
     pub(crate) fn new() -> ServiceTree {
-        ServiceTree {
-            vtime: Vtime::ZERO,
-            weights: 0,
-            heaps: Heaps::new(),
-            members: 0,
-            in_service: EntityId::NOBODY,
-        }
+        ServiceTree { vtime: Vtime::ZERO, weights: 0, heaps: Heaps::new() }
     }
 
     /// The child that holds the device, or through which it is held.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
-        (self.in_service != EntityId::NOBODY).then_some(self.in_service)
+        (self.heaps.in_service != EntityId::NOBODY).then_some(self.heaps.in_service)
     }
 
     /// Places a child with its first backlog, for `budget` bytes at `weight`.
@@ -62,34 +52,34 @@ impl ServiceTree {
         budget: u64,
         how: Return,
     ) {
-        let entity = &mut entities[id];
-        let (old, state, place) = (entity.finish, entity.state, entity.place);
-        let goes_back = how == Return::InTime && self.vtime.is_after(old);
-        let floor = if goes_back { old } else { self.vtime };
+        let state = entities[id].state;
         match state {
-            State::Idle => {
-                entity.start = floor.latest(old);
-                self.heaps.remove::<IDLE>(entities, place);
-            }
+            State::Idle => self.heaps.recall(entities, id),
             State::Off => {
-                entity.start = floor;
-                entity.weight = weight;
-                self.weights += u64::from(weight);
-                self.members += 1;
-                if self.members as usize > self.heaps.room() {
-                    self.make_room();
+                let others = self.heaps.members();
+                if others == self.heaps.room() {
+                    self.make_room(others + 1);
                 }
             }
             state => unreachable!("activated while {state:?}"),
         }
         let entity = &mut entities[id];
+        let old = entity.finish;
+        let goes_back = how == Return::InTime && self.vtime.is_after(old);
+        let floor = if goes_back { old } else { self.vtime };
+        entity.start = if state == State::Idle { floor.latest(old) } else { floor };
+        if state == State::Off {
+            self.weights += u64::from(weight);
+            entity.weight = weight;
+        }
         self.place(entity, weight, budget);
         if goes_back && self.vtime.is_after(entity.finish) {
             // It missed more than a budget: that much it may catch up at most.
             entity.start = entity.start.shifted(entity.finish, self.vtime);
             entity.finish = self.vtime;
         }
-        self.insert(entities, id);
+        let entry = self.enter(entity, id);
+        self.raise(entities, entry);
     }
 
     /// Places an active child anew, for another budget.
@@ -101,8 +91,10 @@ impl ServiceTree {
         budget: u64,
     ) {
         self.take(entities, id);
-        self.place(&mut entities[id], weight, budget);
-        self.insert(entities, id);
+        let entity = &mut entities[id];
+        self.place(entity, weight, budget);
+        let entry = self.enter(entity, id);
+        self.raise(entities, entry);
     }
 
     /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
@@ -125,7 +117,7 @@ impl ServiceTree {
         id: EntityId,
         placing: Option<(u32, u64)>,
     ) {
-        assert_eq!(core::mem::replace(&mut self.in_service, EntityId::NOBODY), id);
+        assert_eq!(core::mem::replace(&mut self.heaps.in_service, EntityId::NOBODY), id);
         let entity = &mut entities[id];
         entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
         entity.service = 0;
@@ -133,7 +125,8 @@ impl ServiceTree {
             Some((weight, budget)) => {
                 entity.start = entity.finish;
                 self.place(entity, weight, budget);
-                self.insert(entities, id);
+                let entry = self.enter(entity, id);
+                self.raise(entities, entry);
             }
             None => self.rest(entities, id),
         }
@@ -173,7 +166,7 @@ impl ServiceTree {
         self.next(entities)?;
         let id = self.heaps.pop::<ELIGIBLE>(entities)?.id();
         entities[id].state = State::InService;
-        self.in_service = id;
+        self.heaps.in_service = id;
         Some(id)
     }
 
@@ -182,7 +175,7 @@ impl ServiceTree {
     #[inline]
     pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
         self.vtime = self.vtime.after(bytes, self.weights);
-        if self.heaps.first::<IDLE>().is_some_and(|first| !first.key.is_after(self.vtime)) {
+        if self.heaps.has_passed(self.vtime) {
             self.forget_first(entities);
         }
     }
@@ -190,8 +183,8 @@ impl ServiceTree {
     /// V has passed the first of those that are idle. One only, so that a charge stays O(log children).
     #[inline(never)]
     fn forget_first(&mut self, entities: &mut Entities) {
-        if let Some(first) = self.heaps.pop::<IDLE>(entities) {
-            self.leave(&mut entities[first.id()]);
+        if let Some(first) = self.heaps.recall_first(entities) {
+            self.leave(&mut entities[first]);
         }
     }
 
@@ -207,15 +200,14 @@ impl ServiceTree {
 
     /// Forgets a child that is idle.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
-        self.heaps.remove::<IDLE>(entities, entities[id].place);
+        self.heaps.recall(entities, id);
         self.leave(&mut entities[id]);
     }
 
     /// Allocates here, where somebody joins, and nowhere on a request's way afterwards: by a quarter more each time, which
     /// is often enough to cost a member little, and little enough where most cgroups have few.
     #[cold]
-    fn make_room(&mut self) {
-        let members = self.members as usize;
+    fn make_room(&mut self, members: usize) {
         self.heaps.make_room(members + members / 4);
     }
 
@@ -228,17 +220,27 @@ impl ServiceTree {
         entity.finish = entity.start.after(budget, u64::from(weight));
     }
 
+    /// Puts a child that has tags at the end of its heap, from where it is to be raised.
     #[inline]
-    fn insert(&mut self, entities: &mut Entities, id: EntityId) {
-        let (entity, order) = (&mut entities[id], self.heaps.order());
+    fn enter(&mut self, entity: &mut Entity, id: EntityId) -> (State, Entry) {
+        let order = self.heaps.order();
         if entity.start.is_after(self.vtime) {
-            entity.state = State::Waiting;
             let entry = Entry::new(entity.start, order, id);
-            self.heaps.push::<WAITING>(entities, entry);
+            (entity.state, entity.place) = (State::Waiting, self.heaps.append::<WAITING>(entry));
+            (State::Waiting, entry)
         } else {
-            entity.state = State::Eligible;
             let entry = Entry::new(entity.finish, order, id);
-            self.heaps.push::<ELIGIBLE>(entities, entry);
+            (entity.state, entity.place) = (State::Eligible, self.heaps.append::<ELIGIBLE>(entry));
+            (State::Eligible, entry)
+        }
+    }
+
+    /// Takes it from there to where it belongs.
+    #[inline]
+    fn raise(&mut self, entities: &mut Entities, (state, entry): (State, Entry)) {
+        match state {
+            State::Waiting => self.heaps.raise_last::<WAITING>(entities, entry),
+            _ => self.heaps.raise_last::<ELIGIBLE>(entities, entry),
         }
     }
 
@@ -258,18 +260,17 @@ impl ServiceTree {
     fn rest(&mut self, entities: &mut Entities, id: EntityId) {
         let entity = &mut entities[id];
         let key = entity.finish;
-        if !key.is_after(self.vtime) {
+        if key.is_after(self.vtime) {
+            entity.state = State::Idle;
+            self.heaps.retire(entities, key, id);
+        } else {
             self.leave(entity);
-            return;
         }
-        entity.state = State::Idle;
-        let order = self.heaps.order();
-        self.heaps.push::<IDLE>(entities, Entry::new(key, order, id));
     }
 
+    #[inline]
     fn leave(&mut self, entity: &mut Entity) {
         self.weights -= u64::from(entity.weight);
-        self.members -= 1;
         entity.state = State::Off;
     }
 
@@ -306,15 +307,20 @@ impl ServiceTree {
         let is_sound = [
             (State::Waiting, heaps.is_sound::<WAITING>(entities)),
             (State::Eligible, heaps.is_sound::<ELIGIBLE>(entities)),
-            (State::Idle, heaps.is_sound::<IDLE>(entities)),
+            (State::Idle, heaps.rests_soundly(entities)),
         ];
         for (state, is_sound) in is_sound {
             ensure(is_sound, || format!("the {state:?} are not in order"))?;
         }
         let waiting = heaps.entries::<WAITING>().map(|entry| (State::Waiting, entry));
         let eligible = heaps.entries::<ELIGIBLE>().map(|entry| (State::Eligible, entry));
-        let idle = heaps.entries::<IDLE>().map(|entry| (State::Idle, entry));
-        for (state, entry) in waiting.chain(eligible).chain(idle) {
+        for id in heaps.idle(entities) {
+            let entity = &entities[id];
+            ensure(entity.state == State::Idle, || format!("{entity:?} is among the idle"))?;
+            ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
+            weights += u64::from(entity.weight);
+        }
+        for (state, entry) in waiting.chain(eligible) {
             let entity = &entities[entry.id()];
             ensure(entity.state == state, || format!("{entity:?} is among the {state:?}"))?;
             ensure(!entity.start.is_after(entity.finish), || format!("{entity:?} runs back"))?;
@@ -325,15 +331,15 @@ impl ServiceTree {
             })?;
             weights += u64::from(entity.weight);
         }
-        let members = self.active() + self.resting() + usize::from(self.in_service().is_some());
-        ensure(members == self.members as usize, || format!("{members}, not {}", self.members))?;
+        let members = heaps.members();
+        ensure(members <= heaps.room(), || format!("{members} in room for {}", heaps.room()))?;
         weights += self.in_service().map_or(0, |id| u64::from(entities[id].weight));
         ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
     }
 
     /// How many children are idle.
     pub(crate) fn resting(&self) -> usize {
-        self.heaps.len::<IDLE>()
+        self.heaps.resting()
     }
 }
 

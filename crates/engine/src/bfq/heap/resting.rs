@@ -1,0 +1,278 @@
+//! Those who are idle, by finish: in a list through their entities, and in a heap where they come far out of order.
+//!
+//! Whoever begins to rest does so nearly in the order in which V passes them all: to stand at the end of a list, and to
+//! leave it at the front, takes no search and moves nobody. Who would have to be taken far forward is in the heap
+//! instead, so that no step is more than O(log n).
+//!
+//! The first and the last of the list are told in a slot beside that of the first who is eligible: the heap grows
+//! towards it from the far end of the room, and has no use for it while anybody is in the list.
+
+use super::{Entry, Heaps, IDLE};
+use crate::bfq::entity::{Entities, EntityId};
+use crate::bfq::vtime::Vtime;
+
+/// Who is beside somebody in the list; [`EntityId::NOBODY`] at its ends. Who is in the heap has itself before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Beside {
+    before: EntityId,
+    behind: EntityId,
+}
+
+impl Beside {
+    pub(crate) const NOBODY: Beside = Beside { before: EntityId::NOBODY, behind: EntityId::NOBODY };
+}
+
+/// So many at the end of the list are passed on the way to a place in it. Each may be a line of cache that nobody else
+/// needs now, and the heap costs less than many of them.
+const STEPS_MAX: u32 = 4;
+
+/// What is told of the list.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The finish of the first.
+    key: Vtime,
+    first: EntityId,
+    last: EntityId,
+}
+
+impl Heaps {
+    /// How many are idle.
+    #[inline]
+    pub(crate) fn resting(&self) -> usize {
+        self.listed as usize + self.len::<IDLE>()
+    }
+
+    /// Whether V, at `now`, has passed the finish of somebody.
+    #[inline]
+    pub(crate) fn has_passed(&self, now: Vtime) -> bool {
+        let is_past = |key: Vtime| !key.is_after(now);
+        (self.listed > 0 && is_past(self.ends().key))
+            || self.first::<IDLE>().is_some_and(|first| is_past(first.key))
+    }
+
+    /// `id`, whose finish is `key`, rests from now on.
+    pub(crate) fn retire(&mut self, entities: &mut Entities, key: Vtime, id: EntityId) {
+        let order = self.order();
+        if self.listed == 0 {
+            self.set_ends(Ends { key, first: id, last: id });
+            self.insert(entities, id, order, Beside::NOBODY);
+            return;
+        }
+        let ends = self.ends();
+        let last = &mut entities[ends.last];
+        if last.finish.is_after(key) {
+            self.retire_before(entities, key, id, order);
+            return;
+        }
+        last.beside.behind = id;
+        self.set_ends(Ends { last: id, ..ends });
+        self.insert(entities, id, order, Beside { before: ends.last, behind: EntityId::NOBODY });
+    }
+
+    /// The same of one who is to be before the last in the list.
+    #[inline(never)]
+    fn retire_before(&mut self, entities: &mut Entities, key: Vtime, id: EntityId, order: u32) {
+        let ends = self.ends();
+        let (mut before, mut behind) = (ends.last, EntityId::NOBODY);
+        let mut steps = 0;
+        while before != EntityId::NOBODY && entities[before].finish.is_after(key) {
+            if steps == STEPS_MAX {
+                entities[id].beside = Beside { before: id, behind: id };
+                self.push::<IDLE>(entities, Entry::new(key, order, id));
+                return;
+            }
+            steps += 1;
+            (before, behind) = (entities[before].beside.before, before);
+        }
+        match before {
+            EntityId::NOBODY => self.set_ends(Ends { key, first: id, ..ends }),
+            before => entities[before].beside.behind = id,
+        }
+        entities[behind].beside.before = id;
+        self.insert(entities, id, order, Beside { before, behind });
+    }
+
+    /// Takes out who is idle and has the least finish, of equal ones who came first.
+    pub(crate) fn recall_first(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        let stray = self.first::<IDLE>().copied();
+        if self.listed == 0 {
+            return self.pop::<IDLE>(entities).map(|entry| entry.id());
+        }
+        let Ends { key, first, .. } = self.ends();
+        if let Some(stray) = stray {
+            let oldest = self.oldest();
+            let listed = Entry::new(key, entities[first].place, first);
+            if stray.rank(oldest).is_before(listed.rank(oldest)) {
+                return self.pop::<IDLE>(entities).map(|entry| entry.id());
+            }
+        }
+        self.unlist(entities, first);
+        Some(first)
+    }
+
+    /// Takes out `id`, which is idle.
+    pub(crate) fn recall(&mut self, entities: &mut Entities, id: EntityId) {
+        let entity = &entities[id];
+        if entity.beside.before == id {
+            self.remove::<IDLE>(entities, entity.place);
+        } else {
+            self.unlist(entities, id);
+        }
+    }
+
+    /// Those who are idle: in the list and in their order, then in the heap.
+    pub(crate) fn idle<'a>(&'a self, entities: &'a Entities) -> impl Iterator<Item = EntityId> {
+        let first = (self.listed > 0).then(|| self.ends().first);
+        let listed = core::iter::successors(first, |&id| {
+            Some(entities[id].beside.behind).filter(|&behind| behind != EntityId::NOBODY)
+        });
+        // One more than there should be, so that a circle is seen and ends.
+        let listed = listed.take(self.listed as usize + 1);
+        listed.chain(self.entries::<IDLE>().map(Entry::id))
+    }
+
+    /// Whether all who are idle are in order and know their places.
+    pub(crate) fn rests_soundly(&self, entities: &Entities) -> bool {
+        let oldest = self.oldest();
+        let rank = |id: EntityId| {
+            let entity = &entities[id];
+            Entry::new(entity.finish, entity.place, id).rank(oldest)
+        };
+        let (mut before, mut listed) = (EntityId::NOBODY, 0);
+        let in_list = self.idle(entities).take_while(|&id| entities[id].beside.before != id);
+        for id in in_list {
+            let is_behind = before == EntityId::NOBODY || rank(before).is_before(rank(id));
+            if entities[id].beside.before != before || !is_behind {
+                return false;
+            }
+            (before, listed) = (id, listed + 1);
+        }
+        let is_whole = listed == self.listed && (listed == 0 || self.ends().last == before);
+        let is_first = listed == 0 || self.ends().key == entities[self.ends().first].finish;
+        let mut strays = self.entries::<IDLE>();
+        let are_told = strays.all(|stray| stray.key == entities[stray.id()].finish);
+        is_whole && is_first && are_told && self.is_sound::<IDLE>(entities)
+    }
+
+    /// Writes down that `id`, which comes as `order` says, is in the list with these beside it.
+    #[inline]
+    fn insert(&mut self, entities: &mut Entities, id: EntityId, order: u32, beside: Beside) {
+        self.listed += 1;
+        let entity = &mut entities[id];
+        (entity.place, entity.beside) = (order, beside);
+    }
+
+    /// Takes `id` out of the list.
+    #[inline]
+    fn unlist(&mut self, entities: &mut Entities, id: EntityId) {
+        let Beside { before, behind } = entities[id].beside;
+        self.listed -= 1;
+        if self.listed == 0 {
+            return;
+        }
+        let mut ends = self.ends();
+        match behind {
+            EntityId::NOBODY => ends.last = before,
+            behind => {
+                let entity = &mut entities[behind];
+                entity.beside.before = before;
+                if before == EntityId::NOBODY {
+                    (ends.key, ends.first) = (entity.finish, behind);
+                }
+            }
+        }
+        if before != EntityId::NOBODY {
+            entities[before].beside.behind = behind;
+        }
+        self.set_ends(ends);
+    }
+
+    #[inline]
+    fn ends(&self) -> Ends {
+        let Entry { key, stamp } = self.entries[self.room()];
+        let [first, last] = [stamp as u32, (stamp >> 32) as u32].map(EntityId::from_bits);
+        Ends { key, first, last }
+    }
+
+    #[inline]
+    fn set_ends(&mut self, Ends { key, first, last }: Ends) {
+        let stamp = u64::from(last.bits()) << 32 | u64::from(first.bits());
+        let room = self.room();
+        self.entries[room] = Entry { key, stamp };
+    }
+
+    /// Keeps what is told of the list of `old`, whose entities are these heaps' now.
+    pub(super) fn take_over_list(&mut self, old: &Heaps) {
+        if old.listed > 0 {
+            self.set_ends(old.ends());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whoever begins to rest, in whatever order, and leaves from wherever: the first is the one with the least
+        /// finish, and of equal ones who came first.
+        #[test]
+        fn the_first_is_the_least(
+            steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..8_usize), 1..300),
+            // Keys mostly grow by so much a step, so that few, some or all are in the list.
+            growth in 0..4_u64,
+        ) {
+            let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            // Past the end of the circle on the way.
+            let begin = Vtime::from_bits(u64::MAX - (50 << 29));
+            for (number, (what, ahead, turn)) in (0..).zip(steps) {
+                let id = EntityId::flow(number);
+                entities.ensure(id);
+                if heaps.members() == heaps.room() {
+                    heaps.make_room(heaps.members() + 1);
+                }
+                let at = u64::from(number) * growth + ahead;
+                let key = begin.after(at, 1);
+                entities[id].finish = key;
+                heaps.retire(&mut entities, key, id);
+                model.push((at, number));
+                let least = model.iter().copied().min();
+                let first = least.map(|(at, _)| begin.after(at, 1));
+                if let Some(first) = first {
+                    prop_assert!(heaps.has_passed(first) && !heaps.has_passed(Vtime::from_bits(first.bits() - 1)));
+                }
+                match what {
+                    0 => {
+                        model.retain(|&member| Some(member) != least);
+                        let id = heaps.recall_first(&mut entities);
+                        prop_assert_eq!(id, least.map(|(_, number)| EntityId::flow(number)));
+                    }
+                    1 => {
+                        let (_, number) = model.remove(turn % model.len());
+                        heaps.recall(&mut entities, EntityId::flow(number));
+                    }
+                    _ => {}
+                }
+                prop_assert!(heaps.rests_soundly(&entities));
+                let mut idle: Vec<u32> = heaps.idle(&entities).map(EntityId::as_flow).collect();
+                idle.sort_unstable();
+                let mut expected: Vec<u32> = model.iter().map(|&(_, number)| number).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(idle, expected);
+                prop_assert_eq!(heaps.resting(), model.len());
+            }
+            while !model.is_empty() {
+                let least = model.iter().copied().min();
+                model.retain(|&member| Some(member) != least);
+                let id = heaps.recall_first(&mut entities);
+                prop_assert_eq!(id, least.map(|(_, number)| EntityId::flow(number)));
+            }
+            prop_assert!(heaps.recall_first(&mut entities).is_none());
+        }
+    }
+}
