@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
-use crate::requests::{Record, Served, Stage};
+use crate::requests::{Record, Stage};
 use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
@@ -206,7 +206,7 @@ impl Engine {
         }
         flow.held += 1;
         let cost = core.config.prices.cost(&request);
-        let id = core.requests.insert(now, request, task, cost, Served::default());
+        let id = core.requests.insert(now, &request, task, cost);
         core.admit(now, &request, task, cost, id.index);
         Ok(id)
     }
@@ -219,8 +219,10 @@ impl Engine {
         let now = self.advance(now);
         let core = &mut self.core;
         let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
-        let &Record { task, since, is_joined, cost, request: Request { op, .. }, .. } =
-            &core.requests[index];
+        let record = &core.requests[index];
+        let &Record { task, since, is_joined, .. } = record;
+        let expects =
+            core.clocks.is_steered().then(|| (record.request.op.direction(), record.cost));
         core.requests.free(index);
         core.in_flight -= 1;
         core.joined -= u32::from(is_joined);
@@ -235,8 +237,7 @@ impl Engine {
         account.blame.device_ns += now.nanos_since(since);
         account.completed += 1;
         account.failed += u64::from(outcome == Outcome::Failed);
-        if core.clocks.is_steered() {
-            let direction = op.direction();
+        if let Some((direction, cost)) = expects {
             let nearest = core.tree.limited(cgroup, direction);
             core.expect(now, nearest, direction, cost);
         }
@@ -414,13 +415,13 @@ impl Engine {
     }
 
     /// A request goes to the device.
-    #[inline]
+    // In place on the way of each request, though one that is joined calls it too.
+    #[inline(always)]
     fn hand_out(&mut self, now: Instant, index: u32) -> Dispatch {
         let core = &mut self.core;
-        let record = &mut core.requests[index];
+        let (id, record) = core.requests.entry_mut(index);
         record.stage = Stage::Dispatched;
         let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
-        let record = &core.requests[index];
         let (request, task) = (&record.request, record.task);
         let d = request.op.direction().index();
         core.audit.ready[d].subtract(record.cost);
@@ -437,7 +438,7 @@ impl Engine {
         if let Some(modelled) = &mut core.modelled {
             modelled.take(now, request);
         }
-        Dispatch { ticket: Ticket::of(core.requests.id(index)), request: *request }
+        Dispatch { ticket: Ticket::of(id), request: *request }
     }
 
     /// The next event, oldest first.

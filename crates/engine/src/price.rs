@@ -44,6 +44,9 @@ pub struct Prices {
 
 const ONE_IO: NonZeroU32 = NonZeroU32::MIN;
 
+/// Of reads and writes.
+const PLAIN: Price = Price { ios: ONE_IO, bytes: BytePrice::Length };
+
 impl Default for Prices {
     fn default() -> Prices {
         let length = Price { ios: ONE_IO, bytes: BytePrice::Length };
@@ -63,7 +66,7 @@ impl Prices {
     /// The price of `op`.
     pub fn of(&self, op: Op) -> Price {
         match op {
-            Op::Read | Op::Write => Price { ios: ONE_IO, bytes: BytePrice::Length },
+            Op::Read | Op::Write => PLAIN,
             Op::Flush => self.flush,
             Op::Discard => self.discard,
             Op::WriteZeroes => self.write_zeroes,
@@ -79,7 +82,9 @@ impl Prices {
 
     /// What `request` is charged.
     pub(crate) fn cost(&self, request: &Request) -> Cost {
-        let price = self.of(request.op);
+        // Nearly all are these, which have no price of their own.
+        let is_plain = matches!(request.op, Op::Read | Op::Write);
+        let price = if is_plain { PLAIN } else { self.of(request.op) };
         let len = u64::from(request.extent.len);
         let unit = self.units_per_io();
         let (bytes, units) = match price.bytes {

@@ -61,23 +61,24 @@ impl Requests {
         self.0.len()
     }
 
+    /// Takes in a request of `task`.
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         now: Instant,
-        request: Request,
+        request: &Request,
         task: u32,
         cost: Cost,
-        served_before: Served,
     ) -> RequestId {
         let (index, generation) = self.0.insert(Record {
-            request,
+            request: *request,
             task,
             cost,
             stage: Stage::Waiting,
             is_joined: false,
             link: Link::NONE,
             since: now,
-            served_before,
+            served_before: Served::default(),
         });
         RequestId { index, generation }
     }
@@ -93,6 +94,13 @@ impl Requests {
 
     pub(crate) fn id(&self, index: u32) -> RequestId {
         RequestId { index, generation: self.0.generation(index) }
+    }
+
+    /// The id of a request, and what is remembered of it.
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, index: u32) -> (RequestId, &mut Record) {
+        let (generation, record) = self.0.entry_mut(index);
+        (RequestId { index, generation }, record)
     }
 
     /// The index behind an id, if the request is still inside.

@@ -148,12 +148,12 @@ impl Convoy {
 impl Bfq {
     /// Whether flow `at` is a stream that several read in turn, on a disk that seeks.
     #[inline]
-    fn is_convoy(&self, at: u32) -> bool {
+    pub(super) fn is_convoy(&self, at: u32) -> bool {
+        if !self.tunables.rotational {
+            return false;
+        }
         let flow = &self.flows[at];
-        self.tunables.rotational
-            && !flow.is_alone()
-            && !flow.is_seeky()
-            && self.merging.sets().members(self.flows.id(at)) > 1
+        !flow.is_alone() && !flow.is_seeky() && self.merging.sets().members(self.flows.id(at)) > 1
     }
 
     /// The request of the flow in service, `at`, that goes now.

@@ -18,7 +18,7 @@ use crate::merge::split::Raising;
 use crate::merge::stable::Evidence;
 use crate::merge::{Ask, Check, Merge, MergeWindow, Merging, Position, QueueId, Rules, Traits};
 use crate::priority::PriorityClass;
-use crate::request::Op;
+use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
@@ -49,7 +49,7 @@ impl Bfq {
         tree: &Tree,
         requests: &Requests,
         home: u32,
-        index: u32,
+        request: &Request,
     ) -> u32 {
         if !self.flows[home].sync {
             return home;
@@ -59,11 +59,23 @@ impl Bfq {
             self.leave_if_parting(tree, home);
         }
         let at = self.user_of(home);
-        let request = &requests[index].request;
         // Where order hardly matters, flows merge as they are made or not at all.
-        if request.op == Op::Flush || (as_weir && self.tunables.queueing_flash()) {
+        if (as_weir && self.tunables.queueing_flash()) || request.op == Op::Flush {
             return at;
         }
+        self.destination_by_place(tree, requests, home, at, request)
+    }
+
+    /// The same, of a flow that `at` is used for and that may merge because of where its next request is.
+    #[inline(never)]
+    fn destination_by_place(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        home: u32,
+        at: u32,
+        request: &Request,
+    ) -> u32 {
         let position = Position(request.extent.offset);
         let (flows, hierarchy, positions) = (&self.flows, &self.hierarchy, &self.positions);
         let side = |at| side(flows, hierarchy, tree, at);
@@ -137,12 +149,10 @@ impl Bfq {
         }
     }
 
-    /// A shared flow that jumps about as it gives the device back: whatever its members did, they do it no longer.
-    pub(super) fn part_if_seeky(&mut self, tree: &Tree, at: u32) {
-        let flow = &self.flows[at];
-        if flow.is_alone() || !flow.is_seeky() {
-            return;
-        }
+    /// A flow that jumps about and is not alone gives the device back. If it is shared, its members part: whatever they did,
+    /// they do it no longer.
+    #[inline(never)]
+    pub(super) fn part_if_shared(&mut self, tree: &Tree, at: u32) {
         let (queue, sets) = (self.flows.id(at), self.merging.sets());
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         if !is_shared {

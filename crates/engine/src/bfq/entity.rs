@@ -177,6 +177,21 @@ impl Entities {
         &mut self.flows[flow as usize]
     }
 
+    /// The entity of a cgroup, for which room is made now if there is none.
+    #[inline]
+    pub(crate) fn ensure_group(&mut self, cgroup: u32) -> &mut Entity {
+        if self.groups.len() <= cgroup as usize {
+            make_room(&mut self.groups, cgroup as usize + 1);
+        }
+        &mut self.groups[cgroup as usize]
+    }
+
+    /// The entity of a cgroup that there has been room made for.
+    #[inline]
+    pub(crate) fn group_mut(&mut self, cgroup: u32) -> &mut Entity {
+        &mut self.groups[cgroup as usize]
+    }
+
     /// Everyone there has been room made for.
     pub(crate) fn ids(&self) -> impl Iterator<Item = EntityId> {
         // Indices fit: `ensure` took them from ids.

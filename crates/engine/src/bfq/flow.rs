@@ -5,7 +5,7 @@ use core::num::NonZeroU64;
 use super::position::{ByPosition, Neighbours, Places, Spot, goes_before};
 use super::tunables::Tunables;
 use crate::merge::cooperation::Start;
-use crate::request::{Class, Extent, Op};
+use crate::request::{Class, Extent, Op, Request};
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
@@ -143,13 +143,12 @@ impl Flow {
     pub(crate) fn insert(
         &mut self,
         places: &mut Places,
-        requests: &Requests,
+        request: &Request,
         index: u32,
         flow: u32,
         from: u64,
         tunables: &Tunables,
     ) {
-        let request = &requests[index].request;
         // A flush goes nowhere, so it is nearest wherever the device is.
         let at = if request.op == Op::Flush { from } else { request.extent.offset };
         if request.op != Op::Flush {
@@ -261,6 +260,8 @@ impl Flow {
         let is_seeky = match (self.seeks, seen) {
             // A stream: nothing to be counted, which processors of all kinds take long for.
             (0, _) => false,
+            // All of them are far: nothing either.
+            (u32::MAX, 32) => true,
             (seeks, 32) => seeks.count_ones() > SEEKY_ABOVE,
             // Without the bit that the history begins with.
             (seeks, _) => (seeks.count_ones() - 1) * 32 > SEEKY_ABOVE * u32::from(seen - 1),

@@ -85,6 +85,18 @@ impl Ways {
             relation: NO_INDEX,
         }
     }
+
+    /// Whether somebody lets it go on, or goes on when it does.
+    #[inline]
+    pub(crate) fn has_relations(&self) -> bool {
+        self.relation != NO_INDEX
+    }
+
+    /// What is kept of its raising, whether it is raised or not.
+    #[inline]
+    pub(crate) fn calm_mut(&mut self) -> &mut Calm {
+        &mut self.calm
+    }
 }
 
 impl Flows {
@@ -152,6 +164,13 @@ impl Flows {
         (flow, ways)
     }
 
+    /// A flow, and what tells it apart from those that had its place before.
+    #[inline]
+    pub(crate) fn flow_mut(&mut self, index: u32) -> (&mut Flow, u32) {
+        let Record { flow, ways } = &mut self.flows[index as usize];
+        (flow, ways.generation)
+    }
+
     pub(crate) fn ways(&self, index: u32) -> &Ways {
         &self.flows[index as usize].ways
     }
@@ -203,14 +222,11 @@ impl Flows {
         }
     }
 
-    /// A flow has something to do again: it is the first of those that its waker wakes (specification 6.5). O(1), and
-    /// nothing for who has no relations.
-    #[inline]
+    /// A flow that has relations has something to do again: it is the first of those that its waker wakes (specification
+    /// 6.5). O(1).
     pub(crate) fn rouse(&mut self, index: u32) {
-        if self.ways(index).relation != NO_INDEX {
-            self.unlink(index);
-            self.link(index);
-        }
+        self.unlink(index);
+        self.link(index);
     }
 
     /// Those that go on when a flow does, the one first that was the last to have something to do.

@@ -32,12 +32,16 @@ impl Bfq {
         let briefly = self.flows.ways(at).habits.thinks_briefly();
         // Who thinks briefly needs no waker, and hardly anybody has one.
         if !briefly {
-            let mut waker = self.flows.relation(at).waker;
+            let known = self.flows.relation(at).waker;
+            let mut waker = known;
             let found = waker.observe(&settings, now, queue, briefly, completed);
             if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
                 waker.forget(gone);
             }
-            self.flows.set_waker(at, waker);
+            // Mostly nobody is found, or suspected anew.
+            if waker != known {
+                self.flows.set_waker(at, waker);
+            }
         }
         if self.turn.is_some_and(|turn| turn.flow == at) {
             let injection = self.flows.injection_mut(at);

@@ -129,17 +129,24 @@ impl Hierarchy {
     /// Charges a flow, in service or not, and everyone above it.
     // In place on the way of each request.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, id: EntityId, bytes: u64) {
-        let mut at = id;
-        loop {
-            let entity = &mut self.entities[at];
+    pub(crate) fn charge_flow(&mut self, flow: u32, bytes: u64) {
+        let entity = self.entities.flow_mut(flow);
+        entity.service += bytes;
+        let (parent, class) = (entity.parent, entity.class);
+        self.nodes[parent as usize].charge(&mut self.entities, class, bytes);
+        self.charge_group(parent, bytes);
+    }
+
+    /// Charges a cgroup and everyone above it.
+    #[inline(always)]
+    fn charge_group(&mut self, cgroup: u32, bytes: u64) {
+        let mut at = cgroup;
+        while at != ROOT {
+            let entity = self.entities.group_mut(at);
             entity.service += bytes;
             let (parent, class) = (entity.parent, entity.class);
             self.nodes[parent as usize].charge(&mut self.entities, class, bytes);
-            if parent == ROOT {
-                return;
-            }
-            at = EntityId::group(parent);
+            at = parent;
         }
     }
 
@@ -183,9 +190,8 @@ impl Hierarchy {
 
     /// Charges everyone above a flow, and not the flow.
     pub(crate) fn charge_above(&mut self, id: EntityId, bytes: u64) {
-        let parent = self.cgroup(id);
-        if parent != ROOT && bytes > 0 {
-            self.charge(EntityId::group(parent), bytes);
+        if bytes > 0 {
+            self.charge_group(self.cgroup(id), bytes);
         }
     }
 
@@ -193,10 +199,10 @@ impl Hierarchy {
     pub(crate) fn settle(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);
         loop {
-            let parent = self.entities[at].parent;
+            let &Entity { parent, class, .. } = &self.entities[at];
             let placing = budget.map(|budget| (self.rank(tree, at), budget));
             let node = &mut self.nodes[parent as usize];
-            node.settle(now, &mut self.entities, at, placing);
+            node.settle(now, &mut self.entities, at, class, placing);
             // V goes on to whoever is there, also at the root.
             let next = node.next(&mut self.entities);
             if parent == ROOT {
@@ -259,8 +265,7 @@ impl Hierarchy {
                 return;
             }
             let id = EntityId::group(at);
-            self.entities.ensure(id);
-            let &Entity { state, parent, budget: old, .. } = &self.entities[id];
+            let &mut Entity { state, parent, budget: old, .. } = self.entities.ensure_group(at);
             at = match next {
                 None if !state.is_active() => return,
                 None => {
@@ -300,8 +305,9 @@ impl Hierarchy {
         if self.nodes.len() <= parent as usize {
             self.make_room(parent);
         }
-        self.entities[id].parent = parent;
-        let rank = self.rank(tree, id);
+        let entity = &mut self.entities[id];
+        entity.parent = parent;
+        let rank = rank_of(tree, id, entity);
         let node = &mut self.nodes[parent as usize];
         node.activate(now, &mut self.entities, id, rank, budget, how);
     }
@@ -315,17 +321,22 @@ impl Hierarchy {
     /// What to place an entity with.
     #[inline]
     fn rank(&self, tree: &Tree, id: EntityId) -> Rank {
-        match id.as_group() {
-            Some(cgroup) => {
-                let cgroup = &tree.cgroups[cgroup];
-                let weight = u32::from(cgroup.weight.get());
-                Rank { class: cgroup.prio_class.of_cgroup(), weight }
-            }
-            None => {
-                let entity = &self.entities[id];
-                let weight = u32::from(entity.next_weight) * u32::from(entity.next_factor);
-                Rank { class: entity.next_class, weight }
-            }
+        rank_of(tree, id, &self.entities[id])
+    }
+}
+
+/// The same, for who has looked it up.
+#[inline]
+fn rank_of(tree: &Tree, id: EntityId, entity: &Entity) -> Rank {
+    match id.as_group() {
+        Some(cgroup) => {
+            let cgroup = &tree.cgroups[cgroup];
+            let weight = u32::from(cgroup.weight.get());
+            Rank { class: cgroup.prio_class.of_cgroup(), weight }
+        }
+        None => {
+            let weight = u32::from(entity.next_weight) * u32::from(entity.next_factor);
+            Rank { class: entity.next_class, weight }
         }
     }
 }

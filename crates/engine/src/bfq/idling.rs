@@ -17,13 +17,14 @@ const SEEKY_IDLE_NS: u64 = 2_000_000;
 const AT_ONCE_NS: u64 = 1_000_000;
 
 impl Bfq {
-    /// A request comes for a flow in this state: how long did it think, and does it do anything else?
-    pub(super) fn note_arrival(&mut self, at: u32, state: State) {
+    /// A request comes for a flow in this state: how long did it think, and does it do anything else? Whether it returns,
+    /// so that [`Bfq::note_return`] is to hear of it.
+    #[inline(always)]
+    pub(super) fn note_arrival(&mut self, at: u32, state: State, is_idle_class: bool) -> bool {
         let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
-        let is_idle_class = self.hierarchy.entities.flow(at).next_class == PriorityClass::Idle;
         let (flow, ways) = self.flows.record_mut(at);
         if !flow.sync {
-            return;
+            return false;
         }
         let (in_flight, last_end) = (flow.in_flight, flow.last_end);
         let is_busy = !matches!(state, State::Off | State::Idle);
@@ -42,9 +43,7 @@ impl Bfq {
             self.flows.injection_mut(at).think_changed(now, briefly);
         }
         // Without idling there are no gaps to fill.
-        if idle_since.is_some() && slice_idle_ns > 0 {
-            self.note_return(at);
-        }
+        idle_since.is_some() && slice_idle_ns > 0
     }
 
     /// Whether the flow in service, which has nothing left, keeps the device.

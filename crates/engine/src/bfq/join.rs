@@ -76,7 +76,6 @@ impl Bfq {
         self.dispatch(tree, requests, turn.flow, index, charge);
         self.counters.coalesced();
         self.run = self.run.map(|run| Run { bytes, left: Some(left), ..run });
-        self.after_dispatch(tree, requests, turn.flow);
         Some(index)
     }
 }

@@ -164,16 +164,17 @@ impl Bfq {
 
     /// A flow begins; whether its weight is raised from here on (specification 6.5).
     pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
-        let (now, terms, flow) = (self.now, self.terms(), &self.flows[at]);
+        let (now, terms) = (self.now, self.terms());
+        let queue = self.flows.id(at);
+        let (flow, ways) = self.flows.record_mut(at);
         let arrival = Arrival {
             last_end: flow.last_end,
             is_in_flight: flow.in_flight > 0,
             is_sync: flow.sync,
             is_all_seeks: flow.is_all_seeks(),
-            is_of_one_task: flow.is_alone()
-                || (flow.sync && self.merging.may_be_raised(self.flows.id(at))),
+            is_of_one_task: flow.is_alone() || (flow.sync && self.merging.may_be_raised(queue)),
         };
-        let Some(beginning) = self.flows.calm_mut(at).arrive(now, &arrival, &terms) else {
+        let Some(beginning) = ways.calm_mut().arrive(now, &arrival, &terms) else {
             return false;
         };
         let policy = self.policy(tree, at);
@@ -213,12 +214,11 @@ impl Bfq {
         }
     }
 
-    /// A flow has got a request.
-    pub(super) fn note_seeks(&mut self, at: u32) {
-        if self.factor(at) == Raising::SOFT_REAL_TIME && self.flows[at].is_all_seeks() {
-            let (now, terms) = (self.now, self.terms());
-            self.change_raise(at, |raise| raise.stray(now, &terms));
-        }
+    /// All of the last requests of a soft real-time flow were far from each other.
+    #[inline(never)]
+    pub(super) fn note_stray(&mut self, at: u32) {
+        let (now, terms) = (self.now, self.terms());
+        self.change_raise(at, |raise| raise.stray(now, &terms));
     }
 
     /// A flow has nothing left, here or at the device.

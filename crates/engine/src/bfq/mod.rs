@@ -56,7 +56,7 @@ use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
-use self::flow::is_far;
+use self::flow::{Flow, is_far};
 use self::flows::Flows;
 use self::hierarchy::Hierarchy;
 use self::inject::Probe;
@@ -73,9 +73,11 @@ pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::settling::Settling;
 use self::slot::Turn;
 use self::tunables::Tunables;
-use crate::merge::{Merging, Positions, QueueId};
+use crate::merge::{Merging, Positions, QueueId, split};
+use crate::priority::PriorityClass;
 use crate::request::Op;
-use crate::requests::Requests;
+use crate::requests::{Record, Requests};
+use crate::scheduler::Arriving;
 use crate::time::Instant;
 use crate::tree::Tree;
 
@@ -229,21 +231,31 @@ impl Bfq {
         now: Instant,
         tree: &mut Tree,
         requests: &mut Requests,
-        task: u32,
-        index: u32,
+        Arriving { request, task, index }: Arriving,
     ) {
         self.advance(now, tree, requests);
         self.len += 1;
-        tree.tasks[task].ready.push_back(requests, index);
-        let owner = Owner::of_task(&tree.tasks[task], &requests[index].request);
-        let home = self.home(tree, requests, index, owner);
+        let of = &mut tree.tasks[task];
+        of.ready.push_back(requests, index);
+        let (owner, cgroup) = (Owner::of_task(of, request), of.cgroup);
+        let home = match self.flows.of(owner) {
+            Some(home) => home,
+            None => self.open(tree, requests, owner, cgroup),
+        };
         self.convoy.returned(owner);
-        let at = self.destination(tree, requests, home, index);
-        let state = self.hierarchy.entities.flow(at).state;
-        self.note_arrival(at, state);
+        let at = self.destination(tree, requests, home, request);
+        let entity = self.hierarchy.entities.flow(at);
+        let (state, factor) = (entity.state, entity.next_factor);
+        let is_idle_class = entity.next_class == PriorityClass::Idle;
+        let returns = self.note_arrival(at, state, is_idle_class);
         let flow = &mut self.flows[at];
-        flow.insert(&mut self.places, requests, index, at, self.position, &self.tunables);
-        self.note_seeks(at);
+        flow.insert(&mut self.places, request, index, at, self.position, &self.tunables);
+        if factor == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
+            self.note_stray(at);
+        }
+        if returns {
+            self.note_return(at);
+        }
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
@@ -270,6 +282,38 @@ impl Bfq {
         requests: &mut Requests,
     ) -> Option<u32> {
         self.now = now;
+        match self.goes_on(requests) {
+            Some((at, index, charge)) => {
+                self.dispatch(tree, requests, at, index, charge);
+                Some(index)
+            }
+            None => self.choose(tree, requests),
+        }
+    }
+
+    /// The flow in service, its next request and what that is charged, if it is plain that the slot goes on with it: as
+    /// most do. Whatever [`Bfq::choose`] has to look at more closely is not plain.
+    #[inline(always)]
+    fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
+        let turn = self.turn.as_ref()?;
+        let at = turn.flow;
+        let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
+        let may_stay = self.now < turn.deadline && !self.owes_much();
+        if is_busy || !may_stay || self.is_convoy(at) {
+            return None;
+        }
+        let flow = &self.flows[at];
+        let index = flow.pick(self.now, requests, &self.tunables)?;
+        let charge = self.charge_of(flow, at, &requests[index]);
+        let entity = self.hierarchy.entities.flow(at);
+        let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
+        let fits = entity.service == 0 || entity.service + charge <= entity.budget;
+        (fits && !may_give_way).then_some((at, index, charge))
+    }
+
+    /// The request that goes to the device now, whoever's it is.
+    #[inline(never)]
+    fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
         if self.tunables.strict_guarantees && self.in_device > 0 {
             return None;
         }
@@ -295,7 +339,6 @@ impl Bfq {
                     // The first of a slot always goes: it may be older than the one the budget was made for.
                     if entity.service == 0 || entity.service + charge <= entity.budget {
                         self.dispatch(tree, requests, at, index, charge);
-                        self.after_dispatch(tree, requests, at);
                         return Some(index);
                     }
                     Expiry::BudgetExhausted
@@ -347,19 +390,22 @@ impl Bfq {
             self.follow_speed();
         }
         let at = self.places[index].flow;
-        let flow = &mut self.flows[at];
+        let (flow, generation) = self.flows.flow_mut(at);
         flow.in_flight -= 1;
         flow.last_end = now;
+        let is_last = flow.in_flight == 0;
         if self.tunables.slice_idle_ns > 0 {
             // A shared flow stands for nobody.
             let is_one = flow.is_alone();
-            self.last_completed = is_one.then(|| (self.flows.id(at), now));
+            self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
         }
         self.convoy.completed(now, at, index);
         if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
             self.after_completion(tree, requests, at);
         }
-        self.recount(at);
+        if is_last {
+            self.recount(at);
+        }
     }
 
     /// When [`Bfq::handle_timeout`] is due, or [`Bfq::next`] may have another answer.
@@ -396,7 +442,7 @@ impl Bfq {
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }
         let charge = self.next_charge(requests, at);
-        let flow = &mut self.flows[at];
+        let (flow, ways) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);
         let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
@@ -406,7 +452,9 @@ impl Bfq {
         };
         let budget = u64::from(budget).max(charge);
         flow.start.restart();
-        self.flows.rouse(at);
+        if ways.has_relations() {
+            self.flows.rouse(at);
+        }
         self.busy += 1;
         self.hierarchy.activate(self.now, tree, EntityId::flow(at), budget, how);
         how
@@ -424,6 +472,7 @@ impl Bfq {
     }
 
     /// Sends the request at `index`, of flow `at`, for which that is charged `charge`.
+    #[inline(never)]
     fn dispatch(
         &mut self,
         tree: &mut Tree,
@@ -439,13 +488,13 @@ impl Bfq {
         if is_own {
             self.note_member(tree, requests, at, index);
         }
-        self.hierarchy.charge(EntityId::flow(at), charge);
+        self.hierarchy.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
         let flow = &mut self.flows[at];
         flow.dispatch(self.now, &mut self.places, record.since, index, &self.tunables);
         flow.start.serve(self.now);
-        let is_of_stream = !flow.is_seeky();
+        let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.begin_run(request, at, is_of_stream);
         self.note_write(at, request);
         if request.op != Op::Flush {
@@ -461,6 +510,9 @@ impl Bfq {
         }
         tree.tasks[task].ready.remove(requests, index);
         self.show_place(at);
+        if is_own {
+            self.after_dispatch(tree, requests, at, in_flight);
+        }
     }
 
     /// What the next request of a flow is charged; 0 without one.
@@ -474,13 +526,18 @@ impl Bfq {
     /// long as nobody needs an exact share (specification 3.4).
     #[inline]
     fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
-        let record = &requests[index];
+        self.charge_of(&self.flows[at], at, &requests[index])
+    }
+
+    /// The same, for who has looked them up.
+    #[inline]
+    fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
         let bytes = match record.cost.is_remainder {
             true => u64::from(record.request.extent.len),
             false => record.cost.bytes,
         };
         let bytes = bytes.max(CHARGE_MIN);
-        if self.flows[at].sync { bytes } else { self.async_charge(at, bytes) }
+        if flow.sync { bytes } else { self.async_charge(at, bytes) }
     }
 
     #[inline(never)]

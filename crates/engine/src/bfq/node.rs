@@ -114,16 +114,16 @@ impl Node {
         self.tree_of(entities, id).deactivate(entities, id);
     }
 
-    /// See [`ServiceTree::settle`]. A new class counts from here, too.
+    /// See [`ServiceTree::settle`], of a child that has had the device with `class`. A new class counts from here, too.
     #[inline]
     pub(crate) fn settle(
         &mut self,
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
+        class: PriorityClass,
         placing: Option<(Rank, u64)>,
     ) {
-        let class = entities[id].class;
         let stays = placing.filter(|(rank, _)| rank.class == class);
         let tree = self.tree_of_class(class);
         tree.settle(entities, id, stays.map(|(rank, budget)| (rank.weight, budget)));

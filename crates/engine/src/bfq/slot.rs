@@ -95,11 +95,15 @@ impl Bfq {
     }
 
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
-    // In place on the way of each request, though one that is joined calls it too.
     #[inline(always)]
-    pub(super) fn after_dispatch(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+    pub(super) fn after_dispatch(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        at: u32,
+        in_flight: u32,
+    ) {
         self.stop_idling();
-        let in_flight = self.flows[at].in_flight;
         if let Some(turn) = &mut self.turn {
             turn.last_end = Some(Position(self.position));
             turn.injected = 0;
@@ -179,9 +183,12 @@ impl Bfq {
         };
         self.turn = None;
         self.probe.reset();
-        let (id, is_raised) = (EntityId::flow(at), self.is_preferred(at));
-        let &Entity { service, budget, parent: cgroup, .. } = &self.hierarchy.entities[id];
+        let id = EntityId::flow(at);
+        let &Entity { service, budget, parent: cgroup, next_factor, .. } =
+            self.hierarchy.entities.flow(at);
+        let is_raised = next_factor > 1 && self.is_preferred(at);
         let flow = &self.flows[at];
+        let may_part = flow.is_seeky() && !flow.is_alone();
         let slot = Slot {
             length_ns: end.nanos_since(since),
             service,
@@ -201,15 +208,14 @@ impl Bfq {
             // siblings only: other cgroups get for its time what they would get for anybody's.
             self.hierarchy.charge_above(id, core::mem::take(&mut extra));
         } else if extra > 0 {
-            self.hierarchy.charge(id, extra);
+            self.hierarchy.charge_flow(at, extra);
         }
         self.counters.expired(cgroup, expiry.into(), extra);
         let charged = service + extra;
-        let last = self.flows[at].max_budget;
-        let max_budget = expiry.next_budget(last, slot, charged, &self.tunables);
-        self.flows.calm_mut(at).charge(service);
         let charge = self.next_charge(requests, at);
-        let flow = &mut self.flows[at];
+        let (flow, ways) = self.flows.record_mut(at);
+        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
+        ways.calm_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
@@ -222,7 +228,11 @@ impl Bfq {
         self.busy -= u32::from(next_budget.is_none());
         self.hierarchy.settle(self.now, tree, id, next_budget);
         debug_assert_ne!(self.hierarchy.state(id), State::InService);
-        self.part_if_seeky(tree, at);
-        self.recount(at);
+        if may_part {
+            self.part_if_shared(tree, at);
+        }
+        if slot.in_flight == 0 {
+            self.recount(at);
+        }
     }
 }

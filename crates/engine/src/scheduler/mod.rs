@@ -14,6 +14,7 @@ use self::take_turns::TakeTurns;
 use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
 use crate::config::Config;
 use crate::merge;
+use crate::request::Request;
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
@@ -45,6 +46,16 @@ impl SchedulerKind {
     pub fn from_name(name: &str) -> Option<SchedulerKind> {
         SchedulerKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
+}
+
+/// A request that is past every limit, as its scheduler is told of it: it need not look again for what is known.
+#[derive(Clone, Copy)]
+pub(crate) struct Arriving<'a> {
+    pub(crate) request: &'a Request,
+    /// Whose it is.
+    pub(crate) task: u32,
+    /// Where it is kept.
+    pub(crate) index: u32,
 }
 
 /// One scheduler, chosen per engine, and the books of BFQ while it is another.
@@ -187,12 +198,13 @@ impl Scheduler {
         now: Instant,
         tree: &mut Tree,
         requests: &mut Requests,
-        task: u32,
-        index: u32,
+        arriving: Arriving,
     ) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.insert(tree, requests, task, index),
-            Policy::Bfq(bfq) => bfq.insert(now, tree, requests, task, index),
+            Policy::TakeTurns(turns) => {
+                turns.insert(tree, requests, arriving.task, arriving.index);
+            }
+            Policy::Bfq(bfq) => bfq.insert(now, tree, requests, arriving),
         }
     }
 

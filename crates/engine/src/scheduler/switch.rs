@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::SchedulerKind;
+use super::{Arriving, SchedulerKind};
 use crate::bfq::BfqSettings;
 use crate::core::Core;
 use crate::error::ChangeError;
@@ -31,7 +31,9 @@ impl Core {
             }
         }
         for (task, index) in waiting {
-            self.scheduler.insert(now, &mut self.tree, &mut self.requests, task, index);
+            let request = self.requests[index].request;
+            let arriving = Arriving { request: &request, task, index };
+            self.scheduler.insert(now, &mut self.tree, &mut self.requests, arriving);
         }
     }
 

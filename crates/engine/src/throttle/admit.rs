@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::limits::Dimension;
 use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
+use crate::scheduler::Arriving;
 use crate::throttle::arbiter::Source;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
@@ -27,7 +28,10 @@ impl Core {
         let mut at = self.tree.limited(cgroup, direction);
         if at == NO_CGROUP {
             self.clocks.give_way();
-            self.pass_from(now, cgroup, index);
+            self.requests[index].stage = Stage::Ready;
+            self.book_passed(cgroup, request, cost);
+            let Core { scheduler, tree, requests, .. } = self;
+            scheduler.insert(now, tree, requests, Arriving { request, task, index });
             return;
         }
         if self.clocks.is_steered() {
@@ -204,14 +208,21 @@ impl Core {
         record.stage = Stage::Ready;
         let unblamed = now.nanos_since(record.since);
         record.since = now;
-        let (task, cost) = (record.task, record.cost);
-        let d = record.request.op.direction().index();
+        let (request, task, cost) = (record.request, record.task, record.cost);
+        self.book_passed(cgroup, &request, cost);
+        self.tree.cgroups[cgroup].account_mut().blame.lifted_ns += unblamed;
+        let Core { scheduler, tree, requests, .. } = self;
+        scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });
+    }
+
+    /// A request of a task in `cgroup` is past every limit: it is charged.
+    // In place, as `admit` is.
+    #[inline(always)]
+    fn book_passed(&mut self, cgroup: u32, request: &Request, cost: Cost) {
+        let d = request.op.direction().index();
         self.audit.charged[d].add(cost);
         self.audit.ready[d].add(cost);
-        let account = self.tree.cgroups[cgroup].account_mut();
-        account.blame.lifted_ns += unblamed;
-        account.count_passed(&record.request);
-        self.scheduler.insert(now, &mut self.tree, &mut self.requests, task, index);
+        self.tree.cgroups[cgroup].account_mut().count_passed(request);
     }
 
     /// What the head at `cgroup` waits for, as a dimension.

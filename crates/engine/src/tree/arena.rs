@@ -37,6 +37,7 @@ impl<T, A> Arena<T, A> {
     }
 
     /// Index and generation of a new slot that holds `value`.
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> (u32, u32) {
         self.len += 1;
         if self.free == NO_SLOT {
@@ -95,6 +96,15 @@ impl<T, A> Arena<T, A> {
         }
     }
 
+    /// The generation of an occupied slot, and its value.
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, index: u32) -> (u32, &mut T) {
+        match &mut self.slots[index as usize] {
+            Slot::Occupied { generation, value, .. } => (*generation, value),
+            Slot::Vacant { .. } => vacant(index),
+        }
+    }
+
     /// The generation of a slot; with the index it makes an id.
     pub(crate) fn generation(&self, index: u32) -> u32 {
         let (Slot::Occupied { generation, .. } | Slot::Vacant { generation, .. }) =
@@ -112,6 +122,14 @@ impl<T, A> Arena<T, A> {
     }
 }
 
+/// A link of ours led to a slot that is vacant. Apart, so that nobody has to put the index where a message could be made of
+/// it.
+#[cold]
+#[inline(never)]
+fn vacant(index: u32) -> ! {
+    panic!("slot {index} is vacant")
+}
+
 /// Internal links are always current; a vacant slot behind one is a bug of ours.
 impl<T, A> core::ops::Index<u32> for Arena<T, A> {
     type Output = T;
@@ -119,7 +137,7 @@ impl<T, A> core::ops::Index<u32> for Arena<T, A> {
     fn index(&self, index: u32) -> &T {
         match &self.slots[index as usize] {
             Slot::Occupied { value, .. } => value,
-            Slot::Vacant { .. } => panic!("slot {index} is vacant"),
+            Slot::Vacant { .. } => vacant(index),
         }
     }
 }
@@ -128,7 +146,7 @@ impl<T, A> core::ops::IndexMut<u32> for Arena<T, A> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         match &mut self.slots[index as usize] {
             Slot::Occupied { value, .. } => value,
-            Slot::Vacant { .. } => panic!("slot {index} is vacant"),
+            Slot::Vacant { .. } => vacant(index),
         }
     }
 }
