@@ -14,7 +14,7 @@ from lib.disk import KernelDisk
 from lib.numbers import median, percentile
 from lib.quiet import QuietCpus
 from lib.usage import Disturbance
-from lib.way import NO_TIME, SECONDS as WAY_SECONDS, Ways
+from lib.way import PLAIN, SECONDS as WAY_SECONDS, Ways
 
 MIB = 1 << 20
 
@@ -33,14 +33,14 @@ LAB_RUNS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A fio job on a disk, perhaps with limits by the keys of io.max; how many seconds, and the disk that takes no time."""
+    """A fio job on a disk, perhaps with limits by the keys of io.max; how many seconds, and the disk for its way."""
 
     name: str
     disk: str
     job: dict
     limits: dict
     seconds: float
-    no_time: str
+    of_way: str
 
     def max(self):
         """The limits as Weir's flags take them."""
@@ -68,11 +68,11 @@ JOBS = {
 }
 
 # Which part of the seconds is enough on a disk, where a request may take a hundredth of the time, so that chance evens
-# out sooner; and as what it takes no time. A disk with platters hides what computing it takes; a flash disk does not, so
-# that there it is the same model with the least of times. One that was never written answers without looking at its flash.
+# out sooner; and the disk for its way. One with platters hides what computing it takes; a flash disk does not, so that
+# there it is the same model with the least of times. One that was never written answers without looking at its flash.
 DISKS = {
-    "hdd7200": (1, NO_TIME),
-    "ssd-sata,state=full": (0.4, "ssd-sata,state=full,overhead=0ns,read=0ns,bus=90G,interface=90G,latency=0ns"),
+    "hdd7200": (1, PLAIN),
+    "ssd-sata,state=full": (0.4, "ssd-sata,state=full,overhead=0ns,read=0ns,bus=90G,interface=90G"),
 }
 
 # Which system's way the lab is given, by its name among the systems, and which of them it is held against.
@@ -146,7 +146,7 @@ def main():
             return _lab(place, case, options, way, throttles[name]) if way or name == "lab" else None
         with QuietCpus(place, options.quiet_cpus) as quiet, contextlib.ExitStack() as around:
             if name in (twin_of for twin_of, _ in TWINS.values()):
-                around.enter_context(ways.around(place, name, case.name, case.job["iodepth"], case.no_time))
+                around.enter_context(ways.around(place, name, case.name, case.job["iodepth"], case.of_way))
             disturbance, awake = Disturbance(), quiet.cpu_seconds()
             job, server_cpu = real[name](place, case)
             return _figures(job, disturbance.percent(server_cpu + quiet.cpu_seconds() - awake))
@@ -181,13 +181,13 @@ def _disks(options):
 
 
 def _case(disk, name, options):
-    part, no_time = DISKS.get(disk, (1, NO_TIME))
+    part, of_way = DISKS.get(disk, (1, PLAIN))
     job, limits = JOBS[name]
-    return Case(f"{disk} {name}", disk, job, limits, max(1, options.seconds * part), no_time)
+    return Case(f"{disk} {name}", disk, job, limits, max(1, options.seconds * part), of_way)
 
 
 def _of_way(disk, depth):
-    return Case(f"the way, depth {depth}", disk, _random(depth), {}, WAY_SECONDS, NO_TIME)
+    return Case(f"the way, depth {depth}", disk, _random(depth), {}, WAY_SECONDS, disk)
 
 
 def _job(case, options):

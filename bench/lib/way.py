@@ -1,12 +1,13 @@
 """What the way to a disk takes on a system, measured around each job that is compared, and told to the lab.
 
-It is measured on disks of which all is known, so no job that is compared has a part in it; and just before and just after
-each of them, for it is not the same from one minute to the next. One disk takes a tenth of a millisecond for each read:
-what is more, one read at a time, is the way. It has to be some time, for a server that waits for a disk is asleep when it
-is done. Another takes no time: as many reads as then come through, 32 under way, is what the way lets through.
+It is measured on a disk of which all is known, so no job that is compared has a part in it; and just before and just after
+each of them, for it is not the same from one minute to the next. It takes a tenth of a millisecond for each read: what is
+more, one read at a time, is the way. It has to be some time, for a server that waits for a disk is asleep when it is done.
+Or it takes no time: as many reads as then come through, 32 under way, is what the way lets through.
 
-A server with more to do is not asleep as often, so the way is shorter. How much, at some depths, is found by running the
-first of these disks in the lab, too, with the way of one read at a time.
+A server with more to do is not asleep as often, so the way is shorter. How much, at some depths, is found by running this
+disk in the lab, too, with the way of one read at a time. Where the lab says that as many come through as the way lets, it is
+that which is corrected: a server that waits for the disk between its reads has more to do for each.
 """
 
 import contextlib
@@ -17,9 +18,10 @@ from lib.numbers import median, percentile
 # Of one run before a job, and of one after it.
 SECONDS = 1.5
 
+# The disk, with one of the latencies.
+PLAIN = "null,size=1G"
 DISK_US = 100
-DISK = f"null,latency={DISK_US}us,size=1G"
-NO_TIME = "null,latency=0ns,size=1G"
+LATENCY, NO_LATENCY = f",latency={DISK_US}us", ",latency=0ns"
 
 # The lab draws from so many times, each the mean of as many of those that were measured.
 TIMES = 200
@@ -27,6 +29,9 @@ TIMES = 200
 # Where the way is corrected, and how deep what takes no time is asked.
 DEPTHS = (8, 32)
 DEEP = 32
+
+# Up to here a rate is what the way lets through.
+_FULL = 1.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,18 +66,18 @@ class Ways:
         self._runs, self._told = {}, {}
 
     @contextlib.contextmanager
-    def around(self, place, system, case, depth, no_time):
-        """Measures before and after what is done inside: `case`, at `depth`. `no_time` is the disk that takes none."""
-        before = self._measure(place, system, depth, no_time)
+    def around(self, place, system, case, depth, disk):
+        """Measures before and after what is done inside: `case`, at `depth`. `disk` takes a latency and no other time."""
+        before = self._measure(place, system, depth, disk)
         yield
-        self._runs[system, case] = depth, [before, self._measure(place, system, depth, no_time)]
+        self._runs[system, case] = depth, disk, [before, self._measure(place, system, depth, disk)]
         self._told.pop((system, case), None)
 
-    def _measure(self, place, system, depth, no_time):
+    def _measure(self, place, system, depth, disk):
         return _Run(
-            alone=self._run(place, system, DISK, 1),
-            no_time=self._run(place, system, no_time, DEEP),
-            deep=self._run(place, system, DISK, depth) if depth in DEPTHS else None,
+            alone=self._run(place, system, disk + LATENCY, 1),
+            no_time=self._run(place, system, disk + NO_LATENCY, DEEP),
+            deep=self._run(place, system, disk + LATENCY, depth) if depth in DEPTHS else None,
         )
 
     def of(self, place, system, case):
@@ -81,15 +86,17 @@ class Ways:
             self._told[system, case] = self._tell(place, *self._runs[system, case])
         return self._told.get((system, case))
 
-    def _tell(self, place, depth, runs):
-        each_ns = 1000 * _period_us([run.no_time for run in runs])
-        times_ns = alone(runs)
-        way = _way(times_ns, each_ns)
+    def _tell(self, place, depth, disk, runs):
+        each_us = _period_us([run.no_time for run in runs])
+        times_us = alone(runs)
+        way = _way(times_us, each_us)
         if depth not in DEPTHS:
             return way
-        told_us = 1e6 / self._in_lab(place, DISK, depth, way)
-        longer_us = depth * (_period_us([run.deep for run in runs]) - told_us)
-        return _way([time + 1000 * longer_us for time in times_ns], each_ns)
+        told_us = 1e6 / self._in_lab(place, disk + LATENCY, depth, way)
+        real_us = _period_us([run.deep for run in runs])
+        if told_us <= _FULL * each_us:
+            return _way(times_us, real_us)
+        return _way([time + depth * (real_us - told_us) for time in times_us], each_us)
 
     def report(self):
         """Rows of a table with a head: the ways by system and depth, the middle of all that were measured and the ends."""
@@ -113,17 +120,17 @@ class Ways:
 
 
 def alone(runs):
-    """The way's times in ns, not rounded, from what one read at a time took in some runs together."""
+    """The way's times in us, from what one read at a time took in some runs together."""
     jobs = [run.alone for run in runs]
     reads_us = sorted(read for job in jobs for read in job.reads_us)
     # What fio does between two reads is a part of the way, too.
     own_us = max(0.0, _period_us(jobs) - sum(reads_us) / len(reads_us))
-    return [1000 * (each - DISK_US + own_us) for each in means(reads_us, TIMES)]
+    return [each - DISK_US + own_us for each in means(reads_us, TIMES)]
 
 
-def _way(times_ns, each_ns):
-    times_ns = [max(0, round(time)) for time in times_ns]
-    return Way(times_ns, min(round(each_ns), sum(times_ns) // len(times_ns)))
+def _way(times_us, each_us):
+    times_ns = [max(0, round(1000 * time)) for time in times_us]
+    return Way(times_ns, min(round(1000 * each_us), sum(times_ns) // len(times_ns)))
 
 
 def _period_us(jobs):
