@@ -6,7 +6,8 @@ comes before everything else (SCHED_FIFO). Nobody's server runs like this; so it
 
 Of each second, the kernel keeps 50 ms for what comes after that (`sched_rt_runtime_us`), and takes them at once from who
 would have more: a pause of 50 ms in each second of a server that is busy all the time. It is told not to, until the
-measurement is over.
+measurement is over; but Linux 6.18 does so all the same (its fair server), and who keeps a processor awake is reason
+enough. So what may need all of a processor is not put before everything: it has the largest share (niceness -20).
 
 A kernel that is not preempted inside a call (CONFIG_PREEMPT_NONE) lets anybody's long call come before them all the same:
 whoever looks at all of /proc each second keeps a processor for 1.5 ms. What takes its turns, a client that waits for its
@@ -30,10 +31,12 @@ class QuietCpus(contextlib.AbstractContextManager):
     """Keeps the processors awake from entering to leaving; also if not `wanted`, when it does nothing.
 
     `apart`: where there is more than one, and priority, what is measured runs on the last one, and others elsewhere.
+    `busy`: what is measured may need all of a processor.
     """
 
-    def __init__(self, place, wanted, apart=False):
+    def __init__(self, place, wanted, apart=False, busy=False):
         self._place, self._wanted, self._spinners = place, wanted, []
+        self._take_priority = _take_share if busy else _take_priority
         cpus = sorted(os.sched_getaffinity(0))
         self._apart = cpus[-1] if apart and len(cpus) > 1 else None
         self._reserve = None
@@ -41,7 +44,7 @@ class QuietCpus(contextlib.AbstractContextManager):
 
     def __enter__(self):
         if self._wanted:
-            self.has_priority = _may_have_priority()
+            self.has_priority = _may(self._take_priority)
             self._place.before_each = self._first_of_all
             if self.has_priority:
                 self._reserve = _set_reserve(_NO_RESERVE)
@@ -69,7 +72,7 @@ class QuietCpus(contextlib.AbstractContextManager):
         if self._apart is not None:
             os.sched_setaffinity(0, {self._apart})
         if self.has_priority:
-            _take_priority()
+            self._take_priority()
 
     def _spin(self, cpu):
         def last_of_all():
@@ -79,12 +82,12 @@ class QuietCpus(contextlib.AbstractContextManager):
         return self._place.spawn([sys.executable, "-S", "-c", "while True: pass"], before=last_of_all)
 
 
-def _may_have_priority():
-    """Whether we may use SCHED_FIFO, found out in a process that ends at once."""
+def _may(take):
+    """Whether we may take that priority, found out in a process that ends at once."""
     child = os.fork()
     if child == 0:
         try:
-            _take_priority()
+            take()
         except OSError:
             os._exit(1)
         os._exit(0)
@@ -105,3 +108,7 @@ def _set_reserve(microseconds):
 
 def _take_priority():
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+
+
+def _take_share():
+    os.setpriority(os.PRIO_PROCESS, 0, -20)
