@@ -442,7 +442,12 @@ mod tests {
                 "bfq.slice_idel: bfq has no setting \"slice_idel\"",
                 "did you mean `slice_idle`?",
             ),
-            ("bfq.low_latency", "2", "bfq.low_latency: low_latency = 2: allowed are 0 and 1", ""),
+            (
+                "bfq.low_latency",
+                "2",
+                "bfq.low_latency: low_latency = 2: allowed are 0 and 1",
+                "what is usual: \"low_latency=1\"",
+            ),
             (
                 "max",
                 "vm1 riops=100",
