@@ -126,7 +126,7 @@ impl Bfq {
         let Some(turn) = &self.turn else { return Ok(()) };
         let (flow, entity) = (&self.flows[turn.flow], self.hierarchy.entities.flow(turn.flow));
         ensure(turn.since <= turn.deadline, || format!("{turn:?} ends before it begins"))?;
-        ensure(turn.idle.is_none() || (flow.is_empty() && flow.in_flight == 0), || {
+        ensure(turn.idle.is_none() || flow.is_empty(), || {
             format!("{turn:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
         })?;
         // The first of a slot goes whatever its length.

@@ -131,6 +131,13 @@ impl Entity {
         next_class: PriorityClass::BestEffort,
         is_counted: false,
     };
+
+    /// Whether a request charged that goes in this slot. The first always does: it may be older than the one the budget
+    /// was made for.
+    #[inline]
+    pub(crate) fn has_room(&self, charge: u64) -> bool {
+        self.service == 0 || self.service + charge <= self.budget
+    }
 }
 
 /// Every entity, by id.

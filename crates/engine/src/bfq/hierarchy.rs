@@ -46,9 +46,9 @@ impl Hierarchy {
 
     /// What a flow is placed with from its next placing on.
     pub(crate) fn set_rank(&mut self, id: EntityId, rank: Rank) {
+        let weight = u16::try_from(rank.weight).expect("levels of priority are worth 200 at most");
         let entity = &mut self.entities[id];
-        // Priorities are worth 200 at most.
-        (entity.next_class, entity.next_weight) = (rank.class, rank.weight as u16);
+        (entity.next_class, entity.next_weight) = (rank.class, weight);
     }
 
     /// What a flow's weight is multiplied with from its next placing on, and never within a slot (D-19).

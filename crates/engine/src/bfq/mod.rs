@@ -307,8 +307,7 @@ impl Bfq {
         let charge = self.charge_of(flow, at, &requests[index]);
         let entity = self.hierarchy.entities.flow(at);
         let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
-        let fits = entity.service == 0 || entity.service + charge <= entity.budget;
-        (fits && !may_give_way).then_some((at, index, charge))
+        (entity.has_room(charge) && !may_give_way).then_some((at, index, charge))
     }
 
     /// The request that goes to the device now, whoever's it is.
@@ -336,8 +335,7 @@ impl Bfq {
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
                     let entity = self.hierarchy.entities.flow(at);
-                    // The first of a slot always goes: it may be older than the one the budget was made for.
-                    if entity.service == 0 || entity.service + charge <= entity.budget {
+                    if entity.has_room(charge) {
                         self.dispatch(tree, requests, at, index, charge);
                         return Some(index);
                     }
