@@ -72,6 +72,11 @@ pub fn run(
     Ok(results)
 }
 
+/// So many of something, for a note: `1 job`, `2 jobs`.
+fn counted(count: u64, one: &str, more: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
+}
+
 /// Cgroups that a note names; more are counted.
 const NAMED_MAX: usize = 8;
 

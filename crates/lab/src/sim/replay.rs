@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use weir_trace::Record;
 
+use super::counted;
 use super::rounds::Rounds;
 use crate::scenario::{ScenarioError, Timing, Trace};
 
@@ -287,10 +288,6 @@ impl Replay {
     fn error(&self, reason: String) -> ScenarioError {
         ScenarioError::Trace { file: self.name_of(), reason }
     }
-}
-
-fn counted(count: u64, one: &str, more: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
 }
 
 #[cfg(test)]

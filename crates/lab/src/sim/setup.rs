@@ -8,6 +8,7 @@ use slab::Slab;
 use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
 
 use super::calendar::Calendar;
+use super::counted;
 use super::desk::Desk;
 use super::later::{self, Agenda};
 use super::layout::{self, FileAt};
@@ -352,7 +353,7 @@ fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<Str
         }
     }
     if unsized_jobs > 0 {
-        let jobs = if unsized_jobs == 1 { "1 job" } else { &format!("{unsized_jobs} jobs") };
+        let jobs = counted(unsized_jobs.into(), "job", "jobs");
         notes.push(format!("{jobs} without `size`: the whole disk"));
     }
     notes
