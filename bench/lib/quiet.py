@@ -12,6 +12,8 @@ enough. So what may need all of a processor is not put before everything: it has
 A kernel that is not preempted inside a call (CONFIG_PREEMPT_NONE) lets anybody's long call come before them all the same:
 whoever looks at all of /proc each second keeps a processor for 1.5 ms. What takes its turns, a client that waits for its
 server, can have a processor apart: one that an ordinary process keeps busy, so that the kernel puts others elsewhere.
+
+And its programs stay in memory (lib/resident.py).
 """
 
 import contextlib
@@ -46,6 +48,7 @@ class QuietCpus(contextlib.AbstractContextManager):
         if self._wanted:
             self.has_priority = _may(self._take_priority)
             self._place.before_each = self._first_of_all
+            self._place.keeps_programs = True
             if self.has_priority:
                 self._reserve = _set_reserve(_NO_RESERVE)
             else:
@@ -57,6 +60,7 @@ class QuietCpus(contextlib.AbstractContextManager):
 
     def __exit__(self, *_):
         self._place.before_each = None
+        self._place.keeps_programs = False
         for spinner in self._spinners:
             end(spinner)
         self._spinners = []

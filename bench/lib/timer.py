@@ -16,6 +16,7 @@ import time
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
 _PR_SET_TIMERSLACK = 29
+_MCL_CURRENT, _MCL_FUTURE = 1, 2
 
 
 class _Timespec(ctypes.Structure):
@@ -50,6 +51,8 @@ def _sleep_until(nanoseconds):
 
 
 if __name__ == "__main__":
+    # The kernel may take memory away that was not touched for a while; that this is not permitted is no failure.
+    _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE)
     limit_, think_, seconds_ = sys.argv[1:]
     for each in waits(int(limit_), float(think_), float(seconds_)):
         print(each)

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 
+from lib.resident import Resident
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "bench"
 
@@ -39,7 +41,9 @@ class Workplace(contextlib.ExitStack):
         self.images = self._directory(RESULTS)
         self.sockets = self._directory(None)
         self._numbers = itertools.count()
+        self._resident = self.enter_context(Resident())
         self.before_each = None
+        self.keeps_programs = False
         return self
 
     def fresh(self, stem, suffix=""):
@@ -59,7 +63,7 @@ class Workplace(contextlib.ExitStack):
         return path
 
     def image(self, mebibytes):
-        """A file of random data, in the page cache and on the disk, so that no write-back disturbs the runs."""
+        """A file of random data, in the page cache to stay, and on the disk, so that no write-back disturbs the runs."""
         path = self.images / f"random-{mebibytes}M.raw"
         if not path.exists():
             with open(path, "wb") as file:
@@ -67,14 +71,19 @@ class Workplace(contextlib.ExitStack):
                     file.write(os.urandom(1 << 20))
                 file.flush()
                 os.fsync(file.fileno())
+            if not self._resident.keep(path):
+                progress(f"warning: {mebibytes} MiB may not be locked into memory (ulimit -l): some reads may be a disk's")
         return path
 
     def spawn(self, command, **options):
         """Starts a process in a session of its own; it is ended, with its children, when the workplace is left.
 
         Its own session keeps a Ctrl-C in the terminal for us alone; and should we be killed, the kernel ends it.
-        `before` runs in the new process, after `before_each` of the workplace, if it has one.
+        `before` runs in the new process, after `before_each` of the workplace, if it has one. If the workplace
+        `keeps_programs`, no page of this one is read from a disk again, as far as that is permitted.
         """
+        if self.keeps_programs:
+            self._resident.keep_program(str(command[0]))
         steps = [step for step in (self.before_each, options.pop("before", None)) if step]
 
         def prepare():
