@@ -81,6 +81,9 @@ TWINS = {
     "lab-kernel": ("kernel-none", ["kernel-none", "kernel-mq-deadline"]),
 }
 
+# What is a server and its client. The kernel's rows are the work of more threads than that.
+SERVERS = ["weir-serve"]
+
 # A twin comes after the system whose way it is given.
 SYSTEMS = ["weir-serve", "lab", "kernel-none", "kernel-mq-deadline", "lab-kernel"]
 
@@ -136,7 +139,8 @@ def main():
     note += f" kernel-none,\nand the throttle of Linux {KERNEL} for limits."
     note += "".join(f"\nskipped: {disk}: weir disk list does not know it" for disk in absent)
     if options.quiet_cpus:
-        note += "\nCPUs: kept awake; servers and clients have the largest share of them (niceness -20), where that is permitted."
+        note += "\nCPUs: kept awake; servers and clients have the largest share of them (niceness -20), where that is permitted,"
+        note += "\nand weir serve has one and fio another, where there are two."
 
     def measure(place, case, name):
         if name in TWINS:
@@ -144,7 +148,8 @@ def main():
             way = ways.of(place, twin_of, case.name)
             # Held against nothing, the kernel's twin has nothing to say.
             return _lab(place, case, options, way, throttles[name]) if way or name == "lab" else None
-        with QuietCpus(place, options.quiet_cpus, busy=True) as quiet, contextlib.ExitStack() as around:
+        quiet = QuietCpus(place, options.quiet_cpus, sides=name in SERVERS, busy=True)
+        with quiet, contextlib.ExitStack() as around:
             if name in (twin_of for twin_of, _ in TWINS.values()):
                 around.enter_context(ways.around(place, name, case.name, case.job["iodepth"], case.of_way))
             disturbance, awake = Disturbance(), quiet.cpu_seconds()
@@ -162,7 +167,8 @@ def _more(parser):
     parser.add_argument("--jobs", metavar="LIST", help=f"by commas, of {','.join(JOBS)}")
     parser.add_argument("--disks", metavar="LIST", help=f"by blanks, as --disk takes them (default {' '.join(DISKS)})")
     parser.add_argument("--quiet-cpus", action="store_true",
-                        help="keep the processors awake and give servers and clients the largest share of them")
+                        help="keep the processors awake, give servers and clients the largest share of them, and weir serve and "
+                        "fio one each")
     parser.add_argument("--seed", type=int, default=1, help="of the lab's random choices and fio's (default 1)")
 
 

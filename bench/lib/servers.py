@@ -24,7 +24,7 @@ class Server:
         self._uris = uris
         output = subprocess.PIPE if ready_line else subprocess.DEVNULL
         self._log = open(place.fresh("server", ".log"), "w+", encoding="utf-8")
-        self.process = place.spawn(command, stdout=output, stderr=self._log, text=True)
+        self.process = place.spawn(command, before=place.before_server, stdout=output, stderr=self._log, text=True)
         try:
             if ready_line:
                 self._uris = [_ready(self.process, what)]

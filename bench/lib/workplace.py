@@ -42,7 +42,7 @@ class Workplace(contextlib.ExitStack):
         self.sockets = self._directory(None)
         self._numbers = itertools.count()
         self._resident = self.enter_context(Resident())
-        self.before_each = None
+        self.before_each = self.before_server = None
         self.keeps_programs = False
         return self
 
