@@ -14,7 +14,7 @@ from lib.disk import KernelDisk
 from lib.numbers import median, percentile
 from lib.quiet import QuietCpus
 from lib.usage import Disturbance
-from lib.way import PLAIN, SECONDS as WAY_SECONDS, Ways
+from lib.way import PLAIN, SECONDS as WAY_SECONDS, Disks, Ways
 
 MIB = 1 << 20
 
@@ -33,14 +33,14 @@ LAB_RUNS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A fio job on a disk, perhaps with limits by the keys of io.max; how many seconds, and the disk for its way."""
+    """A fio job on a disk, perhaps with limits by the keys of io.max; how many seconds, and the disks for its way."""
 
     name: str
     disk: str
     job: dict
     limits: dict
     seconds: float
-    of_way: str
+    of_way: Disks
 
     def max(self):
         """The limits as Weir's flags take them."""
@@ -68,11 +68,15 @@ JOBS = {
 }
 
 # Which part of the seconds is enough on a disk, where a request may take a hundredth of the time, so that chance evens
-# out sooner; and the disk for its way. One with platters hides what computing it takes; a flash disk does not, so that
-# there it is the same model with the least of times. One that was never written answers without looking at its flash.
+# out sooner; and the disks for its way. One with platters hides what computing it takes and when it wakes a server up; a
+# flash disk does not, so that there it is the same model with other times, which add up to what `way.DISK_US` says. One that
+# was never written answers without looking at its flash.
 DISKS = {
     "hdd7200": (1, PLAIN),
-    "ssd-sata,state=full": (0.4, "ssd-sata,state=full,overhead=0ns,read=0ns,bus=90G,interface=90G"),
+    "ssd-sata,state=full": (0.4, Disks(
+        timed="ssd-sata,state=full,read=40us,latency=35us",
+        timeless="ssd-sata,state=full,overhead=0ns,read=0ns,bus=90G,interface=90G,latency=0ns",
+    )),
 }
 
 # Which system's way the lab is given, by its name among the systems, and which of them it is held against.
@@ -193,7 +197,7 @@ def _case(disk, name, options):
 
 
 def _of_way(disk, depth):
-    return Case(f"the way, depth {depth}", disk, _random(depth), {}, WAY_SECONDS, disk)
+    return Case(f"the way, depth {depth}", disk, _random(depth), {}, WAY_SECONDS, PLAIN)
 
 
 def _job(case, options):

@@ -10,6 +10,9 @@ class Job:
     all_iops: float
 
 
+DISKS = way.Disks("timed", "timeless")
+
+
 class Told(unittest.TestCase):
     """A system whose way takes 40 us at depth 1, and lets through a read in 9 us."""
 
@@ -17,8 +20,8 @@ class Told(unittest.TestCase):
         # One at a time: 140 us a read, a tenth of them 190, and 5 us of fio's own between two.
         alone = Job([140.0] * 900 + [190.0] * 100, 1e6 / (145 + 5))
         with_latency = {1: alone, 8: Job([], 1e6 / deep_us), 32: Job([], 1e6 / deep_us)}
-        jobs = {("disk" + way.LATENCY, depth): job for depth, job in with_latency.items()}
-        jobs["disk" + way.NO_LATENCY, 32] = Job([], 1e6 / 9)
+        jobs = {("timed", depth): job for depth, job in with_latency.items()}
+        jobs["timeless", 32] = Job([], 1e6 / 9)
         return lambda place, system, disk, depth: jobs[disk, depth]
 
     def told(self, depth, deep_us=17, lab_us=None):
@@ -29,10 +32,10 @@ class Told(unittest.TestCase):
             return 1e6 / lab_us
 
         ways = way.Ways(self.run_of(deep_us), in_lab)
-        with ways.around(None, "a", "read", depth, "disk"):
+        with ways.around(None, "a", "read", depth, DISKS):
             pass
         told = ways.of(None, "a", "read")
-        self.assertEqual(asked, [("disk" + way.LATENCY, depth, 45000, 9000)] if lab_us else [])
+        self.assertEqual(asked, [("timed", depth, 45000, 9000)] if lab_us else [])
         return told
 
     def test_what_is_more_than_the_disk_is_the_way(self):
@@ -53,7 +56,7 @@ class Told(unittest.TestCase):
     def test_before_and_after_count_alike(self):
         jobs = iter([Job([130.0] * 10, 1e6 / 130), Job([], 100), Job([150.0] * 10, 1e6 / 150), Job([], 100)])
         ways = way.Ways(lambda *_: next(jobs), None)
-        with ways.around(None, "a", "read", 1, "disk"):
+        with ways.around(None, "a", "read", 1, DISKS):
             pass
         times = ways.of(None, "a", "read").times_ns
         self.assertEqual(times, [30000] * 10 + [50000] * 10)
@@ -63,7 +66,7 @@ class Told(unittest.TestCase):
 
     def test_a_job_that_fails_leaves_no_way(self):
         ways = way.Ways(self.run_of(17), None)
-        with self.assertRaises(RuntimeError), ways.around(None, "a", "read", 4, "disk"):
+        with self.assertRaises(RuntimeError), ways.around(None, "a", "read", 4, DISKS):
             raise RuntimeError("fio failed")
         self.assertIsNone(ways.of(None, "a", "read"))
 

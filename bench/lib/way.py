@@ -18,10 +18,9 @@ from lib.numbers import median, percentile
 # Of one run before a job, and of one after it.
 SECONDS = 1.5
 
-# The disk, with one of the latencies.
-PLAIN = "null,size=1G"
+# What one read at a time takes on the disk that takes time.
 DISK_US = 100
-LATENCY, NO_LATENCY = f",latency={DISK_US}us", ",latency=0ns"
+
 
 # The lab draws from so many times, each the mean of as many of those that were measured.
 TIMES = 200
@@ -47,6 +46,17 @@ class Way:
 
 
 @dataclasses.dataclass(frozen=True)
+class Disks:
+    """The disk on which all is known, one that takes `DISK_US` for a read and one that takes as good as no time."""
+
+    timed: str
+    timeless: str
+
+
+PLAIN = Disks(f"null,size=1G,latency={DISK_US}us", "null,size=1G,latency=0ns")
+
+
+@dataclasses.dataclass(frozen=True)
 class _Run:
     """The three jobs of one measurement; `deep` at the depth of the job that is compared, if the way is corrected there."""
 
@@ -66,18 +76,18 @@ class Ways:
         self._runs, self._told = {}, {}
 
     @contextlib.contextmanager
-    def around(self, place, system, case, depth, disk):
-        """Measures before and after what is done inside: `case`, at `depth`. `disk` takes a latency and no other time."""
-        before = self._measure(place, system, depth, disk)
+    def around(self, place, system, case, depth, disks):
+        """Measures before and after what is done inside: `case`, at `depth`."""
+        before = self._measure(place, system, depth, disks)
         yield
-        self._runs[system, case] = depth, disk, [before, self._measure(place, system, depth, disk)]
+        self._runs[system, case] = depth, disks.timed, [before, self._measure(place, system, depth, disks)]
         self._told.pop((system, case), None)
 
-    def _measure(self, place, system, depth, disk):
+    def _measure(self, place, system, depth, disks):
         return _Run(
-            alone=self._run(place, system, disk + LATENCY, 1),
-            no_time=self._run(place, system, disk + NO_LATENCY, DEEP),
-            deep=self._run(place, system, disk + LATENCY, depth) if depth in DEPTHS else None,
+            alone=self._run(place, system, disks.timed, 1),
+            no_time=self._run(place, system, disks.timeless, DEEP),
+            deep=self._run(place, system, disks.timed, depth) if depth in DEPTHS else None,
         )
 
     def of(self, place, system, case):
@@ -92,7 +102,7 @@ class Ways:
         way = _way(times_us, each_us)
         if depth not in DEPTHS:
             return way
-        told_us = 1e6 / self._in_lab(place, disk + LATENCY, depth, way)
+        told_us = 1e6 / self._in_lab(place, disk, depth, way)
         real_us = _period_us([run.deep for run in runs])
         if told_us <= _FULL * each_us:
             return _way(times_us, real_us)
