@@ -295,8 +295,7 @@ impl Bfq {
     fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
         let id = EntityId::flow(at);
         let Some(client) = self.hierarchy.owner(id).as_client() else { return LowLatency::Never };
-        let own = tree.clients.get(client).and_then(|client| client.low_latency);
-        own.unwrap_or_else(|| tree.low_latency(self.hierarchy.cgroup(id)))
+        tree.low_latency_of(client, self.hierarchy.cgroup(id))
     }
 
     fn change_raise<T>(&mut self, at: u32, change: impl FnOnce(&mut Raise) -> T) -> T {

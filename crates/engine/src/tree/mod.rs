@@ -56,6 +56,9 @@ pub(crate) struct Tree {
     pub(crate) cgroups: Arena<Cgroup, Line>,
     pub(crate) clients: Arena<Client, Line>,
     pub(crate) tasks: Arena<Task>,
+    /// Whether it was ever set for anybody whether weights may be raised: while it was not, who asks need not look at the
+    /// client and at each cgroup above it.
+    pub(crate) has_low_latency: bool,
 }
 
 /// Index of the root cgroup.
@@ -66,15 +69,24 @@ impl Tree {
         let mut cgroups = Arena::new();
         let (root, _) = cgroups.insert(Cgroup::root());
         debug_assert_eq!(root, ROOT);
-        Tree { cgroups, clients: Arena::new(), tasks: Arena::new() }
+        Tree { cgroups, clients: Arena::new(), tasks: Arena::new(), has_low_latency: false }
     }
 
     pub(crate) fn id(&self, cgroup: u32) -> CgroupId {
         CgroupId { index: cgroup, generation: self.cgroups.generation(cgroup) }
     }
 
-    /// Whether weights below a cgroup may be raised: what is set nearest. O(depth).
-    pub(crate) fn low_latency(&self, cgroup: u32) -> LowLatency {
+    /// Whether the weight of a client's flow may be raised: what is set nearest. O(depth), O(1) where nothing is set.
+    #[inline]
+    pub(crate) fn low_latency_of(&self, client: u32, cgroup: u32) -> LowLatency {
+        if !self.has_low_latency {
+            return LowLatency::default();
+        }
+        let own = self.clients.get(client).and_then(|client| client.low_latency);
+        own.unwrap_or_else(|| self.low_latency(cgroup))
+    }
+
+    fn low_latency(&self, cgroup: u32) -> LowLatency {
         let mut at = cgroup;
         while at != NO_CGROUP {
             let cgroup = &self.cgroups[at];
