@@ -205,6 +205,7 @@ impl Engine {
             return Err(SubmitError::EngineFull { held: core.requests.len(), held_max });
         }
         flow.held += 1;
+        core.scheduler.foresee(flow);
         let cost = core.config.prices.cost(&request);
         let id = core.requests.insert(now, &request, task, cost);
         core.admit(now, &request, task, cost, id.index);

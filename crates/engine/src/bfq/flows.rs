@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use super::calm::Calm;
 use super::flow::{Flow, Use};
@@ -155,6 +156,14 @@ impl Flows {
         let ways = self.ways_mut(index);
         ways.generation = ways.generation.wrapping_add(1);
         ways.relation = free;
+    }
+
+    /// Fetches a flow and its ways.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, index: u32) {
+        let Record { flow, ways } = &self.flows[index as usize];
+        black_box(flow.in_flight);
+        black_box(ways.insertions);
     }
 
     /// A flow and its ways.

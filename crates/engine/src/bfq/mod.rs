@@ -79,7 +79,7 @@ use crate::request::Op;
 use crate::requests::{Record, Requests};
 use crate::scheduler::Arriving;
 use crate::time::Instant;
-use crate::tree::Tree;
+use crate::tree::{Task, Tree};
 
 /// The least that a request is charged, whatever it is: a sector.
 const CHARGE_MIN: u64 = 512;
@@ -224,6 +224,17 @@ impl Bfq {
     /// The device takes `depth` requests at a time from now on.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         self.tunables.set_depth(depth);
+    }
+
+    /// Fetches what a request of `task` is going to need, all at once: with a million flows it comes from memory, and each
+    /// step would wait for what the one before it has led to. Nothing is decided.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, task: &Task) {
+        self.hierarchy.fetch_group(task.cgroup);
+        if let Some(flow) = self.flows.of(Owner::client(task.client)) {
+            self.flows.fetch(flow);
+            self.hierarchy.fetch_flow(flow);
+        }
     }
 
     pub(crate) fn insert(
