@@ -158,6 +158,12 @@ impl Flows {
         ways.relation = free;
     }
 
+    /// How many there were at once, at most.
+    #[inline(always)]
+    pub(crate) fn places(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Fetches a flow and its ways.
     #[inline(always)]
     pub(crate) fn fetch(&self, index: u32) {

@@ -84,6 +84,9 @@ use crate::tree::{Task, Tree};
 /// The least that a request is charged, whatever it is: a sector.
 const CHARGE_MIN: u64 = 512;
 
+/// What so many flows need, some 600 bytes each with their client, task and cgroup, is in a processor's caches.
+const FLOWS_NEAR: usize = 1 << 12;
+
 /// Requests past every limit, and who among their clients is next. O(depth × log siblings + log requests of the flow)
 /// a step, no allocation once grown.
 pub(crate) struct Bfq {
@@ -227,9 +230,12 @@ impl Bfq {
     }
 
     /// Fetches what a request of `task` is going to need, all at once: with a million flows it comes from memory, and each
-    /// step would wait for what the one before it has led to. Nothing is decided.
+    /// step would wait for what the one before it has led to. Nothing is decided. Of fewer flows all is near.
     #[inline(always)]
     pub(crate) fn foresee(&self, task: &Task) {
+        if self.flows.places() < FLOWS_NEAR {
+            return;
+        }
         self.hierarchy.fetch_group(task.cgroup);
         if let Some(flow) = self.flows.of(Owner::client(task.client)) {
             self.flows.fetch(flow);
