@@ -4,6 +4,7 @@
 //! path (which cgroup's, which dimension), other clients under its nearest limit, the full device window, or the
 //! device itself. The pieces add up to the whole, to the nanosecond.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::limits::Dimension;
@@ -58,15 +59,74 @@ impl Blame {
         self.limits.iter().flat_map(|limit| limit.wait_ns).sum()
     }
 
+    /// Adds what others waited for.
     pub(crate) fn absorb(&mut self, other: &Blame) {
         for limit in &other.limits {
             for dimension in Dimension::ALL {
                 self.add_limit(limit.cgroup, dimension, limit.wait_ns[dimension as usize]);
             }
         }
+        self.add_all_but_limits(other);
+    }
+
+    /// The same, but what was waited for the limits of one cgroup is in several places until [`Blame::tidy`]: to look for each
+    /// among those of 10,000 cgroups, 10,000 times, would be quadratic. O(its limits).
+    pub(crate) fn gather(&mut self, other: &Blame) {
+        self.limits.extend_from_slice(&other.limits);
+        self.add_all_but_limits(other);
+    }
+
+    fn add_all_but_limits(&mut self, other: &Blame) {
         self.others_ns += other.others_ns;
         self.lifted_ns += other.lifted_ns;
         self.window_ns += other.window_ns;
         self.device_ns += other.device_ns;
+    }
+
+    /// Adds up what was waited for the limits of one cgroup, in the first place in which that is. O(n log n).
+    pub(crate) fn tidy(&mut self) {
+        let mut places = BTreeMap::new();
+        let mut kept = 0;
+        for at in 0..self.limits.len() {
+            let LimitBlame { cgroup, wait_ns } = self.limits[at];
+            let place = *places.entry(cgroup).or_insert(kept);
+            if place < kept {
+                let first = &mut self.limits[place].wait_ns;
+                first.iter_mut().zip(wait_ns).for_each(|(sum, more)| *sum += more);
+            } else {
+                self.limits[kept] = LimitBlame { cgroup, wait_ns };
+                kept += 1;
+            }
+        }
+        self.limits.truncate(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gathered_and_tidied_is_what_is_absorbed_one_by_one() {
+        let id = |index| CgroupId { index, generation: index % 3 };
+        let dimension = |number: u32| Dimension::ALL[number as usize % Dimension::COUNT];
+        // Each of 100 waited at a limit of its own, at one of ten above it and at one above all.
+        let parts = (0..100u32).map(|number| {
+            let mut part = Blame { device_ns: 1, others_ns: 2, ..Blame::default() };
+            for (cgroup, wait_ns) in [(1000 + number % 10, 7), (number, number), (5000, 3)] {
+                part.add_limit(id(cgroup), dimension(number), u64::from(wait_ns));
+            }
+            part
+        });
+        let (mut one_by_one, mut at_once) = (Blame::default(), Blame::default());
+        for part in parts {
+            one_by_one.absorb(&part);
+            at_once.gather(&part);
+        }
+        assert_eq!(at_once.total_ns(), one_by_one.total_ns());
+        at_once.tidy();
+        // The first waited at no limit of its own.
+        assert_eq!((at_once.limits.len(), at_once.device_ns), (99 + 10 + 1, 100));
+        assert_eq!(at_once, one_by_one, "also in what comes before what");
     }
 }

@@ -24,15 +24,18 @@ pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
             parent => format!("{}/{}", rows[places[parent as usize]].path, node.name),
         };
         let mut counters = Counters::default();
-        node.counted().for_each(|account| counters.absorb(account));
+        node.counted().for_each(|account| counters.gather(account));
         rows.push(Census { cgroup: tree.id(at), path, counters, bfq: scheduler.cgroup_stats(at) });
     }
     // From the last to the first: whoever is added to its parent has all that is below it.
-    for (place, &at) in order.iter().enumerate().skip(1).rev() {
+    for (place, &at) in order.iter().enumerate().rev() {
         let (before, from) = rows.split_at_mut(place);
-        let above = &mut before[places[tree.cgroups[at].parent as usize]];
-        above.counters.absorb(&from[0].counters);
-        above.bfq.absorb(&from[0].bfq);
+        from[0].counters.blame.tidy();
+        if at != ROOT {
+            let above = &mut before[places[tree.cgroups[at].parent as usize]];
+            above.counters.gather(&from[0].counters);
+            above.bfq.absorb(&from[0].bfq);
+        }
     }
     let mut is_named = order.iter().map(|&at| !tree.cgroups[at].dying);
     rows.retain(|_| is_named.next().unwrap_or_default());

@@ -477,8 +477,9 @@ impl Engine {
         }
         let mut sum = Counters::default();
         for at in self.core.tree.subtree(index) {
-            self.core.tree.cgroups[at].counted().for_each(|account| sum.absorb(account));
+            self.core.tree.cgroups[at].counted().for_each(|account| sum.gather(account));
         }
+        sum.blame.tidy();
         Some(sum)
     }
 

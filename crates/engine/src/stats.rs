@@ -81,8 +81,19 @@ impl Counters {
         self.throttled[dimension as usize] += 1;
     }
 
-    /// Adds another cgroup's counters to these.
+    /// Adds another cgroup's counters to these. O(limits that these waited for × that the others did).
     pub fn absorb(&mut self, other: &Counters) {
+        self.add_all_but_blame(other);
+        self.blame.absorb(&other.blame);
+    }
+
+    /// The same for those of many cgroups: O(limits that the others waited for), and after the last, blame is to be tidied.
+    pub(crate) fn gather(&mut self, other: &Counters) {
+        self.add_all_but_blame(other);
+        self.blame.gather(&other.blame);
+    }
+
+    fn add_all_but_blame(&mut self, other: &Counters) {
         for (mine, theirs) in [
             (&mut self.read, other.read),
             (&mut self.write, other.write),
@@ -97,7 +108,6 @@ impl Counters {
             *mine += theirs;
         }
         self.completed += other.completed;
-        self.blame.absorb(&other.blame);
     }
 }
 
