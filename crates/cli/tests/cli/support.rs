@@ -100,12 +100,12 @@ impl Server {
         Server::started(place.weir(&[&["serve"], args].concat()), args)
     }
 
-    /// Likewise, by a shell that ignores SIGHUP, and so have all that it starts.
-    pub(crate) fn start_ignoring_hangup(place: &Place, args: &[&str]) -> Server {
+    /// Likewise, with SIGHUP ignored or not, however the tests have it: `nohup` has all that it starts ignore it.
+    pub(crate) fn start_with_hangup(place: &Place, ignored: bool, args: &[&str]) -> Server {
         let weir = place.weir(&[]);
-        let mut command = Command::new("sh");
-        command.args(["-c", "trap '' HUP; exec \"$0\" serve \"$@\""]).arg(weir.get_program());
-        command.args(args).stdin(Stdio::null());
+        let mut command = Command::new("env");
+        command.arg(if ignored { "--ignore-signal=HUP" } else { "--default-signal=HUP" });
+        command.arg(weir.get_program()).arg("serve").args(args).stdin(Stdio::null());
         for (name, value) in weir.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
