@@ -18,6 +18,9 @@ MIB = 1 << 20
 START_AIM = 1.10
 # Interleaved readers together, as a part of what one reader has.
 INTERLEAVED_AIM = 0.9
+
+# Rates that differ by less are the same.
+LEVEL = 0.005
 # How far a share may be from what the weights say, in percent of it; and Jain's index of share by weight.
 SHARE_AIM_PERCENT, JAIN_AIM = 2, 0.999
 
@@ -319,12 +322,17 @@ def _verdict(case, ours, theirs):
         "is": f"{ours['ratio']:.2f}, {figure}" if "ratio" in ours else figure,
         "reached": is_reached,
         "kernel": None if best is None else f"{best / MIB:.1f} MiB/s",
-        "ahead": None if best is None else ours["bytes_per_second"] >= best,
+        "ahead": None if best is None else _ahead(ours["bytes_per_second"], best),
     }
 
 
+def _ahead(ours, theirs):
+    """Of two rates; where one disk gives both all it has, neither is."""
+    return "level" if abs(ours / theirs - 1) < LEVEL else ours > theirs
+
+
 def _yes(value):
-    return "-" if value is None else "yes" if value else "no"
+    return value if isinstance(value, str) else "-" if value is None else "yes" if value else "no"
 
 
 if __name__ == "__main__":
