@@ -85,6 +85,9 @@ impl Blame {
 
     /// Adds up what was waited for the limits of one cgroup, in the first place in which that is. O(n log n).
     pub(crate) fn tidy(&mut self) {
+        if self.limits.len() < 2 {
+            return;
+        }
         let mut places = BTreeMap::new();
         let mut kept = 0;
         for at in 0..self.limits.len() {
