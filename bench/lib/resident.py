@@ -62,6 +62,8 @@ def _locked(path):
 
 def _libraries(path):
     """What the dynamic linker would load for `path`, by name; nothing for what it does not know."""
+    if shutil.which("ldd") is None:
+        return []
     listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
     words = (word for line in listed.splitlines() for word in line.split())
     return [word for word in words if word.startswith("/")]
