@@ -62,7 +62,8 @@ def main():
         return servers.nbdkit(place, "file", image, f"rate={LIMIT * BLOCK * 8}", filters=["rate"])
 
     systems = {
-        "weir": lambda place, image, clients: servers.weir(place, image, options, f"riops={LIMIT}"),
+        # From the page cache, as the others.
+        "weir": lambda place, image, clients: servers.weir(place, image, options, f"riops={LIMIT}", direct="off"),
         "nbdkit-rate": nbdkit,
         "qemu": lambda place, image, clients: servers.qemu(place, image, {"iops-read": LIMIT}),
         "qemu-exports": lambda place, image, clients: servers.qemu(place, image, {"iops-read": LIMIT}, exports=clients),
