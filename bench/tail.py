@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 """How long a client waits under a limit: the job of the 2018 blk-throttle fix, on Weir and its peers."""
 
-import subprocess
 import sys
 
-from lib import fio, servers
+from lib import fio, servers, timer
 from lib.blkthrottle import Throttled
 from lib.comparison import Comparison, Metric, arguments
 from lib.numbers import percentile
 from lib.quiet import QuietCpus
 from lib.usage import Disturbance
-from lib.workplace import ROOT, end
 
 LIMIT = 100
 THINK_MS = 4
@@ -122,15 +120,7 @@ def _of_job(job):
 
 
 def _timer(place, _image, seconds):
-    command = [sys.executable, "-m", "lib.timer", LIMIT, THINK_MS / 1000, seconds]
-    process = place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT / "bench")
-    try:
-        out, errors = process.communicate()
-    finally:
-        end(process)
-    if process.returncode != 0:
-        raise RuntimeError(f"the timer failed with status {process.returncode}: {errors.strip()[-600:]}")
-    waits = sorted(int(line) / 1000 for line in out.split())
+    waits = sorted(timer.run(place, LIMIT, THINK_MS / 1000, seconds))
     return (len(waits) / seconds, sum(waits) / len(waits), waits), 0.0
 
 

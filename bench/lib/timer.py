@@ -10,8 +10,11 @@ each of these waits took in ns, one a line. Both are sleeps of the kernel's high
 
 import ctypes
 import gc
+import subprocess
 import sys
 import time
+
+from lib.workplace import ROOT, end
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
@@ -21,6 +24,19 @@ _MCL_CURRENT, _MCL_FUTURE = 1, 2
 
 class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+def run(place, limit, think_seconds, seconds):
+    """`waits` of a process of its own, in us."""
+    command = [sys.executable, "-m", "lib.timer", limit, think_seconds, seconds]
+    process = place.spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT / "bench")
+    try:
+        out, errors = process.communicate()
+    finally:
+        end(process)
+    if process.returncode != 0:
+        raise RuntimeError(f"the timer failed with status {process.returncode}: {errors.strip()[-600:]}")
+    return [int(line) / 1000 for line in out.split()]
 
 
 def waits(limit, think_seconds, seconds):
