@@ -14,7 +14,9 @@
 mod budget;
 mod burst;
 mod calm;
+mod charge;
 mod check;
+mod choice;
 mod convoy;
 mod cooperate;
 mod counters;
@@ -56,7 +58,7 @@ use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::entity::{EntityId, State};
-use self::flow::{Flow, is_far};
+use self::flow::is_far;
 use self::flows::Flows;
 use self::hierarchy::Hierarchy;
 use self::inject::Probe;
@@ -76,13 +78,10 @@ use self::tunables::Tunables;
 use crate::merge::{Merging, Positions, QueueId, split};
 use crate::priority::PriorityClass;
 use crate::request::Op;
-use crate::requests::{Record, Requests};
+use crate::requests::Requests;
 use crate::scheduler::Arriving;
 use crate::time::Instant;
 use crate::tree::{Task, Tree};
-
-/// The least that a request is charged, whatever it is: a sector.
-const CHARGE_MIN: u64 = 512;
 
 /// What so many flows need, some 600 bytes each with their client, task and cgroup, is in a processor's caches.
 const FLOWS_NEAR: usize = 1 << 12;
@@ -308,61 +307,6 @@ impl Bfq {
         }
     }
 
-    /// The flow in service, its next request and what that is charged, if it is plain that the slot goes on with it: as
-    /// most do. Whatever [`Bfq::choose`] has to look at more closely is not plain.
-    #[inline(always)]
-    fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
-        let turn = self.turn.as_ref()?;
-        let at = turn.flow;
-        let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
-        let may_stay = self.now < turn.deadline && !self.owes_much();
-        if is_busy || !may_stay || self.is_convoy(at) {
-            return None;
-        }
-        let flow = &self.flows[at];
-        let index = flow.pick(self.now, requests, &self.tunables)?;
-        let charge = self.charge_of(flow, at, &requests[index]);
-        let entity = self.hierarchy.entities.flow(at);
-        let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
-        (entity.has_room(charge) && !may_give_way).then_some((at, index, charge))
-    }
-
-    /// The request that goes to the device now, whoever's it is.
-    #[inline(never)]
-    fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
-        if self.tunables.strict_guarantees && self.in_device > 0 {
-            return None;
-        }
-        loop {
-            let at = match &self.turn {
-                Some(turn) => turn.flow,
-                None => {
-                    if self.settles(requests) {
-                        return None;
-                    }
-                    self.select()?
-                }
-            };
-            let expiry = match self.pick(tree, requests, at) {
-                None if self.is_waited_for() => return self.fill_gap(tree, requests),
-                None => Expiry::NoMoreRequests,
-                Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
-                Some(_) if self.gives_way() => Expiry::Preempted,
-                Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
-                Some(index) => {
-                    let charge = self.charge(requests, at, index);
-                    let entity = self.hierarchy.entities.flow(at);
-                    if entity.has_room(charge) {
-                        self.dispatch(tree, requests, at, index, charge);
-                        return Some(index);
-                    }
-                    Expiry::BudgetExhausted
-                }
-            };
-            self.expire(tree, requests, expiry);
-        }
-    }
-
     /// Takes out a request that waits.
     pub(crate) fn remove(
         &mut self,
@@ -475,17 +419,6 @@ impl Bfq {
         how
     }
 
-    /// A budget has room for the flow's next request, which may be another than it was (specification 3.5).
-    fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        let charge = self.next_charge(requests, at);
-        let id = EntityId::flow(at);
-        let entity = &self.hierarchy.entities[id];
-        if charge > entity.budget {
-            let budget = u64::from(self.flows[at].max_budget).max(charge).max(entity.service);
-            self.hierarchy.reposition(self.now, tree, id, budget);
-        }
-    }
-
     /// Sends the request at `index`, of flow `at`, for which that is charged `charge`.
     #[inline(never)]
     fn dispatch(
@@ -528,38 +461,5 @@ impl Bfq {
         if is_own {
             self.after_dispatch(tree, requests, at, in_flight);
         }
-    }
-
-    /// What the next request of a flow is charged; 0 without one.
-    #[inline]
-    fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
-        self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
-    }
-
-    /// What a request of flow `at` is charged: its bytes, those of its price where that is fixed, and never nothing. A piece of a
-    /// request that was split moves its bytes too, although the throttle has had them. Writeback counts for more, as
-    /// long as nobody needs an exact share (specification 3.4).
-    #[inline]
-    fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
-        self.charge_of(&self.flows[at], at, &requests[index])
-    }
-
-    /// The same, for who has looked them up.
-    #[inline]
-    fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
-        let bytes = match record.cost.is_remainder {
-            true => u64::from(record.request.extent.len),
-            false => record.cost.bytes,
-        };
-        let bytes = bytes.max(CHARGE_MIN);
-        if flow.sync { bytes } else { self.async_charge(at, bytes) }
-    }
-
-    #[inline(never)]
-    fn async_charge(&self, at: u32, bytes: u64) -> u64 {
-        if self.is_asymmetric(at) {
-            return bytes;
-        }
-        bytes.saturating_mul(u64::from(self.tunables.async_charge))
     }
 }

@@ -1,0 +1,63 @@
+//! Which request goes next: the flow in service goes on, or its slot ends and another's begins.
+
+use crate::bfq::Bfq;
+use crate::bfq::budget::Expiry;
+use crate::requests::Requests;
+use crate::tree::Tree;
+
+impl Bfq {
+    /// The flow in service, its next request and what that is charged, if it is plain that the slot goes on with it: as
+    /// most do. Whatever [`Bfq::choose`] has to look at more closely is not plain.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
+        let turn = self.turn.as_ref()?;
+        let at = turn.flow;
+        let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
+        let may_stay = self.now < turn.deadline && !self.owes_much();
+        if is_busy || !may_stay || self.is_convoy(at) {
+            return None;
+        }
+        let flow = &self.flows[at];
+        let index = flow.pick(self.now, requests, &self.tunables)?;
+        let charge = self.charge_of(flow, at, &requests[index]);
+        let entity = self.hierarchy.entities.flow(at);
+        let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
+        (entity.has_room(charge) && !may_give_way).then_some((at, index, charge))
+    }
+
+    /// The request that goes to the device now, whoever's it is.
+    #[inline(never)]
+    pub(super) fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+        if self.tunables.strict_guarantees && self.in_device > 0 {
+            return None;
+        }
+        loop {
+            let at = match &self.turn {
+                Some(turn) => turn.flow,
+                None => {
+                    if self.settles(requests) {
+                        return None;
+                    }
+                    self.select()?
+                }
+            };
+            let expiry = match self.pick(tree, requests, at) {
+                None if self.is_waited_for() => return self.fill_gap(tree, requests),
+                None => Expiry::NoMoreRequests,
+                Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
+                Some(_) if self.gives_way() => Expiry::Preempted,
+                Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
+                Some(index) => {
+                    let charge = self.charge(requests, at, index);
+                    let entity = self.hierarchy.entities.flow(at);
+                    if entity.has_room(charge) {
+                        self.dispatch(tree, requests, at, index, charge);
+                        return Some(index);
+                    }
+                    Expiry::BudgetExhausted
+                }
+            };
+            self.expire(tree, requests, expiry);
+        }
+    }
+}
