@@ -6,6 +6,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use crate::limits::Dimension;
 use crate::tree::CgroupId;
@@ -36,6 +37,15 @@ pub struct LimitBlame {
 }
 
 impl Blame {
+    /// Fetches what is blamed on the limit that was blamed first, for most wait for one.
+    #[inline]
+    pub(crate) fn fetch(&self, dimension: Dimension) {
+        if let Some(LimitBlame { cgroup, wait_ns }) = self.limits.first() {
+            black_box(cgroup.index);
+            black_box(wait_ns[dimension as usize]);
+        }
+    }
+
     /// Adds a wait for `cgroup`'s limit. O(ancestors with limits); allocates the first time each is blamed.
     pub(crate) fn add_limit(&mut self, cgroup: CgroupId, dimension: Dimension, wait_ns: u64) {
         if wait_ns == 0 {

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use crate::request::Direction;
 use crate::time::Instant;
-use crate::tree::{Heap, Keyed};
+use crate::tree::{Heap, Keyed, Walk};
 
 /// A cgroup's side: whether it waits for an instant, and for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -157,6 +157,27 @@ impl Deadlines {
         None
     }
 
+    /// The next ones, in order, void ones among them. O(places on `walk`) each.
+    pub(crate) fn soon(&self, walk: &mut Walk) -> impl Iterator<Item = Due> {
+        let mut row = self.row.iter().peekable();
+        walk.begin(&self.heap);
+        core::iter::from_fn(move || {
+            let heaped = walk.next(&self.heap);
+            let entry = match (row.peek(), heaped) {
+                (Some(a), Some((b, place))) if b.key() < a.key() => {
+                    walk.pass(&self.heap, place);
+                    b
+                }
+                (None, Some((entry, place))) => {
+                    walk.pass(&self.heap, place);
+                    entry
+                }
+                _ => row.next()?,
+            };
+            Some(entry.due)
+        })
+    }
+
     /// The first of all, and which of the two fronts it is.
     #[inline]
     fn first(&self) -> Option<(&Entry, Front)> {
@@ -197,6 +218,8 @@ fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -219,6 +242,29 @@ mod tests {
         timers[0].disarm();
         deadlines.settle(|due| Some(timers[due.cgroup as usize]));
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
+    }
+
+    #[test]
+    fn those_that_are_due_soon_are_known_in_order() {
+        let mut deadlines = Deadlines::new();
+        let mut timers = [Timer::default(); 100];
+        let due = |cgroup| Due { cgroup, direction: Direction::Read };
+        for cgroup in 0..100 {
+            if deadlines.is_full() {
+                deadlines.sweep(|due| Some(timers[due.cgroup as usize]));
+            }
+            // Every other one in order, the others before those.
+            let at = if cgroup % 2 == 0 { 1000 + cgroup } else { cgroup * 37 % 1000 };
+            let (at, stamp) = (Instant::from_millis(at.into()), u64::from(cgroup) + 1);
+            deadlines.arm(&mut timers[cgroup as usize], at, 1, due(cgroup), stamp);
+        }
+        assert!(deadlines.row.len() > 20 && deadlines.heap.len() > 20, "both are in use");
+        let mut walk = Walk::with_capacity(100);
+        let soon: Vec<Due> = deadlines.soon(&mut walk).collect();
+        let timer_of = |due: Due| Some(timers[due.cgroup as usize]);
+        let fired: Vec<Due> =
+            core::iter::from_fn(|| deadlines.pop_due(Instant::FAR_FUTURE, timer_of)).collect();
+        assert_eq!((soon.len(), soon), (100, fired));
     }
 
     /// The order is the one that comparing instant, depth and stamp gives, whatever was armed, voided and swept.

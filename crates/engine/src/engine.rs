@@ -250,6 +250,13 @@ impl Engine {
         }
     }
 
+    /// Tags of requests that limits let go soon, as far as the engine has just looked ahead: where there are many tasks. A
+    /// hint for who keeps much about many requests, and has it fetched from memory before it is needed; nothing follows
+    /// from not asking.
+    pub fn foreseen(&mut self) -> impl Iterator<Item = u64> {
+        self.core.foresight.tags()
+    }
+
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.
     pub fn withdraw(&mut self, now: Instant, id: RequestId) -> Option<Request> {
         let now = self.advance(now);

@@ -44,6 +44,49 @@ fn a_request_allocates_nothing() {
     }
 }
 
+/// With so many tasks what they need is fetched ahead; who waits for limits of his own, in no order, is foreseen.
+#[test]
+fn what_many_need_is_foreseen_and_allocates_nothing() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let tasks: Vec<TaskId> = (0..1_500)
+        .map(|number| {
+            let cgroup = engine.create_cgroup(engine.root(), &format!("{number}")).expect("new");
+            limit(&mut engine, cgroup, LimiterKind::Pace, Some(100 + number * 7919 % 100));
+            let client = engine.open_client(cgroup).expect("a live cgroup");
+            engine.open_task(client).expect("a live client")
+        })
+        .collect();
+    let submit = |engine: &mut Engine, now, tag: usize| {
+        let request = Request::new(tasks[tag], Op::Read, Extent::new(0, 4096), tag as u64);
+        engine.submit(now, request).expect("room for a request");
+    };
+    (0..tasks.len()).for_each(|tag| submit(&mut engine, Instant::ZERO, tag));
+    let (mut now, mut foreseen) = (Instant::ZERO, vec![false; tasks.len()]);
+    let mut play = |turns| {
+        let (mut served, mut known) = (0u32, 0);
+        for _ in 0..turns {
+            engine.handle_timeout(now);
+            for tag in engine.foreseen() {
+                foreseen[tag as usize] = true;
+            }
+            while let Some(dispatch) = engine.poll_dispatch(now) {
+                let tag = dispatch.request.tag as usize;
+                known += u32::from(std::mem::take(&mut foreseen[tag]));
+                served += 1;
+                engine.complete(now, dispatch.ticket, Outcome::Done);
+                submit(&mut engine, now, tag);
+            }
+            now = engine.poll_timeout().expect("somebody waits for a limit").max(now);
+        }
+        (served, known)
+    };
+    play(20_000);
+    let before = usage().allocations;
+    let (served, known) = play(20_000);
+    assert_eq!(usage().allocations, before, "in {served} requests");
+    assert!(served > 20_000 && known > served / 4 * 3, "{known} of {served} were foreseen");
+}
+
 #[test]
 fn what_is_taken_back_leaves_nothing_behind() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);

@@ -20,7 +20,7 @@ fn main() {
         ("1 tenant, depth 32, no limits", 1, 0, 32),
         ("1 tenant, depth 32, a limit that does not bind", 1, 10_000_000, 32),
     ] {
-        measure(name, &tenants_of(tenants, 1, limit, depth, 2_000_000));
+        measure(name, &Tenants { count: tenants, limit, depth, ..Tenants::ONE }.scenario());
     }
     match std::env::var_os("WEIR_TRACE") {
         Some(path) => {
@@ -31,55 +31,92 @@ fn main() {
         }
         None => println!("(a trace: WEIR_TRACE=FILE.csv.gz make bench-lab)"),
     }
-    for cgroups in [10, 100, 1000, 10_000, 25_000] {
-        let name = format!("{cgroups} cgroups x 4 processes, limits that bind");
-        measure(&name, &tenants_of(cgroups, 4, 100, 1, 2_000_000));
+    let many = |count, turns| {
+        Tenants { count, processes: 4, limit: 100, turns, ..Tenants::ONE }.scenario()
+    };
+    for (turns, name) in [(Turns::Together, "in step"), (Turns::Apart, "in no order")] {
+        for cgroups in [10, 100, 1000, 10_000, 25_000] {
+            let name = format!("{cgroups} cgroups x 4 processes at limits, {name}");
+            measure(&name, &many(cgroups, turns));
+        }
     }
-    let many = tenants_of(25_000, 4, 100, 1, 2_000_000);
-    let setting_up = Scenario { until_ns: Some(0), ..many };
+    let setting_up = Scenario { until_ns: Some(0), ..many(25_000, Turns::Together) };
     measure("25000 cgroups x 4 processes, setting up alone", &setting_up);
 }
 
-/// Requests of 4 KiB by `tenants` cgroups of `processes` each, on a disk of 10 us and any rate.
-fn tenants_of(tenants: u32, processes: u32, limit: u64, depth: u32, ios: u64) -> Scenario {
-    let each = ios / u64::from(tenants) / u64::from(processes);
-    let mut jobs = format!(
-        "[global]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth={depth}\nsize=1m\nnorandommap\nio_size={}\nnumjobs={processes}\ngroup_reporting\nfilename=disk\n",
-        each * 4096,
-    );
-    let mut cgroups = Vec::new();
-    for tenant in 0..tenants {
-        writeln!(jobs, "[t{tenant}]\ncgroup=t{tenant}").unwrap();
-        let max = PerDimension::NONE.with(Dimension::Riops, limit);
-        if limit > 0 {
-            let limits = Limits { max, ..Limits::default() };
-            let path = Path::parse(&format!("/t{tenant}")).unwrap();
-            cgroups.push(CgroupSetting {
-                path,
-                weight: None,
-                prio_class: None,
-                low_latency: None,
-                watermark: None,
-                limits,
-            });
+/// Requests of all tenants together.
+const IOS: u64 = 2_000_000;
+
+/// Who makes requests of 4 KiB: so many cgroups of so many processes each, at a limit of I/Os a second or, with 0, none,
+/// on a disk that takes 10 us for any number of requests.
+struct Tenants {
+    count: u32,
+    processes: u32,
+    limit: u64,
+    turns: Turns,
+    depth: u32,
+}
+
+/// When those at limits go.
+#[derive(Clone, Copy, PartialEq)]
+enum Turns {
+    /// All at one instant, in the order in which they were made: they have the same limit, and begin together.
+    Together,
+    /// In no order: each has its own limit, up to twice that, and begins some time within 40 ms.
+    Apart,
+}
+
+impl Tenants {
+    const ONE: Tenants =
+        Tenants { count: 1, processes: 1, limit: 0, turns: Turns::Together, depth: 1 };
+
+    fn scenario(&self) -> Scenario {
+        let &Tenants { count, processes, limit, turns, depth } = self;
+        let each = IOS / u64::from(count) / u64::from(processes);
+        let (delay, spread) = match turns {
+            Turns::Together => ("", 1),
+            Turns::Apart => ("startdelay=0-40ms\n", limit),
+        };
+        let mut jobs = format!(
+            "[global]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth={depth}\nsize=1m\nnorandommap\nio_size={}\nnumjobs={processes}\n{delay}group_reporting\nfilename=disk\n",
+            each * 4096,
+        );
+        let mut cgroups = Vec::new();
+        for tenant in 0..count {
+            writeln!(jobs, "[t{tenant}]\ncgroup=t{tenant}").unwrap();
+            if limit > 0 {
+                // A prime: neighbours have nothing in common.
+                let limit = limit + u64::from(tenant) * 7919 % spread;
+                let max = PerDimension::NONE.with(Dimension::Riops, limit);
+                let limits = Limits { max, ..Limits::default() };
+                let path = Path::parse(&format!("/t{tenant}")).unwrap();
+                cgroups.push(CgroupSetting {
+                    path,
+                    weight: None,
+                    prio_class: None,
+                    low_latency: None,
+                    watermark: None,
+                    limits,
+                });
+            }
         }
-    }
-    let jobs = fio::parse("speed.fio", jobs.as_bytes(), &BTreeMap::new()).unwrap();
-    let depth = (tenants * processes * depth).max(1).try_into().unwrap();
-    Scenario {
-        title: "speed".into(),
-        disk: "null,latency=10us".parse().unwrap(),
-        engine: weir_engine::Config { depth, ..weir_engine::Config::default() },
-        cgroups,
-        home: Home::Shared(Path::parse("/main").unwrap()),
-        cache: Default::default(),
-        machine: Default::default(),
-        way: Default::default(),
-        seed: 1,
-        forks: Vec::new(),
-        until_ns: None,
-        later: Vec::new(),
-        work: Work::Jobs(jobs),
+        let jobs = fio::parse("speed.fio", jobs.as_bytes(), &BTreeMap::new()).unwrap();
+        let depth = (count * processes * depth).max(1).try_into().unwrap();
+        Scenario {
+            title: "speed".into(),
+            disk: "null,latency=10us".parse().unwrap(),
+            engine: weir_engine::Config { depth, ..weir_engine::Config::default() },
+            cgroups,
+            home: Home::Shared(Path::parse("/main").unwrap()),
+            cache: Default::default(),
+            machine: Default::default(),
+            way: Default::default(),
+            seed: 1,
+            forks: Vec::new(),
+            until_ns: None,
+            later: Vec::new(),
+            work: Work::Jobs(jobs),
+        }
     }
 }
 
@@ -100,7 +137,7 @@ fn trace(path: &std::path::Path, limit: u64) -> Scenario {
         }],
         disk: "null,latency=10us,size=1T".parse().unwrap(),
         work: Work::Trace(trace),
-        ..tenants_of(1, 1, 0, 32, 1)
+        ..Tenants { depth: 32, ..Tenants::ONE }.scenario()
     }
 }
 

@@ -5,6 +5,8 @@
 //! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule (throttle
 //! specification 1.7): one request each, in the order in which the sources began to wait.
 
+use core::hint::black_box;
+
 use crate::tree::{Heap, Keyed};
 
 /// A child cgroup or a client, by index.
@@ -114,6 +116,12 @@ impl Arbiter {
     pub(crate) fn new(order: Order) -> Arbiter {
         // Standings begin in epoch 0: nobody has service to make up for.
         Arbiter { heap: Heap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0, weight: 0 }
+    }
+
+    /// Fetches what serving the source at the top looks at.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        black_box(self.heap.last().map_or(0, |entry| entry.stamp));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

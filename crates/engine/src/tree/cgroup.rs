@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::hint::black_box;
 use core::mem::offset_of;
 
 use super::family::Family;
@@ -176,6 +177,36 @@ impl Cgroup {
                 climbed: List::EMPTY,
             })
         })
+    }
+
+    /// Fetches what a request needs of it that leaves its limit.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        black_box(self.joint.is_some());
+    }
+
+    /// The same of its boxes, once it is here itself.
+    #[inline]
+    pub(crate) fn fetch_boxes(&self, direction: Direction) {
+        let Side { gate, queue, .. } = self.side(direction);
+        if let (Some(gate), Some(queue), Some(account)) = (gate, queue, self.account()) {
+            black_box(gate.served_ns);
+            black_box(queue.arbiter.is_empty());
+            black_box(queue.climbed.head);
+            black_box(account.read.ios);
+            black_box(account.blame.others_ns);
+        }
+    }
+
+    /// The same of what these lead to.
+    #[inline]
+    pub(crate) fn fetch_lists(&self, direction: Direction) {
+        if let Some(queue) = self.queue(direction) {
+            queue.arbiter.fetch();
+        }
+        if let Some(account) = self.account() {
+            account.blame.fetch(self.side(direction).because);
+        }
     }
 
     /// The queue of `direction`, where something has waited before.

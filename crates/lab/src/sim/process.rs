@@ -2,6 +2,7 @@
 
 mod batch;
 
+use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -179,6 +180,13 @@ impl Process {
         self.is_plain = self.plan.is_plain && self.rates.is_none() && self.thinking.is_none();
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
+    }
+
+    /// Fetches what a step of a plain one needs.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        black_box(self.in_flight);
+        self.run.fetch();
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -153,6 +153,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         cache,
         calendar,
         agenda,
+        soon: Vec::new(),
         processes,
         ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),

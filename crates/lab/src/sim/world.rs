@@ -1,6 +1,7 @@
 //! Everything in a run, and the loop.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::ops::ControlFlow;
 
 use weir_engine::{Change, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
@@ -83,6 +84,8 @@ pub(super) struct World {
     pub(super) requests: u64,
     /// The engine's deadlines are noticed so much later.
     pub(super) timer_late_ns: u64,
+    /// Who made the requests that the engine lets go soon; kept to reuse its memory.
+    pub(super) soon: Vec<u32>,
     /// What lies between the disk and those who asked.
     pub(super) way: Way,
     /// Settings that change.
@@ -208,7 +211,36 @@ impl World {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
+        let now = Instant::from_nanos(self.now_ns);
+        let timeout = weir_driver::turn(&mut self.engine, now, &mut self.desk);
+        self.foresee();
+        timeout
+    }
+
+    /// Fetches what the requests need that the engine lets go soon; step by step, as the engine does.
+    #[inline]
+    fn foresee(&mut self) {
+        for tag in self.engine.foreseen() {
+            let flight = self.desk.flights.get(tag as usize);
+            self.soon.extend(flight.map(|flight| flight.actor));
+        }
+        if !self.soon.is_empty() {
+            self.fetch_soon();
+        }
+    }
+
+    #[inline(never)]
+    fn fetch_soon(&mut self) {
+        for &number in &self.soon {
+            if let Some(process) = self.processes.get(number as usize) {
+                process.fetch();
+            }
+            black_box(self.actors[number as usize].stream);
+        }
+        for number in self.soon.drain(..) {
+            let Actor { row, cgroup, .. } = self.actors[number as usize];
+            self.desk.recorder.fetch(row, cgroup);
+        }
     }
 
     /// Lets a process do what it can.

@@ -1,5 +1,6 @@
 //! The requests of a plain job: one file, one direction, one length, no syncs, random places.
 
+use std::hint::black_box;
 use std::mem::offset_of;
 
 use super::permute::shuffled;
@@ -113,6 +114,12 @@ impl Run {
     pub(super) fn drain(&mut self) -> (Random, Plain, u32) {
         let left = std::mem::take(&mut self.plain.left);
         (self.random.clone(), self.plain.clone(), left)
+    }
+
+    /// Fetches it.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        black_box(self.plain.left);
     }
 
     /// The next request; None when the stream is to be asked again.
