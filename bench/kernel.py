@@ -7,7 +7,7 @@ import sys
 
 from lib import rows, servers, startup
 from lib.comparison import Comparison, Metric, arguments, table
-from lib.numbers import jain
+from lib.numbers import jain, rate_over
 from lib.quiet import QuietCpus
 from lib.schedulers import Kernel, Lab, Weir, write_row, write_start
 from lib.usage import Disturbance
@@ -37,6 +37,7 @@ START_METRICS = [
     Metric("ratio", "loaded / idle", "{:.2f}"),
     Metric("done_percent", "done %", "{:.0f}"),
     Metric("background_bytes_per_second", "background MiB/s", "{:.2f}", MIB),
+    Metric("after_bytes_per_second", "after it MiB/s", "{:.2f}", MIB),
 ]
 INTERLEAVED_METRICS = [
     BYTES,
@@ -137,6 +138,8 @@ def main():
     metrics = {name: _metrics(case)[0] for name, case in cases.items()}
     main_metrics = {name: _metrics(case)[1] for name, case in cases.items()}
     note = (f"Disk: {options.disk}. A start-up that is not over after {options.cap} s is given up (done %).\n"
+            "After it: what the background has when the start-up is over. The aim is of one time for both, that of the\n"
+            "slower start.\n"
             "Shares are of bytes. kernel-bfq-ll0: without low_latency. lab: virtual time.")
     note += "".join(f"\nskipped, a row: {name}" for name in absent)
 
@@ -201,6 +204,7 @@ def _start(place, case, system, options):
         "ratio": loaded.seconds / idle.seconds,
         "done_percent": loaded.done_percent,
         "background_bytes_per_second": loaded.background_bytes_per_second,
+        "after_bytes_per_second": loaded.after_bytes_per_second,
     }, idle_cpu + loaded_cpu
 
 
@@ -284,14 +288,15 @@ def _verdict(case, ours, theirs):
     if isinstance(case, Start):
         # The one that starts sooner: without low latency the background has much, and the start-up nothing.
         kernel = min(theirs, key=lambda each: each["loaded_seconds"], default={})
-        best, background = kernel.get("loaded_seconds"), kernel.get("background_bytes_per_second")
-        mine = ours["background_bytes_per_second"]
+        best = kernel.get("loaded_seconds")
+        seconds = max(ours["loaded_seconds"], best or 0)
+        mine, background = _background(ours, seconds), _background(kernel, seconds) if kernel else None
         is_reached = ours["ratio"] <= START_AIM and ours["done_percent"] >= 100
         return {
             "aim": f"{START_AIM:.2f} x idle, background as kernel's",
-            "is": f"{ours['ratio']:.2f} x, {mine / MIB:.1f} MiB/s",
+            "is": f"{ours['ratio']:.2f} x, {mine / MIB:.1f} MiB/s in {seconds:.2f} s",
             "reached": is_reached if background is None else is_reached and mine >= background,
-            "kernel": None if best is None else f"{best:.2f} s, {background / MIB:.1f} MiB/s",
+            "kernel": None if best is None else f"{best:.2f} s, {background / MIB:.1f} MiB/s in {seconds:.2f} s",
             "ahead": None if best is None else ours["loaded_seconds"] <= best,
         }
     if case.weights:
@@ -324,6 +329,17 @@ def _verdict(case, ours, theirs):
         "kernel": None if best is None else f"{best / MIB:.1f} MiB/s",
         "ahead": None if best is None else _ahead(ours["bytes_per_second"], best),
     }
+
+
+def _background(start, seconds):
+    """What the background of a start-up moves a second in the first `seconds`, which are not fewer than that took.
+
+    A start-up that takes a minute leaves the background more of each second than one that is over after four; what the
+    background has lost shows in one time, the same for both.
+    """
+    during = start["background_bytes_per_second"]
+    # None that was not over in time has an `after`.
+    return rate_over(seconds, start["loaded_seconds"], during, start.get("after_bytes_per_second", during))
 
 
 def _ahead(ours, theirs):

@@ -196,8 +196,13 @@ def _of(case, given):
 
 
 def _medians(runs):
-    numbers = [key for key, value in runs[0].items() if isinstance(value, (int, float))]
-    return {key: median([run[key] for run in runs if key in run]) for key in numbers}
+    """Of each figure that is a number in some run, of the runs where it is one."""
+    numbers = {}
+    for run in runs:
+        for key, value in run.items():
+            if isinstance(value, (int, float)):
+                numbers.setdefault(key, []).append(value)
+    return {key: median(values) for key, values in numbers.items()}
 
 
 def _processor():

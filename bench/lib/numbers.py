@@ -26,6 +26,11 @@ def jain(shares):
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
+def rate_over(seconds, first_seconds, first, then):
+    """The mean rate over `seconds`, when it is `first` for `first_seconds` and `then` for the rest."""
+    return (first * first_seconds + then * (seconds - first_seconds)) / seconds
+
+
 def rate_between_batches(times, amounts):
     """Amount per second between the first and the last completion that open a batch.
 

@@ -37,11 +37,14 @@ class Counted:
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A start-up: how long it took, how much of it was done by then, and what the background moved meanwhile."""
+    """A start-up: how long it took, how much of it was done by then, and what the background moved meanwhile, and after
+    it: that is None where there was no background, or the start-up was not over.
+    """
 
     seconds: float
     done_percent: float
     background_bytes_per_second: float
+    after_bytes_per_second: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +90,16 @@ class _RealTime:
                 load.hold(rows.WARM_SECONDS)
             begun = time.time()
             seconds, done = startup.replay(place, parts, disk.address, self._options, cap_seconds)
-            ended = time.time()
-            completions = load.stop() if load else {}
+            ended = closes = time.time()
+            completions = {}
+            if load:
+                if done >= 100:
+                    load.hold(self._options.seconds)
+                    closes = time.time()
+                completions = load.stop()
             server_cpu = disk.cpu_seconds()
-        moved = sum(_counted(each, begun, ended).bytes for each in completions.values())
-        return Started(seconds, done, moved / (ended - begun)), server_cpu
+        after = _moved(completions, ended, closes) if closes > ended else None
+        return Started(seconds, done, _moved(completions, begun, ended), after), server_cpu
 
     def _load(self, place, disk, jobs):
         jobs = {name: disk.at(options) for name, options in jobs.items()}
@@ -174,12 +182,13 @@ class Lab:
         ours = [job for job in first if job["job"].startswith(_START)]
         seconds = max(job["runtime_ns"] for job in ours) / 1e9
         done = 100 * sum(job["read"]["ios"] for job in ours) / startup.requests(parts)
-        moved = 0.0
+        moved, after = 0, None
         if background:
             second = self._start(place, parts, background, cap_seconds, f"{round(seconds * 1e6)}us")
-            theirs = [_from_lab(job) for job in second if not job["job"].startswith(_START)]
-            moved = sum(job.bytes for job in theirs) / seconds
-        return Started(seconds, done, moved), 0.0
+            moved = _of_background(second)
+            if done >= 100:
+                after = (_of_background(first) - moved) / (cap_seconds - seconds)
+        return Started(seconds, done, moved / seconds, after), 0.0
 
     def _start(self, place, parts, background, cap_seconds, background_runtime):
         path = write_start(
@@ -218,6 +227,16 @@ def write_start(path, options, about, parts, background, cap_seconds, background
         }
     path.write_text(lab.scenario(about, options.disk, jobs, {}), encoding="utf-8")
     return path
+
+
+def _of_background(jobs):
+    """The bytes of a report's jobs that are not the start-up's."""
+    return sum(_from_lab(job).bytes for job in jobs if not job["job"].startswith(_START))
+
+
+def _moved(completions, opens, closes):
+    """Bytes a second of all jobs."""
+    return sum(_counted(each, opens, closes).bytes_per_second() for each in completions.values())
 
 
 def _counted(completions, opens, closes):

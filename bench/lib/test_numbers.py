@@ -1,6 +1,6 @@
 import unittest
 
-from lib.numbers import jain, median, percentile, rate_between_batches
+from lib.numbers import jain, median, percentile, rate_between_batches, rate_over
 
 
 class Numbers(unittest.TestCase):
@@ -17,6 +17,10 @@ class Numbers(unittest.TestCase):
         self.assertEqual(jain([5, 5, 5]), 1)
         self.assertEqual(jain([9, 0, 0]), 1 / 3)
         self.assertEqual(jain([0, 0]), 0)
+
+    def test_rate_over(self):
+        self.assertEqual(rate_over(8, 4, 2, 10), 6)
+        self.assertEqual(rate_over(4, 4, 2, 10), 2)
 
     def test_rate_of_even_completions(self):
         times = [i * 10_000_000 for i in range(11)]
