@@ -250,11 +250,12 @@ impl Engine {
         }
     }
 
-    /// Tags of requests that limits let go soon, as far as the engine has just looked ahead: where there are many tasks. A
-    /// hint for who keeps much about many requests, and has it fetched from memory before it is needed; nothing follows
+    /// The tag of a request that a limit lets go soon; ask until `None`. The engine looks ahead where there are many tasks.
+    /// A hint for who keeps much about many requests, and has it fetched from memory before it is needed; nothing follows
     /// from not asking.
-    pub fn foreseen(&mut self) -> impl Iterator<Item = u64> {
-        self.core.foresight.tags()
+    #[inline]
+    pub fn poll_foreseen(&mut self) -> Option<u64> {
+        self.core.foresight.poll()
     }
 
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.

@@ -51,9 +51,10 @@ impl Foresight {
         }
     }
 
-    /// The tags of the requests that were found, each once.
-    pub(crate) fn tags(&mut self) -> impl Iterator<Item = u64> {
-        self.tags.drain(..)
+    /// The tag of a request that was found, and not told of.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Option<u64> {
+        self.tags.pop()
     }
 }
 
@@ -81,10 +82,6 @@ impl Core {
         let because = Dimension::Riops;
         let (client, task, request) = (NO_INDEX, NO_INDEX, NO_INDEX);
         group.extend(soon.map(|due| Ahead { due, because, client, task, request }));
-        if group.is_sorted_by(|a, b| a.due.cgroup + 1 == b.due.cgroup) {
-            // What lies in a row the processor fetches by itself.
-            return;
-        }
         for Ahead { due, .. } in &*group {
             if let Some(cgroup) = tree.cgroups.get(due.cgroup) {
                 cgroup.fetch();

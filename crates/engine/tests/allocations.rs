@@ -66,7 +66,7 @@ fn what_many_need_is_foreseen_and_allocates_nothing() {
         let (mut served, mut known) = (0u32, 0);
         for _ in 0..turns {
             engine.handle_timeout(now);
-            for tag in engine.foreseen() {
+            while let Some(tag) = engine.poll_foreseen() {
                 foreseen[tag as usize] = true;
             }
             while let Some(dispatch) = engine.poll_dispatch(now) {

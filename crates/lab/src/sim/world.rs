@@ -220,7 +220,7 @@ impl World {
     /// Fetches what the requests need that the engine lets go soon; step by step, as the engine does.
     #[inline]
     fn foresee(&mut self) {
-        for tag in self.engine.foreseen() {
+        while let Some(tag) = self.engine.poll_foreseen() {
             let flight = self.desk.flights.get(tag as usize);
             self.soon.extend(flight.map(|flight| flight.actor));
         }
