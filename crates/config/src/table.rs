@@ -75,16 +75,10 @@ impl<'t> Section<'t> {
             let hint = match nearest(entry.name, allowed.iter().copied()) {
                 Some(near) => format!("did you mean `{}`?", quoted(near)),
                 // `io.max = ...` without quotes is a table `io` to TOML.
-                None if allowed.iter().any(|key| {
-                    key.strip_prefix(entry.name).is_some_and(|rest| rest.starts_with('.'))
-                }) =>
-                {
-                    let rest =
-                        entry.value.get_ref().as_table().and_then(|table| table.keys().next());
-                    let rest = rest.map_or("max", |key| key.get_ref());
-                    format!("quote the whole key: `\"{}.{rest}\"`", entry.name)
-                }
-                None => format!("known keys: {}", list(allowed)),
+                None => match nearest(&whole_key(&entry), allowed.iter().copied()) {
+                    Some(near) => format!("quote the whole key: `\"{near}\"`"),
+                    None => format!("known keys: {}", list(allowed)),
+                },
             };
             let problem = Problem::new(entry.key_span, &entry.key, "unknown key").hint(hint);
             report.add(problem);
@@ -277,6 +271,17 @@ fn found(value: &DeValue<'_>) -> &'static str {
 /// `parent.name`, quoted as TOML needs it.
 pub(crate) fn join(parent: &str, name: &str) -> String {
     if parent.is_empty() { quoted(name) } else { format!("{parent}.{}", quoted(name)) }
+}
+
+/// The name of `entry` with those of the tables in it, the first ones: what stood there before TOML took it apart.
+fn whole_key(entry: &Entry<'_>) -> String {
+    let mut whole = entry.name.to_owned();
+    let mut value = entry.value.get_ref();
+    while let Some((key, inner)) = value.as_table().and_then(|table| table.iter().next()) {
+        whole = format!("{whole}.{}", key.get_ref());
+        value = inner.get_ref();
+    }
+    whole
 }
 
 /// `name` as a TOML key.
