@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import time
 
 from lib.numbers import median
@@ -70,6 +71,8 @@ class Comparison:
         """
         chosen = [name for name in systems if self._is_chosen(name)]
         if self._options.list or not chosen:
+            # Nothing was begun: who reads the first of them only ends this quietly, as with other commands.
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             print("\n".join(systems))
             return 0 if self._options.list else 2
         started = time.time()
@@ -82,9 +85,9 @@ class Comparison:
                             if name not in self._skips:
                                 progress(f"{self._name}: {case} on {name}, round {turn + 1} of {self._options.rounds}")
                                 self._one(case, name, lambda: measure(place, cases[case], systems[name]))
-        except SystemExit as signal:
+        except SystemExit as ended:
             # What was measured until then is worth telling.
-            cut_off = signal
+            cut_off = ended
             self._failures.append("cut off: what is missing was not run")
         text, conclusion = "", None
         if self._conclude:
