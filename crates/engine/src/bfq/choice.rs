@@ -43,7 +43,7 @@ impl Bfq {
             };
             let expiry = match self.pick(tree, requests, at) {
                 None if self.is_waited_for() => return self.fill_gap(tree, requests),
-                None => Expiry::NoMoreRequests,
+                None => self.rest_expiry(at),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way() => Expiry::Preempted,
                 Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,

@@ -2,6 +2,7 @@
 //! (specification 6).
 
 use super::Bfq;
+use super::budget::Expiry;
 use super::burst::Created;
 use super::calm::Arrival;
 use super::entity::{Entity, EntityId};
@@ -125,6 +126,18 @@ impl Bfq {
         let served = self.hierarchy.entities.flow(turn.flow).service;
         let is_soon = self.now < turn.since.plus_nanos(VISIT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.visit_budget()))
+    }
+
+    /// Why the slot of the flow in service ends, which has nothing left and is not waited for.
+    ///
+    /// As a rule it has had what it wanted, and gets a budget of that. In a visit it was interrupted: with a budget of a
+    /// visit it would be back, by its finish, before the raised flow is.
+    pub(super) fn rest_expiry(&self, at: u32) -> Expiry {
+        let id = EntityId::flow(at);
+        let is_beside_raised =
+            !self.hierarchy.is_raised(id) && self.scenario.is_raised_in(self.hierarchy.cgroup(id));
+        let is_visit_over = || self.turn.is_none_or(|turn| !self.is_just_there(&turn));
+        if is_beside_raised && is_visit_over() { Expiry::Preempted } else { Expiry::NoMoreRequests }
     }
 
     /// How long the device waits for a raised flow.

@@ -130,7 +130,7 @@ impl Bfq {
         } else if self.has_timed_out() {
             self.expire(tree, requests, Expiry::BudgetTimeout);
         } else if is_empty {
-            self.expire(tree, requests, Expiry::NoMoreRequests);
+            self.expire(tree, requests, self.rest_expiry(at));
         }
     }
 
