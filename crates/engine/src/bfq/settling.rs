@@ -20,7 +20,7 @@ use crate::tree::ROOT;
 const LONGEST_NS: u64 = 125_000_000;
 
 /// How much of that a slot may leave behind, if somebody waits: whoever comes then waits for it, too.
-const MOST_OWED_NS: u64 = 60_000_000;
+const MOST_OWED_NS: u64 = 50_000_000;
 
 /// A device that is faster at its best, 300 MB/s in sectors per microsecond with 16 bits after the point, has no platters,
 /// whatever it is taken for (the fastest do 285 at their outer edge), or many disks behind a cache of its own.
@@ -105,8 +105,8 @@ impl Bfq {
     /// O(depth).
     ///
     /// Whoever writes next goes on as long as that is little more than ways, which a cache makes shorter by taking many
-    /// at once. Who is the only one goes on too: nobody would be kept from anything. A soft real-time flow wants little,
-    /// and is better served late by a seek than by all of this.
+    /// at once; if it is more, once nearly all is there. Who is the only one goes on too: nobody would be kept from
+    /// anything. A soft real-time flow wants little, and is better served late by a seek than by all of this.
     pub(super) fn settles(&mut self, requests: &Requests) -> bool {
         let until = self.settled_at(requests).filter(|&until| self.now < until);
         match (until, self.settling.wait) {
@@ -134,13 +134,17 @@ impl Bfq {
         if self.factor(at) == Raising::SOFT_REAL_TIME {
             return None;
         }
-        let writes = requests[self.flows[at].next()?].request.op == Op::Write;
-        Some(until.minus_nanos(if writes { 2 * self.way_ns() } else { 0 }))
+        if requests[self.flows[at].next()?].request.op != Op::Write {
+            return Some(until);
+        }
+        let is_little = until.nanos_since(self.now) <= 2 * self.way_ns();
+        let goes_on = self.settling.wait.is_none() && is_little;
+        (!goes_on).then(|| until.minus_nanos(self.way_ns() / 4))
     }
 
-    /// A seek and half a turn: one and a half times what a seek counts as in the price of a slot.
+    /// A seek, as it counts in the price of a slot, and a turn.
     fn way_ns(&self) -> u64 {
-        self.tunables.slice_idle_ns / 2 * 3
+        2 * self.tunables.slice_idle_ns
     }
 }
 
@@ -152,11 +156,11 @@ mod tests {
 
     #[test]
     fn many_small_writes_are_one_way_and_large_ones_a_slot_at_most() {
-        for (each_ns, most_ns) in [(40_000, 12 * MS), (4 * MS, LONGEST_NS)] {
+        for (each_ns, most_ns) in [(40_000, 16 * MS), (4 * MS, LONGEST_NS)] {
             let (mut settling, mut now) = (Settling::NEW, Instant::from_millis(1));
             let mut owed_ns = 0;
             for _ in 0..100 {
-                settling.wrote(now, ROOT, 12 * MS, each_ns, true);
+                settling.wrote(now, ROOT, 16 * MS, each_ns, true);
                 owed_ns = owed_ns.max(settling.until.nanos_since(now));
                 now = now.plus_nanos(100_000);
             }
