@@ -26,8 +26,9 @@ use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
 use crate::stream::{Access, Step};
 
-/// Events between two looks of who watches.
+/// Events between two looks of who watches, and for each process: a look asks every process when it ends.
 const WATCH_EVENTS: u64 = 1 << 16;
+const WATCH_EVENTS_EACH: u64 = 8;
 
 /// Events without any progress of time, for each process, that are taken for a standstill.
 const STANDSTILL_EVENTS: u64 = 1_000_000;
@@ -106,7 +107,9 @@ impl World {
         self.start_stage();
         let mut events = 0u64;
         let mut since_progress = 0u64;
-        let patience = STANDSTILL_EVENTS.saturating_mul(self.processes.len().max(1) as u64);
+        let processes = self.processes.len().max(1) as u64;
+        let patience = STANDSTILL_EVENTS.saturating_mul(processes);
+        let watch_events = WATCH_EVENTS.max(WATCH_EVENTS_EACH * processes);
         let mut timeout = self.turn();
         while (self.ended as usize) < self.processes.len() || self.replays_left > 0 {
             let Some(next_ns) = self.next_ns(timeout) else {
@@ -132,7 +135,7 @@ impl World {
                 let (now_ns, events) = (self.now_ns, since_progress);
                 return Err(ScenarioError::Standstill { now_ns, events });
             }
-            if before / WATCH_EVENTS != events / WATCH_EVENTS && watch(self.progress()).is_break() {
+            if before / watch_events != events / watch_events && watch(self.progress()).is_break() {
                 break;
             }
         }
