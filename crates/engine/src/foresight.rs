@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use crate::core::Core;
 use crate::deadlines::Due;
-use crate::limits::Dimension;
 use crate::throttle::Source;
 use crate::tree::{NO_INDEX, Walk};
 
@@ -34,8 +33,6 @@ pub(crate) struct Foresight {
 /// One deadline, and who waits for it, as far as that is found.
 struct Ahead {
     due: Due,
-    /// What it waits for.
-    because: Dimension,
     client: u32,
     task: u32,
     request: u32,
@@ -79,9 +76,8 @@ impl Core {
         tags.clear();
         group.clear();
         let soon = clocks.deadlines_mut(tree.cgroups[due.cgroup].clock).soon(walk).take(GROUP);
-        let because = Dimension::Riops;
         let (client, task, request) = (NO_INDEX, NO_INDEX, NO_INDEX);
-        group.extend(soon.map(|due| Ahead { due, because, client, task, request }));
+        group.extend(soon.map(|due| Ahead { due, client, task, request }));
         for Ahead { due, .. } in &*group {
             if let Some(cgroup) = tree.cgroups.get(due.cgroup) {
                 cgroup.fetch();
@@ -92,9 +88,8 @@ impl Core {
                 cgroup.fetch_boxes(due.direction);
             }
         }
-        for Ahead { due, because, client, .. } in &mut *group {
+        for Ahead { due, client, .. } in &mut *group {
             let Some(cgroup) = tree.cgroups.get(due.cgroup) else { continue };
-            *because = cgroup.side(due.direction).because;
             cgroup.fetch_lists(due.direction);
             let top = cgroup.queue(due.direction).and_then(|queue| queue.arbiter.top());
             if let Some(Source::Client(top)) = top.map(|top| top.source()) {
@@ -111,9 +106,10 @@ impl Core {
                 *request = task.side(due.direction).waiting.head;
             }
         }
-        for Ahead { because, task, request, .. } in &*group {
+        for Ahead { due, task, request, .. } in &*group {
             if *request != NO_INDEX {
-                tree.tasks[*task].fetch_waits(*because);
+                let because = tree.cgroups[due.cgroup].side(due.direction).because;
+                tree.tasks[*task].fetch_waits(because);
                 tags.push(requests[*request].request.tag);
             }
         }
