@@ -83,9 +83,7 @@ impl Bfq {
             self.flows[at].is_known()
                 && self.turn.is_some_and(|turn| turn.flow == at && self.is_just_there(&turn))
         };
-        let is_raised = self.hierarchy.is_raised(EntityId::flow(at));
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        if !is_raised && self.scenario.is_raised_in(cgroup) && !is_visit() {
+        if self.is_beside_raised(at) && !is_visit() {
             return false;
         }
         if rotational && !queueing {

@@ -74,6 +74,12 @@ impl Bfq {
         self.factor(at) > 1 && self.scenario.is_plain_in(self.hierarchy.cgroup(EntityId::flow(at)))
     }
 
+    /// Whether a flow is not raised, and some of its siblings are: what it has of the device are visits.
+    pub(super) fn is_beside_raised(&self, at: u32) -> bool {
+        let id = EntityId::flow(at);
+        !self.hierarchy.is_raised(id) && self.scenario.is_raised_in(self.hierarchy.cgroup(id))
+    }
+
     /// Whether shares need the device to wait for this flow.
     pub(super) fn is_asymmetric(&self, at: u32) -> bool {
         self.scenario.is_asymmetric(self.plain_weight(at))
@@ -133,11 +139,11 @@ impl Bfq {
     /// As a rule it has had what it wanted, and gets a budget of that. In a visit it was interrupted: with a budget of a
     /// visit it would be back, by its finish, before the raised flow is.
     pub(super) fn rest_expiry(&self, at: u32) -> Expiry {
-        let id = EntityId::flow(at);
-        let is_beside_raised =
-            !self.hierarchy.is_raised(id) && self.scenario.is_raised_in(self.hierarchy.cgroup(id));
-        let is_visit_over = || self.turn.is_none_or(|turn| !self.is_just_there(&turn));
-        if is_beside_raised && is_visit_over() { Expiry::Preempted } else { Expiry::NoMoreRequests }
+        let is_visit_over = || self.turn.is_some_and(|turn| !self.is_just_there(&turn));
+        match self.is_beside_raised(at) && is_visit_over() {
+            true => Expiry::Preempted,
+            false => Expiry::NoMoreRequests,
+        }
     }
 
     /// How long the device waits for a raised flow.
