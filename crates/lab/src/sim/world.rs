@@ -26,8 +26,10 @@ use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
 use crate::stream::{Access, Step};
 
-/// Events between two looks of who watches, and for each process: a look asks every process when it ends.
+/// Events between two looks of who watches, at least.
 const WATCH_EVENTS: u64 = 1 << 16;
+
+/// The same for each process, of which a look asks every one when it ends.
 const WATCH_EVENTS_EACH: u64 = 8;
 
 /// Events without any progress of time, for each process, that are taken for a standstill.
