@@ -6,6 +6,7 @@
 //! specification 1.7): one request each, in the order in which the sources began to wait.
 
 use core::hint::black_box;
+use core::mem::offset_of;
 
 use crate::tree::{Heap, Keyed};
 
@@ -99,23 +100,36 @@ const VTIME_REBASE: u64 = 1 << 62;
 #[repr(C)]
 pub(crate) struct Arbiter {
     heap: Heap<Entry>,
-    live: u32,
-    order: Order,
     /// Shares: start tag of who went last. Turns: the next turn.
     vtime: u64,
-    /// Counts pauses: after one, nobody has service to make up for.
-    epoch: u32,
-    /// Where the service ends of a client that is gone and had more than its turn; the next newcomer begins there. 0
-    /// for none.
-    estate: u64,
     /// The weights of all that wait, together.
     weight: u64,
+    live: u32,
+    /// Counts pauses: after one, nobody has service to make up for.
+    epoch: u32,
+    order: Order,
+    has_estate: bool,
+    /// If there is one: where the service ends of a client that is gone and had more than its turn. The next newcomer
+    /// begins there.
+    estate: u64,
 }
 
 impl Arbiter {
+    /// How much of it is needed while clients neither come nor go.
+    pub(crate) const BUSY_BYTES: usize = offset_of!(Arbiter, estate);
+
     pub(crate) fn new(order: Order) -> Arbiter {
-        // Standings begin in epoch 0: nobody has service to make up for.
-        Arbiter { heap: Heap::new(), live: 0, order, vtime: 0, epoch: 1, estate: 0, weight: 0 }
+        Arbiter {
+            heap: Heap::new(),
+            vtime: 0,
+            weight: 0,
+            live: 0,
+            // Standings begin in epoch 0: nobody has service to make up for.
+            epoch: 1,
+            order,
+            has_estate: false,
+            estate: 0,
+        }
     }
 
     /// Fetches what serving the source at the top looks at.
@@ -161,7 +175,8 @@ impl Arbiter {
         let tag = match self.order {
             Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
             // To leave and come back under another name must not pay.
-            Order::Shares => self.vtime.max(core::mem::take(&mut self.estate)),
+            Order::Shares if core::mem::take(&mut self.has_estate) => self.vtime.max(self.estate),
+            Order::Shares => self.vtime,
             Order::Turns => {
                 self.vtime += 1;
                 self.vtime
@@ -235,7 +250,8 @@ impl Arbiter {
     /// that has had nothing yet: so a client that reconnects for every request has the share of one that stays.
     pub(crate) fn inherit(&mut self, standing: Standing) {
         if standing.epoch == self.epoch && standing.finish > self.vtime {
-            self.estate = self.estate.max(standing.finish);
+            let estate = if self.has_estate { self.estate } else { 0 };
+            (self.has_estate, self.estate) = (true, estate.max(standing.finish));
         }
     }
 
@@ -259,7 +275,7 @@ impl Arbiter {
         if self.live == 0 {
             self.heap.clear();
             self.vtime = 0;
-            self.estate = 0;
+            self.has_estate = false;
             self.epoch = self.epoch.wrapping_add(1);
         }
     }

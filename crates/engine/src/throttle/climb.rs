@@ -16,13 +16,14 @@ impl Core {
     /// A deadline has come.
     pub(crate) fn fire(&mut self, now: Instant, due: Due) {
         let cgroup = &mut self.tree.cgroups[due.cgroup];
-        if Direction::BOTH.iter().any(|&direction| cgroup.gate(direction).is_some_and(Gate::climbs))
-        {
+        // A cgroup has limiters of one kind; that of the other direction is in another line of cache.
+        let gate = cgroup.gate(due.direction).or_else(|| cgroup.gate(due.direction.other()));
+        if gate.is_some_and(Gate::climbs) {
             self.visit(now, due.cgroup);
         } else {
             let side = cgroup.side_mut(due.direction);
             side.timer.disarm();
-            if side.limited_above == NO_CGROUP && cgroup.joint.is_none() {
+            if side.limited_above == NO_CGROUP && !side.is_joint {
                 // What refreshing comes to where no other limit has a say.
                 self.drain(now, due.cgroup, due.direction, Arrival::Queued);
             } else {

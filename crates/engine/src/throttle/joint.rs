@@ -70,6 +70,9 @@ impl Cgroup {
             (Some(joint), false) => joint.gate.set(now, kind, rates, queued),
             (joint @ None, false) => *joint = Some(Box::new(Joint::new(now, kind, rates))),
         }
+        Direction::BOTH.iter().for_each(|&direction| {
+            self.side_mut(direction).is_joint = !rates.is_unlimited();
+        });
     }
 
     /// Whether `direction` waits for nothing but the limit on both.
@@ -83,7 +86,7 @@ impl Cgroup {
     /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
     /// it takes its turn, as if it had come behind others of its own.
     pub(crate) fn is_joined_in_wait(&self, direction: Direction) -> bool {
-        self.joint.is_some() && self.waits_for_joint(direction.other())
+        self.side(direction).is_joint && self.waits_for_joint(direction.other())
     }
 
     /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.

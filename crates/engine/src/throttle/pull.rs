@@ -26,8 +26,8 @@ impl Core {
         client: u32,
     ) -> u32 {
         let index = self.take_waiting(client, direction);
-        let node = &self.tree.cgroups[cgroup];
-        if node.side(direction).gate.is_some() && node.joint.is_none() {
+        let side = self.tree.cgroups[cgroup].side(direction);
+        if side.gate.is_some() && !side.is_joint {
             self.serve_client(now, cgroup, direction, client, index);
         } else {
             self.serve(now, cgroup, direction, Source::Client(client), index, now);

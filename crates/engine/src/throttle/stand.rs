@@ -84,7 +84,7 @@ impl Core {
         let mut next = Some((cgroup, arrival));
         while let Some((at, arrival)) = next {
             let node = &self.tree.cgroups[at];
-            if node.joint.is_some() && !node.is_clear(direction.other()) {
+            if node.side(direction).is_joint && !node.is_clear(direction.other()) {
                 self.refresh_joint(now, at, direction, arrival);
                 return;
             }
@@ -142,7 +142,7 @@ impl Core {
         arrival: Arrival,
     ) -> bool {
         let node = &mut self.tree.cgroups[cgroup];
-        let (clock, is_joint) = (node.clock, node.joint.is_some());
+        let clock = node.clock;
         let side = node.side_mut(direction);
         let Some(queue) = &side.queue else { return false };
         if !queue.climbed.is_empty() {
@@ -159,7 +159,7 @@ impl Core {
             return false;
         }
         // The usual limit, which is asked without a detour.
-        if let Some(until) = gate.sole_ready_at().filter(|_| !is_joint) {
+        if let Some(until) = gate.sole_ready_at().filter(|_| !side.is_joint) {
             let clock = self.clocks.get(clock);
             let ready = clock.is_open() || clock.at(now) >= until;
             if ready {

@@ -70,6 +70,8 @@ pub(crate) struct Side {
     pub(crate) limited_above: u32,
     /// What the head last had to wait for here.
     pub(crate) because: Dimension,
+    /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
+    pub(crate) is_joint: bool,
     /// The limiter, where there is a limit.
     pub(crate) gate: Option<Box<Gate>>,
     /// What waits, once something has waited here.
@@ -83,16 +85,18 @@ pub(crate) struct Side {
 /// Where no limit is above, the first line of cache is all that is needed of it.
 #[repr(C, align(64))]
 pub(crate) struct Queue {
-    /// Who among children and own clients is next.
-    pub(crate) arbiter: Arbiter,
     /// Requests past this cgroup's own limit that wait further up: only where the limiter lets requests climb
     /// level by level, as the kernel does.
     pub(crate) climbed: List,
+    /// Who among children and own clients is next.
+    pub(crate) arbiter: Arbiter,
     /// As a source of the parent.
     pub(crate) standing: Standing,
     /// Since when it has been standing in the parent's arbiter.
     pub(crate) standing_since: Instant,
 }
+
+const _: () = assert!(offset_of!(Queue, arbiter) + Arbiter::BUSY_BYTES <= 64);
 
 impl Cgroup {
     pub(crate) fn root() -> Cgroup {
@@ -103,6 +107,7 @@ impl Cgroup {
         let side = |direction| Side {
             limited_above: NO_CGROUP,
             because: Dimension::of(direction, Resource::Ios),
+            is_joint: false,
             gate: None,
             queue: None,
             timer: Timer::default(),
@@ -182,7 +187,7 @@ impl Cgroup {
     /// Fetches what a request needs of it that leaves its limit.
     #[inline]
     pub(crate) fn fetch(&self) {
-        black_box(self.joint.is_some());
+        black_box(self.clock);
     }
 
     /// The same of its boxes, once it is here itself.
@@ -192,7 +197,6 @@ impl Cgroup {
         if let (Some(gate), Some(queue), Some(account)) = (gate, queue, self.account()) {
             black_box(gate.served_ns);
             black_box(queue.arbiter.is_empty());
-            black_box(queue.climbed.head);
             black_box(account.read.ios);
             black_box(account.blame.others_ns);
         }

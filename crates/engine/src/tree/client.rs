@@ -5,7 +5,7 @@ use core::hint::black_box;
 use core::mem::offset_of;
 
 use super::list::{Link, Links, List};
-use super::{Arena, NO_CGROUP};
+use super::{Arena, Line, NO_CGROUP};
 use crate::bfq::LowLatency;
 use crate::limits::Dimension;
 use crate::priority::Priority;
@@ -83,10 +83,13 @@ pub(crate) struct Task {
     pub(crate) ready: List,
     /// Place among the client's tasks that wait for the device.
     pub(crate) ready_turn: Link,
-    sides: [TaskSide; 2],
     /// What limits did to it, by dimension, once they did something.
     waits: Option<Box<[Waits; Dimension::COUNT]>>,
+    sides: [TaskSide; 2],
 }
+
+// The side of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Task, sides) + size_of::<TaskSide>() <= 64 - 8);
 
 /// What limits did to a task in one dimension: of a request that waits, one line of cache learns.
 #[derive(Clone, Copy, Default)]
@@ -151,7 +154,7 @@ impl Task {
 
 /// The links by which a client's tasks take turns at a limit.
 pub(crate) struct WaitingTurns<'a> {
-    pub(crate) tasks: &'a mut Arena<Task>,
+    pub(crate) tasks: &'a mut Arena<Task, Line>,
     pub(crate) direction: Direction,
 }
 
@@ -162,7 +165,7 @@ impl Links for WaitingTurns<'_> {
 }
 
 /// The links by which a client's tasks take turns at the device.
-pub(crate) struct ReadyTurns<'a>(pub(crate) &'a mut Arena<Task>);
+pub(crate) struct ReadyTurns<'a>(pub(crate) &'a mut Arena<Task, Line>);
 
 impl Links for ReadyTurns<'_> {
     fn link(&mut self, index: u32) -> &mut Link {

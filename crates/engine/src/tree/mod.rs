@@ -55,7 +55,7 @@ pub struct TaskId {
 pub(crate) struct Tree {
     pub(crate) cgroups: Arena<Cgroup, Line>,
     pub(crate) clients: Arena<Client, Line>,
-    pub(crate) tasks: Arena<Task>,
+    pub(crate) tasks: Arena<Task, Line>,
     /// Whether it was ever set for anybody whether weights may be raised: while it was not, who asks need not look at the
     /// client and at each cgroup above it.
     pub(crate) has_low_latency: bool,
