@@ -6,7 +6,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 use crate::limits::Dimension;
 use crate::tree::CgroupId;
@@ -37,12 +36,12 @@ pub struct LimitBlame {
 }
 
 impl Blame {
-    /// Fetches what is blamed on the limit that was blamed first, for most wait for one.
+    /// Asks for what is blamed on the limit that was blamed first, for most wait for one.
     #[inline]
     pub(crate) fn fetch(&self, dimension: Dimension) {
         if let Some(LimitBlame { cgroup, wait_ns }) = self.limits.first() {
-            black_box(cgroup.index);
-            black_box(wait_ns[dimension as usize]);
+            weir_hint::fetch(cgroup);
+            weir_hint::fetch(&wait_ns[dimension as usize]);
         }
     }
 

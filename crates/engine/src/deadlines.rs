@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use crate::request::Direction;
 use crate::time::Instant;
-use crate::tree::{Heap, Keyed, Walk};
+use crate::tree::{Heap, Keyed};
 
 /// A cgroup's side: whether it waits for an instant, and for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +41,9 @@ struct Entry {
     due: Due,
 }
 
+/// Deadlines that are drawn at most.
+const DRAWN_MAX: usize = 64;
+
 const STAMP_BITS: u32 = 56;
 /// Of two cgroups deeper than that, the one armed first is first.
 const DEPTH_MAX: u32 = u8::MAX as u32;
@@ -75,6 +78,8 @@ pub(crate) struct Due {
 /// Deadlines of all cgroups. O(log armed) a step, O(1) for those that are armed in order; no allocation once grown. A
 /// disarmed deadline stays behind, void, until it comes to the top or is swept out.
 pub(crate) struct Deadlines {
+    /// The next ones of both below, in order, as far as they were drawn: none of those below is before any of these.
+    drawn: VecDeque<Entry>,
     /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
     /// all: who goes first waits for the next turn behind all others.
     row: VecDeque<Entry>,
@@ -85,7 +90,8 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
         // Never full for being empty.
-        Deadlines { row: VecDeque::with_capacity(4), heap: Heap::with_capacity(4) }
+        let row = VecDeque::with_capacity(4);
+        Deadlines { drawn: VecDeque::new(), row, heap: Heap::with_capacity(4) }
     }
 
     /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
@@ -98,8 +104,9 @@ impl Deadlines {
     pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
         self.heap.retain(|entry| is_live(entry, &timer_of));
         self.row.retain(|entry| is_live(entry, &timer_of));
+        self.drawn.retain(|entry| is_live(entry, &timer_of));
         // Each has room for all, however they come to be divided.
-        let live = self.heap.len() + self.row.len();
+        let live = self.heap.len() + self.row.len() + self.drawn.len();
         self.heap.make_room(2 * live);
         if self.row.capacity() < 2 * live {
             self.row.reserve(2 * live.max(self.row.capacity()) - self.row.len());
@@ -110,7 +117,18 @@ impl Deadlines {
     pub(crate) fn arm(&mut self, timer: &mut Timer, at: Instant, depth: u32, due: Due, stamp: u64) {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
-        let entry = Entry::new(at, depth, due, stamp);
+        let mut entry = Entry::new(at, depth, due, stamp);
+        if let Some(last) = self.drawn.back()
+            && entry.key() < last.key()
+        {
+            let place = self.drawn.partition_point(|drawn| drawn.key() < entry.key());
+            if self.drawn.len() < DRAWN_MAX {
+                return self.drawn.insert(place, entry);
+            }
+            let last = self.drawn.pop_back().expect("looked just now");
+            self.drawn.insert(place, entry);
+            entry = last;
+        }
         match self.row.back() {
             Some(last) if entry.key() < last.key() => self.heap.push(entry),
             _ => self.row.push_back(entry),
@@ -130,10 +148,7 @@ impl Deadlines {
     /// The instant of the earliest deadline. Right after [`Deadlines::settle`].
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        match (self.row.front(), self.heap.first()) {
-            (Some(a), Some(b)) => Some(a.at.min(b.at)),
-            (a, b) => a.or(b).map(|entry| entry.at),
-        }
+        self.first().map(|(entry, _)| entry.at)
     }
 
     /// Takes out the first live deadline that has come by `now`.
@@ -157,30 +172,36 @@ impl Deadlines {
         None
     }
 
-    /// The next ones, in order, void ones among them. O(places on `walk`) each.
-    pub(crate) fn soon(&self, walk: &mut Walk) -> impl Iterator<Item = Due> {
-        let mut row = self.row.iter().peekable();
-        walk.begin(&self.heap);
-        core::iter::from_fn(move || {
-            let heaped = walk.next(&self.heap);
-            let entry = match (row.peek(), heaped) {
-                (Some(a), Some((b, place))) if b.key() < a.key() => {
-                    walk.pass(&self.heap, place);
-                    b
-                }
-                (None, Some((entry, place))) => {
-                    walk.pass(&self.heap, place);
-                    entry
-                }
-                _ => row.next()?,
-            };
-            Some(entry.due)
-        })
+    /// Draws the next ones until there are so many, void ones among them, or no more; answers the last one. O(log armed)
+    /// for each, which its coming to the top would have cost later; allocates the first time.
+    #[inline]
+    pub(crate) fn draw(&mut self, count: usize) -> Option<Due> {
+        debug_assert!(count <= DRAWN_MAX);
+        let mut last = None;
+        while self.drawn.len() < count
+            && let Some((&entry, front)) = self.first_undrawn()
+        {
+            if self.drawn.capacity() < DRAWN_MAX {
+                self.drawn.reserve_exact(DRAWN_MAX);
+            }
+            self.drawn.push_back(entry);
+            self.drop(front);
+            last = Some(entry.due);
+        }
+        last
     }
 
-    /// The first of all, and which of the two fronts it is.
+    /// The first of all, and which of the fronts it is.
     #[inline]
     fn first(&self) -> Option<(&Entry, Front)> {
+        match self.drawn.front() {
+            Some(entry) => Some((entry, Front::Drawn)),
+            None => self.first_undrawn(),
+        }
+    }
+
+    #[inline]
+    fn first_undrawn(&self) -> Option<(&Entry, Front)> {
         match (self.row.front(), self.heap.first()) {
             (Some(a), Some(b)) if b.key() < a.key() => Some((b, Front::Heap)),
             (Some(a), _) => Some((a, Front::Row)),
@@ -197,6 +218,9 @@ impl Deadlines {
     #[inline]
     fn drop(&mut self, front: Front) {
         match front {
+            Front::Drawn => {
+                self.drawn.pop_front();
+            }
             Front::Heap => self.drop_heaped(),
             Front::Row => {
                 self.row.pop_front();
@@ -208,6 +232,7 @@ impl Deadlines {
 /// Where the first deadline of all is.
 #[derive(Clone, Copy)]
 enum Front {
+    Drawn,
     Row,
     Heap,
 }
@@ -218,8 +243,6 @@ fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     #[test]
@@ -244,29 +267,6 @@ mod tests {
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
     }
 
-    #[test]
-    fn those_that_are_due_soon_are_known_in_order() {
-        let mut deadlines = Deadlines::new();
-        let mut timers = [Timer::default(); 100];
-        let due = |cgroup| Due { cgroup, direction: Direction::Read };
-        for cgroup in 0..100 {
-            if deadlines.is_full() {
-                deadlines.sweep(|due| Some(timers[due.cgroup as usize]));
-            }
-            // Every other one in order, the others before those.
-            let at = if cgroup % 2 == 0 { 1000 + cgroup } else { cgroup * 37 % 1000 };
-            let (at, stamp) = (Instant::from_millis(at.into()), u64::from(cgroup) + 1);
-            deadlines.arm(&mut timers[cgroup as usize], at, 1, due(cgroup), stamp);
-        }
-        assert!(deadlines.row.len() > 20 && deadlines.heap.len() > 20, "both are in use");
-        let mut walk = Walk::with_capacity(100);
-        let soon: Vec<Due> = deadlines.soon(&mut walk).collect();
-        let timer_of = |due: Due| Some(timers[due.cgroup as usize]);
-        let fired: Vec<Due> =
-            core::iter::from_fn(|| deadlines.pop_due(Instant::FAR_FUTURE, timer_of)).collect();
-        assert_eq!((soon.len(), soon), (100, fired));
-    }
-
     /// The order is the one that comparing instant, depth and stamp gives, whatever was armed, voided and swept.
     #[test]
     fn deadlines_fire_in_order_whatever_happened_before() {
@@ -277,7 +277,7 @@ mod tests {
         let find = |timers: &[[Timer; 2]], due: Due| {
             Some(timers[due.cgroup as usize][due.direction.index()])
         };
-        let (mut state, mut now, mut fired) = (1u64, 0u64, 0);
+        let (mut state, mut now, mut fired, mut longest) = (1u64, 0u64, 0, 0);
         let mut word = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as u32
@@ -296,6 +296,9 @@ mod tests {
             if word() % 100 == 0 {
                 deadlines.sweep(|due| find(&timers, due));
             }
+            // As many as there may be, or few, or none for a while.
+            deadlines.draw([0, 0, 3, DRAWN_MAX][(word() % 4) as usize]);
+            longest = longest.max(deadlines.drawn.len());
             if word() % 10 > 0 {
                 continue;
             }
@@ -315,5 +318,6 @@ mod tests {
             assert!(earliest.is_none_or(|at| at.as_nanos() > now), "all that were due have fired");
         }
         assert!(fired > 1000, "{fired}");
+        assert_eq!(longest, DRAWN_MAX, "as many were drawn as there may be");
     }
 }

@@ -251,11 +251,18 @@ impl Engine {
     }
 
     /// The tag of a request that a limit lets go soon; ask until `None`. The engine looks ahead where there are many tasks.
-    /// A hint for who keeps much about many requests, and has it fetched from memory before it is needed; nothing follows
-    /// from not asking.
+    /// A hint for who keeps much about many requests, to ask for it before it is needed; nothing follows from not asking.
     #[inline]
     pub fn poll_foreseen(&mut self) -> Option<u64> {
         self.core.foresight.poll()
+    }
+
+    /// A request is going to be completed, behind those of which this was said before: at best a dozen or two. A hint for
+    /// who knows that of many, so that what they need is here in time; nothing follows from it, nor from not saying it.
+    /// O(1).
+    #[inline]
+    pub fn foresee(&mut self, id: RequestId) {
+        self.core.foresee_completion(id);
     }
 
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.

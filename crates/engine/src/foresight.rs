@@ -1,51 +1,90 @@
-//! Fetches from memory what the next deadlines are going to need.
+//! Asks for the memory that is going to be needed, behind the work on what is needed now.
 //!
-//! With 10,000 cgroups whose turns come in no order, what a request needs that leaves a limit is in some twenty lines of
-//! cache, none of them near, and one leads to the next: deadline, cgroup, queue, client, task, request. So it is looked
-//! at for several deadlines at a time, step by step. What a step looks at depends on nothing but the step before, and so
-//! the processor fetches it side by side. Nothing is decided by it.
+//! With 10,000 cgroups what a request needs is in some twenty lines of cache, none of them near, and one leads to the
+//! next: deadline, cgroup, queue, client, task, request. So those that are about to come go along a belt, a place further
+//! with each that comes, and at certain places a hint is given for what is found next; what that hangs on was asked for
+//! some places before, and is there. Nothing is decided by it, and a wrong hint costs a line.
 
 use alloc::vec::Vec;
 
 use crate::core::Core;
 use crate::deadlines::Due;
+use crate::request::{Direction, RequestId};
 use crate::throttle::Source;
-use crate::tree::{NO_INDEX, Walk};
+use crate::tree::{NO_INDEX, Tree};
 
-/// Deadlines that are looked at together.
-const GROUP: usize = 16;
+/// Places of a belt.
+const PLACES: usize = 32;
+
+/// Places from one hint for a request to the next: time for what was asked for to come.
+const STEP: usize = 3;
+
+/// Deadlines from the one that goes on the belt to the one that comes.
+const AHEAD: usize = 24;
 
 /// What so many tasks need, some 1,500 bytes each with all that is theirs, is in a processor's caches.
-const TASKS_NEAR: u32 = 1 << 10;
+const TASKS_NEAR: u32 = 1 << 12;
 
-/// How far ahead it was looked.
 pub(crate) struct Foresight {
-    /// Deadlines until it is looked ahead again.
-    left: usize,
-    /// Over the deadlines.
-    walk: Walk,
-    /// Those that are looked at; kept to reuse its memory.
-    group: Vec<Ahead>,
-    /// Of the requests that were found.
+    /// Whose deadlines come soon.
+    due: Belt,
+    /// Whose requests are completed soon.
+    coming: Belt,
+    /// Of the requests that were found behind deadlines.
     tags: Vec<u64>,
 }
 
-/// One deadline, and who waits for it, as far as that is found.
-struct Ahead {
-    due: Due,
+/// Those that are about to come; each that goes on it moves all others a place further.
+struct Belt {
+    places: [Found; PLACES],
+    next: usize,
+}
+
+/// Who it is, as far as that is known.
+#[derive(Clone, Copy)]
+struct Found {
+    direction: Direction,
+    cgroup: u32,
     client: u32,
     task: u32,
     request: u32,
 }
 
+impl Found {
+    const NOBODY: Found = Found {
+        direction: Direction::Read,
+        cgroup: NO_INDEX,
+        client: NO_INDEX,
+        task: NO_INDEX,
+        request: NO_INDEX,
+    };
+
+    /// Lines of its cgroup, and of its client, that a request needs.
+    fn lines(&self) -> usize {
+        1 + self.direction.index()
+    }
+}
+
+impl Belt {
+    const EMPTY: Belt = Belt { places: [Found::NOBODY; PLACES], next: 0 };
+
+    #[inline]
+    fn put(&mut self, found: Found) {
+        self.next += 1;
+        self.places[self.next % PLACES] = found;
+    }
+
+    /// The one that is so many steps along it.
+    #[inline]
+    fn at(&mut self, step: usize) -> &mut Found {
+        const { assert!(PLACES.is_power_of_two()) };
+        &mut self.places[self.next.wrapping_sub(step * STEP) % PLACES]
+    }
+}
+
 impl Foresight {
     pub(crate) fn new() -> Foresight {
-        Foresight {
-            left: 0,
-            walk: Walk::with_capacity(GROUP),
-            group: Vec::with_capacity(GROUP),
-            tags: Vec::with_capacity(GROUP),
-        }
+        Foresight { due: Belt::EMPTY, coming: Belt::EMPTY, tags: Vec::with_capacity(AHEAD) }
     }
 
     /// The tag of a request that was found, and not told of.
@@ -56,62 +95,91 @@ impl Foresight {
 }
 
 impl Core {
-    /// The deadline `due` has come: looks at those behind it, if that was not done.
+    /// A deadline has come for `due`: looks at those behind it.
     #[inline(always)]
     pub(crate) fn foresee(&mut self, due: Due) {
-        if self.tree.tasks.len() < TASKS_NEAR {
-            return;
-        }
-        if self.foresight.left == 0 {
+        if self.tree.tasks.len() >= TASKS_NEAR {
             self.look_ahead(due);
         }
-        self.foresight.left -= 1;
     }
 
     #[inline(never)]
     fn look_ahead(&mut self, due: Due) {
-        let Core { tree, requests, clocks, foresight, .. } = self;
-        let Foresight { left, walk, group, tags } = foresight;
-        *left = GROUP;
-        tags.clear();
-        group.clear();
-        let soon = clocks.deadlines_mut(tree.cgroups[due.cgroup].clock).soon(walk).take(GROUP);
-        let (client, task, request) = (NO_INDEX, NO_INDEX, NO_INDEX);
-        group.extend(soon.map(|due| Ahead { due, client, task, request }));
-        for Ahead { due, .. } in &*group {
-            if let Some(cgroup) = tree.cgroups.get(due.cgroup) {
-                cgroup.fetch();
-            }
+        let Core { tree, requests, clocks, foresight: Foresight { due: belt, tags, .. }, .. } =
+            self;
+        let deadlines = clocks.deadlines_mut(tree.cgroups[due.cgroup].clock);
+        let Some(Due { cgroup, direction }) = deadlines.draw(AHEAD) else { return };
+        belt.put(Found { direction, cgroup, ..Found::NOBODY });
+        tree.cgroups.fetch(cgroup, belt.at(0).lines());
+        let found = belt.at(1);
+        if let Some(cgroup) = tree.cgroups.get(found.cgroup) {
+            cgroup.fetch_boxes(found.direction);
         }
-        for Ahead { due, .. } in &*group {
-            if let Some(cgroup) = tree.cgroups.get(due.cgroup) {
-                cgroup.fetch_boxes(due.direction);
-            }
+        let found = belt.at(2);
+        if let Some(cgroup) = tree.cgroups.get(found.cgroup) {
+            cgroup.fetch_lists(found.direction);
         }
-        for Ahead { due, client, .. } in &mut *group {
-            let Some(cgroup) = tree.cgroups.get(due.cgroup) else { continue };
-            cgroup.fetch_lists(due.direction);
-            let top = cgroup.queue(due.direction).and_then(|queue| queue.arbiter.top());
-            if let Some(Source::Client(top)) = top.map(|top| top.source()) {
-                *client = top;
-            }
+        let found = belt.at(3);
+        found.client = client_of(tree, found).unwrap_or(NO_INDEX);
+        tree.clients.fetch(found.client, found.lines());
+        let found = belt.at(4);
+        if let Some(client) = tree.clients.get(found.client) {
+            found.task = client.side(found.direction).turns.head;
+            tree.tasks.fetch(found.task, found.lines());
         }
-        for Ahead { due, client, task, .. } in &mut *group {
-            if let Some(client) = tree.clients.get(*client) {
-                *task = client.side(due.direction).turns.head;
-            }
+        let found = belt.at(5);
+        if let Some(task) = tree.tasks.get(found.task) {
+            found.request = task.side(found.direction).waiting.head;
+            requests.fetch(found.request);
+            task.fetch_waits(tree.cgroups[task.cgroup].side(found.direction).because);
         }
-        for Ahead { due, task, request, .. } in &mut *group {
-            if let Some(task) = tree.tasks.get(*task) {
-                *request = task.side(due.direction).waiting.head;
-            }
+        let found = belt.at(6);
+        if tags.len() < AHEAD
+            && let Some(record) = requests.get(found.request)
+        {
+            tags.push(record.request.tag);
         }
-        for Ahead { due, task, request, .. } in &*group {
-            if *request != NO_INDEX {
-                let because = tree.cgroups[due.cgroup].side(due.direction).because;
-                tree.tasks[*task].fetch_waits(because);
-                tags.push(requests[*request].request.tag);
-            }
+    }
+
+    /// The request `id` is soon completed, after those of which that was said before.
+    #[inline]
+    pub(crate) fn foresee_completion(&mut self, id: RequestId) {
+        if self.tree.tasks.len() < TASKS_NEAR {
+            return;
         }
+        let Core { tree, requests, foresight: Foresight { coming: belt, .. }, .. } = self;
+        belt.put(Found { request: id.index, ..Found::NOBODY });
+        requests.fetch(id.index);
+        let found = belt.at(1);
+        if let Some(record) = requests.get(found.request) {
+            (found.direction, found.task) = (record.request.op.direction(), record.task);
+            tree.tasks.fetch(found.task, found.lines());
+        }
+        let found = belt.at(2);
+        if let Some(task) = tree.tasks.get(found.task) {
+            found.cgroup = task.cgroup;
+            tree.cgroups.fetch(task.cgroup, found.lines());
+            tree.clients.fetch(task.client, found.lines());
+        }
+        let found = belt.at(3);
+        if let Some(task) = tree.tasks.get(found.task)
+            && let Some(cgroup) = tree.cgroups.get(found.cgroup)
+        {
+            cgroup.fetch_boxes(found.direction);
+            task.fetch_waits(cgroup.side(found.direction).because);
+        }
+        let found = belt.at(4);
+        if let Some(cgroup) = tree.cgroups.get(found.cgroup) {
+            cgroup.fetch_lists(found.direction);
+        }
+    }
+}
+
+/// Who goes first of those that wait for a deadline; None where that is a cgroup.
+#[inline]
+fn client_of(tree: &Tree, found: &Found) -> Option<u32> {
+    match tree.cgroups.get(found.cgroup)?.queue(found.direction)?.arbiter.top()?.source() {
+        Source::Client(client) => Some(client),
+        Source::Cgroup(_) => None,
     }
 }

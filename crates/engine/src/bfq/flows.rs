@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 use super::calm::Calm;
 use super::flow::{Flow, Use};
@@ -164,12 +163,12 @@ impl Flows {
         self.flows.len()
     }
 
-    /// Fetches a flow and its ways.
+    /// Asks for a flow and its ways.
     #[inline(always)]
     pub(crate) fn fetch(&self, index: u32) {
         let Record { flow, ways } = &self.flows[index as usize];
-        black_box(flow.in_flight);
-        black_box(ways.insertions);
+        weir_hint::fetch(&flow.in_flight);
+        weir_hint::fetch(&ways.insertions);
     }
 
     /// A flow and its ways.

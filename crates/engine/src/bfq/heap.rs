@@ -4,7 +4,7 @@
 mod resting;
 
 use alloc::boxed::Box;
-use core::hint::{black_box, select_unpredictable};
+use core::hint::select_unpredictable;
 
 pub(crate) use self::resting::Beside;
 use super::entity::{Entities, EntityId};
@@ -116,10 +116,12 @@ impl Heaps {
         }
     }
 
-    /// Fetches what requests find somebody by.
+    /// Asks for what requests find somebody by.
     #[inline(always)]
     pub(crate) fn fetch(&self) {
-        black_box(self.entries.get(self.entries.len() / 2).map_or(0, |entry| entry.stamp));
+        if let Some(entry) = self.entries.get(self.entries.len() / 2) {
+            weir_hint::fetch(entry);
+        }
     }
 
     /// How many there are, the one in service included.

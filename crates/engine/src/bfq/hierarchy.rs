@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::hint::black_box;
 
 use super::entity::{Entities, Entity, EntityId, State};
 use super::node::{Node, Rank};
@@ -27,16 +26,18 @@ impl Hierarchy {
         self.entities.get(id).map_or(State::Off, |entity| entity.state)
     }
 
-    /// Fetches what is known of a flow here.
+    /// Asks for what is known of a flow here.
     #[inline(always)]
     pub(crate) fn fetch_flow(&self, flow: u32) {
-        black_box(self.entities.flow(flow).place);
+        weir_hint::fetch(&self.entities.flow(flow).place);
     }
 
-    /// Fetches a cgroup and what is first among its children.
+    /// Asks for a cgroup and what is first among its children.
     #[inline(always)]
     pub(crate) fn fetch_group(&self, cgroup: u32) {
-        black_box(self.entities.get(EntityId::group(cgroup)).map_or(0, |entity| entity.place));
+        if let Some(entity) = self.entities.get(EntityId::group(cgroup)) {
+            weir_hint::fetch(&entity.place);
+        }
         if let Some(node) = self.nodes.get(cgroup as usize) {
             node.fetch();
         }

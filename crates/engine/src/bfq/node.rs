@@ -39,7 +39,7 @@ impl Node {
         Node { best_effort: ServiceTree::new(), others: None }
     }
 
-    /// Fetches it, and what is first among its children.
+    /// Asks for what is first among its children.
     #[inline(always)]
     pub(crate) fn fetch(&self) {
         self.best_effort.fetch();

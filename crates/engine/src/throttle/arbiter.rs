@@ -5,7 +5,6 @@
 //! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule (throttle
 //! specification 1.7): one request each, in the order in which the sources began to wait.
 
-use core::hint::black_box;
 use core::mem::offset_of;
 
 use crate::tree::{Heap, Keyed};
@@ -132,10 +131,12 @@ impl Arbiter {
         }
     }
 
-    /// Fetches what serving the source at the top looks at.
+    /// Asks for what serving the source at the top looks at.
     #[inline]
     pub(crate) fn fetch(&self) {
-        black_box(self.heap.last().map_or(0, |entry| entry.stamp));
+        for entry in [self.heap.first(), self.heap.last()].into_iter().flatten() {
+            weir_hint::fetch(entry);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::hint::black_box;
 use core::mem::offset_of;
+
+use weir_hint::fetch;
 
 use super::family::Family;
 use super::list::List;
@@ -184,25 +185,19 @@ impl Cgroup {
         })
     }
 
-    /// Fetches what a request needs of it that leaves its limit.
-    #[inline]
-    pub(crate) fn fetch(&self) {
-        black_box(self.clock);
-    }
-
-    /// The same of its boxes, once it is here itself.
+    /// Asks for what a request needs of its boxes that leaves its limit.
     #[inline]
     pub(crate) fn fetch_boxes(&self, direction: Direction) {
         let Side { gate, queue, .. } = self.side(direction);
         if let (Some(gate), Some(queue), Some(account)) = (gate, queue, self.account()) {
-            black_box(gate.served_ns);
-            black_box(queue.arbiter.is_empty());
-            black_box(account.read.ios);
-            black_box(account.blame.others_ns);
+            fetch(&gate.served_ns);
+            fetch(&**queue);
+            fetch(&account.read);
+            fetch(&account.blame.others_ns);
         }
     }
 
-    /// The same of what these lead to.
+    /// The same of what these lead to, once they are here themselves.
     #[inline]
     pub(crate) fn fetch_lists(&self, direction: Direction) {
         if let Some(queue) = self.queue(direction) {

@@ -1,7 +1,6 @@
 //! Clients and tasks: who asks, and the order within each.
 
 use alloc::boxed::Box;
-use core::hint::black_box;
 use core::mem::offset_of;
 
 use super::list::{Link, Links, List};
@@ -131,11 +130,11 @@ impl Task {
         }
     }
 
-    /// Fetches what limits did to it in `dimension`.
+    /// Asks for what limits did to it in `dimension`.
     #[inline]
     pub(crate) fn fetch_waits(&self, dimension: Dimension) {
         if let Some(waits) = self.waits.as_deref() {
-            black_box(waits[dimension as usize].wait_ns);
+            weir_hint::fetch(&waits[dimension as usize]);
         }
     }
 

@@ -17,41 +17,6 @@ pub(crate) struct Heap<T>(Vec<T>);
 
 const CHILDREN: usize = 4;
 
-/// A walk over the entries of a heap in the order in which they would come out, if no other came in.
-pub(crate) struct Walk {
-    /// Of those that were not passed, the places that may be the next one's: their parents were passed.
-    places: Vec<usize>,
-}
-
-impl Walk {
-    /// With room for one of so many steps.
-    pub(crate) fn with_capacity(steps: usize) -> Walk {
-        Walk { places: Vec::with_capacity(1 + (CHILDREN - 1) * steps) }
-    }
-
-    pub(crate) fn begin<T>(&mut self, heap: &Heap<T>) {
-        self.places.clear();
-        if !heap.0.is_empty() {
-            self.places.push(0);
-        }
-    }
-
-    /// The next entry, and which of the places it has. O(places).
-    #[inline]
-    pub(crate) fn next<'a, T: Keyed>(&self, heap: &'a Heap<T>) -> Option<(&'a T, usize)> {
-        let places = self.places.iter().enumerate();
-        let (at, &place) = places.min_by_key(|&(_, &place)| heap.0[place].key())?;
-        Some((&heap.0[place], at))
-    }
-
-    /// Goes on from that one.
-    #[inline]
-    pub(crate) fn pass<T>(&mut self, heap: &Heap<T>, at: usize) {
-        let children = CHILDREN * self.places.swap_remove(at) + 1;
-        self.places.extend(children.min(heap.0.len())..(children + CHILDREN).min(heap.0.len()));
-    }
-}
-
 impl<T: Keyed> Heap<T> {
     pub(crate) const fn new() -> Heap<T> {
         Heap(Vec::new())
@@ -203,31 +168,6 @@ mod tests {
         fn key(&self) -> u128 {
             u128::from(*self)
         }
-    }
-
-    #[test]
-    fn a_walk_meets_what_would_come_out_in_that_order() {
-        const STEPS: usize = 16;
-        let mut walk = Walk::with_capacity(STEPS);
-        let room = walk.places.capacity();
-        for entries in [0, 1, 4, 5, 21, 22, 1000] {
-            let mut heap = Heap::new();
-            (0..entries).for_each(|entry: u32| heap.push(entry * 7919 % 1009));
-            walk.begin(&heap);
-            let met: Vec<u32> = (0..STEPS)
-                .map_while(|_| {
-                    let (&entry, at) = walk.next(&heap)?;
-                    walk.pass(&heap, at);
-                    Some(entry)
-                })
-                .collect();
-            assert_eq!(met.len(), STEPS.min(entries as usize));
-            for entry in met {
-                assert_eq!(heap.first(), Some(&entry), "of {entries}");
-                heap.drop_first();
-            }
-        }
-        assert_eq!(walk.places.capacity(), room, "it allocates nothing");
     }
 
     /// Everything that can be done, in an order of no meaning, beside a sorted list.

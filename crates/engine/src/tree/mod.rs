@@ -20,7 +20,7 @@ mod path;
 pub(crate) use arena::{Arena, Line};
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
 pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
-pub(crate) use heap::{Heap, Keyed, Walk};
+pub(crate) use heap::{Heap, Keyed};
 pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
