@@ -1,17 +1,16 @@
 //! Requests on their way to the disk: what goes there as one, and what is there.
 
-use slab::Slab;
 use weir_disk::{DiskModel, DiskOp};
 use weir_driver::Device;
 use weir_engine::{Dispatch, Event, Instant, Op};
 
-use super::flights::Flight;
+use super::flights::{Flight, Flights};
 use super::recorder::Recorder;
 
 /// What [`weir_driver::turn`] hands requests to.
 pub(super) struct Desk {
     pub(super) disk: Box<dyn DiskModel>,
-    pub(super) flights: Slab<Flight>,
+    pub(super) flights: Flights,
     pub(super) recorder: Recorder,
     /// Requests at the disk.
     pub(super) at_disk: u32,
@@ -67,7 +66,7 @@ impl Device for Desk {
 
 /// Notes of a flight that it goes to the disk.
 #[inline]
-fn take(flights: &mut Slab<Flight>, now: Instant, key: u32, dispatch: Dispatch) -> &Flight {
+fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) -> &Flight {
     let flight = &mut flights[key as usize];
     flight.dispatched_ns = now.as_nanos();
     flight.ticket = Some(dispatch.ticket);

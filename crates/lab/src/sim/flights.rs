@@ -1,8 +1,80 @@
 //! Requests on their way.
 
+use std::ops::{Index, IndexMut};
+
 use weir_engine::{Op, Ticket};
+use weir_hint::fetch;
 
 use crate::stream::Access;
+
+/// Requests by their keys. A key is given again as soon as its request is gone, the last one first.
+///
+/// O(1) each. Apart from `slab`, which cannot ask for a place without looking at it.
+#[derive(Default)]
+pub(super) struct Flights {
+    /// None where one is gone.
+    places: Vec<Option<Flight>>,
+    free: Vec<u32>,
+}
+
+impl Flights {
+    /// The key that the next one gets.
+    pub(super) fn next_key(&self) -> usize {
+        self.free.last().map_or(self.places.len(), |&key| key as usize)
+    }
+
+    /// Answers its key.
+    #[inline]
+    pub(super) fn insert(&mut self, flight: Flight) -> usize {
+        match self.free.pop() {
+            Some(key) => {
+                self.places[key as usize] = Some(flight);
+                key as usize
+            }
+            None => {
+                self.places.push(Some(flight));
+                self.places.len() - 1
+            }
+        }
+    }
+
+    /// The one of `key`, which is gone then.
+    #[inline]
+    pub(super) fn remove(&mut self, key: usize) -> Flight {
+        let flight = self.places[key].take().expect("a request that is on its way");
+        self.free.push(key as u32);
+        flight
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: usize) -> Option<&Flight> {
+        self.places.get(key)?.as_ref()
+    }
+
+    /// Asks for the one of `key`.
+    #[inline]
+    pub(super) fn fetch(&self, key: usize) {
+        if let Some(place) = self.places.get(key) {
+            fetch(place);
+        }
+    }
+}
+
+impl Index<usize> for Flights {
+    type Output = Flight;
+
+    #[inline]
+    fn index(&self, key: usize) -> &Flight {
+        self.places[key].as_ref().expect("a request that is on its way")
+    }
+}
+
+impl IndexMut<usize> for Flights {
+    #[inline]
+    fn index_mut(&mut self, key: usize) -> &mut Flight {
+        self.places[key].as_mut().expect("a request that is on its way")
+    }
+}
 
 /// One request: of a process, or of the page cache for one.
 ///
@@ -82,4 +154,35 @@ pub(super) enum Purpose {
     PreRead,
     /// A request of the page cache.
     OfCache,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_given_again_when_its_request_is_gone_the_last_one_first() {
+        let flight = |actor| Flight::new(Purpose::Fsync, Op::Flush, actor, 0, 0, 0);
+        let mut flights = Flights::default();
+        for actor in 0..4 {
+            let key = flights.next_key();
+            assert_eq!((flights.insert(flight(actor)), key), (actor as usize, actor as usize));
+        }
+        assert_eq!((flights.remove(1).actor, flights.remove(3).actor), (1, 3));
+        assert!(flights.get(1).is_none() && flights.get(9).is_none());
+        flights.fetch(1);
+        flights.fetch(9);
+        for (key, actor) in [(3, 5), (1, 6), (4, 7)] {
+            assert_eq!((flights.next_key(), flights.insert(flight(actor))), (key, key));
+            assert_eq!(flights[key].actor, actor);
+        }
+        flights[4].len = 8;
+        assert_eq!(flights.get(4).map(|flight| flight.len), Some(8));
+    }
+
+    #[test]
+    #[should_panic(expected = "on its way")]
+    fn a_request_that_is_gone_is_not_there() {
+        let _ = Flights::default()[0];
+    }
 }

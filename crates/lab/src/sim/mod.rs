@@ -30,6 +30,7 @@ mod recorder;
 mod replay;
 mod rounds;
 mod setup;
+mod soon;
 mod stages;
 mod streams;
 mod way;

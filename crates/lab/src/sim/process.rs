@@ -2,9 +2,10 @@
 
 mod batch;
 
-use std::hint::black_box;
 use std::mem::offset_of;
 use std::sync::Arc;
+
+use weir_hint::fetch;
 
 pub(super) use self::batch::Done;
 use super::layout::FileAt;
@@ -182,10 +183,10 @@ impl Process {
         self.begun_ns
     }
 
-    /// Fetches what a step of a plain one needs.
+    /// Asks for what a step of a plain one needs.
     #[inline]
     pub(super) fn fetch(&self) {
-        black_box(self.in_flight);
+        fetch(&self.in_flight);
         self.run.fetch();
     }
 

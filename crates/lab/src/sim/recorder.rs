@@ -1,8 +1,7 @@
 //! What is noted while a run goes on, and made into [`Results`] at its end.
 
-use std::hint::black_box;
-
 use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
+use weir_hint::fetch;
 
 use super::flights::Flight;
 use super::process::Process;
@@ -100,13 +99,13 @@ impl Recorder {
         self.due_ns = (next_ns / self.interval_ns + 1).saturating_mul(self.interval_ns);
     }
 
-    /// Fetches where a request is noted that is read.
+    /// Asks for where a request is noted that is read.
     #[inline]
     pub(super) fn fetch(&self, row: u32, cgroup: u32) {
         let read = &self.results.rows[row as usize].read;
-        black_box(read.ios);
-        black_box(read.latency.count());
-        black_box(self.cgroups[cgroup as usize].latency.count());
+        fetch(&read.ios);
+        fetch(&read.latency);
+        fetch(&self.cgroups[cgroup as usize].latency);
     }
 
     /// The disk has finished a request.

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use slab::Slab;
 use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
 
 use super::calendar::Calendar;
 use super::counted;
 use super::desk::Desk;
+use super::flights::Flights;
 use super::later::{self, Agenda};
 use super::layout::{self, FileAt};
 use super::plan::Plan;
 use super::process::Process;
 use super::recorder::Recorder;
 use super::replay::Replay;
+use super::soon::Soon;
 use super::stages::Ends;
 use super::way::Way;
 use super::world::{Actor, World};
@@ -143,7 +144,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         home: scenario.home.clone(),
         desk: Desk {
             disk,
-            flights: Slab::new(),
+            flights: Flights::default(),
             recorder: Recorder::new(results, &cgroups.ids),
             at_disk: 0,
             run: None,
@@ -153,7 +154,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         cache,
         calendar,
         agenda,
-        soon: Vec::new(),
+        soon: Soon::default(),
         processes,
         ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),

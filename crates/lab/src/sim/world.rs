@@ -1,7 +1,7 @@
 //! Everything in a run, and the loop.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
+use std::iter;
 use std::ops::ControlFlow;
 
 use weir_engine::{Change, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
@@ -18,6 +18,7 @@ use super::pre_read::PreRead;
 use super::process::{Act, Process};
 use super::replay::Replay;
 use super::setup::Cgroups;
+use super::soon::Soon;
 use super::stages::Ends;
 use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
@@ -87,8 +88,7 @@ pub(super) struct World {
     pub(super) requests: u64,
     /// The engine's deadlines are noticed so much later.
     pub(super) timer_late_ns: u64,
-    /// Who made the requests that the engine lets go soon; kept to reuse its memory.
-    pub(super) soon: Vec<u32>,
+    pub(super) soon: Soon,
     /// What lies between the disk and those who asked.
     pub(super) way: Way,
     /// Settings that change.
@@ -189,10 +189,15 @@ impl World {
     /// What is due now, in a fixed order: the disk, the page cache, the calendar. Answers how much it was.
     fn happen(&mut self) -> Result<u64, ScenarioError> {
         let mut events = 0;
-        while let Some(id) = self.desk.disk.poll_complete(self.now_ns) {
-            events += 1;
-            self.landed(id as usize)?;
+        let mut ended = std::mem::take(&mut self.soon.ended);
+        ended.extend(iter::from_fn(|| self.desk.disk.poll_complete(self.now_ns)));
+        for at in 0..ended.len() {
+            self.foresee_ended(&ended, at);
+            self.landed(ended[at] as usize)?;
         }
+        events += ended.len() as u64;
+        ended.clear();
+        self.soon.ended = ended;
         if self.cache.poll_timeout().is_some_and(|at_ns| at_ns <= self.now_ns) {
             events += 1;
             self.cache.handle_timeout(self.now_ns);
@@ -218,34 +223,8 @@ impl World {
     fn turn(&mut self) -> Option<Instant> {
         let now = Instant::from_nanos(self.now_ns);
         let timeout = weir_driver::turn(&mut self.engine, now, &mut self.desk);
-        self.foresee();
+        self.foresee_let_go();
         timeout
-    }
-
-    /// Fetches what the requests need that the engine lets go soon; step by step, as the engine does.
-    #[inline]
-    fn foresee(&mut self) {
-        while let Some(tag) = self.engine.poll_foreseen() {
-            let flight = self.desk.flights.get(tag as usize);
-            self.soon.extend(flight.map(|flight| flight.actor));
-        }
-        if !self.soon.is_empty() {
-            self.fetch_soon();
-        }
-    }
-
-    #[inline(never)]
-    fn fetch_soon(&mut self) {
-        for &number in &self.soon {
-            if let Some(process) = self.processes.get(number as usize) {
-                process.fetch();
-            }
-            black_box(self.actors[number as usize].stream);
-        }
-        for number in self.soon.drain(..) {
-            let Actor { row, cgroup, .. } = self.actors[number as usize];
-            self.desk.recorder.fetch(row, cgroup);
-        }
     }
 
     /// Lets a process do what it can.
@@ -409,10 +388,9 @@ impl World {
 
     /// Hands a request that was made now to the engine.
     pub(super) fn submit(&mut self, flight: Flight) {
-        let place = self.desk.flights.vacant_entry();
         let task = self.actors[flight.actor as usize].task;
-        let request = request_of(&flight, task, place.key());
-        place.insert(flight);
+        let request = request_of(&flight, task, self.desk.flights.next_key());
+        self.desk.flights.insert(flight);
         self.request(request);
     }
 

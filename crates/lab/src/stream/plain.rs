@@ -1,7 +1,8 @@
 //! The requests of a plain job: one file, one direction, one length, no syncs, random places.
 
-use std::hint::black_box;
 use std::mem::offset_of;
+
+use weir_hint::fetch;
 
 use super::permute::shuffled;
 use super::plan::{Place, Plan, READ, TRIM, WRITE};
@@ -116,10 +117,10 @@ impl Run {
         (self.random.clone(), self.plain.clone(), left)
     }
 
-    /// Fetches it.
+    /// Asks for it.
     #[inline]
     pub(crate) fn fetch(&self) {
-        black_box(self.plain.left);
+        fetch(&self.plain);
     }
 
     /// The next request; None when the stream is to be asked again.
