@@ -19,7 +19,7 @@ pub(super) struct Settings {
     /// `weir calibrate`
     #[arg(long, value_name = "SPEC|FILE.toml", help_heading = "Settings")]
     disk: Option<String>,
-    /// Limits, of all jobs or of one cgroup: "riops=100", "/vm1 rbps=4M"; may be given several times
+    /// Limits of a cgroup, or of all jobs together that name none: "/vm1 rbps=4M", "riops=100"; may be given several times
     #[arg(long, value_name = "[/CGROUP] LIMITS", help_heading = "Settings")]
     max: Vec<String>,
     /// How much may go at once after a pause: "riops=8", "/vm1 wbps=4M"

@@ -26,7 +26,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "max",
         "[/CGROUP] LIMITS",
-        "io.max of a cgroup, of all jobs' own without a path (/vm1 rbps=4M riops=100)",
+        "io.max of a cgroup, without a path of all jobs together that name none (/vm1 rbps=4M)",
     ),
     ("burst", "[/CGROUP] AMOUNTS", "io.burst, likewise (riops=8)"),
     ("peak", "[/CGROUP] RATES", "io.peak, likewise"),
