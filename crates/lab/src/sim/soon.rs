@@ -40,7 +40,9 @@ impl World {
             self.desk.flights.fetch(key);
         }
         if let Some(flight) = soon(1).and_then(|key| self.desk.flights.get(key)) {
-            self.engine.foresee(flight.ticket.as_ref().expect("at the disk").id());
+            if let Some(ticket) = &flight.ticket {
+                self.engine.foresee(ticket.id());
+            }
             self.fetch_actor(flight.actor);
         }
         if let Some(flight) = soon(2).and_then(|key| self.desk.flights.get(key)) {
@@ -60,7 +62,7 @@ impl World {
     fn fetch_let_go(&mut self, key: u32) {
         let Soon { keys, next, .. } = &mut self.soon;
         keys[*next % SOON] = key;
-        let [_, second, third] = [0, 1, 2].map(|step| keys[(*next + SOON - step * STEP) % SOON]);
+        let [second, third] = [1, 2].map(|step| keys[(*next + SOON - step * STEP) % SOON]);
         *next += 1;
         self.desk.flights.fetch(key as usize);
         if let Some(flight) = self.desk.flights.get(second as usize) {
