@@ -14,6 +14,9 @@ const STEP: usize = 2;
 /// Requests that are soon let go and looked at.
 const SOON: usize = 16;
 
+/// What is kept of so many is in a processor's caches; the engine looks ahead from there on, too.
+const ACTORS_NEAR: usize = 1 << 12;
+
 /// What is known of requests that are soon let go, and soon back.
 #[derive(Default)]
 pub(super) struct Soon {
@@ -28,7 +31,7 @@ impl World {
     /// The `at`th of those that the disk has done comes back.
     #[inline]
     pub(super) fn foresee_ended(&mut self, ended: &[u64], at: usize) {
-        if ended.len() > AHEAD {
+        if ended.len() > AHEAD && self.actors.len() >= ACTORS_NEAR {
             self.fetch_ended(ended, at);
         }
     }
