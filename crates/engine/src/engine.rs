@@ -261,7 +261,7 @@ impl Engine {
     /// who knows that of many, so that what they need is here in time; nothing follows from it, nor from not saying it.
     /// O(1).
     #[inline]
-    pub fn foresee(&mut self, id: RequestId) {
+    pub fn foresee_completion(&mut self, id: RequestId) {
         self.core.foresee_completion(id);
     }
 

@@ -74,10 +74,10 @@ fn what_many_need_is_foreseen_and_allocates_nothing() {
                 known += u32::from(std::mem::take(&mut foreseen[tag]));
                 served += 1;
                 let id = dispatch.ticket.id();
-                engine.foresee(id);
+                engine.foresee_completion(id);
                 engine.complete(now, dispatch.ticket, Outcome::Done);
                 // Whoever comes too late with it does no harm.
-                engine.foresee(id);
+                engine.foresee_completion(id);
                 submit(&mut engine, now, tag);
             }
             now = engine.poll_timeout().expect("somebody waits for a limit").max(now);

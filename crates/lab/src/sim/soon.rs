@@ -44,7 +44,7 @@ impl World {
         }
         if let Some(flight) = soon(1).and_then(|key| self.desk.flights.get(key)) {
             if let Some(ticket) = &flight.ticket {
-                self.engine.foresee(ticket.id());
+                self.engine.foresee_completion(ticket.id());
             }
             self.fetch_actor(flight.actor);
         }
