@@ -12,7 +12,6 @@ use crate::tree::CgroupId;
 
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct Blame {
     /// Time at the device.
     pub device_ns: u64,
@@ -36,15 +35,6 @@ pub struct LimitBlame {
 }
 
 impl Blame {
-    /// Asks for what is blamed on the limit that was blamed first, for most wait for one.
-    #[inline]
-    pub(crate) fn fetch(&self, dimension: Dimension) {
-        if let Some(LimitBlame { cgroup, wait_ns }) = self.limits.first() {
-            weir_hint::fetch(cgroup);
-            weir_hint::fetch(&wait_ns[dimension as usize]);
-        }
-    }
-
     /// Adds a wait for `cgroup`'s limit. O(ancestors with limits); allocates the first time each is blamed.
     pub(crate) fn add_limit(&mut self, cgroup: CgroupId, dimension: Dimension, wait_ns: u64) {
         if wait_ns == 0 {
@@ -83,6 +73,13 @@ impl Blame {
     pub(crate) fn gather(&mut self, other: &Blame) {
         self.limits.extend_from_slice(&other.limits);
         self.add_all_but_limits(other);
+    }
+
+    /// The same of waits for the limits of one cgroup, by dimension.
+    pub(crate) fn gather_limit(&mut self, cgroup: CgroupId, wait_ns: [u64; Dimension::COUNT]) {
+        if wait_ns.iter().any(|&ns| ns > 0) {
+            self.limits.push(LimitBlame { cgroup, wait_ns });
+        }
     }
 
     fn add_all_but_limits(&mut self, other: &Blame) {

@@ -24,8 +24,9 @@ pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
             parent => format!("{}/{}", rows[places[parent as usize]].path, node.name),
         };
         let mut counters = Counters::default();
-        node.counted().for_each(|account| counters.gather(account));
-        rows.push(Census { cgroup: tree.id(at), path, counters, bfq: scheduler.cgroup_stats(at) });
+        let cgroup = tree.id(at);
+        node.gather(cgroup, &mut counters);
+        rows.push(Census { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
     }
     // From the last to the first: whoever is added to its parent has all that is below it.
     for (place, &at) in order.iter().enumerate().rev() {

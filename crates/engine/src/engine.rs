@@ -222,8 +222,7 @@ impl Engine {
         let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
         let record = &core.requests[index];
         let &Record { task, since, is_joined, .. } = record;
-        let expects =
-            core.clocks.is_steered().then(|| (record.request.op.direction(), record.cost));
+        let (direction, cost) = (record.request.op.direction(), record.cost);
         core.requests.free(index);
         core.in_flight -= 1;
         core.joined -= u32::from(is_joined);
@@ -235,13 +234,11 @@ impl Engine {
         of.held -= 1;
         let (cgroup, is_closing) = (of.cgroup, of.closing);
         let account = core.tree.cgroups[cgroup].account_mut();
-        account.blame.device_ns += now.nanos_since(since);
-        account.completed += 1;
+        account.completed(direction, now.nanos_since(since));
         if outcome == Outcome::Failed {
-            // In another line of cache, which nobody else needs.
-            account.failed += 1;
+            account.failed();
         }
-        if let Some((direction, cost)) = expects {
+        if core.clocks.is_steered() {
             let nearest = core.tree.limited(cgroup, direction);
             core.expect(now, nearest, direction, cost);
         }
@@ -450,7 +447,7 @@ impl Engine {
         // Most find room at once, and what is counted of their cgroup may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
-            core.tree.cgroups[cgroup].account_mut().blame.window_ns += waited;
+            core.tree.cgroups[cgroup].account_mut().waited_for_room(waited);
         }
         if core.in_flight == 0 {
             core.busy_since = now;
@@ -487,12 +484,15 @@ impl Engine {
     /// Counters of a cgroup alone, or with everything below it, removed cgroups included. O(1) or O(cgroups below).
     pub fn counters(&self, cgroup: CgroupId, recursive: bool) -> Option<Counters> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        if !recursive {
-            return Some(self.core.tree.cgroups[index].account().cloned().unwrap_or_default());
-        }
         let mut sum = Counters::default();
+        if !recursive {
+            if let Some(account) = self.core.tree.cgroups[index].account() {
+                account.add_to(cgroup, &mut sum);
+            }
+            return Some(sum);
+        }
         for at in self.core.tree.subtree(index) {
-            self.core.tree.cgroups[at].counted().for_each(|account| sum.gather(account));
+            self.core.tree.cgroups[at].gather(self.core.tree.id(at), &mut sum);
         }
         sum.blame.tidy();
         Some(sum)

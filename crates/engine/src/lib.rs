@@ -49,6 +49,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod account;
 mod bfq;
 mod blame;
 mod census;

@@ -5,7 +5,7 @@ use alloc::string::String;
 use crate::bfq::BfqCgroupStats;
 use crate::blame::Blame;
 use crate::limits::Dimension;
-use crate::request::{Direction, Op, Request};
+use crate::request::Direction;
 use crate::scheduler::SchedulerKind;
 use crate::throttle::Cost;
 use crate::tree::CgroupId;
@@ -20,10 +20,16 @@ pub struct Moved {
     pub ios: u64,
 }
 
+impl Moved {
+    pub(crate) fn add(&mut self, other: Moved) {
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.ios += other.ios;
+    }
+}
+
 /// Counters of one cgroup. As in the kernel's `io.stat`, a request counts once it is past the limits; split pieces
 /// count their operations, their bytes once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct Counters {
     /// `rbytes`, `rios`.
     pub read: Moved,
@@ -55,32 +61,7 @@ pub struct TaskStats {
     pub wait_ns: [u64; Dimension::COUNT],
 }
 
-/// Counters of a cgroup, in its own box: an idle cgroup touches none of it.
-pub(crate) type Account = Counters;
-
 impl Counters {
-    pub(crate) fn count_passed(&mut self, request: &Request) {
-        let bytes = match request.part {
-            crate::request::Part::Whole => u64::from(request.extent.len),
-            crate::request::Part::Remainder => 0,
-        };
-        let moved = match request.op {
-            Op::Read => &mut self.read,
-            Op::Write | Op::WriteZeroes => &mut self.write,
-            Op::Discard => &mut self.discard,
-            Op::Flush | Op::Cache | Op::Status => {
-                self.other_ios += 1;
-                return;
-            }
-        };
-        moved.bytes = moved.bytes.wrapping_add(bytes);
-        moved.ios += 1;
-    }
-
-    pub(crate) fn count_throttled(&mut self, dimension: Dimension) {
-        self.throttled[dimension as usize] += 1;
-    }
-
     /// Adds another cgroup's counters to these. O(limits that these waited for × that the others did).
     pub fn absorb(&mut self, other: &Counters) {
         self.add_all_but_blame(other);
@@ -99,8 +80,7 @@ impl Counters {
             (&mut self.write, other.write),
             (&mut self.discard, other.discard),
         ] {
-            mine.bytes = mine.bytes.wrapping_add(theirs.bytes);
-            mine.ios += theirs.ios;
+            mine.add(theirs);
         }
         self.other_ios += other.other_ios;
         self.failed += other.failed;

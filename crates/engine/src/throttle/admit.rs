@@ -29,7 +29,7 @@ impl Core {
         if at == NO_CGROUP {
             self.clocks.give_way();
             self.requests[index].stage = Stage::Ready;
-            self.book_passed(cgroup, request, cost);
+            self.book_passed(cgroup, request, cost, 0);
             let Core { scheduler, tree, requests, .. } = self;
             scheduler.insert(now, tree, requests, Arriving { request, task, index });
             return;
@@ -72,7 +72,7 @@ impl Core {
                 return;
             }
         };
-        self.tree.cgroups[cgroup].account_mut().count_throttled(because);
+        self.tree.cgroups[cgroup].account_mut().throttled(because);
         match holder {
             Some(holder) => {
                 self.tree.tasks[task].waits_mut(because).throttled += 1;
@@ -209,20 +209,20 @@ impl Core {
         let unblamed = now.nanos_since(record.since);
         record.since = now;
         let (request, task, cost) = (record.request, record.task, record.cost);
-        self.book_passed(cgroup, &request, cost);
-        self.tree.cgroups[cgroup].account_mut().blame.lifted_ns += unblamed;
+        self.book_passed(cgroup, &request, cost, unblamed);
         let Core { scheduler, tree, requests, .. } = self;
         scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });
     }
 
-    /// A request of a task in `cgroup` is past every limit: it is charged.
+    /// A request of a task in `cgroup` is past every limit: it is charged. For so long it had waited for limits that are no
+    /// more.
     // In place, as `admit` is.
     #[inline(always)]
-    fn book_passed(&mut self, cgroup: u32, request: &Request, cost: Cost) {
+    fn book_passed(&mut self, cgroup: u32, request: &Request, cost: Cost, lifted_ns: u64) {
         let d = request.op.direction().index();
         self.audit.charged[d].add(cost);
         self.audit.ready[d].add(cost);
-        self.tree.cgroups[cgroup].account_mut().count_passed(request);
+        self.tree.cgroups[cgroup].account_mut().passed(request, lifted_ns);
     }
 
     /// What the head at `cgroup` waits for, as a dimension.

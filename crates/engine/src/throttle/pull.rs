@@ -80,7 +80,6 @@ impl Core {
         index: u32,
     ) {
         let weight = self.tree.weight_of(Source::Client(client));
-        let whose = self.tree.id(cgroup);
         let record = &mut self.requests[index];
         let (cost, before) = (record.cost, record.served_before);
         let waited = now.nanos_since(record.since);
@@ -99,9 +98,9 @@ impl Core {
         client.served_ns = client.served_ns.wrapping_add(time);
         gate.served_ns = gate.served_ns.wrapping_add(time);
         let dimension = side.because;
-        let blame = &mut node.account_mut().blame;
-        blame.others_ns += others;
-        blame.add_limit(whose, dimension, waited - others);
+        let account = node.account_mut();
+        account.waited_for_others(direction, others);
+        account.waited(dimension, waited - others);
         if waited > 0 {
             self.tree.tasks[record.task].waits_mut(dimension).wait_ns += waited;
         }
@@ -172,9 +171,13 @@ impl Core {
             self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
         }
         let whose = self.tree.id(cgroup);
-        let blame = &mut self.tree.cgroups[own].account_mut().blame;
-        blame.others_ns += others;
-        blame.add_limit(whose, dimension, waited - others);
+        let account = self.tree.cgroups[own].account_mut();
+        account.waited_for_others(direction, others);
+        if cgroup == own {
+            account.waited(dimension, waited - others);
+        } else {
+            account.waited_above(whose, dimension, waited - others);
+        }
         if waited > 0 {
             self.tree.tasks[task_index].waits_mut(dimension).wait_ns += waited;
         }

@@ -180,7 +180,8 @@ impl Core {
             }
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
             let folded = parent.folded.get_or_insert_default();
-            node.counted().for_each(|account| folded.absorb(account));
+            node.gather(id, folded);
+            folded.blame.tidy();
             self.events.push_back(Event::CgroupReleased(id));
             at = node.parent;
         }

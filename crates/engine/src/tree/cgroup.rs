@@ -6,14 +6,16 @@ use core::mem::offset_of;
 
 use weir_hint::fetch;
 
+use super::CgroupId;
 use super::family::Family;
 use super::list::List;
+use crate::account::Account;
 use crate::bfq::LowLatency;
 use crate::deadlines::Timer;
 use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
-use crate::stats::Account;
+use crate::stats::Counters;
 use crate::throttle::{Arbiter, Gate, Joint, Standing, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
@@ -27,7 +29,7 @@ pub(crate) const NO_CGROUP: u32 = u32::MAX;
 #[repr(C)]
 pub(crate) struct Cgroup {
     /// What was counted, once there was something to count.
-    account: Option<Box<Lines<Account>>>,
+    account: Option<Box<Account>>,
     pub(crate) depth: u32,
     pub(crate) weight: Weight,
     /// The clock that its limits go by, and so its watermark.
@@ -53,17 +55,12 @@ pub(crate) struct Cgroup {
     /// None where nothing was ever set.
     limits: Option<Box<Limits>>,
     /// What removed children did.
-    pub(crate) folded: Option<Box<Account>>,
+    pub(crate) folded: Option<Box<Counters>>,
     pub(crate) family: Option<Box<Family>>,
 }
 
 // The side of reads ends with the first line of cache, of which the slot has eight bytes.
 const _: () = assert!(offset_of!(Cgroup, sides) + size_of::<Side>() <= 64 - 8);
-
-/// A value in lines of cache of its own: what comes first in it is one line.
-#[derive(Default)]
-#[repr(align(64))]
-struct Lines<T>(T);
 
 /// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
 pub(crate) struct Side {
@@ -156,19 +153,24 @@ impl Cgroup {
         self.limits = (limits != Limits::default()).then(|| Box::new(limits));
     }
 
-    /// What was counted here and at children that were removed.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = &Account> {
-        let own = self.account.iter().map(|account| &account.0);
-        own.chain(self.folded.as_deref())
-    }
-
-    /// What was counted here.
+    /// What was counted here, if anything was.
     pub(crate) fn account(&self) -> Option<&Account> {
-        self.account.as_deref().map(|account| &account.0)
+        self.account.as_deref()
     }
 
     pub(crate) fn account_mut(&mut self) -> &mut Account {
-        &mut self.account.get_or_insert_default().0
+        self.account.get_or_insert_default()
+    }
+
+    /// Adds what was counted here, of which `own` is the id, and at children that were removed; blame is to be tidied after
+    /// the last one.
+    pub(crate) fn gather(&self, own: CgroupId, counters: &mut Counters) {
+        if let Some(account) = &self.account {
+            account.add_to(own, counters);
+        }
+        if let Some(folded) = &self.folded {
+            counters.gather(folded);
+        }
     }
 
     /// The queue of `direction`, made when something waits for the first time.
@@ -192,8 +194,7 @@ impl Cgroup {
         if let (Some(gate), Some(queue), Some(account)) = (gate, queue, self.account()) {
             fetch(&gate.served_ns);
             fetch(&**queue);
-            fetch(&account.read);
-            fetch(&account.blame.others_ns);
+            account.fetch(direction);
         }
     }
 
@@ -202,9 +203,6 @@ impl Cgroup {
     pub(crate) fn fetch_lists(&self, direction: Direction) {
         if let Some(queue) = self.queue(direction) {
             queue.arbiter.fetch();
-        }
-        if let Some(account) = self.account() {
-            account.blame.fetch(self.side(direction).because);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Asks for the memory of requests that are soon let go or soon back, as the engine does for what it keeps of them: each a
 //! place closer with each that comes, and what hangs on a line some places after that line.
 
-use weir_hint::fetch_whole;
+use weir_hint::fetch;
 
 use super::world::World;
 
@@ -78,7 +78,7 @@ impl World {
 
     /// An actor, and the process that it is, if it is one.
     fn fetch_actor(&self, actor: u32) {
-        fetch_whole(&self.actors[actor as usize]);
+        fetch(&self.actors[actor as usize]);
         if let Some(process) = self.processes.get(actor as usize) {
             process.fetch();
         }

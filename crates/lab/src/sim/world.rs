@@ -41,8 +41,9 @@ const STANDSTILL_EVENTS: u64 = 1_000_000;
 const CALL_NS: u64 = 500;
 const COPY_BYTES_PER_NS: u64 = 8;
 
-/// Who makes requests: a process, or a stream of a trace.
+/// Who makes requests: a process, or a stream of a trace. Never across two lines of cache.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(super) struct Actor {
     /// The flow of its requests.
     pub(super) task: TaskId,
