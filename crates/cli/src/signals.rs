@@ -1,11 +1,17 @@
-//! SIGINT, SIGTERM, and for a server SIGHUP: the first asks for the end, the second does not ask.
+//! SIGINT, SIGTERM, and for a server SIGHUP: the first asks for the end, the second does not ask, unless it comes at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+
+/// Signals so soon after one that was told of are the same wish: `timeout` sends one to its child and one to the group that
+/// both are in, and a terminal and whoever started the command may send one each. Nobody presses Ctrl-C twice as fast.
+const SAME_WISH: Duration = Duration::from_millis(100);
 
 /// The signals that end a command. Inside a tokio runtime.
 #[derive(Debug)]
@@ -13,6 +19,8 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
+    /// When the last one was told of.
+    told: Option<Instant>,
 }
 
 impl Signals {
@@ -21,7 +29,7 @@ impl Signals {
         let listen = |kind| signal(kind).map_err(cannot_wait);
         let (terminate, interrupt) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt, hangup: None })
+        Ok(Signals { terminate, interrupt, hangup: None, told: None })
     }
 
     /// Also for SIGHUP, which comes when the terminal closes, unless `nohup` has said that it is to be ignored.
@@ -32,9 +40,27 @@ impl Signals {
         Ok(Signals { hangup: heard, ..Signals::new()? })
     }
 
-    /// The next one's number.
+    /// The number of the next one that is a wish of its own.
     pub(crate) async fn next(&mut self) -> u8 {
-        let Signals { terminate, interrupt, hangup } = self;
+        if let Some(told) = self.told {
+            // Also what came before anybody could ask again, however long that took.
+            let is_over = tokio::time::sleep_until((told + SAME_WISH).max(Instant::now()));
+            tokio::pin!(is_over);
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = self.any() => {}
+                    () = &mut is_over => break,
+                }
+            }
+        }
+        let number = self.any().await;
+        self.told = Some(Instant::now());
+        number
+    }
+
+    async fn any(&mut self) -> u8 {
+        let Signals { terminate, interrupt, hangup, .. } = self;
         let hangup = async {
             match hangup {
                 Some(hangup) => hangup.recv().await,

@@ -26,8 +26,8 @@ served. A server of one image has one export with the empty name, one cgroup,
 Standard output gets the NBD URIs, one a line, when clients may connect, and
 nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
 SIGINT, and SIGHUP when the terminal closes, let requests under way finish and
-end the server with status 0; a second one ends it at once, with 128 and the
-signal's number.
+end the server with status 0; a second one, after a tenth of a second, ends it
+at once, with 128 and the signal's number.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
