@@ -41,6 +41,7 @@ class Case:
     limits: dict
     seconds: float
     of_way: Disks
+    rounds: int = 1
 
     def max(self):
         """The limits as Weir's flags take them."""
@@ -68,12 +69,13 @@ JOBS = {
 }
 
 # Which part of the seconds is enough on a disk, where a request may take a hundredth of the time, so that chance evens
-# out sooner; and the disks for its way. One with platters hides what computing it takes and when it wakes a server up; a
+# out sooner; how many rounds instead of one, where what the way takes is another from one minute to the next; and the disks
+# for its way. One with platters hides what computing it takes and when it wakes a server up; a
 # flash disk does not, so that there it is the same model with other times, which add up to what `way.DISK_US` says. One that
 # was never written answers without looking at its flash.
 DISKS = {
-    "hdd7200": (1, PLAIN),
-    "ssd-sata,state=full": (0.4, Disks(
+    "hdd7200": (1, 1, PLAIN),
+    "ssd-sata,state=full": (0.3, 3, Disks(
         timed="ssd-sata,state=full,read=40us,latency=35us",
         timeless="ssd-sata,state=full,overhead=0ns,read=0ns,bus=90G,interface=90G,latency=0ns",
     )),
@@ -109,7 +111,7 @@ def main():
         f"\nTo reach against `weir serve`: within {AIMS['bytes_per_second']} % for throughput and p50,"
         f" {AIMS['latency_us_p99']} % for p99.",
         examples=[
-            "bench/fidelity.py                                     all jobs and disks, some 20 minutes",
+            "bench/fidelity.py                                     all jobs and disks, some 30 minutes",
             "bench/fidelity.py --jobs randread-1,randread-32       some",
             "bench/fidelity.py --disks hdd7200 --only lab,weir     without the kernel",
             "bench/fidelity.py --quiet-cpus                        where other work disturbs",
@@ -139,7 +141,7 @@ def main():
         lambda place, disk, depth, way: _lab(place, _of_way(disk, depth), options, way, ["pace"])["ios_per_second"],
     )
     throttles = {"lab": ["pace"], "lab-kernel": ["slice", "--kernel", KERNEL]}
-    note = f"The lab's figures are medians of {LAB_RUNS} runs with dice of their own. lab-kernel has the way of"
+    note = f"The lab's figures are medians of {LAB_RUNS} runs with dice of their own in each round. lab-kernel has the way of"
     note += f" kernel-none,\nand the throttle of Linux {KERNEL} for limits."
     note += "".join(f"\nskipped: {disk}: weir disk list does not know it" for disk in absent)
     if options.quiet_cpus:
@@ -163,7 +165,8 @@ def main():
     def conclude(medians):
         return _conclude(medians, cases, ways)
 
-    comparison = Comparison("fidelity", options, METRICS, None, note, conclude=conclude)
+    times = {name: case.rounds for name, case in cases.items()}
+    comparison = Comparison("fidelity", options, METRICS, None, note, conclude=conclude, times=times)
     return comparison.run({name: name for name in SYSTEMS}, cases, measure)
 
 
@@ -191,9 +194,9 @@ def _disks(options):
 
 
 def _case(disk, name, options):
-    part, of_way = DISKS.get(disk, (1, PLAIN))
+    part, rounds, of_way = DISKS.get(disk, (1, 1, PLAIN))
     job, limits = JOBS[name]
-    return Case(f"{disk} {name}", disk, job, limits, max(1, options.seconds * part), of_way)
+    return Case(f"{disk} {name}", disk, job, limits, max(1, options.seconds * part), of_way, rounds)
 
 
 def _of_way(disk, depth):

@@ -55,14 +55,15 @@ def arguments(description, examples, seconds, quick_seconds, rounds, more=lambda
 class Comparison:
     """Named `cases`, each run on each of `systems`, interleaved, `options.rounds` times."""
 
-    def __init__(self, name, options, metrics, main, note="", base=None, conclude=None):
+    def __init__(self, name, options, metrics, main, note="", base=None, conclude=None, times=None):
         """`main` is the metric whose ratio to Weir's (system `base`, by default the first) is shown, if any; `note`
         explains the table. Cases that have nothing in common give `metrics` and `main` as a dictionary by case, and
         have a table each. Every run has to give `other_cpu_percent` among its figures. `conclude` is given the medians
-        by case and system, and gives a text to print below the table and what to write as `conclusion`.
+        by case and system, and gives a text to print below the table and what to write as `conclusion`. `times` has for
+        some cases how many rounds each of the `options.rounds` is there, where one would say too little.
         """
         self._name, self._options, self._note, self._base, self._conclude = name, options, note, base, conclude
-        self._metrics, self._main = metrics, main
+        self._metrics, self._main, self._times = metrics, main, times or {}
         self._runs, self._skips, self._failures = {}, {}, []
 
     def run(self, systems, cases, measure):
@@ -80,10 +81,11 @@ class Comparison:
         try:
             with Workplace() as place:
                 for case in cases:
-                    for turn in range(self._options.rounds):
+                    rounds = self._options.rounds * self._times.get(case, 1)
+                    for turn in range(rounds):
                         for name in chosen:
                             if name not in self._skips:
-                                progress(f"{self._name}: {case} on {name}, round {turn + 1} of {self._options.rounds}")
+                                progress(f"{self._name}: {case} on {name}, round {turn + 1} of {rounds}")
                                 self._one(case, name, lambda: measure(place, cases[case], systems[name]))
         except SystemExit as ended:
             # What was measured until then is worth telling.
