@@ -28,7 +28,8 @@ pub struct Blame {
 /// Waits for the limits of one cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitBlame {
-    /// Whose limit. The cgroup may have been removed since.
+    /// Whose limit. The cgroup may have been removed since; what was waited for limits of several that were, by those that
+    /// were removed, is added up as of one of them.
     pub cgroup: CgroupId,
     /// Nanoseconds by dimension, in the order of [`Dimension::ALL`].
     pub wait_ns: [u64; Dimension::COUNT],
@@ -87,6 +88,19 @@ impl Blame {
         self.lifted_ns += other.lifted_ns;
         self.window_ns += other.window_ns;
         self.device_ns += other.device_ns;
+    }
+
+    /// Adds up what was waited for the limits of cgroups that are not there any more, as one of them, and of each that is:
+    /// nobody could tell those that are gone apart, and where cgroups come and go there would be ever more. O(n²) of those
+    /// that are left, which are cgroups above.
+    pub(crate) fn forget(&mut self, is_there: impl Fn(CgroupId) -> bool) {
+        let mut gone = None;
+        for LimitBlame { cgroup, wait_ns } in core::mem::take(&mut self.limits) {
+            let known_as = if is_there(cgroup) { cgroup } else { *gone.get_or_insert(cgroup) };
+            for dimension in Dimension::ALL {
+                self.add_limit(known_as, dimension, wait_ns[dimension as usize]);
+            }
+        }
     }
 
     /// Adds up what was waited for the limits of one cgroup, in the first place in which that is. O(n log n).

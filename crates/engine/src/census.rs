@@ -46,7 +46,10 @@ pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Config, Engine, Extent, Instant, Op, Outcome, Path, Request, TaskId};
+    use crate::{
+        Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path,
+        PerDimension, Request, TaskId,
+    };
 
     /// One read through a client of its own, which stays open.
     fn read(engine: &mut Engine, path: &str, bytes: u32) -> TaskId {
@@ -75,6 +78,51 @@ mod tests {
         let all = [("/", 1111), ("/a", 100), ("/b", 1011), ("/b/c", 1), ("/b/d", 1000)];
         let all = all.into_iter().chain([("/b/d/e", 1000)]);
         assert_eq!(rows(&engine), all.map(|(path, sum)| (path.into(), sum)).collect::<Vec<_>>());
+    }
+
+    /// Cgroups that come, wait for their own limit and that of their parent, and go.
+    #[test]
+    fn what_removed_cgroups_waited_for_takes_no_more_room_with_each() {
+        const TURNS: u64 = 100;
+        let mut engine = Engine::new(Config::default(), Instant::ZERO);
+        let limit = |engine: &mut Engine, now, path: &str, ios| {
+            let cgroup = engine.ensure_cgroup(&Path::parse(path).expect("a path")).expect("made");
+            let limits = Limits {
+                max: PerDimension::NONE.with(Dimension::Riops, ios),
+                burst: PerDimension::NONE.with(Dimension::Riops, 1),
+                ..Limits::default()
+            };
+            engine.reconfigure(now, Change::SetLimits { cgroup, limits }).expect("limits");
+            cgroup
+        };
+        let above = limit(&mut engine, Instant::ZERO, "/a", 50);
+        for turn in 0..TURNS {
+            let begin = Instant::from_millis(1000 * turn);
+            engine.handle_timeout(begin);
+            let cgroup = limit(&mut engine, begin, "/a/short", 100);
+            let client = engine.open_client(cgroup).expect("a live cgroup");
+            let task = engine.open_task(client).expect("a live client");
+            for tag in 0..3 {
+                let request = Request::new(task, Op::Read, Extent::new(0, 512), tag);
+                engine.submit(begin, request).expect("room");
+            }
+            for wait_ms in (0..100).step_by(10) {
+                let now = Instant::from_millis(1000 * turn + wait_ms);
+                engine.handle_timeout(now);
+                while let Some(dispatch) = engine.poll_dispatch(now) {
+                    engine.complete(now, dispatch.ticket, Outcome::Done);
+                }
+            }
+            engine.close_task(task);
+            engine.close_client(client);
+            let now = Instant::from_millis(1000 * turn + 100);
+            engine.reconfigure(now, Change::Remove { cgroup }).expect("nobody is in it");
+            let blame = engine.counters(above, true).expect("it is there").blame;
+            assert_eq!(blame.limits.len(), 2, "its own, and one for all that are gone: {blame:?}");
+            assert!(blame.limits.iter().any(|limit| limit.cgroup == above));
+            // The second went 20 ms after the first, and the third 20 ms later.
+            assert_eq!(blame.total_ns(), (turn + 1) * 60_000_000);
+        }
     }
 
     #[test]

@@ -179,9 +179,10 @@ impl Core {
                 family.remove_ghost(at);
             }
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
-            let folded = parent.folded.get_or_insert_default();
-            node.gather(id, folded);
-            folded.blame.tidy();
+            let mut folded = parent.folded.take().unwrap_or_default();
+            node.gather(id, &mut folded);
+            folded.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
+            self.tree.cgroups[node.parent].folded = Some(folded);
             self.events.push_back(Event::CgroupReleased(id));
             at = node.parent;
         }
