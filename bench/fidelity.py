@@ -115,7 +115,7 @@ def main():
         f"\nTo reach against `weir serve`: within {AIMS['bytes_per_second']} % for throughput and p50,"
         f" {AIMS['latency_us_p99']} % for p99.",
         examples=[
-            "bench/fidelity.py                                     all jobs and disks, some 30 minutes",
+            "bench/fidelity.py                                     all jobs and disks, some 35 minutes",
             "bench/fidelity.py --jobs randread-1,randread-32       some",
             "bench/fidelity.py --disks hdd7200 --only lab,weir     without the kernel",
             "bench/fidelity.py --quiet-cpus                        where other work disturbs",
