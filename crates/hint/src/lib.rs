@@ -39,15 +39,6 @@ pub fn fetch_lines<T>(place: &T, lines: usize) {
     }
 }
 
-/// Asks for all lines of a value that has no more than one, but may begin anywhere.
-#[inline(always)]
-pub fn fetch_whole<T>(place: &T) {
-    const { assert!(size_of::<T>() <= LINE) };
-    let begin = core::ptr::from_ref(place).cast::<u8>();
-    ask(begin);
-    ask(begin.wrapping_add(size_of::<T>().saturating_sub(1)));
-}
-
 /// The address need not be one of ours: what cannot be fetched is not.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
@@ -93,12 +84,10 @@ mod tests {
         for value in &values {
             fetch(value);
             fetch_lines(value, 9);
-            fetch_whole(value);
         }
         fetch(&values[1000..]);
         fetch::<[u64]>(&[]);
         fetch_lines(&(), 1);
-        fetch_whole(&());
         fetch_lines(&[0u8; 200], usize::MAX);
         for address in [0, 1, usize::MAX / 2, usize::MAX - 63, usize::MAX] {
             ask(core::ptr::without_provenance(address));
