@@ -173,10 +173,15 @@ impl Deadlines {
     }
 
     /// Draws the next ones until there are so many, void ones among them, or no more; answers the last one. O(log armed)
-    /// for each, which its coming to the top would have cost later; allocates the first time.
+    /// for each, which its coming to the top would have cost later; allocates the first time. Where all are in order anyway
+    /// none has to be drawn, and it answers the one that would be last.
     #[inline]
     pub(crate) fn draw(&mut self, count: usize) -> Option<Due> {
         debug_assert!(count <= DRAWN_MAX);
+        if self.heap.first().is_none() {
+            let place = count.checked_sub(self.drawn.len() + 1)?;
+            return self.row.get(place).map(|entry| entry.due);
+        }
         let mut last = None;
         while self.drawn.len() < count
             && let Some((&entry, front)) = self.first_undrawn()
@@ -243,6 +248,8 @@ fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -265,6 +272,33 @@ mod tests {
         timers[0].disarm();
         deadlines.settle(|due| Some(timers[due.cgroup as usize]));
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
+    }
+
+    /// Whoever asks after each that has come is told of each once, a few before it comes; also when one comes out of order.
+    #[test]
+    fn what_is_drawn_comes_so_many_later() {
+        const AHEAD: usize = 3;
+        let mut deadlines = Deadlines::new();
+        let mut timers = [Timer::default(); 40];
+        let due = |cgroup| Due { cgroup, direction: Direction::Read };
+        for (cgroup, timer) in (0..30).zip(&mut timers) {
+            let at = Instant::from_millis(10 * u64::from(cgroup));
+            deadlines.arm(timer, at, 1, due(cgroup), u64::from(cgroup) + 1);
+        }
+        let (mut told, mut came) = (Vec::new(), Vec::new());
+        for turn in 0..31 {
+            if turn == 10 {
+                deadlines.arm(&mut timers[30], Instant::from_millis(205), 1, due(30), 31);
+            }
+            let timer_of = |due: Due| Some(timers[due.cgroup as usize]);
+            let next = deadlines.pop_due(Instant::from_millis(1000), timer_of);
+            came.extend(next.map(|due| due.cgroup));
+            told.extend(deadlines.draw(AHEAD).map(|due| due.cgroup));
+            assert_eq!(deadlines.drawn.is_empty(), !(10..21).contains(&turn), "turn {turn}");
+        }
+        let in_order: Vec<u32> = (0..21).chain([30]).chain(21..30).collect();
+        assert_eq!(came, in_order);
+        assert_eq!(told, in_order[AHEAD..]);
     }
 
     /// The order is the one that comparing instant, depth and stamp gives, whatever was armed, voided and swept.
