@@ -307,6 +307,39 @@ fn a_trace_is_known_by_its_looks() {
     }
 }
 
+/// What was asked for did not happen, and what did is told all the same: status 1, with the whole report.
+#[test]
+fn a_job_that_fails_is_told_of_with_the_report() {
+    let place = Place::new();
+    // A gzip file of stored blocks, behind which another one should begin.
+    let line = |at: u64| format!("{at:09}000,srv,0,Read,{:09},4096,1\n", at * 4096);
+    let lines: String = (0..4000).map(line).collect();
+    let mut cut_off = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+    for block in lines.as_bytes().chunks(10_000) {
+        let len = (block.len() as u16).to_le_bytes();
+        cut_off.extend([&[0][..], &len, &len.map(|byte| !byte), block].concat());
+    }
+    let trace = place.filled("cut-off.csv.gz", &cut_off);
+    let trace = trace.to_str().expect("a plain name");
+    let slow =
+        "[slow]\nrw=randread\nbs=4k\ndirect=1\nrate_min=50m\nruntime=10\ntime_based\nsize=64m\n";
+    let slow = job(&place, "slow.fio", slow);
+    let hdd = ["--disk", "hdd7200"];
+    for (arguments, printed, said) in [
+        (plus(&["run", trace], &hdd), "failed:", "cut-off.csv.gz: reading line 4001 failed: "),
+        (plus(&["run", trace, "--format", "json"], &hdd), "\"error\": \"", "reading line 4001 "),
+        (plus(&["run", &slow], &hdd), "failed:", "`slow` failed: "),
+        (plus(&["compare", &slow, &slow, "--b", "depth=1"], &hdd), "slow", "(and 1 more"),
+        (plus(&["sweep", &slow, "--set", "depth=1,2"], &hdd), "MiB/s", "`slow` failed: "),
+    ] {
+        let ran = lab(&arguments);
+        let [out, err] = [&ran.stdout, &ran.stderr].map(|text| String::from_utf8_lossy(text));
+        assert_eq!(ran.status.code(), Some(1), "{arguments:?}: {err}");
+        assert!(out.contains(printed), "{arguments:?}: no {printed:?} in\n{out}");
+        assert!(err.contains(said), "{arguments:?}: no {said:?} in\n{err}");
+    }
+}
+
 #[test]
 fn mistakes_are_named_with_their_place() {
     let place = Place::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use weir_lab::report;
 
 use super::flags::{self, Settings};
-use super::run::{ended_early, simulate, write_page};
+use super::run::{all_succeeded, ended_early, simulate, write_page};
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
@@ -83,5 +83,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         write_page(path, &[first, second])?;
     }
-    ended_early(&stop)
+    ended_early(&stop)?;
+    all_succeeded(results.iter().map(|(_, results)| results))
 }

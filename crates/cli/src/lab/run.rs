@@ -78,7 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         write_page(path, &[(results.title.as_str(), &results)])?;
     }
-    ended_early(&stop)
+    ended_early(&stop)?;
+    all_succeeded([&results])
 }
 
 /// Runs a scenario, with progress on the terminal.
@@ -98,6 +99,20 @@ pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
             Err(Failure::Signal(number))
         }
     }
+}
+
+/// What was printed is not what was asked for, if a job failed.
+pub(super) fn all_succeeded<'r>(
+    runs: impl IntoIterator<Item = &'r Results>,
+) -> Result<(), Failure> {
+    let rows = runs.into_iter().flat_map(|results| &results.rows);
+    let mut failed = rows.filter_map(|row| Some((&row.name, row.error.as_ref()?)));
+    let Some((name, why)) = failed.next() else { return Ok(()) };
+    let more = match failed.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more; the report has them)"),
+    };
+    Err(Failure::failed(format!("`{name}` failed: {why}{more}")))
 }
 
 pub(super) fn write_page(path: &PathBuf, results: &[(&str, &Results)]) -> Result<(), Failure> {

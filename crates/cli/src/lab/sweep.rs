@@ -13,7 +13,7 @@ use weir_lab::scenario::Scenario;
 use weir_lab::sim;
 
 use super::flags::{self, Settings};
-use super::run::ended_early;
+use super::run::{all_succeeded, ended_early};
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             output::print_json(&runs.collect::<Vec<Value>>(), false)?;
         }
     }
-    ended_early(&stop)
+    ended_early(&stop)?;
+    all_succeeded(results.iter().flatten())
 }
 
 /// A setting's name and its values.

@@ -26,6 +26,8 @@ pub(super) struct Replay {
     /// The last record's time in this round.
     last_ns: u64,
     has_ended: bool,
+    /// Why nothing was read behind what was: the file could not be read to its end.
+    broken: Option<ScenarioError>,
     is_over: bool,
     ahead: usize,
     pub(super) streams: Vec<Flow>,
@@ -78,6 +80,7 @@ impl Replay {
             base_ns: 0,
             last_ns: 0,
             has_ended: false,
+            broken: None,
             is_over: false,
             ahead: 0,
             streams: Vec::new(),
@@ -116,20 +119,22 @@ impl Replay {
         !self.has_ended && self.ahead < AHEAD_MAX / 2
     }
 
-    /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`.
+    /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`. A trace that breaks
+    /// off is over there.
+    ///
+    /// # Errors
+    /// Nothing of it can be read.
     pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
         while self.ahead < AHEAD_MAX {
-            let next = self.rounds.next().map_err(|error| self.error(error.to_string()))?;
-            let mut record = match next {
-                Some(record) => record,
-                None if self.rounds.begin_next(&self.trace)? => {
-                    // As long again, and a microsecond so that the rounds do not touch.
-                    self.base_ns = self.base_ns.saturating_add(self.scaled(self.last_ns) + 1000);
-                    self.last_ns = 0;
-                    continue;
-                }
-                None => {
+            let mut record = match self.read() {
+                Ok(Some(record)) => record,
+                Ok(None) => {
                     self.has_ended = true;
+                    return Ok(());
+                }
+                Err(error) if self.streams.is_empty() => return Err(error),
+                Err(error) => {
+                    (self.has_ended, self.broken) = (true, Some(error));
                     return Ok(());
                 }
             };
@@ -158,6 +163,20 @@ impl Replay {
             self.ahead += 1;
         }
         Ok(())
+    }
+
+    /// The next record, of the next round if this one is over; None at the end of the last.
+    #[inline]
+    fn read(&mut self) -> Result<Option<Record>, ScenarioError> {
+        loop {
+            let next = self.rounds.next().map_err(|error| self.error(error.to_string()))?;
+            if next.is_some() || !self.rounds.begin_next(&self.trace)? {
+                return Ok(next);
+            }
+            // As long again, and a microsecond so that the rounds do not touch.
+            self.base_ns = self.base_ns.saturating_add(self.scaled(self.last_ns) + 1000);
+            self.last_ns = 0;
+        }
     }
 
     /// Gives a record its time in the run and its place by the trace's settings; false if it is to be left out.
@@ -249,6 +268,11 @@ impl Replay {
         flow.in_flight -= 1;
         flow.completed_ns = now_ns;
         self.in_flight -= 1;
+    }
+
+    /// Why it ended before the trace did, if that could not be read to its end.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.broken.as_ref().map(ScenarioError::to_string)
     }
 
     /// What a reader of the report should know.

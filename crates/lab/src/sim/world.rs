@@ -469,6 +469,11 @@ impl World {
         self.desk.recorder.note(notes.collect());
         for replay in &self.replays {
             self.desk.recorder.note(replay.notes());
+            let Some(failure) = replay.failure() else { continue };
+            let actors = replay.streams.iter().filter_map(|stream| stream.actor);
+            for row in actors.map(|actor| self.actors[actor as usize].row) {
+                self.desk.recorder.failed(row, failure.clone());
+            }
         }
         let (changed, missed) = self.agenda.finish();
         self.desk.recorder.changed(changed);

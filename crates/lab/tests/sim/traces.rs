@@ -1,6 +1,7 @@
 //! Traces, and fio's logs of requests as jobs.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +11,7 @@ use super::support::*;
 struct File(PathBuf);
 
 impl File {
-    fn new(ending: &str, text: &str) -> File {
+    fn new(ending: &str, text: impl AsRef<[u8]>) -> File {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-lab-{}-{number}.{ending}", std::process::id());
@@ -41,7 +42,7 @@ fn replay(disk: &str, settings: Settings, file: &File) -> weir_lab::results::Res
 
 #[test]
 fn times_are_the_traces_or_scaled_or_none() {
-    let file = File::new("csv", &msr(100, 10_000, 1));
+    let file = File::new("csv", msr(100, 10_000, 1));
     // The last is due after 990 ms, and takes 1.
     for (timing, elapsed_us) in [
         ("original", 991_000),
@@ -68,7 +69,7 @@ fn times_are_the_traces_or_scaled_or_none() {
 
 #[test]
 fn each_disk_of_a_trace_is_a_client() {
-    let file = File::new("csv", &msr(90, 1_000, 3));
+    let file = File::new("csv", msr(90, 1_000, 3));
     let results = replay(ONE_MS, &[], &file);
     let rows: Vec<_> = results
         .rows
@@ -89,7 +90,7 @@ fn each_disk_of_a_trace_is_a_client() {
 
 #[test]
 fn a_trace_can_be_repeated() {
-    let file = File::new("csv", &msr(100, 10_000, 2));
+    let file = File::new("csv", msr(100, 10_000, 2));
     let settings = [("trace.repeat", "3"), ("home", "per-job")];
     let results = replay(ONE_MS, &settings, &file);
     // Three times 990 ms, and a microsecond between two.
@@ -133,6 +134,45 @@ fn what_is_odd_about_a_trace_is_told() {
     assert_eq!(results.device.bytes, 512);
 }
 
+/// What could be read of a file that is cut off is replayed, once, and each that asked in it is told of as failed.
+#[test]
+fn a_trace_that_breaks_off_is_replayed_up_to_there() {
+    let whole = gzipped(&msr(20_000, 10, 2));
+    let file = File::new("csv.gz", &whole[..whole.len() / 2]);
+    let results = replay(ONE_MS, &[("trace.repeat", "3"), ("home", "per-job")], &file);
+    assert_eq!(results.rows.len(), 2);
+    let ios = results.rows.iter().map(|row| row.read.ios).sum::<u64>();
+    assert!((1000..19_000).contains(&ios), "{ios}");
+    assert_eq!(results.requests, ios);
+    for row in &results.rows {
+        let why = row.error.as_deref().expect("it did not end as it should");
+        let line = format!("{}: reading line {} failed: ", file.0.display(), ios + 1);
+        assert!(why.starts_with(&line), "{why}");
+    }
+    // It ends a job likewise, which goes on with what comes then.
+    let log = (0..20_000).map(|at| format!("/dev/sdb read {} 4096\n", at * 4096));
+    let log: String = ["fio version 2 iolog\n/dev/sdb add\n/dev/sdb open\n".into()]
+        .into_iter()
+        .chain(log)
+        .collect();
+    let log = gzipped(&log);
+    let file = File::new("iolog", &log[..log.len() / 2]);
+    let job = format!("[a]\nread_iolog={}\n[b]\nstonewall\nrw=read\nsize=4k\n", file.0.display());
+    let results = run(ONE_MS, &[], &job);
+    assert!(results.rows[0].read.ios > 0 && results.rows[0].error.is_some());
+    assert_eq!((results.rows[1].read.ios, &results.rows[1].error), (1, &None));
+    // Of that there is nothing that could be replayed.
+    let file = File::new("csv.gz", &whole[..12]);
+    let error = finish(&trace_draft(ONE_MS, &[("trace.format", "msr")], &file.0)).unwrap_err();
+    assert!(error.to_string().contains("cannot be read: "), "{error}");
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap()
+}
+
 #[test]
 fn an_empty_trace_is_over_at_once() {
     for text in
@@ -160,7 +200,7 @@ fn a_start_is_shorter_on_a_faster_disk() {
             if at == 0 { "START" } else { "C" }
         )
     };
-    let file = File::new("trace", &(0..50).map(line).collect::<String>());
+    let file = File::new("trace", (0..50).map(line).collect::<String>());
     let took = |disk, timing| {
         let settings = [("trace.format", "startup"), ("trace.timing", timing)];
         let results = replay(disk, &settings, &file);
@@ -232,7 +272,7 @@ fn logs_are_moved_to_where_the_disk_has_room() {
 fn a_log_ends_with_the_others() {
     let text: String =
         (0..1000).map(|at| format!("{} /dev/x read {} 4096\n", at * 1000, at * 4096)).collect();
-    let file = File::new("log", &format!("fio version 3 iolog\n{text}"));
+    let file = File::new("log", format!("fio version 3 iolog\n{text}"));
     let jobs = format!(
         "[j]\nread_iolog={}\ndirect=1\n[short]\nrw=read\ndirect=1\nsize=4k\nstartdelay=100ms\nexitall\n",
         file.0.display()
