@@ -27,8 +27,8 @@ impl Reader<Box<dyn BufRead + Send>> {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened or read; is an archive, or compressed in another way; or looks like no format or like
-    /// two, and none was told.
+    /// The file cannot be opened, or so little of it read that it tells no format; is an archive, or compressed in
+    /// another way; or looks like no format or like two, and none was told. What cannot be read to its end fails there.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
@@ -44,7 +44,9 @@ impl Reader<Box<dyn BufRead + Send>> {
             Wrapping::Zstd => Box::new(zstd::Decoder::new(file).map_err(io)?),
             Wrapping::Foreign(what) => return Err(foreign(what)),
         };
-        let mut head_of_text = read_up_to(&mut input, HEAD_MAX).map_err(io)?;
+        let mut head_of_text = Vec::new();
+        // What breaks off in here can be read up to there, like what breaks off behind it.
+        let mut broken = read_up_to(&mut input, HEAD_MAX, &mut head_of_text).err();
         // What spreadsheets write in front of UTF-8. It is no part of the first line.
         if head_of_text.starts_with(b"\xef\xbb\xbf") {
             head_of_text.drain(..3);
@@ -53,28 +55,41 @@ impl Reader<Box<dyn BufRead + Send>> {
         if let Wrapping::Foreign(what) = Wrapping::of(&head_of_text) {
             return Err(foreign(what));
         }
-        let Some(format) = format.or_else(|| Format::detect(&head_of_text)) else {
+        let format = format.or_else(|| Format::detect(&head_of_text));
+        if let Some(error) = broken.take_if(|_| head_of_text.is_empty() || format.is_none()) {
+            return Err(io(error));
+        }
+        let Some(format) = format else {
             let first = head_of_text.split(|&byte| byte == b'\n').next().unwrap_or_default();
             return Err(OpenError::UnknownFormat {
                 path: path.to_owned(),
                 first_line: shown(first),
             });
         };
-        let rest = BufReader::with_capacity(BUFFER, input);
+        let rest = BufReader::with_capacity(BUFFER, Broken(broken).chain(input));
         Ok(Reader::new(Box::new(Cursor::new(head_of_text).chain(rest)), format))
     }
 }
 
 /// The beginning of `input`, and `input` with it still there.
 fn head<R: Read>(mut input: R, len: usize) -> io::Result<(Vec<u8>, impl Read)> {
-    let head = read_up_to(&mut input, len)?;
+    let mut head = Vec::new();
+    read_up_to(&mut input, len, &mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
-fn read_up_to(input: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    input.take(len as u64).read_to_end(&mut head)?;
-    Ok(head)
+/// Puts the first `len` bytes of `input` into `head`, or as many as there are before it ends or fails.
+fn read_up_to(input: &mut impl Read, len: usize, head: &mut Vec<u8>) -> io::Result<()> {
+    input.take(len as u64).read_to_end(head).map(drop)
+}
+
+/// Nothing to read, after an error perhaps, once.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
 /// What lies around a trace.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use weir_trace::{Format, LINE_MAX, OpenError, Reader};
+use weir_trace::{Format, HEAD_MAX, LINE_MAX, OpenError, Reader};
 
 /// A directory that goes when the test ends.
 struct Place(PathBuf);
@@ -102,7 +102,13 @@ fn a_file_that_ends_early_is_an_error_after_what_there_was() {
     let text: String = (0..200_000_u32)
         .map(|i| format!("1,{i},2a,512,{}\n", i.wrapping_mul(2_654_435_761)))
         .collect();
-    for (name, whole) in [("cut.gz", gzip(text.as_bytes())), ("cut.zst", zstd(text.as_bytes()))] {
+    // The last is over within what is looked at to tell the format.
+    let cases = [
+        ("cut.gz", gzip(text.as_bytes()), 1000),
+        ("cut.zst", zstd(text.as_bytes()), 1000),
+        ("short.gz", gzip(&text.as_bytes()[..HEAD_MAX / 2]), 100),
+    ];
+    for (name, whole, enough) in &cases {
         let path = place.file(name, &whole[..whole.len() / 2]);
         let mut reader = Reader::open(&path, None).unwrap();
         let results: Vec<_> = reader.by_ref().collect();
@@ -110,8 +116,18 @@ fn a_file_that_ends_early_is_an_error_after_what_there_was() {
         let error = last.as_ref().unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::UnexpectedEof, "{name}: {error}");
         assert_eq!(error.line, reader.lines() + 1);
-        assert!(before.len() > 1000 && before.iter().all(Result::is_ok), "{name}");
+        assert!(before.len() > *enough && before.iter().all(Result::is_ok), "{name}");
         assert!(reader.next().is_none(), "and then it is over");
+    }
+    // Of these there is nothing, or nothing that would tell what it is.
+    let strange = gzip(&b"nothing known\n".repeat(1000));
+    for (bytes, format) in [
+        (&cases[0].1[..12], None),
+        (&cases[0].1[..12], Some(Format::CloudPhysics)),
+        (&strange[..strange.len() - 9], None),
+    ] {
+        let error = open(&place.file("cut.gz", bytes), format);
+        assert!(matches!(error, OpenError::Io { .. }), "{error}");
     }
 }
 
