@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, end_of, wrap};
-use super::figures::{Labels, directions, mixed, per_sec, quotient, round};
+use super::figures::{Labels, per_sec, quotient, round};
 use crate::results::{CgroupResults, Latency, Results, Transfers};
 
 /// Pairs that the table lists; the JSON has all.
@@ -81,8 +81,7 @@ fn job_figures(results: &Results) -> Sides {
     let mut sides = Vec::new();
     for row in &results.rows {
         let nth = seen.entry((&row.name, row.clone)).or_default();
-        let moved = directions(row).into_iter().chain(mixed(row));
-        for (direction, moved) in moved.filter(|(_, moved)| moved.ios > 0) {
+        for (direction, moved) in row.moved().filter(|(_, moved)| moved.ios > 0) {
             let key = Key { name: row.name.clone(), clone: row.clone, nth: *nth, direction };
             let figures = Figures::of_job(moved);
             sides

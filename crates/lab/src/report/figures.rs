@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension, Resource};
 
-use crate::results::{CgroupResults, Latency, Results, Row, Transfers};
+use crate::results::{CgroupResults, Latency, Results, Row};
 
 /// Requests of one kind that a row made.
 pub(super) struct Line<'r> {
@@ -28,20 +28,11 @@ impl Line<'_> {
     }
 }
 
-/// The three directions of a row, by fio's names.
-pub(super) fn directions(row: &Row) -> [(&'static str, &Transfers); 3] {
-    [("read", &row.read), ("write", &row.write), ("trim", &row.trim)]
-}
-
-/// All directions together, of a row that is to tell them so as well.
-pub(super) fn mixed(row: &Row) -> Option<(&'static str, &Transfers)> {
-    row.mixed.as_ref().map(|mixed| ("mixed", mixed))
-}
-
 /// What a row did: one line for each kind of request that it made.
 pub(super) fn lines(row: &Row) -> Vec<Line<'_>> {
-    let moved = directions(row).into_iter().chain(mixed(row)).filter(|(_, moved)| moved.ios > 0);
-    let mut lines: Vec<Line<'_>> = moved
+    let mut lines: Vec<Line<'_>> = row
+        .moved()
+        .filter(|(_, moved)| moved.ios > 0)
         .map(|(kind, moved)| Line {
             kind,
             ios: moved.ios,

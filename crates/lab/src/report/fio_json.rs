@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{directions, mixed, percent, quotient};
+use super::figures::{percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
 use crate::results::{Latency, Results, Row, Transfers};
 
@@ -31,7 +31,7 @@ pub fn fio_json(results: &Results) -> Value {
 
 fn job(row: &Row, elapsed_ns: u64) -> Value {
     let mut all = Latency::default();
-    for (_, moved) in directions(row) {
+    for (_, moved) in row.directions() {
         all.absorb(&moved.latency);
     }
     let is_used = all.count() > 0;
@@ -57,7 +57,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    for (name, moved) in directions(row).into_iter().chain(mixed(row)) {
+    for (name, moved) in row.moved() {
         value[name] = direction(moved).into();
     }
     for (name, class) in classes(&all) {

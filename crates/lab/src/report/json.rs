@@ -5,8 +5,7 @@ use weir_engine::{Dimension, Moved, PerDimension};
 
 use super::bfq;
 use super::figures::{
-    Cause, device_ns, directions, inside_ns, limiter, mixed, per_sec, percent, quantiles_ns,
-    quotient, round, waits,
+    Cause, device_ns, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient, round, waits,
 };
 use crate::results::{CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series};
 
@@ -56,7 +55,9 @@ fn job(row: &Row) -> Value {
         "runtime_ns": row.runtime_ns,
         "options": row.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
     });
-    for (name, moved) in directions(row).into_iter().chain(mixed(row)) {
+    // Always all three, whatever the job wants told: programs rely on keys.
+    let mixed = row.mixed.as_ref().map(|mixed| ("mixed", mixed));
+    for (name, moved) in row.directions().into_iter().chain(mixed) {
         let mut direction = rates(moved.bytes, moved.ios, moved.runtime_ns);
         direction.insert("runtime_ns".into(), moved.runtime_ns.into());
         direction.append(&mut latency(&moved.latency));

@@ -78,8 +78,10 @@ pub struct Row {
     pub write: Transfers,
     /// What it trimmed.
     pub trim: Transfers,
-    /// All of these together, where `unified_rw_reporting=both` asks for it.
+    /// All of these together, where `unified_rw_reporting` asks for it.
     pub mixed: Option<Transfers>,
+    /// Whether that is told in the place of the three (`unified_rw_reporting=mixed`), and not beside them.
+    pub is_unified: bool,
     /// How long its `fsync`s and `fdatasync`s took.
     pub sync: Latency,
     /// The largest number of requests in flight that it was allowed.
@@ -87,6 +89,19 @@ pub struct Row {
     /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.
     /// Empty where nothing is known.
     pub options: Vec<(String, String)>,
+}
+
+impl Row {
+    /// The three directions, by fio's names.
+    pub fn directions(&self) -> [(&'static str, &Transfers); 3] {
+        [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
+    }
+
+    /// What it is to be told of as: its directions, or all of them together, or both.
+    pub fn moved(&self) -> impl Iterator<Item = (&'static str, &Transfers)> {
+        let directions = self.directions().into_iter().filter(|_| !self.is_unified);
+        directions.chain(self.mixed.as_ref().map(|mixed| ("mixed", mixed)))
+    }
 }
 
 /// What a row moved in one direction.

@@ -145,10 +145,8 @@ impl World {
             }
             return;
         }
-        // fio, too, has them under its figures for reads then.
-        let told = if process.plan.is_unified { Access::Read } else { access };
         if self.now_ns >= process.counts_from_ns {
-            self.desk.recorder.ended(row, told, len, took_ns);
+            self.desk.recorder.ended(row, access, len, took_ns);
         }
         if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
             let error = format!("a request took {took_ns} ns, more than its max_latency");

@@ -31,8 +31,6 @@ pub(super) struct Plan {
     pub(super) forks: bool,
     /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
     pub(super) overlap: Option<Overlapping>,
-    /// All directions are reported together (`unified_rw_reporting`).
-    pub(super) is_unified: bool,
     /// Nothing of all this but the depth is of any matter to a request, from when it is made to when it has ended: it goes
     /// straight to the disk, and comes back by itself.
     pub(super) is_plain: bool,
@@ -78,7 +76,6 @@ impl Plan {
             has_flow: options.flow.is_some(),
             forks,
             overlap: Overlapping::of(&options, depth),
-            is_unified: options.unified_rw_reporting == crate::fio::UnifiedReporting::Mixed,
             is_plain: false,
             machine,
             options,
@@ -88,7 +85,7 @@ impl Plan {
             && plan.batch == 1
             && plan.latency_max_ns.is_none()
             && plan.overlap.is_none()
-            && !(plan.syncs_writes || plan.has_flow || plan.is_unified);
+            && !(plan.syncs_writes || plan.has_flow);
         plan
     }
 

@@ -219,7 +219,7 @@ impl Recorder {
         }
         for row in &mut results.rows {
             if let Some(mut mixed) = row.mixed.take() {
-                [&row.read, &row.write, &row.trim].into_iter().for_each(|one| mixed.absorb(one));
+                row.directions().into_iter().for_each(|(_, one)| mixed.absorb(one));
                 row.mixed = Some(mixed);
             }
         }

@@ -1,6 +1,6 @@
 //! From a scenario to a world in which nothing has happened yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -298,8 +298,9 @@ fn rows(jobs: &JobFile) -> Rows {
                 group: job.group,
                 clone: job.clone,
                 options: job.said.to_vec(),
-                mixed: (options.unified_rw_reporting == UnifiedReporting::Both)
+                mixed: (options.unified_rw_reporting != UnifiedReporting::None)
                     .then(Transfers::default),
+                is_unified: options.unified_rw_reporting == UnifiedReporting::Mixed,
                 ..Row::default()
             });
             rows.len() as u32 - 1
@@ -344,14 +345,6 @@ fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<Str
             if !notes.contains(&note) {
                 notes.push(note);
             }
-        }
-    }
-    let mut unified: BTreeSet<&str> = BTreeSet::new();
-    for job in &jobs.jobs {
-        let is_mixed = job.options.unified_rw_reporting == UnifiedReporting::Mixed;
-        if is_mixed && unified.insert(&job.name) {
-            let name = &job.name;
-            notes.push(format!("`{name}`: its figures for reads are of all directions together"));
         }
     }
     if unsized_jobs > 0 {

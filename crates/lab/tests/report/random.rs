@@ -72,7 +72,11 @@ prop_compose! {
         let read = transfers(ios, block % (u64::MAX / ios.max(1)), runtime_ns, reads);
         let (processes, depth) = (processes as u32, ios as u32);
         let mixed = (ios % 3 == 0).then(|| read.clone());
-        Row { name, cgroup, processes, runtime_ns, read, mixed, sync, error, depth, ..Row::default() }
+        let is_unified = mixed.is_some() && block % 2 == 0;
+        Row {
+            name, cgroup, processes, runtime_ns, read, mixed, is_unified, sync, error, depth,
+            ..Row::default()
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests other than plain reads: syncs, trims, verification; and those that never reach a disk.
 
+use serde_json::json;
+
 use super::support::*;
 
 /// Writes, syncs and the end in microseconds of `[j]`, where each request takes a millisecond.
@@ -71,9 +73,20 @@ fn the_null_engine_meets_no_disk() {
 fn directions_can_be_reported_together() {
     let jobs = "[j]\nrw=randrw\nbs=4k\ndirect=1\nsize=400k\nunified_rw_reporting=";
     let results = run(ONE_MS, &[], &format!("{jobs}mixed\n"));
-    let row = &results.rows[0];
-    assert_eq!((row.read.ios, row.write.ios), (100, 0));
-    assert_eq!(results.notes, ["`j`: its figures for reads are of all directions together"]);
+    // As in fio: this in the place of the three.
+    let told = weir_lab::report::fio_json(&results);
+    let [job, told] = [&told["jobs"][0], &told["jobs"][0]["mixed"]];
+    assert_eq!((&told["total_ios"], &told["io_bytes"]), (&json!(100), &json!(400 << 10)));
+    assert_eq!((job.get("read"), job.get("write"), job.get("trim")), (None, None, None));
+    let table = weir_lab::report::table(&results, 100);
+    assert!(table.contains("mixed  3.91 MiB/s  1.00k/s  1.00 ms"), "{table}");
+    assert!(!table.contains("  read "), "{table}");
+    // Ours has all keys always.
+    let told = &weir_lab::report::json(&results)["jobs"][0];
+    let ios = ["read", "write"].map(|name| told[name]["ios"].as_u64().unwrap());
+    assert!(ios[0] > 0 && ios[1] > 0 && ios[0] + ios[1] == 100, "{told}");
+    assert_eq!((&told["mixed"]["ios"], &told["trim"]["ios"]), (&json!(100), &json!(0)));
+    assert!(results.notes.is_empty());
     let results = run(ONE_MS, &[], &format!("{jobs}none\n"));
     let row = &results.rows[0];
     assert!(row.read.ios > 0 && row.write.ios > 0 && results.notes.is_empty());
