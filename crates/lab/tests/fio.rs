@@ -116,6 +116,36 @@ fn offsets_of_clones() {
     assert_eq!(at(&file.jobs[0]), 0);
 }
 
+proptest! {
+    #[test]
+    fn a_file_has_room_behind_its_offset(
+        (percent, step, clones) in (0..99u64, 0..40u64, 1..4u32),
+        (size, align, fixed) in (1..1u64 << 41, 1..1u64 << 21, 0..1u64 << 30),
+    ) {
+        let amount = |percent| match percent {
+            0 => fixed.to_string(),
+            percent => format!("{percent}%"),
+        };
+        let (offset, increment) = (amount(percent), amount(step));
+        let file = read(&format!(
+            "[j]\nbs=1\noffset={offset}\noffset_increment={increment}\noffset_align={align}\n\
+             size={size}\nnumjobs={clones}\n"
+        ));
+        for job in &file.jobs {
+            let before = percent + step * u64::from(job.clone);
+            if before >= 100 {
+                continue;
+            }
+            let bytes = job.bytes_around(size);
+            let rest = bytes.checked_sub(job.offset(bytes));
+            prop_assert!(rest.is_some_and(|rest| rest >= size), "{job:?}: {bytes}");
+            // No more than what the rounding of two parts may ask for, which is in percent of the file, too.
+            let most = size + 2 * align * 100 / (100 - before) + 2;
+            prop_assert!(rest.is_some_and(|rest| rest <= most), "{job:?}: {bytes}");
+        }
+    }
+}
+
 #[test]
 fn variables_files_and_replay() {
     let file = read(REPLAY);

@@ -49,7 +49,7 @@ impl Job {
     /// What was given in percent is rounded up to `offset_align` or the smallest block. Saturates.
     pub fn offset(&self, file_bytes: u64) -> u64 {
         let options = &self.options;
-        let align = options.offset_align.unwrap_or_else(|| options.block_min()).max(1);
+        let align = self.offset_unit();
         let bytes = |amount: Amount, times: u64| {
             let bytes = amount.of(file_bytes).saturating_mul(times);
             match amount {
@@ -59,6 +59,40 @@ impl Job {
         };
         bytes(options.offset, 1)
             .saturating_add(bytes(options.offset_increment, u64::from(self.clone)))
+    }
+
+    /// Bytes of a file that has room for `size` bytes behind [`Job::offset`], which grows with the file where it is in
+    /// percent; without room where that is of all of it. Saturates.
+    pub fn bytes_around(&self, size: u64) -> u64 {
+        let Options { offset, offset_increment, .. } = *self.options;
+        let percent = |amount, times: u64| match amount {
+            Amount::Percent(percent) => u64::from(percent).saturating_mul(times),
+            Amount::Bytes(_) => 0,
+        };
+        let before =
+            percent(offset, 1).saturating_add(percent(offset_increment, self.clone.into()));
+        let fixed = size.saturating_add(self.offset(0));
+        if before == 0 || before >= 100 {
+            return fixed;
+        }
+        let whole = |behind: u64| {
+            let whole = (u128::from(behind) * 100).div_ceil(u128::from(100 - before));
+            u64::try_from(whole).unwrap_or(u64::MAX)
+        };
+        let bytes = whole(fixed);
+        // Each part that is in percent is rounded up, and by less than the unit it is rounded to.
+        let short = self.offset(bytes).saturating_add(size).saturating_sub(bytes);
+        if short == 0 {
+            bytes
+        } else {
+            whole(fixed.saturating_add(self.offset_unit().saturating_mul(2)))
+        }
+    }
+
+    /// What an offset in percent is rounded up to.
+    fn offset_unit(&self) -> u64 {
+        let options = &self.options;
+        options.offset_align.unwrap_or_else(|| options.block_min()).max(1)
     }
 
     /// Its files: those of `filename`, or of its own.

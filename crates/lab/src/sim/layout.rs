@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::fio::{Amount, Files, IoEngine, Job, JobFile};
+use crate::random::Random;
 use crate::scenario::ScenarioError;
+use crate::stream::job_seed;
 
 /// Files begin at multiples of it, as file systems place large files.
 const ALIGN: u64 = 1 << 20;
@@ -32,7 +34,9 @@ pub(super) struct Layout {
 
 /// Lays files out one behind the other in the order in which they are first named. A device (`/dev/...`), an NBD export
 /// and a file without any size are the whole disk.
-pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64) -> Result<Layout, ScenarioError> {
+///
+/// Sizes that `filesize` leaves to chance come from `seed`.
+pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64, seed: u64) -> Result<Layout, ScenarioError> {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     // None is the whole disk.
     let mut sizes: Vec<Option<u64>> = Vec::new();
@@ -41,11 +45,12 @@ pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64) -> Result<Layout, Scenari
     for job in &jobs.jobs {
         let named = file_names(job);
         let count = named.len() as u64;
-        let size = if is_device(job, &named) { None } else { file_bytes(job, count) };
+        let mut bytes = if is_device(job, &named) { None } else { FileBytes::of(job, count, seed) };
         let asks_for_none = is_device(job, &named) || job.options.read_iolog.is_some();
-        unsized_jobs += u32::from(size.is_none() && !asks_for_none);
+        unsized_jobs += u32::from(bytes.is_none() && !asks_for_none);
         let mut files = Vec::with_capacity(named.len());
         for name in named {
+            let size = bytes.as_mut().map(FileBytes::next);
             let key = if size.is_none() { String::new() } else { name };
             let at = *names.entry(key).or_insert_with(|| {
                 sizes.push(Some(0));
@@ -101,12 +106,41 @@ fn file_names(job: &Job) -> Vec<String> {
         .collect()
 }
 
-/// Bytes of each of a job's files: `filesize`, or what `size` and `offset` need; None if nothing is said.
-fn file_bytes(job: &Job, count: u64) -> Option<u64> {
-    let options = &job.options;
-    if let Some((_, largest)) = options.file_size {
-        return Some(largest);
+/// How long the files of a job are.
+#[derive(Debug)]
+enum FileBytes {
+    /// What one `filesize` says, or what `size` and `offset` need.
+    Alike(u64),
+    /// Each by chance between the two of `filesize`, both included: multiples of `unit`, but not below the smaller.
+    Between { least: u64, most: u64, unit: u64, random: Random },
+}
+
+impl FileBytes {
+    /// Of a job with so many files; None if nothing is said.
+    fn of(job: &Job, count: u64, seed: u64) -> Option<FileBytes> {
+        let options = &job.options;
+        match (options.file_size, options.size) {
+            (Some((least, most)), _) if least < most => {
+                // Other numbers than those of the job's requests.
+                let random = Random::new(!job_seed(job, seed));
+                Some(FileBytes::Between { least, most, unit: options.block_min().max(1), random })
+            }
+            (Some((_, most)), _) => Some(FileBytes::Alike(most)),
+            (None, Some(Amount::Bytes(size))) => {
+                Some(FileBytes::Alike(job.bytes_around((size / count.max(1)).max(1))))
+            }
+            (None, _) => None,
+        }
     }
-    let Some(Amount::Bytes(size)) = options.size else { return None };
-    Some((size / count.max(1)).max(1).saturating_add(job.offset(0)))
+
+    /// The next file's.
+    fn next(&mut self) -> u64 {
+        match self {
+            FileBytes::Alike(bytes) => *bytes,
+            FileBytes::Between { least, most, unit, random } => {
+                let bytes = *least + random.below((*most - *least).saturating_add(1));
+                (bytes - bytes % *unit).max(*least)
+            }
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         Work::Trace(_) => &none,
     };
     let disk = scenario.disk.build();
-    let layout = layout::lay_out(jobs, disk.capacity())?;
+    let layout = layout::lay_out(jobs, disk.capacity(), scenario.seed)?;
     let mut calendar = Calendar::default();
     let agenda = Agenda::new(scenario, &mut calendar)?;
     let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);

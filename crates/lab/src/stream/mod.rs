@@ -37,6 +37,7 @@ mod verify;
 
 pub use error::StreamError;
 pub(crate) use plain::Run;
+pub(crate) use plan::job_seed;
 
 use crate::fio::{Job, Mix};
 use maker::Maker;
@@ -146,7 +147,7 @@ impl Stream {
     ///
     /// [`StreamError`]: no request could be made, or not all where the job wants them.
     pub fn new(job: &Job, files: &[u64], seed: u64) -> Result<Stream, StreamError> {
-        let seed = plan::job_seed(job, seed);
+        let seed = job_seed(job, seed);
         let plan = Box::new(Plan::new(job, files, seed)?);
         let maker = Maker::new(&plan, seed);
         let verify = plan.verify.map(|verify| Box::new(Verify::new(verify, &maker)));

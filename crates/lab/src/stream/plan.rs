@@ -178,7 +178,7 @@ impl Plan {
 }
 
 /// The seed of a job's numbers: no two jobs of a file share one, clones neither.
-pub(super) fn job_seed(job: &Job, seed: u64) -> u64 {
+pub(crate) fn job_seed(job: &Job, seed: u64) -> u64 {
     let mut state = job.options.rand_seed.unwrap_or(seed);
     let words = [job.line as u64, job.clone.into(), job.name.len() as u64];
     let name = job.name.bytes().map(u64::from);
@@ -221,9 +221,10 @@ fn regions(
         }
         let rest = bytes - start;
         let length = match options.size {
-            // With `filesize`, `size` says how much to do, not where; see fio's HOWTO.
-            _ if options.file_size.is_some() || options.fill_device => rest,
+            _ if options.fill_device => rest,
             None => rest,
+            // With `filesize`, it says how much to do, not where; see fio's HOWTO.
+            Some(Amount::Bytes(_)) if options.file_size.is_some() => rest,
             Some(Amount::Bytes(size)) => match size / files.len() as u64 {
                 0 => rest,
                 each => each,

@@ -53,3 +53,31 @@ fn clones_without_an_increment_read_the_same() {
     let results = run(ONE_MS, &[], jobs);
     assert_eq!(results.device.bytes, 400 << 10);
 }
+
+#[test]
+fn files_have_sizes_by_chance() {
+    let bytes = |options: &str| {
+        let jobs = format!("[j]\nrw=read\nbs=4k\ndirect=1\nnrfiles=200\n{options}");
+        run(ONE_MS, &[], &jobs).rows[0].read.bytes >> 10
+    };
+    // 200 files of 4 to 64 KiB: 6,700 KiB or so, with a deviation of 250.
+    let all = bytes("filesize=4k-64k\n");
+    assert!((5700..7700).contains(&all) && all % 4 == 0, "{all}");
+    assert_eq!(bytes("filesize=4k-64k\n"), all);
+    assert_ne!(bytes("filesize=4k-64k\nrandseed=7\n"), all);
+    // What is left below a whole block is not asked for, unless no size has whole ones only.
+    assert_eq!(bytes("filesize=64k-67k\n"), 200 * 64);
+    assert_eq!(bytes("filesize=6k-7k\n"), 200 * 4);
+    // Beside it `size` is how much of each in percent, or at most of all.
+    assert_eq!(bytes("filesize=64k\nsize=25%\n"), 200 * 16);
+    assert_eq!(bytes("filesize=64k\nsize=1m\n"), 1024);
+}
+
+#[test]
+fn a_file_has_room_for_its_size_behind_an_offset_in_percent() {
+    let jobs =
+        "[j]\nrw=read\nbs=4k\ndirect=1\nsize=40k\noffset=50%\nnumjobs=2\noffset_increment=10%\n";
+    let results = run(ONE_MS, &[], jobs);
+    let ios: Vec<u64> = results.rows.iter().map(|row| row.read.ios).collect();
+    assert_eq!(ios, [10, 10]);
+}
