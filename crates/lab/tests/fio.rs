@@ -189,7 +189,7 @@ fn all_errors_at_once() {
 x:3:10: ioengine: "libiao" is none of sync, psync, vsync, pvsync, pvsync2, mmap, splice, libaio, linuxaio, posixaio, io_uring, sg, nbd, null; did you mean "libaio"?
 x:5:1: unknown option "ioddepth"; did you mean "iodepth"?
 x:6:6: size: "1.5m" is not a whole number: write it in a smaller unit
-x:7:1: zonemode is not simulated: zoned devices are not among the disks
+x:7:10: zonemode: "zbd" is not simulated: zoned devices are not among the disks
 x:8:1: bs: it needs a value
 x:9:9: runtime: "10x" ends in "x": allowed are us, ms, s, m, h and d
 x:10:1: include is refused: a job file is read without the file system; paste "more.fio" here
@@ -235,6 +235,15 @@ fn what_jobs_may_not_say() {
             "[a]\nsize=4z\n",
             "x:2:6: size: \"4z\" is not simulated: z counts zones of a zoned device",
         ),
+        (
+            "[a]\nzonemode=strided\nzonerange=4k\n",
+            "x:1:1: zonemode=strided needs a zonesize: the bytes to move in a zone before the next one",
+        ),
+        ("[a]\nzonesize=4k\n", "x:1:1: zonesize is of no use without zonemode=strided"),
+        (
+            "[a]\nzonemode=zbd\nzonesize=4k\n",
+            "x:2:10: zonemode: \"zbd\" is not simulated: zoned devices are not among the disks",
+        ),
         ("[a]\nsize=101%\n", "x:2:6: size: 101 is outside 1 to 100"),
         ("[a]\nsize=\n", "x:2:6: size: it needs a value"),
         ("[a]\nreplay_align=3k\n", "x:2:14: replay_align: 3072 is not a power of two"),
@@ -248,7 +257,7 @@ fn what_jobs_may_not_say() {
 /// What every job is given besides counts whatever the file says, also where the file says what cannot be.
 #[test]
 fn what_is_given_besides_replaces_what_is_wrong() {
-    let text = b"[global]\nioengine=rbd\npool=p\n[a]\nblocksize=1.5m\nzonemode=zbd\nsize=1m\n";
+    let text = b"[global]\nioengine=rbd\npool=p\n[a]\nblocksize=1.5m\nzonemode=zbd\nzonesize=64m\nsize=1m\n";
     let with = |besides: &[(&str, &str)]| {
         let besides: Vec<_> =
             besides.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
@@ -259,7 +268,7 @@ fn what_is_given_besides_replaces_what_is_wrong() {
     assert_eq!(file.jobs[0].options.engine, IoEngine::Libaio);
     assert_eq!(file.jobs[0].options.block_size().read, BlockSize::Fixed(64 << 10));
     let ignored: Vec<_> = file.ignored.iter().map(|ignored| ignored.option).collect();
-    assert_eq!(ignored, ["pool", "zonemode"]);
+    assert_eq!(ignored, ["pool"]);
     // One that is not given besides is wrong as before, and so is one that is given wrongly.
     for left_out in 0..all.len() {
         let others: Vec<_> = all.iter().copied().filter(|pair| *pair != all[left_out]).collect();

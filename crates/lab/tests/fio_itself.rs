@@ -143,6 +143,8 @@ fn accepts_and_refuses_alike() {
         "[a]\nsize=1m\nrandom_distribution=pareto:1\n",
         "[a]\nsize=1m\nrandom_distribution=zoned:50/50:30/50\n",
         "[a]\nsize=1m\ncgroup_weight=99\n",
+        "[a]\nsize=1m\nzonemode=strided\nzonesize=4k\nzonerange=8k\nzoneskip=1k\n",
+        "[a]\nsize=1m\nzonerange=4k\nzoneskip=1k\n",
         "rw=read\n[a]\nsize=1m\n",
     ]
     .into_iter()

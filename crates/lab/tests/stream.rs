@@ -394,6 +394,49 @@ fn stopped_jobs_sync_and_end() {
     }
 }
 
+/// Random requests have their zone: each block once until all were touched, and so many bytes before the next zone.
+#[test]
+fn drawn_requests_stay_in_their_zone() {
+    let zone = "bs=4k zonemode=strided zonerange=64k zoneskip=64k";
+    for (options, turn, rounds) in [
+        ("rw=randread zonesize=32k size=256k", 8, 1),
+        ("rw=randwrite zonesize=64k size=512k", 16, 1),
+        ("rw=randrw zonesize=192k size=1536k io_size=1536k", 48, 3),
+        ("rw=randread zonesize=96k size=768k", 24, 2),
+        ("rw=randrw zonesize=64k size=512k percentage_random=60", 16, 0),
+        ("rw=randread zonesize=64k size=512k random_distribution=zipf", 16, 0),
+        ("rw=randread zonesize=64k size=512k norandommap", 16, 0),
+    ] {
+        let steps = row(&format!("{options} {zone}"), &[4 << 20], 1000);
+        assert_eq!(steps.len(), 8 * turn, "{options}");
+        for (number, turn) in steps.chunks(turn).enumerate() {
+            let start = number as u64 * (128 << 10);
+            let mut times = BTreeMap::new();
+            for step in turn {
+                let Step::Io { offset, len: 4096, .. } = *step else { panic!("{step:?}") };
+                assert!((start..start + (64 << 10)).contains(&offset), "{options}: {step:?}");
+                *times.entry(offset).or_insert(0) += 1;
+            }
+            if rounds > 0 {
+                assert!(times.values().all(|times| *times <= rounds), "{options}: {times:?}");
+                assert_eq!(times.len(), turn.len().min(16), "{options}");
+            }
+        }
+    }
+    // What does not come out even begins again when all is touched; fio ends there.
+    let options = "rw=randread bsrange=4k-20k zonemode=strided zonesize=200k zonerange=64k size=2m";
+    let steps = row(options, &[4 << 20], 10_000);
+    let bytes_of = |step: &Step| match *step {
+        Step::Io { len, .. } => u64::from(len),
+        Step::Sync { .. } => 0,
+    };
+    let bytes: u64 = steps.iter().map(bytes_of).sum();
+    assert!((2 << 20..(2 << 20) + (20 << 10)).contains(&bytes), "{bytes}");
+    let options = "rw=randread bs=128k zonemode=strided zonesize=64k";
+    let refused = StreamError::BlockBeyondZone { block: 128 << 10, zone: 64 << 10 };
+    assert_eq!(Stream::new(&job(options), &[4 << 20], 1).map(|_| ()), Err(refused));
+}
+
 /// Forty thousand processes have forty thousand of these.
 #[test]
 fn a_stream_is_small() {
@@ -454,6 +497,13 @@ fn any_options() -> impl Strategy<Value = String> {
         one(&["", "offset=3k", "offset=20%", "offset=10k offset_increment=1k"]),
         one(&["", "number_ios=7", "number_ios=150"]),
         one(&["", "loops=3", "time_based runtime=1"]),
+        one(&[
+            "",
+            "",
+            "zonemode=strided zonesize=8k zonerange=32k",
+            "zonemode=strided zonesize=50k zonerange=17k zoneskip=3k",
+            "zonemode=strided zonesize=24k",
+        ]),
     );
     let files = (
         one(&[
@@ -475,7 +525,7 @@ fn any_options() -> impl Strategy<Value = String> {
     );
     (where_and_what, how_much, files).prop_map(|(a, b, c)| {
         let a = [a.0, a.1, a.2, a.3, a.4, a.5, a.6, a.7];
-        let b = [b.0, b.1, b.2, b.3, b.4, b.5];
+        let b = [b.0, b.1, b.2, b.3, b.4, b.5, b.6];
         let c = [c.0, c.1, c.2, c.3, c.4];
         a.iter().chain(&b).chain(&c).copied().collect::<Vec<_>>().join(" ").replace("250%", "100%")
     })

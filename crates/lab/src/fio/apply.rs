@@ -7,7 +7,7 @@ use super::error::ValueError;
 use super::options::Options;
 use super::shapes::{
     amount_or_none, block, distribution, engine, file_service, not_zero, pattern, positive,
-    power_of_two, priority_class, replay_skip, splits, verify,
+    power_of_two, priority_class, replay_skip, splits, verify, zone_mode,
 };
 use super::value::{
     KbBase, amount, boolean, bytes, directions, percentage, range, small, time, word,
@@ -111,6 +111,10 @@ fn valued(options: &mut Options, key: &str, text: &str) -> Option<Result<(), Val
         "offset" => set(&mut o.offset, amount(text, base)),
         "offset_increment" => set(&mut o.offset_increment, amount(text, base)),
         "offset_align" => set(&mut o.offset_align, bytes(text, base).map(positive)),
+        "zonemode" => set(&mut o.is_strided, zone_mode(text)),
+        "zonesize" => set(&mut o.zone_size, bytes(text, base).map(positive)),
+        "zonerange" => set(&mut o.zone_range, bytes(text, base).map(positive)),
+        "zoneskip" => set(&mut o.zone_skip, bytes(text, base)),
         "number_ios" => set(&mut o.number_ios, bytes(text, base).map(positive)),
         "loops" => set(&mut o.loops, count(1)),
 

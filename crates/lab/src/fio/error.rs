@@ -164,6 +164,12 @@ pub enum Problem {
         /// The smallest block of the job.
         block: u64,
     },
+    /// `zonemode=strided` does not say when a zone has had its turn.
+    #[error("zonemode=strided needs a zonesize: the bytes to move in a zone before the next one")]
+    ZonesWithoutSize,
+    /// `zonesize` without zones.
+    #[error("zonesize is of no use without zonemode=strided")]
+    ZoneSizeWithoutZones,
     /// A file without jobs.
     #[error("the file has no job: a [section] that is not [global]")]
     NoJobs,

@@ -57,6 +57,14 @@ pub struct Options {
     pub offset_increment: Amount,
     /// `offset_align`: what an offset in percent is rounded to; None is the smallest block.
     pub offset_align: Option<u64>,
+    /// `zonemode=strided`: a zone of the file after the other.
+    pub is_strided: bool,
+    /// `zonesize`: bytes moved in a zone before the next one's turn. None only without [`Options::is_strided`].
+    pub zone_size: Option<u64>,
+    /// `zonerange`: bytes of a zone; as many as are moved there by default.
+    pub zone_range: Option<u64>,
+    /// `zoneskip`: bytes between zones.
+    pub zone_skip: u64,
     /// `number_ios`: requests after which the job ends.
     pub number_ios: Option<u64>,
     /// `loops`: at least 1.
@@ -305,6 +313,10 @@ impl Default for Options {
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
             offset_align: None,
+            is_strided: false,
+            zone_size: None,
+            zone_range: None,
+            zone_skip: 0,
             number_ios: None,
             loops: 1,
             filename: None,

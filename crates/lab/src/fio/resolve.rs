@@ -370,6 +370,18 @@ impl Reader<'_> {
                 });
             }
         }
+        // A mode that is an error by itself, or given besides the file, says nothing of its sizes.
+        let is_other = |entry: &Entry<'_>| {
+            entry.key == "zonemode" && entry.value.as_deref().is_some_and(|mode| mode != "none")
+        };
+        let is_unclear = self.is_replaced("zonemode") || section.entries.iter().any(is_other);
+        match options.zone_size {
+            None if options.is_strided => self.errors.add(place, || Problem::ZonesWithoutSize),
+            Some(_) if !options.is_strided && !is_unclear => {
+                self.errors.add(place, || Problem::ZoneSizeWithoutZones);
+            }
+            _ => {}
+        }
         let makes_requests = options.read_iolog.is_none() && options.file_size.is_none();
         if let Some(Amount::Bytes(size)) = options.size
             && makes_requests

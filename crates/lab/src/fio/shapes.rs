@@ -109,6 +109,17 @@ pub(super) fn splits(text: &str, base: KbBase) -> Result<Arc<[Split]>, ValueErro
     Ok(filled.into_iter().map(|(bytes, percent)| Split { bytes, percent }).collect())
 }
 
+/// `zonemode`: whether it is strided.
+pub(super) fn zone_mode(text: &str) -> Result<bool, ValueError> {
+    match word(text, &[("none", Some(false)), ("strided", Some(true)), ("zbd", None)])? {
+        Some(is_strided) => Ok(is_strided),
+        None => Err(ValueError::NotSimulated {
+            text: text.into(),
+            reason: "zoned devices are not among the disks",
+        }),
+    }
+}
+
 /// `percent/length:percent/length:...`; parts without a length share what is left of the file.
 pub(super) fn zones(text: &str, base: KbBase, absolute: bool) -> Result<Arc<[Zone]>, ValueError> {
     let entries = shares(text, ZONES_MAX)?;

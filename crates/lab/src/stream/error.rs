@@ -44,6 +44,14 @@ pub enum StreamError {
         /// 2^32 - 1.
         max: u64,
     },
+    /// No random request fits into a zone of `zonemode=strided`.
+    #[error("the smallest block has {block} bytes, and a zone has {zone} bytes")]
+    BlockBeyondZone {
+        /// The smallest block of a direction that the job uses.
+        block: u64,
+        /// How long a zone is.
+        zone: u64,
+    },
     /// A zone of `zoned_abs` has no byte of the region.
     #[error("file {file}: a zone begins at byte {begin} of a region of {region} bytes")]
     ZoneBeyondRegion {

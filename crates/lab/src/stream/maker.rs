@@ -3,7 +3,7 @@
 use super::marks::Marks;
 use super::permute::shuffled;
 use super::plain::Plain;
-use super::plan::{Cover, Place, Plan, READ, RandomPlace, Region, TRIM, WRITE};
+use super::plan::{Cover, Place, Plan, READ, RandomPlace, Region, TRIM, WRITE, Zones};
 use super::{Access, Step};
 use crate::fio::{FileService, Mix};
 use crate::random::Random;
@@ -35,7 +35,7 @@ pub(super) struct Maker {
     is_synced: bool,
 }
 
-/// Where a process is in one file. Offsets count from the region's start.
+/// Where a process is in one file. Offsets count from the region's start, or from that of the zone.
 #[derive(Debug, Clone, Default)]
 struct FileState {
     /// Where the last request of each direction ended, and where it began.
@@ -47,6 +47,21 @@ struct FileState {
     /// Whether the last request trimmed what is now to be written.
     is_trimmed: bool,
     marks: Marks,
+    /// Where the present zone begins in the region, and what was moved in it.
+    zone: u64,
+    zone_bytes: u64,
+}
+
+impl FileState {
+    /// As if nothing of the region, or of the zone, had been touched.
+    fn begin(&mut self, random: &mut Random) {
+        self.ends = [0; 3];
+        self.begins = [NOWHERE; 3];
+        self.indices = [0; 3];
+        self.key = random.word();
+        self.is_trimmed = false;
+        self.marks.clear();
+    }
 }
 
 impl Maker {
@@ -54,7 +69,9 @@ impl Maker {
         let random = Random::new(seed);
         let marks = |region: &Region| match &plan.place {
             Place::Random(place) => match place.cover {
-                Cover::Marks { unit } => Marks::new(region.bytes.div_ceil(unit)),
+                Cover::Marks { unit } => {
+                    Marks::new(region.mapped(plan.zones.as_ref()).div_ceil(unit))
+                }
                 _ => Marks::default(),
             },
             _ => Marks::default(),
@@ -87,12 +104,8 @@ impl Maker {
             self.random = self.first.clone();
         }
         for file in &mut self.files {
-            file.ends = [0; 3];
-            file.begins = [NOWHERE; 3];
-            file.indices = [0; 3];
-            file.key = self.random.word();
-            file.is_trimmed = false;
-            file.marks.clear();
+            file.begin(&mut self.random);
+            (file.zone, file.zone_bytes) = (0, 0);
         }
         self.opened = self.files.len().min(plan.open_files) as u32;
         self.open.clear();
@@ -125,16 +138,25 @@ impl Maker {
                 self.is_synced = true;
                 return Some(Step::Sync { file, data_only });
             }
+            let zone;
+            let region = match &plan.zones {
+                None => &plan.regions[file as usize],
+                Some(zones) => {
+                    zone = self.zone(plan, zones, file);
+                    &zone
+                }
+            };
             let direction = self.choose_direction(plan, file);
-            if let Some((at, bytes)) = self.place(plan, file, direction) {
+            if let Some((at, bytes)) = self.place_or_begin(plan, region, file, direction) {
                 let state = &mut self.files[file as usize];
                 state.begins[direction] = at;
                 state.ends[direction] = at + bytes;
                 state.is_trimmed = direction == TRIM;
+                state.zone_bytes += bytes;
                 self.is_synced = false;
                 self.writes += u64::from(direction == WRITE);
                 let access = [Access::Read, Access::Write, Access::Trim][direction];
-                let offset = plan.regions[file as usize].start + at;
+                let offset = region.start + at;
                 return Some(Step::Io { access, file, offset, len: bytes as u32 });
             }
             self.finish_file(plan);
@@ -207,11 +229,59 @@ impl Maker {
         }
     }
 
-    /// Where in the region, and how long; None when the file has no more room.
-    #[inline]
-    fn place(&mut self, plan: &Plan, file: u32, direction: usize) -> Option<(u64, u64)> {
+    /// The zone of a file whose turn it is, made ready for a request. O(units of a zone / 64) where it begins.
+    ///
+    /// As in fio: zones go on behind the region to the file's end and begin again there; each begins untouched, and
+    /// does so again when all of its range has been moved.
+    fn zone(&mut self, plan: &Plan, zones: &Zones, file: u32) -> Region {
         let state = &mut self.files[file as usize];
         let region = &plan.regions[file as usize];
+        // What was trimmed is written before anything else.
+        if !state.is_trimmed {
+            if state.zone_bytes >= zones.turn {
+                state.zone_bytes = 0;
+                let next = state.zone.saturating_add(zones.stride);
+                let is_within = next < region.file_bytes - region.start;
+                state.zone = if is_within { next } else { 0 };
+            }
+            if state.zone_bytes.is_multiple_of(zones.range) {
+                state.begin(&mut self.random);
+            }
+            for end in &mut state.ends {
+                *end = if *end >= zones.range { 0 } else { *end };
+            }
+        }
+        region.zone(plan, zones, state.zone)
+    }
+
+    /// As [`Maker::place`]; where all of a whole zone was touched, in no order, it begins again.
+    #[inline]
+    fn place_or_begin(
+        &mut self,
+        plan: &Plan,
+        region: &Region,
+        file: u32,
+        direction: usize,
+    ) -> Option<(u64, u64)> {
+        let place = self.place(plan, region, file, direction);
+        let is_whole = plan.zones.is_some_and(|zones| region.bytes == zones.range);
+        if place.is_some() || !is_whole || matches!(plan.place, Place::Sequential { .. }) {
+            return place;
+        }
+        self.files[file as usize].begin(&mut self.random);
+        self.place(plan, region, file, direction)
+    }
+
+    /// Where in the region, and how long; None when it has no more room.
+    #[inline]
+    fn place(
+        &mut self,
+        plan: &Plan,
+        region: &Region,
+        file: u32,
+        direction: usize,
+    ) -> Option<(u64, u64)> {
+        let state = &mut self.files[file as usize];
         let sizes = &plan.sizes[direction];
         let at = match &plan.place {
             Place::Once => {
@@ -226,9 +296,9 @@ impl Maker {
             }
             Place::Anywhere => self.random.below(region.blocks[direction]) * plan.align[direction],
             Place::Sequential { skip } => follow(state, region, direction, *skip)?,
-            Place::Random(place) => return self.place_random(plan, place, file, direction),
+            Place::Random(place) => return self.place_random(plan, place, region, file, direction),
         };
-        let bytes = sizes.draw(&mut self.random, region.bytes - at)?;
+        let bytes = sizes.draw(&mut self.random, region.reach - at)?;
         Some((at, bytes))
     }
 
@@ -236,11 +306,11 @@ impl Maker {
         &mut self,
         plan: &Plan,
         place: &RandomPlace,
+        region: &Region,
         file: u32,
         direction: usize,
     ) -> Option<(u64, u64)> {
         let state = &mut self.files[file as usize];
-        let region = &plan.regions[file as usize];
         let sizes = &plan.sizes[direction];
         let is_turn = self.offset_left == 0;
         self.offset_left = if is_turn { place.requests_per_offset } else { self.offset_left } - 1;
@@ -260,7 +330,7 @@ impl Maker {
         };
         // What follows may run over blocks that were touched; at the region's end, a new place is drawn.
         if let Some(at) = followed
-            && let Some(bytes) = sizes.draw(&mut self.random, region.bytes - at)
+            && let Some(bytes) = sizes.draw(&mut self.random, region.reach - at)
         {
             if let Cover::Marks { unit } = place.cover {
                 touch(&mut state.marks, unit, at, bytes);
@@ -272,7 +342,7 @@ impl Maker {
         match place.cover {
             Cover::None => {
                 let at = place.law.draw(&mut self.random, direction, blocks, align) * align;
-                Some((at, sizes.draw(&mut self.random, region.bytes - at)?))
+                Some((at, sizes.draw(&mut self.random, region.reach - at)?))
             }
             Cover::Row => {
                 let index = state.indices[0];
@@ -281,7 +351,7 @@ impl Maker {
                 }
                 state.indices[0] += 1;
                 let at = shuffled(state.key, blocks, index) * align;
-                Some((at, sizes.draw(&mut self.random, region.bytes - at)?))
+                Some((at, sizes.draw(&mut self.random, region.reach - at)?))
             }
             Cover::Marks { unit } => {
                 let at = loop {
@@ -295,7 +365,7 @@ impl Maker {
                         break at;
                     }
                 };
-                let bytes = sizes.draw(&mut self.random, region.bytes - at)?;
+                let bytes = sizes.draw(&mut self.random, region.reach - at)?;
                 // Cut where the next touched block begins.
                 let free = state.marks.free_run(at / unit, bytes.div_ceil(unit)) * unit;
                 let bytes = bytes.min(free);
@@ -322,7 +392,7 @@ fn follow(state: &FileState, region: &Region, direction: usize, skip: i64) -> Op
         return None;
     }
     if skip == 0 || end == 0 {
-        return Some(end).filter(|end| *end < region.bytes);
+        return Some(end).filter(|end| *end < region.reach);
     }
     let at = match end.checked_add_signed(skip) {
         Some(at) if at >= region.file_bytes => 0,
@@ -330,7 +400,7 @@ fn follow(state: &FileState, region: &Region, direction: usize, skip: i64) -> Op
         None if skip < 0 => region.bytes.saturating_sub(skip.unsigned_abs()),
         None => 0,
     };
-    Some(at).filter(|at| *at < region.bytes)
+    Some(at).filter(|at| *at < region.reach)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! [`Stream`] says what comes next: which file, where, how long, or a sync. When it comes, and how many are in flight, is
 //! its caller's. All that fio 3.33 makes of the options that shape the row is here: `rw` in all modes with `:N` and
-//! `rw_sequencer`, mixes, block sizes and their alignment, regions, limits, distributions, several files, syncs and
-//! verification. The rows are held to ones that fio wrote down, in `tests/stream`.
+//! `rw_sequencer`, mixes, block sizes and their alignment, regions, strided zones, limits, distributions, several files,
+//! syncs and verification. The rows are held to ones that fio wrote down, in `tests/stream`.
 //!
 //! What differs from fio, on purpose:
 //!
@@ -18,6 +18,9 @@
 //! - `random_distribution=normal` is a bell around its centre, as the HOWTO says. fio 3.33 scatters it over the file like
 //!   `zipf`, and hardly heeds the deviation.
 //! - Absolute zones are cut at the region's end; fio 3.33 makes a few places of what is beyond.
+//! - `zonemode=strided` counts what was moved in a zone for each file; fio for all files of a job together. Random requests
+//!   do not run over their zone's end, use what there is of one that the file's end cuts, and begin again in one whose
+//!   blocks are all touched before its turn is over; fio ends the pass for the latter two.
 //! - `fill_device` goes to the end of the region given by the file; nobody runs out of space here.
 //! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
 //! - `verify_only` reads in the order of the writes.

@@ -52,7 +52,8 @@ impl Plain {
         // No place has too little room.
         let is_roomy =
             blocks.saturating_sub(1).saturating_mul(align).saturating_add(*len) <= region.bytes;
-        let is_plain = is_roomy && plan.open_files > 0 && !plan.is_syncing;
+        let is_one = plan.zones.is_none() && plan.open_files > 0;
+        let is_plain = is_roomy && is_one && !plan.is_syncing;
         let len = u32::try_from(*len).ok().filter(|_| is_plain)?;
         let (start, align) = (region.start, u32::try_from(align).ok()?);
         Some(Plain { start, blocks, len, align, left: 0, access, is_once, key, index: 0 })

@@ -21,9 +21,12 @@ const MARKS_MAX: u64 = 1 << 26;
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) regions: Box<[Region]>,
+    pub(super) zones: Option<Zones>,
     pub(super) mix: Mix,
     pub(super) place: Place,
     pub(super) sizes: [Sizes; 3],
+    /// The shortest, by direction.
+    pub(super) block_min: [u64; 3],
     /// Random offsets are multiples of it.
     pub(super) align: [u64; 3],
     /// A word below it makes a request of a mix a read; None where all or none are.
@@ -51,14 +54,27 @@ pub(super) struct Plan {
     pub(super) verify: Option<VerifyPlan>,
 }
 
-/// The part of a file that the job uses.
+/// The part of a file that the job uses, or a zone of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Region {
     pub(super) start: u64,
     pub(super) bytes: u64,
+    /// Where requests end at the latest, from the start: at its end, but where one zone's run into the next.
+    pub(super) reach: u64,
     pub(super) file_bytes: u64,
     /// Places where the smallest block fits, by direction.
     pub(super) blocks: [u64; 3],
+}
+
+/// The zones of `zonemode=strided`, from a region's start to its file's end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Zones {
+    /// Bytes moved in one before the next one's turn.
+    pub(super) turn: u64,
+    /// Bytes of each; the last of a file may be cut.
+    pub(super) range: u64,
+    /// From the start of one to that of the next.
+    pub(super) stride: u64,
 }
 
 /// Where requests go.
@@ -122,7 +138,9 @@ impl Plan {
         let min = [0, 1, 2].map(|d: usize| sizes[d].1);
         let asked = by_direction(options.block_align);
         let align = [0, 1, 2].map(|d: usize| asked[d].unwrap_or(min[d]).max(1));
-        let regions = regions(job, files, used, min, align)?;
+        let zones = Zones::of(options);
+        let regions = regions(job, files, zones.as_ref(), used, min, align)?;
+        zones_hold_a_block(options, zones.as_ref(), used, min)?;
 
         let total: u64 = regions.iter().fold(0, |sum, region| sum.saturating_add(region.bytes));
         let size = match options.size {
@@ -132,8 +150,9 @@ impl Plan {
         let writes = matches!(pattern.mix, Mix::Write | Mix::ReadWrite | Mix::TrimWrite);
         let is_only = options.verify_only && writes;
         let is_endless = options.time_based && !is_only;
+        let mapped: Vec<u64> = regions.iter().map(|region| region.mapped(zones.as_ref())).collect();
         let place =
-            place(options, &sizes.each_ref().map(|(sizes, ..)| sizes), min, align, &regions, seed);
+            place(options, &sizes.each_ref().map(|(sizes, ..)| sizes), min, align, &mapped, seed);
         let is_syncing =
             writes && pattern.mix != Mix::TrimWrite && (options.fsync > 0 || options.fdatasync > 0);
         Ok(Plan {
@@ -144,6 +163,7 @@ impl Plan {
             }
             .filter(|_| pattern.mix == Mix::ReadWrite),
             is_all_reads: options.read_percent >= 100,
+            block_min: min,
             align,
             fsync: options.fsync.into(),
             fdatasync: options.fdatasync.into(),
@@ -172,8 +192,35 @@ impl Plan {
                 .filter(|verify| !is_endless || verify.backlog.is_some()),
             sizes: sizes.map(|(sizes, ..)| sizes),
             regions,
+            zones,
             place,
         })
+    }
+}
+
+impl Region {
+    /// Bytes that may have to be known one by one: its own, or those of a zone.
+    pub(super) fn mapped(&self, zones: Option<&Zones>) -> u64 {
+        zones.map_or(self.bytes, |zones| zones.range.min(self.file_bytes - self.start))
+    }
+
+    /// Its zone that begins `at` bytes behind its start, in one of `plan`.
+    pub(super) fn zone(&self, plan: &Plan, zones: &Zones, at: u64) -> Region {
+        let start = self.start + at;
+        let rest = self.file_bytes - start;
+        let bytes = zones.range.min(rest);
+        // As in fio, a sequential request may run over the end; a drawn one stays within.
+        let reach = if matches!(plan.place, Place::Sequential { .. }) { rest } else { bytes };
+        let blocks = places(bytes, plan.block_min, plan.align);
+        Region { start, bytes, reach, file_bytes: self.file_bytes, blocks }
+    }
+}
+
+impl Zones {
+    fn of(options: &Options) -> Option<Zones> {
+        let turn = options.zone_size.filter(|_| options.is_strided)?;
+        let range = options.zone_range.unwrap_or(turn);
+        Some(Zones { turn, range, stride: range.saturating_add(options.zone_skip) })
     }
 }
 
@@ -206,6 +253,7 @@ fn by_direction<T>(values: PerDirection<T>) -> [T; 3] {
 fn regions(
     job: &Job,
     files: &[u64],
+    zones: Option<&Zones>,
     used: &[usize],
     min: [u64; 3],
     align: [u64; 3],
@@ -242,11 +290,33 @@ fn regions(
         if block > length {
             return Err(StreamError::BlockBeyondRegion { file, block, region: length });
         }
-        zones_begin_within(options, file, length)?;
-        let blocks = [0, 1, 2].map(|d: usize| (length.saturating_sub(min[d])) / align[d] + 1);
-        Ok(Region { start, bytes: length, file_bytes: bytes, blocks })
+        let mapped = zones.map_or(length, |zones| zones.range.min(length));
+        zones_begin_within(options, file, mapped)?;
+        let blocks = places(length, min, align);
+        Ok(Region { start, bytes: length, reach: length, file_bytes: bytes, blocks })
     };
     (0..).zip(files.iter().copied()).map(region).collect()
+}
+
+/// Places in `bytes` where the smallest block fits, by direction.
+fn places(bytes: u64, min: [u64; 3], align: [u64; 3]) -> [u64; 3] {
+    [0, 1, 2].map(|d: usize| bytes.saturating_sub(min[d]) / align[d] + 1)
+}
+
+/// fio makes no request where random ones have no room in a zone.
+fn zones_hold_a_block(
+    options: &Options,
+    zones: Option<&Zones>,
+    used: &[usize],
+    min: [u64; 3],
+) -> Result<(), StreamError> {
+    let Some(zones) = zones else { return Ok(()) };
+    let block = used.iter().map(|d| min[*d]).max().unwrap_or(1);
+    let is_random = matches!(options.pattern.order, Order::Random { .. });
+    if is_random && block > zones.range {
+        return Err(StreamError::BlockBeyondZone { block, zone: zones.range });
+    }
+    Ok(())
 }
 
 fn zones_begin_within(options: &Options, file: u32, region: u64) -> Result<(), StreamError> {
@@ -270,7 +340,7 @@ fn place(
     sizes: &[&Sizes; 3],
     min: [u64; 3],
     align: [u64; 3],
-    regions: &[Region],
+    mapped: &[u64],
     seed: u64,
 ) -> Place {
     let mix = options.pattern.mix;
@@ -289,8 +359,7 @@ fn place(
     let is_unaligned = drawn.iter().any(|d| align[*d] != min[*d]);
 
     let unit = drawn.iter().fold(0, |unit, d| common_divisor(align[*d], unit));
-    let units: u64 =
-        regions.iter().map(|region| region.bytes.div_ceil(unit)).fold(0, u64::saturating_add);
+    let units: u64 = mapped.iter().map(|bytes| bytes.div_ceil(unit)).fold(0, u64::saturating_add);
     // fio: a distribution, and `blockalign`, each turn the map off.
     let cover = if options.no_random_map || is_unaligned {
         Cover::None
