@@ -62,6 +62,30 @@ impl FileState {
         self.is_trimmed = false;
         self.marks.clear();
     }
+
+    /// A block by chance; as in fio, the next free one where it was touched, so that requests fill gaps from their
+    /// begin. Of as many blocks as there are marks. O(log blocks).
+    fn draw_free(&self, random: &mut Random, blocks: u64) -> Option<u64> {
+        let free = |from| self.marks.next_free(from).filter(|block| *block < blocks);
+        free(random.below(blocks)).or_else(|| free(0))
+    }
+
+    /// The next block of the shuffled row whose mark is free; for blocks that are not as long as what is marked.
+    fn walk_free(
+        &mut self,
+        direction: usize,
+        blocks: u64,
+        mark: impl Fn(u64) -> u64,
+    ) -> Option<u64> {
+        while self.indices[direction] < blocks {
+            let block = shuffled(self.key, blocks, self.indices[direction]);
+            self.indices[direction] += 1;
+            if self.marks.is_free(mark(block)) {
+                return Some(block);
+            }
+        }
+        None
+    }
 }
 
 impl Maker {
@@ -354,16 +378,10 @@ impl Maker {
                 Some((at, sizes.draw(&mut self.random, region.reach - at)?))
             }
             Cover::Marks { unit } => {
-                let at = loop {
-                    let index = state.indices[direction];
-                    if index == blocks {
-                        return None;
-                    }
-                    state.indices[direction] += 1;
-                    let at = shuffled(state.key, blocks, index) * align;
-                    if state.marks.is_free(at / unit) {
-                        break at;
-                    }
+                let at = if align == unit {
+                    state.draw_free(&mut self.random, blocks)? * align
+                } else {
+                    state.walk_free(direction, blocks, |block| block * align / unit)? * align
                 };
                 let bytes = sizes.draw(&mut self.random, region.reach - at)?;
                 // Cut where the next touched block begins.

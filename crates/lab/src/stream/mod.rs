@@ -12,8 +12,9 @@
 //!   differ. `randrepeat=0` and `allrandrepeat` change nothing else than this: with `randrepeat` (the default) each pass
 //!   over a region with a random map has the same order, in fio too.
 //! - The random map: fio draws and looks for the next free block; here each pass walks a shuffled row, which is fairer
-//!   and needs no memory. Jobs whose lengths vary mark what they touched, bit by bit, as fio does, up to 2^26 blocks and
-//!   above without a map; a mix has one map for both directions, where fio takes each in its own unit.
+//!   and needs no memory. Jobs whose lengths vary draw, look and mark what they touched, bit by bit, as fio does, up to
+//!   2^26 blocks and above without a map; a mix has one map for both directions, where fio takes each in its own unit, and
+//!   blocks longer than the shortest of the other direction walk a row there.
 //! - `random_distribution=zipf` is drawn exactly; fio's is an approximation, and sums up to ten million terms first.
 //! - `random_distribution=normal` is a bell around its centre, as the HOWTO says. fio 3.33 scatters it over the file like
 //!   `zipf`, and hardly heeds the deviation.
