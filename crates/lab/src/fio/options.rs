@@ -225,6 +225,11 @@ pub struct Thinktime {
 }
 
 impl Options {
+    /// Whether requests of any direction have a rate.
+    pub fn has_rates(&self) -> bool {
+        self.rate.iter().chain(self.rate_iops.iter()).any(Option::is_some)
+    }
+
     /// Requests in flight at most: `iodepth`, and 1 for engines that wait for each.
     pub fn depth(&self) -> u32 {
         if self.engine.is_synchronous() && self.submit_mode == SubmitMode::Inline {

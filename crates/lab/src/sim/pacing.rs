@@ -43,15 +43,14 @@ struct Minimum {
 /// Nothing is asked of a job in the first so long.
 const MINIMA_AFTER_NS: u64 = 2_000_000_000;
 
-/// The rate of one direction.
+/// The rate of one direction. As in fio, one of requests is one of bytes: those of so many of the smallest.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
-    per_second: u64,
-    counts_ios: bool,
-    /// What one request takes of the schedule, the smallest there is.
+    bytes_per_sec: u64,
+    /// What the smallest request takes of the schedule.
     interval_ns: u64,
     begun_ns: u64,
-    /// Bytes or requests issued since.
+    /// Bytes issued since.
     issued: u64,
     /// With `rate_process=poisson`: when the next is due.
     drawn_ns: u64,
@@ -60,29 +59,21 @@ struct Lane {
 impl Rates {
     /// Whether a job has rates.
     pub(super) fn are_any(options: &Options) -> bool {
-        let rates = options.rate.iter().chain(options.rate_iops.iter());
         let minima = options.rate_min.iter().chain(options.rate_iops_min.iter());
-        rates.chain(minima).any(Option::is_some)
+        options.has_rates() || minima.into_iter().any(Option::is_some)
     }
 
     pub(super) fn new(options: &Options, begun_ns: u64, random: Random) -> Rates {
         let lane = |bytes: Option<u64>, ios: Option<u64>, block: u64| {
-            let (per_second, counts_ios) = match (bytes, ios) {
-                (Some(bytes), _) => (bytes, false),
-                (None, Some(ios)) => (ios, true),
-                (None, None) => return None,
-            };
-            let amount = if counts_ios { 1 } else { block };
-            let interval = u128::from(amount) * SECOND_NS / u128::from(per_second.max(1));
-            let lane = Lane {
-                per_second: per_second.max(1),
-                counts_ios,
+            let bytes = bytes.or(ios.map(|ios| ios.saturating_mul(block)))?.max(1);
+            let interval = u128::from(block) * SECOND_NS / u128::from(bytes);
+            Some(Lane {
+                bytes_per_sec: bytes,
                 interval_ns: u64::try_from(interval).unwrap_or(u64::MAX),
                 begun_ns,
                 issued: 0,
                 drawn_ns: begun_ns,
-            };
-            Some(lane)
+            })
         };
         let PerDirection { read, write, trim } = options.rate;
         let ios = options.rate_iops;
@@ -108,17 +99,21 @@ impl Rates {
         if self.poisson.is_some() {
             return lane.drawn_ns;
         }
-        let after = u128::from(lane.issued) * SECOND_NS / u128::from(lane.per_second);
+        let after = u128::from(lane.issued) * SECOND_NS / u128::from(lane.bytes_per_sec);
         lane.begun_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
+    }
+
+    /// How long reads and writes have to wait at `now_ns`.
+    pub(super) fn waits_ns(&self, now_ns: u64) -> [u64; 2] {
+        [Access::Read, Access::Write].map(|access| self.due_ns(access).saturating_sub(now_ns))
     }
 
     /// A request was made.
     pub(super) fn issued(&mut self, access: Access, bytes: u64) {
         let Some(lane) = &mut self.lanes[access as usize] else { return };
-        let amount = if lane.counts_ios { 1 } else { bytes };
-        lane.issued = lane.issued.saturating_add(amount);
+        lane.issued = lane.issued.saturating_add(bytes);
         if let Some(random) = &mut self.poisson {
-            let mean = amount as f64 * 1e9 / lane.per_second as f64;
+            let mean = lane.interval_ns as f64;
             // Between 0 and 1, neither included.
             let uniform = ((random.word() >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
             let pause = -libm::log(uniform) * mean;

@@ -317,6 +317,9 @@ impl Process {
         let run = &mut self.run;
         let step = self.held.take().or_else(|| run.next()).or_else(|| {
             stream.take_back(run);
+            if let Some(rates) = &self.rates {
+                stream.steer(rates.waits_ns(now_ns));
+            }
             let step = stream.next();
             stream.lend(run);
             step
@@ -328,9 +331,12 @@ impl Process {
             self.state = State::Draining(then);
             return None;
         };
+        let is_rereading = stream.is_rereading();
         match step {
             Step::Io { access, len, .. } => {
-                if let Some(rates) = &mut self.rates {
+                // What is read again is not paced, as in fio.
+                let is_paced = !stream.is_verifying();
+                if let Some(rates) = self.rates.as_mut().filter(|_| is_paced) {
                     let due_ns = rates.due_ns(access);
                     if due_ns > now_ns {
                         self.held = Some(step);
@@ -346,10 +352,10 @@ impl Process {
                     return Some(Act::Clear(step));
                 }
                 (self.may_go, self.is_clear) = (false, false);
-                if let Some(rates) = &mut self.rates {
+                if let Some(rates) = self.rates.as_mut().filter(|_| is_paced) {
                     rates.issued(access, u64::from(len));
                 }
-                if let Some(thinking) = &mut self.thinking {
+                if let Some(thinking) = self.thinking.as_mut().filter(|_| !is_rereading) {
                     thinking.issued();
                 }
                 self.in_flight += 1;

@@ -30,6 +30,8 @@ pub(super) struct Maker {
     /// Requests before an offset is drawn again.
     offset_left: u32,
     writes: u64,
+    /// How long reads and writes have to wait for their rates yet.
+    waits_ns: [u64; 2],
     /// Files that were opened in this pass.
     opened: u32,
     is_synced: bool,
@@ -111,6 +113,7 @@ impl Maker {
             plain: None,
             files,
             open: Vec::new(),
+            waits_ns: [0; 2],
             opened: 0,
             turn: 0,
             turn_left: 0,
@@ -237,12 +240,7 @@ impl Maker {
             Mix::Read => READ,
             Mix::Write => WRITE,
             Mix::Trim => TRIM,
-            Mix::ReadWrite => match plan.read_below {
-                Some(below) if self.random.word() < below => READ,
-                Some(_) => WRITE,
-                None if plan.is_all_reads => READ,
-                None => WRITE,
-            },
+            Mix::ReadWrite => self.choose_mixed(plan),
             Mix::TrimWrite => {
                 let state = &self.files[file as usize];
                 let is_drawn = !matches!(plan.place, Place::Sequential { .. });
@@ -251,6 +249,24 @@ impl Maker {
                 if is_written && !state.is_trimmed { TRIM } else { WRITE }
             }
         }
+    }
+
+    /// By the shares of the mix. As in fio, where what is drawn has to wait for its rate and the other has to wait less,
+    /// it is the other, whatever the shares but none.
+    #[inline]
+    fn choose_mixed(&mut self, plan: &Plan) -> usize {
+        let (drawn, other) = match plan.read_below {
+            Some(below) if self.random.word() < below => (READ, WRITE),
+            Some(_) => (WRITE, READ),
+            None if plan.is_all_reads => return READ,
+            None => return WRITE,
+        };
+        if self.waits_ns[drawn] > self.waits_ns[other] { other } else { drawn }
+    }
+
+    /// See [`super::Stream::steer`].
+    pub(super) fn steer(&mut self, waits_ns: [u64; 2]) {
+        self.waits_ns = waits_ns;
     }
 
     /// The zone of a file whose turn it is, made ready for a request. O(units of a zone / 64) where it begins.

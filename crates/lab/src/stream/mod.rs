@@ -25,8 +25,8 @@
 //! - `fill_device` goes to the end of the region given by the file; nobody runs out of space here.
 //! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
 //! - `verify_only` reads in the order of the writes.
-//! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice), but no more
-//!   than a million blocks are remembered where that is needed, and none for the verification that would follow a
+//! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice, and here
+//!   also for a mix with rates), but no more than a million blocks are remembered where that is needed, and none for the verification that would follow a
 //!   `time_based` run, since fio's ends with the time too.
 
 mod error;
@@ -256,6 +256,17 @@ impl Stream {
             Phase::Closing(file) => Phase::Closing(file),
             Phase::Verifying | Phase::Deciding | Phase::Over => Phase::Over,
         };
+    }
+
+    /// How long the next read and the next write have to wait for their rates: which of them a mix makes next depends on
+    /// it. Until it is told otherwise, neither has to.
+    pub fn steer(&mut self, waits_ns: [u64; 2]) {
+        self.maker.steer(waits_ns);
+    }
+
+    /// Whether what comes now are the reads that follow all requests, of what was written.
+    pub fn is_rereading(&self) -> bool {
+        self.phase == Phase::Verifying && self.is_verifying
     }
 
     /// Whether the step that came last reads again what the job wrote.

@@ -186,7 +186,9 @@ impl Plan {
                 .then(|| VerifyPlan {
                     backlog: options.verify_backlog,
                     batch: options.verify_backlog_batch.or(options.verify_backlog).unwrap_or(1),
-                    is_sorted: is_sorted(pattern.order, &place, regions.len()),
+                    // Which are the writes of a mix with rates depends on when they were made.
+                    is_sorted: is_sorted(pattern.order, &place, regions.len())
+                        || pattern.mix == Mix::ReadWrite && options.has_rates(),
                     is_only,
                 })
                 .filter(|verify| !is_endless || verify.backlog.is_some()),

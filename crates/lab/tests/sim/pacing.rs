@@ -89,14 +89,66 @@ fn rates_are_kept_and_caught_up() {
     }
 }
 
+/// Reads, writes and milliseconds of fio 3.33 for the same jobs, on a file in memory.
 #[test]
 fn each_direction_has_a_rate() {
-    let jobs = "[j]\nrw=randrw\nbs=4k\ndirect=1\nsize=1g\nioengine=libaio\niodepth=8\nrwmixread=50\nrate_iops=100,50\nruntime=20\ntime_based\n";
-    let results = run(ONE_MS, &[], jobs);
-    let (read, write) = (results.rows[0].read.ios, results.rows[0].write.ios);
-    // The writes hold the reads back, for half of all are writes.
-    assert_eq!(write, 1000);
-    assert!((900..=1100).contains(&read), "{read}");
+    for (options, theirs) in [
+        // Whichever is due first goes, whatever the shares of the mix.
+        ("rate_iops=300\n", (128, 128, 423)),
+        ("rate_iops=300\nrwmixread=80\n", (128, 128, 423)),
+        ("rate=1m,2m\nioengine=libaio\niodepth=4\n", (86, 170, 332)),
+        ("rate_iops=200,600\nsize=2m\nioengine=libaio\niodepth=8\n", (128, 384, 638)),
+        ("rate_iops=200\nnumber_ios=100\nrwmixread=90\n", (50, 50, 245)),
+        ("rate=1m\nbs=4k,16k\nnorandommap\nsize=2m\n", (256, 64, 996)),
+        ("rate_iops=300\nnrfiles=4\nsize=4m\n", (512, 512, 1703)),
+        // Who has no rate does not wait for who has one; a share of none stays one.
+        ("rate=1m,\nrwmixread=30\n", (1, 255, 0)),
+        ("rate_iops=,300\n", (255, 1, 0)),
+        ("rate_iops=256\nrwmixread=100\nsize=2m\n", (512, 0, 1996)),
+        ("rate_iops=300,200\nrwmixread=0\n", (0, 256, 1275)),
+        // What is read again has no rate.
+        ("rate_iops=300\nverify=crc32c\n", (256, 128, 423)),
+    ] {
+        let jobs = format!("[j]\nrw=randrw\nbs=4k\ndirect=1\nsize=1m\n{options}");
+        let results = run("null,latency=1us", &[], &jobs);
+        let row = &results.rows[0];
+        let (reads, writes, ms) = theirs;
+        // Where both are due at once, either may be the first.
+        assert!(row.read.ios.abs_diff(reads) <= 1, "{options}: {}", row.read.ios);
+        assert!(row.write.ios.abs_diff(writes) <= 1, "{options}: {}", row.write.ios);
+        assert!((results.elapsed_ns / MS).abs_diff(ms) <= 1, "{options}: {}", results.elapsed_ns);
+    }
+}
+
+/// Milliseconds of fio 3.33. As its HOWTO says, a rate of requests is one of bytes: of the smallest.
+#[test]
+fn a_rate_of_requests_of_any_size_is_one_of_the_smallest() {
+    for (options, ms) in [
+        ("rw=read\nrate_iops=500\nbsrange=4k-16k\n", 508..=512),
+        ("rw=write\nrate_iops=500\nbsrange=4k-16k\n", 500..=512),
+        // Not with arrivals by chance.
+        ("rw=randwrite\nrate_iops=300\nrate_process=poisson\nbsrange=4k-16k\n", 300..=480),
+    ] {
+        let results = run("null", &[], &format!("[j]\ndirect=1\nsize=1m\n{options}"));
+        assert!(ms.contains(&(results.elapsed_ns / MS)), "{options}: {}", results.elapsed_ns);
+    }
+}
+
+#[test]
+fn what_is_read_again_is_not_paced() {
+    for (options, ms) in [
+        // A pause after each of 64 writes; with a backlog also after what is read among them.
+        ("thinktime=2ms\n", 128),
+        ("thinktime=2ms\nverify_backlog=4\n", 256),
+        ("rate_iops=400\n", 157),
+        ("rate_iops=200,400\nverify_backlog=4\n", 157),
+        ("rate_iops=400\nloops=3\n", 477),
+    ] {
+        let jobs = format!("[j]\nrw=write\nbs=4k\ndirect=1\nsize=256k\nverify=crc32c\n{options}");
+        let results = run("null,latency=1us", &[], &jobs);
+        assert_eq!(results.rows[0].read.ios, results.rows[0].write.ios);
+        assert!((results.elapsed_ns / MS).abs_diff(ms) <= 1, "{options}: {}", results.elapsed_ns);
+    }
 }
 
 /// A job that is slower than its minimum fails after the first cycle that is looked at: from 2 s on.

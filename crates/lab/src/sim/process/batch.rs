@@ -1,7 +1,7 @@
 //! How a process takes its requests that have ended: each by itself, or some together (`iodepth_batch_complete_min`).
 
 use super::{Process, State};
-use crate::stream::Access;
+use crate::stream::{Access, Stream};
 
 /// A request of a process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,8 @@ impl Process {
             return;
         }
         self.is_filling |= self.in_flight <= self.plan.low;
-        if let Some(thinking) = &mut self.thinking {
+        let is_rereading = self.stream.as_ref().is_some_and(Stream::is_rereading);
+        if let Some(thinking) = self.thinking.as_mut().filter(|_| !is_rereading) {
             (0..count).for_each(|_| thinking.completed());
         }
     }
