@@ -1,5 +1,7 @@
 //! When a process makes its next request: `rate`, `rate_iops` and `thinktime`.
 
+use std::cmp::Ordering;
+
 use weir_engine::units::{BytesPerSec, IosPerSec};
 
 use crate::fio::{Options, PerDirection, RateProcess};
@@ -103,9 +105,10 @@ impl Rates {
         lane.begun_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
 
-    /// How long reads and writes have to wait at `now_ns`.
-    pub(super) fn waits_ns(&self, now_ns: u64) -> [u64; 2] {
-        [Access::Read, Access::Write].map(|access| self.due_ns(access).saturating_sub(now_ns))
+    /// Whether the next read may be made sooner or later than the next write, at `now_ns`.
+    pub(super) fn due(&self, now_ns: u64) -> Ordering {
+        let waits_ns = |access| self.due_ns(access).saturating_sub(now_ns);
+        waits_ns(Access::Read).cmp(&waits_ns(Access::Write))
     }
 
     /// A request was made.

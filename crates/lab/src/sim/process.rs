@@ -318,7 +318,7 @@ impl Process {
         let step = self.held.take().or_else(|| run.next()).or_else(|| {
             stream.take_back(run);
             if let Some(rates) = &self.rates {
-                stream.steer(rates.waits_ns(now_ns));
+                stream.steer(rates.due(now_ns));
             }
             let step = stream.next();
             stream.lend(run);

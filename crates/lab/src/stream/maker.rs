@@ -1,5 +1,7 @@
 //! The requests of a pass over the files, one by one.
 
+use std::cmp::Ordering;
+
 use super::marks::Marks;
 use super::permute::shuffled;
 use super::plain::Plain;
@@ -30,11 +32,11 @@ pub(super) struct Maker {
     /// Requests before an offset is drawn again.
     offset_left: u32,
     writes: u64,
-    /// How long reads and writes have to wait for their rates yet.
-    waits_ns: [u64; 2],
     /// Files that were opened in this pass.
     opened: u32,
     is_synced: bool,
+    /// Whether the next read is due before or after the next write.
+    due: Ordering,
 }
 
 /// Where a process is in one file. Offsets count from the region's start, or from that of the zone.
@@ -113,7 +115,7 @@ impl Maker {
             plain: None,
             files,
             open: Vec::new(),
-            waits_ns: [0; 2],
+            due: Ordering::Equal,
             opened: 0,
             turn: 0,
             turn_left: 0,
@@ -261,12 +263,13 @@ impl Maker {
             None if plan.is_all_reads => return READ,
             None => return WRITE,
         };
-        if self.waits_ns[drawn] > self.waits_ns[other] { other } else { drawn }
+        let is_later = if drawn == READ { Ordering::Greater } else { Ordering::Less };
+        if self.due == is_later { other } else { drawn }
     }
 
     /// See [`super::Stream::steer`].
-    pub(super) fn steer(&mut self, waits_ns: [u64; 2]) {
-        self.waits_ns = waits_ns;
+    pub(super) fn steer(&mut self, due: Ordering) {
+        self.due = due;
     }
 
     /// The zone of a file whose turn it is, made ready for a request. O(units of a zone / 64) where it begins.

@@ -26,8 +26,8 @@
 //! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
 //! - `verify_only` reads in the order of the writes.
 //! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice, and here
-//!   also for a mix with rates), but no more than a million blocks are remembered where that is needed, and none for the verification that would follow a
-//!   `time_based` run, since fio's ends with the time too.
+//!   also for a mix with rates), but no more than a million blocks are remembered where that is needed, and none for the
+//!   verification that would follow a `time_based` run, since fio's ends with the time too.
 
 mod error;
 mod law;
@@ -42,6 +42,8 @@ mod verify;
 pub use error::StreamError;
 pub(crate) use plain::Run;
 pub(crate) use plan::job_seed;
+
+use std::cmp::Ordering;
 
 use crate::fio::{Job, Mix};
 use maker::Maker;
@@ -258,10 +260,10 @@ impl Stream {
         };
     }
 
-    /// How long the next read and the next write have to wait for their rates: which of them a mix makes next depends on
-    /// it. Until it is told otherwise, neither has to.
-    pub fn steer(&mut self, waits_ns: [u64; 2]) {
-        self.maker.steer(waits_ns);
+    /// Whether the next read is due before or after the next write, by their rates: which of them a mix makes next
+    /// depends on it. Until it is told otherwise, neither waits for its rate.
+    pub fn steer(&mut self, due: Ordering) {
+        self.maker.steer(due);
     }
 
     /// Whether what comes now are the reads that follow all requests, of what was written.
