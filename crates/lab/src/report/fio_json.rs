@@ -43,7 +43,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         "elapsed": elapsed_ns.div_ceil(1_000_000_000),
         "job options": options(row),
         "sync": { "total_ios": row.sync.count(), "lat_ns": with_percentiles(&row.sync) },
-        "job_runtime": millis(row.runtime_ns),
+        "job_runtime": millis(row.processes_ns),
         "usr_cpu": 0.0,
         "sys_cpu": 0.0,
         "ctx": 0,
@@ -115,9 +115,9 @@ fn direction(moved: &Transfers) -> Map<String, Value> {
     }
 }
 
-/// Requests that each process had in flight on average, by Little's law: the sum of their times over the runtime.
+/// Requests that each process had in flight on average, by Little's law: the sum of their times over that of processes.
 fn mean_depth(row: &Row, all: &Latency) -> u64 {
-    let time = u128::from(row.runtime_ns.max(1)) * u128::from(row.processes.max(1));
+    let time = u128::from(row.processes_ns.max(1));
     let mean = (all.sum_ns() + time / 2) / time;
     u64::try_from(mean).unwrap_or(u64::MAX).clamp(1, u64::from(row.depth.max(1)))
 }

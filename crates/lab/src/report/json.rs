@@ -53,6 +53,7 @@ fn job(row: &Row) -> Value {
         "depth": row.depth,
         "error": row.error,
         "runtime_ns": row.runtime_ns,
+        "processes_ns": row.processes_ns,
         "options": row.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
     });
     // Always all three, whatever the job wants told: programs rely on keys.

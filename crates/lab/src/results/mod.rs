@@ -70,8 +70,10 @@ pub struct Row {
     pub processes: u32,
     /// Why it ended before its time; None if it did not.
     pub error: Option<String>,
-    /// fio's `job_runtime`: from the first start (after `ramp_time`) to the last end.
+    /// From the first start (after `ramp_time`) to the last end.
     pub runtime_ns: u64,
+    /// fio's `job_runtime`: how long each of its jobs ran, summed.
+    pub processes_ns: u64,
     /// What it read.
     pub read: Transfers,
     /// What it wrote.
@@ -113,7 +115,8 @@ pub struct Transfers {
     pub bytes: u64,
     /// From issue to completion, as the process sees it.
     pub latency: Latency,
-    /// Time over which `ios` and `bytes` are rates: the row's runtime in which this direction was in use.
+    /// Time over which `ios` and `bytes` are rates, as in fio: the longest that one of the row's jobs took for what it
+    /// does in this direction.
     pub runtime_ns: u64,
 }
 

@@ -11,6 +11,7 @@ pub(super) use self::batch::Done;
 use super::layout::FileAt;
 use super::pacing::{Rates, Thinking};
 use super::plan::Plan;
+use crate::fio::Mix;
 use crate::random::Random;
 use crate::scenario::Machine;
 use crate::stream::{Access, Run, Step, Stream};
@@ -61,6 +62,9 @@ pub(super) struct Process {
     pub(super) free_ns: u64,
     loops_left: u32,
     begun_ns: u64,
+    /// When it began to read again what it wrote, where it does that now; and how long it has done so before.
+    rereads_from_ns: Option<u64>,
+    reread_ns: u64,
     random: Random,
 }
 
@@ -88,7 +92,8 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Think,
-    Sync,
+    /// Do the step that is held.
+    Do,
     Restart,
     End,
 }
@@ -149,6 +154,8 @@ impl Process {
             loops_left,
             is_stopping: false,
             begun_ns: 0,
+            rereads_from_ns: None,
+            reread_ns: 0,
             counts_from_ns: 0,
             ends_ns: u64::MAX,
             random,
@@ -233,14 +240,16 @@ impl Process {
                 State::Draining(_) if !self.aside.is_empty() => return Act::Take,
                 State::Draining(_) if self.in_flight > 0 => return Act::Wait,
                 State::Draining(Then::End) => {
+                    self.has_reread(now_ns);
                     self.state = State::Done;
                     return Act::End;
                 }
-                State::Draining(Then::Sync) => {
+                State::Draining(Then::Do) => {
                     self.is_filling = true;
                     self.state = State::Running;
                 }
                 State::Draining(Then::Restart) => {
+                    self.has_reread(now_ns);
                     if let Some(stream) = &mut self.stream {
                         stream.take_back(&mut self.run);
                         stream.restart();
@@ -332,6 +341,15 @@ impl Process {
             return None;
         };
         let is_rereading = stream.is_rereading();
+        if is_rereading && self.rereads_from_ns.is_none() {
+            // When all is written.
+            if self.in_flight > 0 {
+                self.held = Some(step);
+                self.state = State::Draining(Then::Do);
+                return None;
+            }
+            self.rereads_from_ns = Some(now_ns);
+        }
         match step {
             Step::Io { access, len, .. } => {
                 // What is read again is not paced, as in fio.
@@ -365,7 +383,7 @@ impl Process {
                 // Those of the end are of all that was made.
                 if stream.is_closing() && self.in_flight > 0 {
                     self.held = Some(step);
-                    self.state = State::Draining(Then::Sync);
+                    self.state = State::Draining(Then::Do);
                     return None;
                 }
                 self.in_flight += 1;
@@ -373,6 +391,30 @@ impl Process {
             }
         }
         Some(Act::Do(step))
+    }
+
+    /// What it reads again now, it has read.
+    fn has_reread(&mut self, now_ns: u64) {
+        let from_ns = self.rereads_from_ns.take();
+        self.reread_ns += from_ns.map_or(0, |from_ns| now_ns - from_ns);
+    }
+
+    /// How long it has run by `now_ns`, ramp time aside; and reading, writing and trimming, by its pattern, as fio has
+    /// it: what is read again after all was written takes a time of its own.
+    pub(super) fn ran_ns(&self, now_ns: u64) -> (u64, [u64; 3]) {
+        let ran_ns = now_ns.saturating_sub(self.counts_from_ns);
+        let reread_ns = self.reread_ns + self.rereads_from_ns.map_or(0, |from_ns| now_ns - from_ns);
+        let reread_ns = reread_ns.min(ran_ns);
+        let options = &self.plan.options;
+        let is_replay = self.stream.is_none();
+        let uses = |mixes: &[Mix]| is_replay || mixes.contains(&options.pattern.mix);
+        let reads = uses(&[Mix::Read, Mix::ReadWrite])
+            || options.verify_only
+            || options.verify_backlog.is_some();
+        let writes = uses(&[Mix::Write, Mix::ReadWrite, Mix::TrimWrite]);
+        let trims = uses(&[Mix::Trim, Mix::TrimWrite]);
+        let main_ns = |is_used: bool| if is_used { ran_ns - reread_ns } else { 0 };
+        (ran_ns, [main_ns(reads) + reread_ns, main_ns(writes), main_ns(trims)])
     }
 
     /// Its flow lets it go on; ask again.

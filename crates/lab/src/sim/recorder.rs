@@ -200,6 +200,13 @@ impl Recorder {
         *first_ns = (*first_ns).min(process.counts_from_ns);
         let row = &mut self.results.rows[process.row as usize];
         row.runtime_ns = row.runtime_ns.max(now_ns - *first_ns);
+        let (ran_ns, by_direction) = process.ran_ns(now_ns);
+        row.processes_ns = row.processes_ns.saturating_add(ran_ns);
+        for (transfers, ran_ns) in
+            [&mut row.read, &mut row.write, &mut row.trim].into_iter().zip(by_direction)
+        {
+            transfers.runtime_ns = transfers.runtime_ns.max(ran_ns);
+        }
     }
 
     /// All of it.
@@ -210,14 +217,18 @@ impl Recorder {
         results.elapsed_ns = now_ns;
         results.requests = requests;
         let job_rows = self.first_ns.len();
-        for row in &mut results.rows[..job_rows] {
-            set_runtime(row, row.runtime_ns);
-        }
         // Streams of a trace last as long as the run.
         for row in &mut results.rows[job_rows..] {
-            set_runtime(row, now_ns);
+            (row.runtime_ns, row.processes_ns) = (now_ns, now_ns);
+            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+                transfers.runtime_ns = now_ns;
+            }
         }
         for row in &mut results.rows {
+            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+                let is_used = transfers.ios > 0;
+                transfers.runtime_ns = if is_used { transfers.runtime_ns } else { 0 };
+            }
             if let Some(mut mixed) = row.mixed.take() {
                 row.directions().into_iter().for_each(|(_, one)| mixed.absorb(one));
                 row.mixed = Some(mixed);
@@ -232,13 +243,6 @@ impl Recorder {
         self.device.watermark_percent = watermark.filter(|&percent| percent > 0);
         results.device = self.device;
         results
-    }
-}
-
-fn set_runtime(row: &mut Row, runtime_ns: u64) {
-    row.runtime_ns = runtime_ns;
-    for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
-        transfers.runtime_ns = if transfers.ios > 0 { runtime_ns } else { 0 };
     }
 }
 

@@ -74,7 +74,7 @@ prop_compose! {
         let mixed = (ios % 3 == 0).then(|| read.clone());
         let is_unified = mixed.is_some() && block % 2 == 0;
         Row {
-            name, cgroup, processes, runtime_ns, read, mixed, is_unified, sync, error, depth,
+            name, cgroup, processes, runtime_ns, processes_ns: runtime_ns, read, mixed, is_unified, sync, error, depth,
             ..Row::default()
         }
     }

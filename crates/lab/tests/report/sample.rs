@@ -184,6 +184,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
             cgroup: "/vms/db".into(),
             processes: 1,
             runtime_ns: elapsed_ns,
+            processes_ns: elapsed_ns,
             read: transfers(1_500, 4096, elapsed_ns, latency(seed + 9, 1_500, 7 * MS * slow)),
             write: transfers(400, 8192, elapsed_ns, latency(seed + 10, 400, 2 * MS * slow)),
             sync: latency(seed + 11, 12, 21 * MS),
@@ -197,6 +198,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
             cgroup: "/vms/web".into(),
             processes: 4,
             runtime_ns: 7_000 * MS,
+            processes_ns: 4 * 7_000 * MS,
             read: transfers(800, 65_536, 7_000 * MS, latency(seed + 12, 800, 5 * MS * slow)),
             depth: 1,
             ..Row::default()
@@ -208,6 +210,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
             processes: 1,
             error: Some("no space left on the disk at offset 201326592".into()),
             runtime_ns: elapsed_ns,
+            processes_ns: elapsed_ns,
             write: transfers(192, MIB, elapsed_ns, latency(seed + 13, 192, 195 * MS)),
             depth: 4,
             ..Row::default()
@@ -264,6 +267,7 @@ pub(crate) fn one_request() -> Results {
         cgroup: "/".into(),
         processes: 1,
         runtime_ns: 6 * MS,
+        processes_ns: 6 * MS,
         read: transfers(1, 4096, 6 * MS, times.clone()),
         depth: 1,
         ..Row::default()
@@ -302,6 +306,7 @@ pub(crate) fn many() -> Results {
             cgroup: path,
             processes: 1,
             runtime_ns: results.elapsed_ns,
+            processes_ns: results.elapsed_ns,
             read: transfers(ios, 16_384, results.elapsed_ns, one.latency.clone()),
             depth: 1,
             ..Row::default()

@@ -12,8 +12,42 @@ fn clones_have_rows_of_their_own_unless_they_are_reported_together() {
     assert_eq!(together.rows.len(), 1);
     let row = &together.rows[0];
     assert_eq!((row.processes, row.read.ios, row.runtime_ns), (3, 30, 10 * MS));
-    // Rates are over the time from the first start to the last end, as in fio.
-    assert_eq!(row.read.iops(), 3000.0);
+    assert_eq!((row.read.iops(), row.processes_ns), (3000.0, 30 * MS));
+}
+
+/// As in fio: rates are over the longest time that one of the jobs took, also where they begin one after the other.
+#[test]
+fn jobs_that_are_reported_together_may_begin_apart() {
+    let jobs = "[global]\nbs=4k\ndirect=1\nsize=40k\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=read\nstartdelay=50ms\n[c]\nrw=write\nsize=20k\n";
+    let results = run(ONE_MS, &[], jobs);
+    let row = &results.rows[0];
+    assert_eq!((row.processes, row.runtime_ns, row.processes_ns), (3, 60 * MS, 25 * MS));
+    assert_eq!((row.read.ios, row.read.runtime_ns), (20, 10 * MS));
+    assert_eq!((row.write.ios, row.write.runtime_ns), (5, 5 * MS));
+    let told = &weir_lab::report::fio_json(&results)["jobs"][0];
+    assert_eq!((&told["job_runtime"], &told["read"]["runtime"]), (&25.into(), &10.into()));
+}
+
+/// As in fio: reads of a verification that follows the writes have a time of their own.
+#[test]
+fn what_is_read_again_takes_its_own_time() {
+    let runtimes = |options: &str| {
+        let jobs = format!("[j]\nbs=4k\ndirect=1\nsize=40k\nverify=md5\n{options}");
+        let results = run(ONE_MS, &[], &jobs);
+        let row = &results.rows[0];
+        [row.runtime_ns, row.read.runtime_ns, row.write.runtime_ns].map(|ns| ns / MS)
+    };
+    assert_eq!(runtimes("rw=write\n"), [20, 10, 10]);
+    assert_eq!(runtimes("rw=write\nloops=3\n"), [60, 30, 30]);
+    assert_eq!(runtimes("rw=write\nverify_only\n"), [10, 10, 0]);
+    // What is read meanwhile has the time of the writes as well; fio counts none for it.
+    assert_eq!(runtimes("rw=write\nverify_backlog=2\n"), [20, 20, 20]);
+    // The first is read when the last is written.
+    let queue = "rw=write\nioengine=libaio\niodepth=4\nnumber_ios=9\n";
+    assert_eq!(runtimes(queue), [6, 3, 3]);
+    // Reads that are not of the verification take the time of the writes, and then that.
+    let [all, reads, writes] = runtimes("rw=rw\n");
+    assert_eq!((all, reads, writes < 15 && writes > 9), (all, all, true));
 }
 
 #[test]
