@@ -32,6 +32,9 @@ fn row_of(job: &Job, files: &[u64], seed: u64, most: usize) -> Vec<Step> {
         {
             steps.push(step);
         }
+        if stream.is_exhausted() {
+            break;
+        }
         stream.restart();
     }
     steps

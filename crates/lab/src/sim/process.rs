@@ -335,7 +335,9 @@ impl Process {
         });
         let Some(step) = step else {
             self.loops_left -= u32::from(!self.plan.is_time_based);
-            let is_last = self.loops_left == 0 || self.is_stopping;
+            // A child makes a loop of its own.
+            let is_over = stream.is_exhausted() && !self.plan.forks;
+            let is_last = self.loops_left == 0 || is_over || self.is_stopping;
             let then = if is_last { Then::End } else { Then::Restart };
             self.state = State::Draining(then);
             return None;

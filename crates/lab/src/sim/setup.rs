@@ -80,9 +80,10 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             }
             None => {
                 let mut job = job.clone();
-                if forks && job.options.time_based {
-                    // Its passes are to have an end; the process begins another until its time is up.
-                    Arc::make_mut(&mut job.options).time_based = false;
+                if forks {
+                    // Each loop is a child's own and has an end; the process begins others.
+                    let options = Arc::make_mut(&mut job.options);
+                    (options.time_based, options.loops) = (false, 1);
                 }
                 let stream = Stream::new(&job, &sizes, scenario.seed);
                 Some(stream.map_err(|error| refuse(error.to_string()))?)

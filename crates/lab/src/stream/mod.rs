@@ -114,13 +114,13 @@ pub struct Stream {
     /// As the plan has it: whether there is no end but that of the time, and whether writes follow trims.
     is_endless: bool,
     is_trim_write: bool,
-    /// Requests that were lent out.
-    lent: u32,
-    /// Bytes and requests of this loop, and all its bytes, verification included.
+    /// Loops after this one.
+    loops_left: u32,
+    /// Bytes and requests so far, and all bytes, verification included.
     made_bytes: u64,
     made_requests: u64,
     moved_bytes: u64,
-    /// As the plan has them: most of the first two.
+    /// Most of the first two, over all loops.
     bytes_max: u64,
     requests_max: u64,
     verify: Option<Box<Verify>>,
@@ -166,27 +166,26 @@ impl Stream {
             made_bytes: 0,
             made_requests: 0,
             moved_bytes: 0,
-            bytes_max: plan.bytes,
-            requests_max: plan.requests,
+            loops_left: plan.loops - 1,
+            bytes_max: plan.bytes.saturating_mul(plan.loops.into()),
+            requests_max: plan.requests.saturating_mul(plan.loops.into()),
             verify,
             maker,
             plan,
-            lent: 0,
         })
     }
 
     /// The next step; None when all of this loop is made. Never None for a `time_based` job, whose end is its time's.
     ///
-    /// A loop ends with `io_size`, `size` or `number_ios`, or when a pass over the files is through and `io_size` does
-    /// not ask for another. After its requests come the syncs of `end_fsync` and `fsync_on_close`, and then the reads
-    /// of `verify`.
+    /// As in fio: a loop ends when a pass over the files is through, or with as many bytes (`io_size`, `size`) or requests
+    /// (`number_ios`) as all loops have together; after the last one passes go on where `io_size` asks for more. After
+    /// its requests come the syncs of `end_fsync` and `fsync_on_close`, and then the reads of `verify`.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a row goes on after None, with `restart`")]
     pub fn next(&mut self) -> Option<Step> {
         if self.phase == Phase::Making
             && self.verify.is_none()
-            && self.made_bytes < self.bytes_max
-            && self.made_requests < self.requests_max
+            && self.has_more()
             && let Some(step) = self.maker.make(&self.plan)
         {
             self.account(&step);
@@ -198,7 +197,7 @@ impl Stream {
     /// Puts the next requests into `run`, which is empty, where they depend on nothing but it: those of a plain job, up
     /// to where a loop or a pass ends. Nothing else may be asked before [`Stream::take_back`].
     pub(crate) fn lend(&mut self, run: &mut Run) {
-        let Some(plain) = &self.maker.plain else { return };
+        let Some(plain) = &mut self.maker.plain else { return };
         if self.phase != Phase::Making || self.verify.is_some() {
             return;
         }
@@ -207,13 +206,13 @@ impl Stream {
         let in_loop = bytes.div_ceil(u64::from(plain.len).max(1)).min(requests);
         // Endless rows do not count what they make.
         let in_loop = if self.is_endless && in_loop > 0 { u64::MAX } else { in_loop };
-        self.lent = u32::try_from(in_loop.min(plain.in_row())).unwrap_or(u32::MAX);
-        run.fill(&self.maker.random, plain, self.lent);
+        plain.left = u32::try_from(in_loop.min(plain.in_row())).unwrap_or(u32::MAX);
+        run.fill(&self.maker.random, plain);
     }
 
     /// Takes back what [`Stream::lend`] has lent, and counts what was made of it.
     pub(crate) fn take_back(&mut self, run: &mut Run) {
-        let lent = std::mem::take(&mut self.lent);
+        let lent = self.maker.plain.as_ref().map_or(0, |plain| plain.left);
         if lent == 0 {
             return;
         }
@@ -228,18 +227,38 @@ impl Stream {
         self.made_requests += made * counts;
     }
 
-    /// Another loop, as `loops` wants them, so many that the job's `loops` are reached. Before or after the end of the last.
+    /// Another loop, as `loops` wants them, after [`Stream::next`] has ended one. Behind the last, all of them again.
     ///
-    /// As in fio: files that were gone through are begun again, in the same order under `randrepeat`; others go on
-    /// where they are (`number_ios`, or requests without a random map). Without a sense for `time_based` jobs, and
-    /// without harm.
+    /// As in fio: files that were gone through are begun again, in the same order under `randrepeat`; where all bytes or
+    /// requests are made, only the syncs at the end come again. Without a sense for `time_based` jobs, and without harm.
     pub fn restart(&mut self) {
         if self.is_spent {
             self.begin_pass();
         }
-        (self.made_bytes, self.made_requests, self.moved_bytes) = (0, 0, 0);
+        match self.loops_left.checked_sub(1) {
+            Some(left) => self.loops_left = left,
+            None => {
+                self.loops_left = self.plan.loops - 1;
+                (self.made_bytes, self.made_requests, self.moved_bytes) = (0, 0, 0);
+            }
+        }
+        if !self.has_more() {
+            self.loops_left = 0;
+        }
         self.is_verifying = false;
         self.phase = Phase::Making;
+    }
+
+    /// Whether no further loop of this row is begun: all is made, and what syncs come at the end have come by themselves
+    /// once.
+    pub fn is_exhausted(&self) -> bool {
+        !self.has_more() && (self.loops_left == 0 || !self.plan.syncs_at_end)
+    }
+
+    /// Whether loops have bytes and requests left.
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.made_bytes < self.bytes_max && self.made_requests < self.requests_max
     }
 
     /// Whether the last step was a sync of `end_fsync` or `fsync_on_close`, which is of all that was made before.
@@ -301,9 +320,7 @@ impl Stream {
                     if let Some(read) = self.verify.as_mut().and_then(|v| v.backlog(&self.plan)) {
                         return Some(self.verifying(read));
                     }
-                    if self.made_bytes >= self.plan.bytes
-                        || self.made_requests >= self.plan.requests
-                    {
+                    if !self.has_more() {
                         self.phase = Phase::Closing(0);
                     } else if let Some(step) = self.maker.make(&self.plan) {
                         self.account(&step);
@@ -339,8 +356,9 @@ impl Stream {
                 Phase::Deciding => {
                     // fio does not begin a pass for less than one of the largest blocks.
                     let is_more = self.is_spent
+                        && self.loops_left == 0
                         && self.plan.is_repeating
-                        && self.made_requests < self.plan.requests
+                        && self.has_more()
                         && self.plan.bytes.saturating_sub(self.moved_bytes) >= self.plan.block_max;
                     self.phase = if is_more { Phase::Making } else { Phase::Over };
                     if is_more {

@@ -22,8 +22,8 @@ pub(super) struct Plain {
     pub(super) blocks: u64,
     pub(super) len: u32,
     align: u32,
-    /// As long as it is lent out, in a [`Run`]: how many more may be made there.
-    left: u32,
+    /// As long as it is lent out: how many more may be made in the [`Run`], and in the stream how many were lent.
+    pub(super) left: u32,
     access: Access,
     pub(super) is_once: bool,
     /// Of the shuffled row, where each block has its turn once: which row, and how far it is.
@@ -106,10 +106,10 @@ impl Run {
         }
     }
 
-    /// So many requests, at most as many as are left of the row.
-    pub(super) fn fill(&mut self, random: &Random, plain: &Plain, count: u32) {
+    /// The requests that `plain` lends, at most as many as are left of the row.
+    pub(super) fn fill(&mut self, random: &Random, plain: &Plain) {
         self.random = random.clone();
-        self.plain = Plain { left: count, ..plain.clone() };
+        self.plain = plain.clone();
     }
 
     /// Where it has come to, and how many were not made; there are none left then.

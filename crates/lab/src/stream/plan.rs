@@ -41,9 +41,10 @@ pub(super) struct Plan {
     pub(super) open_files: usize,
     /// Whether files are synced when a loop's requests are made.
     pub(super) syncs_at_end: bool,
-    /// Bytes and requests of a loop.
+    /// Bytes and requests of a loop, and how many loops there are.
     pub(super) bytes: u64,
     pub(super) requests: u64,
+    pub(super) loops: u32,
     /// Whether the region is gone through again until `bytes` are made.
     pub(super) is_repeating: bool,
     /// Whether there is no end but that of the time.
@@ -177,6 +178,7 @@ impl Plan {
                 None => size,
             },
             requests: options.number_ios.unwrap_or(u64::MAX),
+            loops: options.loops.max(1),
             is_repeating: options.io_size.is_some(),
             is_endless,
             is_same_each_pass: options.rand_repeat && !is_endless,
