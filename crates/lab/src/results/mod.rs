@@ -131,6 +131,14 @@ impl Transfers {
         per_second(self.ios, self.runtime_ns)
     }
 
+    /// Adds a request.
+    #[inline]
+    pub(crate) fn add(&mut self, len: u32, took_ns: u64) {
+        self.ios += 1;
+        self.bytes += u64::from(len);
+        self.latency.record(took_ns);
+    }
+
     /// Adds another's; the runtime is the longer of the two, as in fio's `group_reporting`.
     pub fn absorb(&mut self, other: &Transfers) {
         self.ios += other.ios;

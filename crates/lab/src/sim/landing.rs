@@ -102,8 +102,12 @@ impl World {
         };
         let counts_from_ns =
             process.map_or(0, |process| self.processes[process as usize].counts_from_ns);
-        if self.now_ns >= counts_from_ns {
-            self.desk.recorder.synced(actor.row, self.now_ns - flight.issued_ns);
+        let took_ns = self.now_ns - flight.issued_ns;
+        match process {
+            Some(process) if self.now_ns < counts_from_ns => {
+                self.desk.recorder.synced_early(process, took_ns);
+            }
+            _ => self.desk.recorder.synced(actor.row, took_ns),
         }
         if let Some((replay, stream)) = actor.stream {
             self.replays[replay as usize].completed(stream, self.now_ns);
@@ -141,12 +145,14 @@ impl World {
         let process = &mut self.processes[number as usize];
         if process.is_plain {
             if self.now_ns >= process.counts_from_ns {
-                self.desk.recorder.ended(row, access, len, took_ns);
+                return self.desk.recorder.ended(row, access, len, took_ns);
             }
-            return;
+            return self.desk.recorder.ended_early(number, access, len, took_ns);
         }
         if self.now_ns >= process.counts_from_ns {
             self.desk.recorder.ended(row, access, len, took_ns);
+        } else {
+            self.desk.recorder.ended_early(number, access, len, took_ns);
         }
         if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
             let error = format!("a request took {took_ns} ns, more than its max_latency");

@@ -372,7 +372,8 @@ impl Process {
                     return Some(Act::Clear(step));
                 }
                 (self.may_go, self.is_clear) = (false, false);
-                if let Some(rates) = self.rates.as_mut().filter(|_| is_paced) {
+                // What is read again among the writes has its part of the rate all the same.
+                if let Some(rates) = self.rates.as_mut().filter(|_| !is_rereading) {
                     rates.issued(access, u64::from(len));
                 }
                 if let Some(thinking) = self.thinking.as_mut().filter(|_| !is_rereading) {
@@ -457,6 +458,11 @@ impl Process {
     /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.
     pub(super) fn moved(&mut self, now_ns: u64, access: Access, len: u32) -> Option<String> {
         self.rates.as_mut()?.moved(now_ns, access, len.into())
+    }
+
+    /// When it began, after its `startdelay`.
+    pub(super) fn begun_ns(&self) -> u64 {
+        self.begun_ns
     }
 
     /// When it is to end, whatever is left to do.

@@ -1,5 +1,7 @@
 //! What is noted while a run goes on, and made into [`Results`] at its end.
 
+use std::collections::BTreeMap;
+
 use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
 use weir_hint::fetch;
 
@@ -7,6 +9,7 @@ use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
     BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
+    Transfers,
 };
 use crate::stream::Access;
 
@@ -29,6 +32,15 @@ pub(super) struct Recorder {
     busy_until_ns: u64,
     /// By row of jobs, when its first process began to count. Rows of a trace's streams come after those.
     first_ns: Vec<u64>,
+    /// By process, what it did in its `ramp_time`: all that there is of one that ends in it.
+    early: BTreeMap<u32, Early>,
+}
+
+/// What counts only if nothing follows.
+#[derive(Default)]
+struct Early {
+    moved: [Transfers; 3],
+    sync: Latency,
 }
 
 /// One cgroup that processes are in.
@@ -64,6 +76,7 @@ impl Recorder {
             busy_ns: 0,
             busy_until_ns: 0,
             first_ns: vec![u64::MAX; rows],
+            early: BTreeMap::new(),
         }
     }
 
@@ -146,14 +159,32 @@ impl Recorder {
             Access::Write => &mut row.write,
             Access::Trim => &mut row.trim,
         };
-        transfers.ios += 1;
-        transfers.bytes += u64::from(len);
-        transfers.latency.record(took_ns);
+        transfers.add(len, took_ns);
     }
 
     /// A process has finished an fsync.
     pub(super) fn synced(&mut self, row: u32, took_ns: u64) {
         self.results.rows[row as usize].sync.record(took_ns);
+    }
+
+    /// As [`Recorder::ended`], in the `ramp_time`.
+    pub(super) fn ended_early(&mut self, process: u32, access: Access, len: u32, took_ns: u64) {
+        let early = self.early.entry(process).or_default();
+        early.moved[access as usize].add(len, took_ns);
+    }
+
+    /// As [`Recorder::synced`], in the `ramp_time`.
+    pub(super) fn synced_early(&mut self, process: u32, took_ns: u64) {
+        self.early.entry(process).or_default().sync.record(took_ns);
+    }
+
+    /// As in fio: of a process that ends in its `ramp_time` all counts.
+    fn count_early(&mut self, number: u32, row: u32) {
+        let Some(early) = self.early.remove(&number) else { return };
+        let row = &mut self.results.rows[row as usize];
+        let rows = [&mut row.read, &mut row.write, &mut row.trim];
+        rows.into_iter().zip(&early.moved).for_each(|(row, moved)| row.absorb(moved));
+        row.sync.absorb(&early.sync);
     }
 
     /// A process has failed.
@@ -192,9 +223,13 @@ impl Recorder {
     }
 
     /// A process is over.
-    pub(super) fn process_ended(&mut self, now_ns: u64, process: &Process) {
-        if process.is_waiting() || process.counts_from_ns > now_ns {
+    pub(super) fn process_ended(&mut self, now_ns: u64, number: u32, process: &mut Process) {
+        if process.is_waiting() || process.begun_ns() > now_ns {
             return;
+        }
+        if process.counts_from_ns > now_ns {
+            process.counts_from_ns = process.begun_ns();
+            self.count_early(number, process.row);
         }
         let first_ns = &mut self.first_ns[process.row as usize];
         *first_ns = (*first_ns).min(process.counts_from_ns);
@@ -297,7 +332,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
 
 /// The place of each cgroup's parent; parents come before their children.
 fn parents(all: &[CgroupResults]) -> Vec<Option<usize>> {
-    let mut by_path = std::collections::BTreeMap::new();
+    let mut by_path = BTreeMap::new();
     let mut parents = Vec::with_capacity(all.len());
     for (at, cgroup) in all.iter().enumerate() {
         by_path.insert(cgroup.path.as_str(), at);

@@ -456,8 +456,10 @@ impl World {
         let now = Instant::from_nanos(self.now_ns);
         self.engine.handle_timeout(now);
         debug_assert_eq!(self.engine.check(), Ok(()));
-        for process in self.processes.iter().filter(|process| !process.is_done()) {
-            self.desk.recorder.process_ended(self.now_ns, process);
+        for (number, process) in (0..).zip(&mut self.processes) {
+            if !process.is_done() {
+                self.desk.recorder.process_ended(self.now_ns, number, process);
+            }
         }
         let mut children: BTreeMap<&str, u64> = BTreeMap::new();
         for (&process, (_, count)) in &self.children {

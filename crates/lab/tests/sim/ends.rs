@@ -123,10 +123,28 @@ fn files_must_fit_the_disk() {
     assert!(error.hint().is_some());
 }
 
-/// What its section says has nothing to do with it.
+/// As in fio: there is nothing else of it.
 #[test]
-fn a_job_that_ends_before_its_figures_begin_has_no_runtime() {
-    let jobs = "[global]\nrw=read\nsize=4k\ndirect=1\nramp_time=10\n[a]\n";
-    let results = run("null,latency=1ms", &[], jobs);
-    assert_eq!((results.rows[0].runtime_ns, results.rows[0].read.ios), (0, 0));
+fn of_a_job_that_ends_in_its_ramp_time_all_counts() {
+    let ends = |jobs: &str| {
+        let jobs = format!("[global]\nbs=4k\nsize=40k\ndirect=1\nramp_time=1\n{jobs}");
+        let results = run("null,latency=1ms", &[], &jobs);
+        let rows = results
+            .rows
+            .iter()
+            .map(|row| (row.read.ios + row.write.ios, row.sync.count(), row.processes_ns / MS));
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(ends("[a]\nrw=read\n"), [(10, 0, 10)]);
+    assert_eq!(ends("[a]\nrw=write\nfsync=5\n"), [(10, 1, 11)]);
+    assert_eq!(ends("[a]\nrw=randrw\nioengine=libaio\niodepth=4\n"), [(10, 0, 3)]);
+    // Ended by another, and not yet begun.
+    let others = "[b]\nrw=read\nsize=1g\n[c]\nrw=read\nstartdelay=1\n";
+    let all = format!("[a]\nrw=read\nexitall\nexit_what=all\n{others}");
+    let found = ends(&all);
+    assert_eq!((found[0], found[2]), ((10, 0, 10), (0, 0, 0)));
+    assert!(found[1].0.abs_diff(10) <= 1, "{found:?}");
+    // Of one that goes on, only what follows.
+    let both = "group_reporting\n[a]\nrw=read\n[b]\nrw=read\nsize=4400k\n";
+    assert_eq!(ends(both), [(10 + 101, 0, 10 + 100)]);
 }
