@@ -179,8 +179,7 @@ impl Recorder {
     }
 
     /// As in fio: of a process that ends in its `ramp_time` all counts.
-    fn count_early(&mut self, number: u32, row: u32) {
-        let Some(early) = self.early.remove(&number) else { return };
+    fn count_early(&mut self, early: Early, row: u32) {
         let row = &mut self.results.rows[row as usize];
         let rows = [&mut row.read, &mut row.write, &mut row.trim];
         rows.into_iter().zip(&early.moved).for_each(|(row, moved)| row.absorb(moved));
@@ -227,9 +226,10 @@ impl Recorder {
         if process.is_waiting() || process.begun_ns() > now_ns {
             return;
         }
+        let early = self.early.remove(&number);
         if process.counts_from_ns > now_ns {
             process.counts_from_ns = process.begun_ns();
-            self.count_early(number, process.row);
+            self.count_early(early.unwrap_or_default(), process.row);
         }
         let first_ns = &mut self.first_ns[process.row as usize];
         *first_ns = (*first_ns).min(process.counts_from_ns);
