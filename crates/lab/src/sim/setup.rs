@@ -324,7 +324,9 @@ fn without_effect(
 ) -> Vec<(&'static str, &'static str)> {
     let priority = "the scheduler `none` knows no priorities";
     let has_none = scheduler == SchedulerKind::None;
+    let thinks = options.read_iolog.is_some() && !options.thinktime.pause.is_zero();
     let all = [
+        (thinks, "thinktime", "a replay has the pauses of its trace, and no others"),
         (has_none && options.prio.is_some(), "prio", priority),
         (has_none && options.prioclass.is_some(), "prioclass", priority),
     ];

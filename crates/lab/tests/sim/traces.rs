@@ -248,7 +248,12 @@ fn jobs_replay_logs_of_fio() {
         let row = &results.rows[0];
         let found = [row.read.ios, row.write.ios, row.trim.ios, row.sync.count()];
         assert_eq!((found, results.elapsed_ns / US), (kinds, expected_us), "{options}");
+        assert!(results.notes.is_empty(), "{:?}", results.notes);
     }
+    // fio thinks after each request of a log as well.
+    let jobs = format!("[j]\nread_iolog={}\ndirect=1\nthinktime=5ms\n", three.0.display());
+    let notes = run(ONE_MS, &[], &jobs).notes;
+    assert!(notes.iter().any(|note| note.starts_with("`thinktime` has no effect")), "{notes:?}");
 }
 
 #[test]
