@@ -1,5 +1,7 @@
 //! What the installed fio says of the same files. Without it each test is a named skip.
 
+mod totals;
+
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -122,9 +124,9 @@ fn no_option_off_the_list_is_unknown() {
 #[test]
 fn accepts_and_refuses_alike() {
     for (index, text) in [
-        include_str!("jobs/r2.job"),
-        include_str!("jobs/stages.fio"),
-        include_str!("jobs/replay.fio"),
+        include_str!("../jobs/r2.job"),
+        include_str!("../jobs/stages.fio"),
+        include_str!("../jobs/replay.fio"),
         "[a]\nsize=4kb\n",
         "[a]\nbsrange=8k-4k\nsize=1m\n",
         "[a]\nsize=abc\n",
