@@ -153,9 +153,9 @@ pub struct Options {
     pub new_group: bool,
     /// `wait_for`: the name; [`super::Job::wait_for`] are the jobs.
     pub wait_for: Option<Arc<str>>,
-    /// `exitall`: when this job ends, others do.
+    /// `exitall`: when the first of the jobs ends, others do; it is for all jobs of a file, whichever has it.
     pub exitall: bool,
-    /// `exit_what`: which.
+    /// `exit_what`: which do when this one ends.
     pub exit_what: ExitWhat,
     /// `flow`: weight among the jobs of one `flow_id`; None is no flow control.
     pub flow: Option<u32>,

@@ -15,6 +15,8 @@ pub(super) struct Ends {
     awaited: BTreeMap<usize, Awaited>,
     /// Processes for which nobody is left to be waited for, and that were not looked at since.
     due: Vec<usize>,
+    /// Whether any job has `exitall`: as in fio, the end of each is that of others then.
+    is_exitall: bool,
     /// Places of the processes that an `exitall` has stopped; they need not be stopped again when the next one ends.
     stopped: BTreeSet<(usize, usize)>,
 }
@@ -29,7 +31,8 @@ struct Awaited {
 
 impl Ends {
     pub(super) fn new(jobs: &[Job]) -> Ends {
-        let mut ends = Ends::default();
+        let is_exitall = jobs.iter().any(|job| job.options.exitall);
+        let mut ends = Ends { is_exitall, ..Ends::default() };
         let waiters = jobs.iter().enumerate().filter(|(_, job)| !job.wait_for.is_empty());
         for (waiter, Job { wait_for: Range { start, end }, .. }) in waiters {
             let awaited = ends.awaited.entry(*start);
@@ -109,7 +112,7 @@ impl World {
         self.wake(freed);
         self.count_end(index);
         let job = &self.jobs.jobs[index];
-        if job.options.exitall {
+        if self.ends.is_exitall {
             let others = match job.options.exit_what {
                 ExitWhat::Group => self.those(|job| job.group, job.group),
                 ExitWhat::Stonewall => self.those(|job| job.stage, job.stage),

@@ -56,6 +56,14 @@ fn ends_of_others() {
             "[a]\nnumber_ios=3\nexitall\n[b]\nwait_for=a\n[c]\nnew_group\nwait_for=b\nnumber_ios=2\n",
             (vec![3, 0, 2], 5_000),
         ),
+        // Whichever job says it, it is for all; and which end with a job is that job's to say. As in fio.
+        ("[a]\nnumber_ios=3\n[b]\nexitall\n", (vec![3, 3], 3_000)),
+        ("[a]\nnumber_ios=3\n[b]\n[c]\nnew_group\nexitall\nnumber_ios=6\n", (vec![3, 3, 6], 6_000)),
+        (
+            "[a]\nnumber_ios=3\n[b]\nexitall\nexit_what=all\n[c]\nnew_group\n",
+            (vec![3, 3, 3], 3_000),
+        ),
+        ("[a]\nnumber_ios=3\n[b]\nnew_group\nexitall\n[c]\n", (vec![3, 256, 256], 256_000)),
         // A later end stops whom the first could not: those of another scope.
         (
             "[global]\nexitall\n[a]\nnumber_ios=2\n[b]\nexit_what=all\nnumber_ios=5\n[c]\nnew_group\nnumber_ios=9\n",
