@@ -421,6 +421,7 @@ fn drawn_requests_stay_in_their_zone() {
     for (options, turn, rounds) in [
         ("rw=randread zonesize=32k size=256k", 8, 1),
         ("rw=randwrite zonesize=64k size=512k", 16, 1),
+        ("rw=randtrim zonesize=64k size=512k", 16, 1),
         ("rw=randrw zonesize=192k size=1536k io_size=1536k", 48, 3),
         ("rw=randread zonesize=96k size=768k", 24, 2),
         ("rw=randrw zonesize=64k size=512k percentage_random=60", 16, 0),

@@ -180,7 +180,7 @@ impl Maker {
                 let state = &mut self.files[file as usize];
                 state.begins[direction] = at;
                 state.ends[direction] = at + bytes;
-                state.is_trimmed = direction == TRIM;
+                state.is_trimmed = direction == TRIM && plan.mix == Mix::TrimWrite;
                 state.zone_bytes += bytes;
                 self.is_synced = false;
                 self.writes += u64::from(direction == WRITE);
