@@ -197,7 +197,7 @@ fn picture(
         let mut all = Transfers::default();
         let mut rates = (0.0, 0.0);
         for row in &results.rows {
-            for moved in [&row.read, &row.write, &row.trim] {
+            for (_, moved) in row.directions() {
                 rates = (rates.0 + moved.bytes_per_sec(), rates.1 + moved.iops());
                 all.absorb(moved);
             }

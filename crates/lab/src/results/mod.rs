@@ -99,6 +99,11 @@ impl Row {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
     }
 
+    /// Reads, writes and trims.
+    pub(crate) fn directions_mut(&mut self) -> [&mut Transfers; 3] {
+        [&mut self.read, &mut self.write, &mut self.trim]
+    }
+
     /// What it is to be told of as: its directions, or all of them together, or both.
     pub fn moved(&self) -> impl Iterator<Item = (&'static str, &Transfers)> {
         let directions = self.directions().into_iter().filter(|_| !self.is_unified);

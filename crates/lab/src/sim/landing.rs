@@ -143,16 +143,13 @@ impl World {
             return self.desk.recorder.ended(row, access, len, took_ns);
         };
         let process = &mut self.processes[number as usize];
-        if process.is_plain {
-            if self.now_ns >= process.counts_from_ns {
-                return self.desk.recorder.ended(row, access, len, took_ns);
-            }
-            return self.desk.recorder.ended_early(number, access, len, took_ns);
-        }
         if self.now_ns >= process.counts_from_ns {
             self.desk.recorder.ended(row, access, len, took_ns);
         } else {
             self.desk.recorder.ended_early(number, access, len, took_ns);
+        }
+        if process.is_plain {
+            return;
         }
         if process.plan.latency_max_ns.is_some_and(|most| took_ns > most) {
             let error = format!("a request took {took_ns} ns, more than its max_latency");

@@ -181,8 +181,8 @@ impl Recorder {
     /// As in fio: of a process that ends in its `ramp_time` all counts.
     fn count_early(&mut self, early: Early, row: u32) {
         let row = &mut self.results.rows[row as usize];
-        let rows = [&mut row.read, &mut row.write, &mut row.trim];
-        rows.into_iter().zip(&early.moved).for_each(|(row, moved)| row.absorb(moved));
+        let rows = row.directions_mut().into_iter();
+        rows.zip(&early.moved).for_each(|(row, moved)| row.absorb(moved));
         row.sync.absorb(&early.sync);
     }
 
@@ -237,9 +237,7 @@ impl Recorder {
         row.runtime_ns = row.runtime_ns.max(now_ns - *first_ns);
         let (ran_ns, by_direction) = process.ran_ns(now_ns);
         row.processes_ns = row.processes_ns.saturating_add(ran_ns);
-        for (transfers, ran_ns) in
-            [&mut row.read, &mut row.write, &mut row.trim].into_iter().zip(by_direction)
-        {
+        for (transfers, ran_ns) in row.directions_mut().into_iter().zip(by_direction) {
             transfers.runtime_ns = transfers.runtime_ns.max(ran_ns);
         }
     }
@@ -255,12 +253,12 @@ impl Recorder {
         // Streams of a trace last as long as the run.
         for row in &mut results.rows[job_rows..] {
             (row.runtime_ns, row.processes_ns) = (now_ns, now_ns);
-            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+            for transfers in row.directions_mut() {
                 transfers.runtime_ns = now_ns;
             }
         }
         for row in &mut results.rows {
-            for transfers in [&mut row.read, &mut row.write, &mut row.trim] {
+            for transfers in row.directions_mut() {
                 let is_used = transfers.ios > 0;
                 transfers.runtime_ns = if is_used { transfers.runtime_ns } else { 0 };
             }
