@@ -31,6 +31,13 @@ fn main() {
         }
         None => println!("(a trace: WEIR_TRACE=FILE.csv.gz make bench-lab)"),
     }
+    for (name, rw, size) in [
+        ("random reads through the page cache, 10 GiB", "randread", "10g"),
+        ("random reads through the page cache, 100 GiB", "randread", "100g"),
+        ("random writes through the page cache, 10 GiB", "randwrite", "10g"),
+    ] {
+        measure(name, &buffered(rw, size));
+    }
     let many = |count: u32, turns| {
         let ios = u64::from(count) * 4 * IOS_EACH;
         Tenants { count, processes: 4, limit: 100, turns, ios, ..Tenants::ONE }.scenario()
@@ -122,6 +129,20 @@ impl Tenants {
             later: Vec::new(),
             work: Work::Jobs(jobs),
         }
+    }
+}
+
+/// Pages of a file in no order, by way of a page cache of 1 GiB.
+fn buffered(rw: &str, size: &str) -> Scenario {
+    let jobs = format!(
+        "[a]\nrw={rw}\nbs=4k\nsize={size}\nnorandommap\nioengine=libaio\niodepth=16\nio_size={}\n",
+        IOS * 4096,
+    );
+    let jobs = fio::parse("speed.fio", jobs.as_bytes(), &BTreeMap::new()).unwrap();
+    Scenario {
+        disk: "null,latency=10us,size=1T".parse().unwrap(),
+        work: Work::Jobs(jobs),
+        ..Tenants { depth: 16, ..Tenants::ONE }.scenario()
     }
 }
 

@@ -46,8 +46,8 @@
 //!
 //! # Cost
 //!
-//! Memory goes with runs of pages: neighbours in one state are one entry of about 100 bytes, so a gigabyte written in
-//! order is a handful, and the worst case is one for each page that is cached. An operation costs O(log n) for each run
+//! Memory goes with runs of pages: neighbours in one state are one entry of some 60 bytes, or up to 200 where the next is
+//! a megabyte away, so a gigabyte written in order is a handful, and the worst case is one for each page that is cached. An operation costs O(log n) for each run
 //! that it meets and each request that it makes. Nothing here knows a clock or chance: the same calls give the same
 //! answers.
 
@@ -58,6 +58,7 @@ mod disk;
 mod flusher;
 mod operation;
 mod pages;
+mod places;
 mod settings;
 mod sharing;
 mod slots;

@@ -1,10 +1,12 @@
 //! Which pages are cached, in what state, and which goes first when there is no more room.
 //!
 //! Pages lie in runs: neighbours of one file in one state are one entry, so a gigabyte written in order is one, and a
-//! gigabyte read at random at worst as many as it has pages. A run takes about 100 bytes.
+//! gigabyte read at random at worst as many as it has pages. A run takes some 60 bytes, and up to 200 where the next is
+//! more than a megabyte away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::places::Places;
 use super::slots::Slots;
 
 const NONE: u32 = u32::MAX;
@@ -60,11 +62,10 @@ impl Run {
 #[derive(Debug, Clone)]
 pub(super) struct Pages {
     runs: Slots<Run>,
-    /// By file and first page.
-    places: BTreeMap<(u32, u64), u32>,
-    /// The first pages of dirty runs, and of those being written.
-    dirty: BTreeSet<(u32, u64)>,
-    writing: BTreeSet<(u32, u64)>,
+    /// Where they begin: all, those that are dirty, and those being written.
+    places: Places,
+    dirty: Places,
+    writing: Places,
     /// Dirty pages of each file that has some.
     dirty_of: BTreeMap<u32, u64>,
     /// Pages of each owner that are dirty or being written.
@@ -83,9 +84,9 @@ impl Pages {
     pub(super) const fn new() -> Pages {
         Pages {
             runs: Slots::new(),
-            places: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            writing: BTreeSet::new(),
+            places: Places::new(),
+            dirty: Places::new(),
+            writing: Places::new(),
             dirty_of: BTreeMap::new(),
             held_by: BTreeMap::new(),
             oldest: NONE,
@@ -128,14 +129,16 @@ impl Pages {
 
     /// What begins at `page`: the rest of the run it is in, or the gap up to the next.
     pub(super) fn at(&self, file: u32, page: u64) -> Stretch {
-        if let Some((_, &index)) = self.places.range((file, 0)..=(file, page)).next_back() {
+        if let Some(index) = self.covering(file, page) {
             let run = &self.runs[index];
-            if run.end() > page {
-                return Stretch { start: page, end: run.end(), state: Some(run.state) };
-            }
+            return Stretch { start: page, end: run.end(), state: Some(run.state) };
         }
-        let next = self.places.range((file, page)..=(file, u64::MAX)).next();
-        Stretch { start: page, end: next.map_or(u64::MAX, |(&(_, start), _)| start), state: None }
+        let next = self.places.first_from(file, page);
+        Stretch {
+            start: page,
+            end: next.map_or(u64::MAX, |next| self.runs[next].start),
+            state: None,
+        }
     }
 
     /// Where the cached pages of a file that begin at or after `page` do begin.
@@ -158,16 +161,15 @@ impl Pages {
 
     /// The first dirty pages of one owner, with their file. O(dirty runs).
     pub(super) fn first_dirty_of(&self, owner: u32) -> Option<(u32, u64, u64)> {
-        self.dirty.iter().find_map(|&(file, from)| {
-            let (start, end, whose) = self.next_dirty(file, from)?;
-            (whose == owner).then_some((file, start, end))
+        self.dirty.iter().find_map(|index| {
+            let run = &self.runs[index];
+            (run.state == State::Dirty { owner }).then(|| (run.file, run.start, run.end()))
         })
     }
 
     /// Where the dirty pages of a file end; 0 if it has none.
     pub(super) fn dirty_end(&self, file: u32) -> u64 {
-        let last = self.dirty.range((file, 0)..=(file, u64::MAX)).next_back();
-        last.map_or(0, |place| self.runs[self.places[place]].end())
+        self.dirty.last_to(file, u64::MAX).map_or(0, |last| self.runs[last].end())
     }
 
     /// The first pages on their way to the disk at or after `from`, up to the end of their run.
@@ -175,13 +177,9 @@ impl Pages {
         self.first_of(&self.writing, file, from)
     }
 
-    fn first_of(&self, list: &BTreeSet<(u32, u64)>, file: u32, from: u64) -> Option<Stretch> {
-        let here = list.range((file, 0)..=(file, from)).next_back();
-        let run = here.map(|place| &self.runs[self.places[place]]).filter(|run| run.end() > from);
-        let run = run.or_else(|| {
-            let next = list.range((file, from)..=(file, u64::MAX)).next()?;
-            Some(&self.runs[self.places[next]])
-        })?;
+    fn first_of(&self, list: &Places, file: u32, from: u64) -> Option<Stretch> {
+        let here = list.last_to(file, from).filter(|&here| self.runs[here].end() > from);
+        let run = &self.runs[here.or_else(|| list.first_from(file, from))?];
         Some(Stretch { start: run.start.max(from), end: run.end(), state: Some(run.state) })
     }
 
@@ -189,18 +187,28 @@ impl Pages {
     /// pages count as just used.
     pub(super) fn set(&mut self, file: u32, start: u64, end: u64, state: Option<State>) {
         debug_assert!(start < end, "pages {start} to {end}");
+        if let Some(index) = self.places.get(file, start)
+            && self.runs[index].end() == end
+        {
+            // What most requests are about: pages that came together and stay so.
+            self.retire(index);
+            let Some(state) = state else { return self.forget(index) };
+            self.runs[index].state = state;
+            return self.settle(index);
+        }
         self.split(file, start);
         self.split(file, end);
-        while let Some((&place, _)) = self.places.range((file, start)..(file, end)).next() {
-            self.remove(place);
+        while let Some(index) = self.places.first_from(file, start)
+            && self.runs[index].start < end
+        {
+            self.retire(index);
+            self.forget(index);
         }
         let Some(state) = state else { return };
         let len = u32::try_from(end - start).expect("memory is less than 2^32 pages");
         let index = self.runs.insert(Run { file, len, start, state, before: NONE, after: NONE });
-        self.places.insert((file, start), index);
-        self.count(file, state, u64::from(len));
-        self.enlist(index, NONE);
-        self.join(index);
+        self.places.insert(file, start, index);
+        self.settle(index);
     }
 
     /// Lets up to `pages` clean pages go, least recently used first.
@@ -220,37 +228,52 @@ impl Pages {
 
     // Details.
 
+    /// The run that `page` is in.
+    fn covering(&self, file: u32, page: u64) -> Option<u32> {
+        self.places.last_to(file, page).filter(|&index| self.runs[index].end() > page)
+    }
+
     /// Makes a run begin at `page`, if one reaches over it.
     fn split(&mut self, file: u32, page: u64) {
-        let Some((_, &left)) = self.places.range((file, 0)..(file, page)).next_back() else {
-            return;
-        };
+        let Some(left) = self.covering(file, page) else { return };
         let run = &mut self.runs[left];
-        if run.end() <= page {
+        if run.start == page {
             return;
         }
         let right = Run { len: (run.end() - page) as u32, start: page, ..run.clone() };
         run.len -= right.len;
         let index = self.runs.insert(right);
-        self.places.insert((file, page), index);
+        self.places.insert(file, page, index);
         self.enlist(index, left);
     }
 
-    fn remove(&mut self, place: (u32, u64)) {
-        let index = self.places.remove(&place).expect("listed just now");
+    /// A run is in the state that it says it is in, and was used just now.
+    fn settle(&mut self, index: u32) {
+        let run = &self.runs[index];
+        self.count(run.file, run.state, u64::from(run.len));
+        self.enlist(index, NONE);
+        self.join(index);
+    }
+
+    /// A run is not in that state any more.
+    fn retire(&mut self, index: u32) {
         self.delist(index);
-        let run = self.runs.remove(index);
+        let run = &self.runs[index];
         self.discount(run.file, run.state, u64::from(run.len));
+    }
+
+    /// There is no such run any more.
+    fn forget(&mut self, index: u32) {
+        let run = self.runs.remove(index);
+        self.places.remove(run.file, run.start);
     }
 
     /// Joins a run with those beside it if nothing tells them apart. That includes the order of eviction: clean runs
     /// join only if they also go one after the other.
     fn join(&mut self, index: u32) {
         let run = &self.runs[index];
-        let (file, start, end) = (run.file, run.start, run.end());
-        let left = self.places.range((file, 0)..(file, start)).next_back();
-        let left = left.map(|(_, &left)| left);
-        let right = self.places.get(&(file, end)).copied();
+        let left = run.start.checked_sub(1).and_then(|page| self.places.last_to(run.file, page));
+        let right = self.places.get(run.file, run.end());
         let mut index = index;
         if let Some(left) = left.filter(|&left| self.are_one(left, index)) {
             self.absorb(left, index);
@@ -269,23 +292,17 @@ impl Pages {
 
     fn absorb(&mut self, left: u32, right: u32) {
         self.delist(right);
-        let gone = self.runs.remove(right);
-        self.places.remove(&(gone.file, gone.start));
-        self.runs[left].len += gone.len;
+        self.runs[left].len += self.runs[right].len;
+        self.forget(right);
     }
 
     /// Puts a run into the list of its state: a clean one behind `left`, or at the end of all if that is nobody.
     fn enlist(&mut self, index: u32, left: u32) {
         let run = &self.runs[index];
-        let place = (run.file, run.start);
         match run.state {
             State::Reading { .. } => {}
-            State::Dirty { .. } => {
-                self.dirty.insert(place);
-            }
-            State::Writing { .. } => {
-                self.writing.insert(place);
-            }
+            State::Dirty { .. } => self.dirty.insert(run.file, run.start, index),
+            State::Writing { .. } => self.writing.insert(run.file, run.start, index),
             State::Clean { .. } => {
                 let before = if left == NONE { self.newest } else { left };
                 let after = match before {
@@ -304,15 +321,10 @@ impl Pages {
 
     fn delist(&mut self, index: u32) {
         let run = &self.runs[index];
-        let place = (run.file, run.start);
         match run.state {
             State::Reading { .. } => {}
-            State::Dirty { .. } => {
-                self.dirty.remove(&place);
-            }
-            State::Writing { .. } => {
-                self.writing.remove(&place);
-            }
+            State::Dirty { .. } => self.dirty.remove(run.file, run.start),
+            State::Writing { .. } => self.writing.remove(run.file, run.start),
             State::Clean { .. } => {
                 let (before, after) = (run.before, run.after);
                 match before {
@@ -369,9 +381,9 @@ impl Pages {
 
     /// All that is cached, in order of file and page.
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, Stretch)> {
-        self.places.iter().map(|(&(file, start), &index)| {
+        self.places.iter().map(|index| {
             let run = &self.runs[index];
-            (file, Stretch { start, end: run.end(), state: Some(run.state) })
+            (run.file, Stretch { start: run.start, end: run.end(), state: Some(run.state) })
         })
     }
 
@@ -380,22 +392,22 @@ impl Pages {
         let mut seen = Pages::new();
         let mut last: Option<(u32, u64)> = None;
         let mut clean_runs = 0;
-        for (&(file, start), &index) in &self.places {
+        for index in self.places.iter() {
             let run = &self.runs[index];
-            if (run.file, run.start) != (file, start) || run.len == 0 {
-                return Err(format!("file {file}: page {start} leads to {run:?}"));
+            let (file, start) = (run.file, run.start);
+            if self.places.get(file, start) != Some(index) || run.len == 0 {
+                return Err(format!("file {file}: page {start} does not lead to {run:?}"));
             }
-            if last.is_some_and(|(other, end)| other == file && end > start) {
+            if last.is_some_and(|last| (file, start) < last) {
                 return Err(format!("file {file}: two runs hold page {start}"));
             }
             last = Some((file, run.end()));
             seen.count(file, run.state, u64::from(run.len));
-            let lists =
-                (self.dirty.contains(&(file, start)), self.writing.contains(&(file, start)));
+            let lists = (self.dirty.get(file, start), self.writing.get(file, start));
             let wanted = match run.state {
-                State::Dirty { .. } => (true, false),
-                State::Writing { .. } => (false, true),
-                _ => (false, false),
+                State::Dirty { .. } => (Some(index), None),
+                State::Writing { .. } => (None, Some(index)),
+                _ => (None, None),
             };
             if lists != wanted {
                 return Err(format!("file {file}: {run:?} is listed as {lists:?}"));
@@ -407,10 +419,10 @@ impl Pages {
         if books != counted || self.dirty_of != seen.dirty_of {
             return Err(format!("pages {counted:?}, booked {books:?}"));
         }
-        if self.places.len() != self.runs.len()
-            || self.dirty.len() + self.writing.len() > self.places.len()
-        {
-            return Err(format!("{} runs, {} places", self.runs.len(), self.places.len()));
+        let [places, dirty, writing] =
+            [&self.places, &self.dirty, &self.writing].map(Places::count);
+        if places != self.runs.len() || dirty + writing > places {
+            return Err(format!("{} runs, {places} places", self.runs.len()));
         }
         let (mut at, mut before, mut listed) = (self.oldest, NONE, 0);
         while at != NONE {
