@@ -206,6 +206,7 @@ pub(super) struct Thinking {
     seen: u32,
     /// Whether a request was made since the last pause; there is one between two, as in fio.
     is_issued: bool,
+    /// From then on time counts. A job begins as if with a pause: so long is its first time longer, as in fio.
     since_ns: u64,
 }
 
@@ -214,14 +215,15 @@ impl Thinking {
     pub(super) fn new(options: &Options, blocks: Option<u32>, now_ns: u64) -> Option<Thinking> {
         let think = options.thinktime;
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        (!think.pause.is_zero()).then(|| Thinking {
-            pause_ns: nanos(think.pause),
+        let pause_ns = nanos(think.pause);
+        (pause_ns > 0).then(|| Thinking {
+            pause_ns,
             blocks,
             counts_issues: think.blocks_type == crate::fio::ThinkBlocks::Issue,
             io_time_ns: nanos(think.io_time),
             seen: 0,
             is_issued: false,
-            since_ns: now_ns,
+            since_ns: now_ns.saturating_add(pause_ns),
         })
     }
 

@@ -48,8 +48,9 @@ fn pauses_are_counted_from_the_end_of_what_is_under_way() {
             "number_ios=8\nthinktime=4ms\nthinktime_blocks=2\nioengine=libaio\niodepth=4\n",
             (8, 12_000),
         ),
-        // Five milliseconds of I/O, ten of thinking; `thinktime_blocks` does not count unless it is named.
-        ("number_ios=20\nthinktime=10ms\nthinktime_iotime=5ms\n", (20, 60_000)),
+        // Five milliseconds of I/O, ten of thinking; the first time ten more of I/O. `thinktime_blocks` does not count unless
+        // it is named.
+        ("number_ios=30\nthinktime=10ms\nthinktime_iotime=5ms\n", (30, 70_000)),
         (
             "number_ios=20\nthinktime=10ms\nthinktime_iotime=5ms\nthinktime_blocks=2\n",
             (20, 120_000),
