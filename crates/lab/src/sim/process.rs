@@ -49,6 +49,10 @@ pub(super) struct Process {
     pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
+    /// Where requests begin to count towards `number_ios`: a `ramp_time` ends there, and has not yet.
+    recounts_at_ns: u64,
+    /// Of its requests, those that ended in the `ramp_time`.
+    early: u64,
     pub(super) files: Arc<[FileAt]>,
     /// Made, and held back by its rate or flow.
     held: Option<Step>,
@@ -157,6 +161,8 @@ impl Process {
             rereads_from_ns: None,
             reread_ns: 0,
             counts_from_ns: 0,
+            recounts_at_ns: u64::MAX,
+            early: 0,
             ends_ns: u64::MAX,
             random,
         }
@@ -185,7 +191,13 @@ impl Process {
         }
         let thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
         self.thinking = thinking.map(Box::new);
-        self.is_plain = self.plan.is_plain && self.rates.is_none() && self.thinking.is_none();
+        if self.plan.ramp_ns > 0 && options.number_ios.is_some() {
+            self.recounts_at_ns = self.counts_from_ns;
+        }
+        self.is_plain = self.plan.is_plain
+            && self.rates.is_none()
+            && self.thinking.is_none()
+            && self.recounts_at_ns == u64::MAX;
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
     }
@@ -314,6 +326,13 @@ impl Process {
         }
         if !self.is_filling || self.in_flight >= self.depth {
             return Some(Act::Wait);
+        }
+        if now_ns >= self.recounts_at_ns
+            && let Some(stream) = &mut self.stream
+        {
+            stream.take_back(&mut self.run);
+            stream.allow(self.early);
+            self.recounts_at_ns = u64::MAX;
         }
         let Some(stream) = &mut self.stream else {
             if self.is_stopping {
@@ -457,6 +476,9 @@ impl Process {
 
     /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.
     pub(super) fn moved(&mut self, now_ns: u64, access: Access, len: u32) -> Option<String> {
+        let is_main = access == Access::Write
+            || !matches!(self.plan.options.pattern.mix, Mix::Write | Mix::TrimWrite);
+        self.early += u64::from(is_main && now_ns < self.counts_from_ns);
         self.rates.as_mut()?.moved(now_ns, access, len.into())
     }
 

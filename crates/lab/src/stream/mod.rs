@@ -249,6 +249,11 @@ impl Stream {
         self.phase = Phase::Making;
     }
 
+    /// So many requests more than `number_ios` are to be made.
+    pub(crate) fn allow(&mut self, requests: u64) {
+        self.requests_max = self.requests_max.saturating_add(requests);
+    }
+
     /// Whether no further loop of this row is begun: all is made, and what syncs come at the end have come by themselves
     /// once.
     pub fn is_exhausted(&self) -> bool {

@@ -78,6 +78,7 @@ fn same_totals() {
         ("rw=write\nsize=256k\nverify=crc32c\nverify_backlog=8\n", 0),
         ("rw=write\nsize=100k\nnumjobs=3\ngroup_reporting\n", 0),
         ("rw=write\nsize=100k\nramp_time=60\nfsync=4\n", 0),
+        ("rw=read\nsize=1m\nramp_time=1\nrate_iops=20\nnumber_ios=30\n", 0),
         ("rw=randrw\nsize=256k\nrate_iops=400\nrwmixread=80\n", 8),
         ("rw=randrw\nsize=256k\nrate=1m,512k\nioengine=libaio\niodepth=4\n", 8),
         ("rw=rw\nsize=256k\nrate=,100k\n", 8),

@@ -227,6 +227,21 @@ fn a_delay_is_drawn_from_its_range() {
     assert_eq!(results.device.in_flight_max, 1);
 }
 
+/// A thousand a second: as many as `number_ios` says in the ramp, or after it, with the one that ends where it ends.
+#[test]
+fn requests_are_counted_anew_after_the_ramp() {
+    for (options, expected) in [
+        ("number_ios=1500\nramp_time=1\n", (1500, 2_499_000)),
+        ("number_ios=500\nloops=3\nramp_time=1\n", (1500, 2_499_000)),
+        ("number_ios=6000\nramp_time=1\nioengine=libaio\niodepth=4\n", (6000, 2_499_000)),
+        ("number_ios=500\nramp_time=1\n", (500, 500_000)),
+        ("number_ios=1500\nramp_time=1\nsize=8000k\n", (1001, 2_000_000)),
+        ("number_ios=150\nramp_time=1\nrate_iops=100\n", (150, 2_491_000)),
+    ] {
+        assert_eq!(ends(options), expected, "{options}");
+    }
+}
+
 #[test]
 fn ramp_time_goes_before_the_runtime_and_is_not_reported() {
     let jobs = "[j]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nruntime=2\nramp_time=1\ntime_based\n";
