@@ -46,7 +46,7 @@
 //!
 //! # Cost
 //!
-//! Memory goes with runs of pages: neighbours in one state are one entry of some 60 bytes, or up to 200 where the next is
+//! Memory goes with runs of pages: neighbours in one state are one entry of some 50 bytes, or up to 160 where the next is
 //! a megabyte away, so a gigabyte written in order is a handful, and the worst case is one for each page that is cached. An operation costs O(log n) for each run
 //! that it meets and each request that it makes. Nothing here knows a clock or chance: the same calls give the same
 //! answers.

@@ -1,8 +1,8 @@
 //! Where things begin in files, in order.
 //!
-//! What is read or written at random begins at every other page, and a search tree with an entry for each is as large as
-//! all that a processor's caches hold, and walked several times for each request. So the tree has an entry for a block of
-//! neighbouring pages, and a bit for each page in it.
+//! What is read or written at random begins at every other page, and a search tree with an entry for each page is large
+//! and walked several times for each request. So the tree has an entry for a block of neighbouring pages, and a bit for
+//! each page in it.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ impl Block {
 
 /// A value for each page of each file at which something begins.
 ///
-/// Every call is O(log n) in the number of blocks, and O(1) in the block of the call before. A value takes 4 to some
-/// 130 bytes, by how many are in a block.
+/// Every call is O(log n) in the number of blocks, and O(1) in the block of the call before. A value takes some
+/// ten bytes where there are many in a block, and a hundred where it is alone.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     /// By file and number. None of them is empty.

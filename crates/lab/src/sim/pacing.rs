@@ -206,7 +206,7 @@ pub(super) struct Thinking {
     seen: u32,
     /// Whether a request was made since the last pause; there is one between two, as in fio.
     is_issued: bool,
-    /// From then on time counts. A job begins as if with a pause: so long is its first time longer, as in fio.
+    /// Where the last pause ended. As in fio a job begins as if with one.
     since_ns: u64,
 }
 

@@ -49,10 +49,8 @@ pub(super) struct Process {
     pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
-    /// Where requests begin to count towards `number_ios`: a `ramp_time` ends there, and has not yet.
-    recounts_at_ns: u64,
-    /// Of its requests, those that ended in the `ramp_time`.
-    early: u64,
+    /// In a `ramp_time`, after which requests count anew towards `number_ios`: how many have ended.
+    ended_in_ramp: Option<u64>,
     pub(super) files: Arc<[FileAt]>,
     /// Made, and held back by its rate or flow.
     held: Option<Step>,
@@ -161,8 +159,7 @@ impl Process {
             rereads_from_ns: None,
             reread_ns: 0,
             counts_from_ns: 0,
-            recounts_at_ns: u64::MAX,
-            early: 0,
+            ended_in_ramp: None,
             ends_ns: u64::MAX,
             random,
         }
@@ -191,13 +188,12 @@ impl Process {
         }
         let thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
         self.thinking = thinking.map(Box::new);
-        if self.plan.ramp_ns > 0 && options.number_ios.is_some() {
-            self.recounts_at_ns = self.counts_from_ns;
-        }
+        let is_recounted = self.plan.ramp_ns > 0 && options.number_ios.is_some();
+        self.ended_in_ramp = is_recounted.then_some(0);
         self.is_plain = self.plan.is_plain
             && self.rates.is_none()
             && self.thinking.is_none()
-            && self.recounts_at_ns == u64::MAX;
+            && self.ended_in_ramp.is_none();
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
     }
@@ -327,12 +323,12 @@ impl Process {
         if !self.is_filling || self.in_flight >= self.depth {
             return Some(Act::Wait);
         }
-        if now_ns >= self.recounts_at_ns
+        if now_ns >= self.counts_from_ns
+            && let Some(ended) = self.ended_in_ramp.take()
             && let Some(stream) = &mut self.stream
         {
             stream.take_back(&mut self.run);
-            stream.allow(self.early);
-            self.recounts_at_ns = u64::MAX;
+            stream.allow(ended);
         }
         let Some(stream) = &mut self.stream else {
             if self.is_stopping {
@@ -476,9 +472,12 @@ impl Process {
 
     /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.
     pub(super) fn moved(&mut self, now_ns: u64, access: Access, len: u32) -> Option<String> {
-        let is_main = access == Access::Write
-            || !matches!(self.plan.options.pattern.mix, Mix::Write | Mix::TrimWrite);
-        self.early += u64::from(is_main && now_ns < self.counts_from_ns);
+        if let Some(ended) = &mut self.ended_in_ramp {
+            // Neither what is read again nor the trim of a write that follows is one more.
+            let writes = matches!(self.plan.options.pattern.mix, Mix::Write | Mix::TrimWrite);
+            let is_counted = access == Access::Write || !writes;
+            *ended += u64::from(is_counted && now_ns < self.counts_from_ns);
+        }
         self.rates.as_mut()?.moved(now_ns, access, len.into())
     }
 

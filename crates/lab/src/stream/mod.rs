@@ -168,7 +168,7 @@ impl Stream {
             moved_bytes: 0,
             loops_left: plan.loops - 1,
             bytes_max: plan.bytes.saturating_mul(plan.loops.into()),
-            requests_max: plan.requests.saturating_mul(plan.loops.into()),
+            requests_max: plan.requests_max(),
             verify,
             maker,
             plan,
@@ -239,6 +239,7 @@ impl Stream {
             Some(left) => self.loops_left = left,
             None => {
                 self.loops_left = self.plan.loops - 1;
+                self.requests_max = self.plan.requests_max();
                 (self.made_bytes, self.made_requests, self.moved_bytes) = (0, 0, 0);
             }
         }
@@ -249,7 +250,7 @@ impl Stream {
         self.phase = Phase::Making;
     }
 
-    /// So many requests more than `number_ios` are to be made.
+    /// All loops together make so many requests more than `number_ios` has it.
     pub(crate) fn allow(&mut self, requests: u64) {
         self.requests_max = self.requests_max.saturating_add(requests);
     }

@@ -200,6 +200,11 @@ impl Plan {
             place,
         })
     }
+
+    /// Requests of all loops together, at most.
+    pub(super) fn requests_max(&self) -> u64 {
+        self.requests.saturating_mul(self.loops.into())
+    }
 }
 
 impl Region {
