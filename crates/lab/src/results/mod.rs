@@ -64,7 +64,7 @@ pub struct Row {
     pub group: u32,
     /// Which clone; 0 for rows of several.
     pub clone: u32,
-    /// The path of its cgroup; of the first, where there are several.
+    /// The path of its cgroup; of the lowest that all its jobs are in, where there are several.
     pub cgroup: String,
     /// How many jobs are in it.
     pub processes: u32,
@@ -94,6 +94,20 @@ pub struct Row {
 }
 
 impl Row {
+    /// One of its jobs is in the cgroup of this path.
+    pub(crate) fn is_in(&mut self, path: String) {
+        if self.cgroup.is_empty() {
+            self.cgroup = path;
+            return;
+        }
+        let both = self.cgroup.split('/').zip(path.split('/'));
+        let common = both.take_while(|(one, other)| one == other).map(|(name, _)| name);
+        self.cgroup = match common.collect::<Vec<_>>().join("/") {
+            root if root.is_empty() => "/".into(),
+            path => path,
+        };
+    }
+
     /// The three directions, by fio's names.
     pub fn directions(&self) -> [(&'static str, &Transfers); 3] {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]

@@ -42,7 +42,6 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let agenda = Agenda::new(scenario, &mut calendar)?;
     let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);
     let mut cgroups = Cgroups::new(&mut engine, scenario)?;
-    let rows = rows(jobs);
     let mut file_starts = vec![0; layout.sizes.len()];
     let mut cache = PageCache::new(scenario.cache);
     for file in layout.of_job.iter().flatten() {
@@ -56,6 +55,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let mut children = BTreeMap::new();
     let mut replays = Vec::new();
     let mut replay_of = BTreeMap::new();
+    let mut rows = rows(jobs);
     let mut row_cgroups = vec![None; rows.rows.len()];
     for (index, (job, files)) in jobs.jobs.iter().zip(&layout.of_job).enumerate() {
         let forks = scenario.forks.iter().any(|name| **name == *job.name);
@@ -99,7 +99,9 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             children.insert(index as u32, (client, 1));
         }
         let row = rows.of_job[index];
-        row_cgroups[row as usize].get_or_insert(id);
+        if row_cgroups[row as usize].replace(id) != Some(id) {
+            rows.rows[row as usize].is_in(engine.cgroup_path(id).expect("a cgroup that is there"));
+        }
         // Apart from the stream's numbers, and from those of every other process.
         let random =
             Random::new(scenario.seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -111,10 +113,6 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     for job in &jobs.jobs {
         stages[job.stage as usize] += 1;
     }
-    let mut rows = rows.rows;
-    for (row, cgroup) in rows.iter_mut().zip(row_cgroups) {
-        row.cgroup = cgroup.and_then(|id| engine.cgroup_path(id)).unwrap_or_default();
-    }
     let results = Results {
         title: scenario.title.clone(),
         disk: scenario.disk.to_string(),
@@ -123,7 +121,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         seed: scenario.seed,
         way_ns: scenario.way.mean_ns(),
         way_each_ns: scenario.way.each_ns,
-        rows,
+        rows: rows.rows,
         notes: notes(jobs, layout.unsized_jobs, scenario.engine.scheduler),
         ..Results::default()
     };

@@ -15,6 +15,23 @@ fn clones_have_rows_of_their_own_unless_they_are_reported_together() {
     assert_eq!((row.read.iops(), row.processes_ns), (3000.0, 30 * MS));
 }
 
+/// Of several cgroups a row says the lowest that has all of them in it, and not one of them.
+#[test]
+fn jobs_of_several_cgroups_that_are_reported_together_are_in_what_is_above_all() {
+    let cgroup_of = |cgroups: &[&str]| {
+        let mut jobs = "[global]\nrw=read\nbs=4k\ndirect=1\nsize=4k\ngroup_reporting\n".to_owned();
+        for (at, cgroup) in cgroups.iter().enumerate() {
+            jobs += &format!("[j{at}]\ncgroup={cgroup}\n");
+        }
+        run(ONE_MS, &[], &jobs).rows[0].cgroup.clone()
+    };
+    assert_eq!(cgroup_of(&["vms/db", "vms/db"]), "/vms/db");
+    assert_eq!(cgroup_of(&["vms/db", "vms/web"]), "/vms");
+    assert_eq!(cgroup_of(&["vms/db", "vms/db", "vms/db/log"]), "/vms/db");
+    assert_eq!(cgroup_of(&["vms/db", "vms2/db"]), "/");
+    assert_eq!(cgroup_of(&["db", "backup", "db"]), "/");
+}
+
 /// As in fio: rates are over the longest time that one of the jobs took, also where they begin one after the other.
 #[test]
 fn jobs_that_are_reported_together_may_begin_apart() {
