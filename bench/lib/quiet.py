@@ -9,6 +9,10 @@ would have more: a pause of 50 ms in each second of a server that is busy all th
 measurement is over; but Linux 6.18 does so all the same (its fair server), and who keeps a processor awake is reason
 enough. So what may need all of a processor is not put before everything: it has the largest share (niceness -20).
 
+Where the kernel has sessions share its processors evenly (`sched_autogroup_enabled`), classes and niceness count within a
+session only, and who keeps a processor awake has half of it. The kernel is told not to, until the measurement is over, or,
+where that is not ours to say, to give that session the least.
+
 A kernel that is not preempted inside a call (CONFIG_PREEMPT_NONE) lets anybody's long call come before them all the same:
 whoever looks at all of /proc each second keeps a processor for 1.5 ms. What takes its turns, a client that waits for its
 server, can have a processor apart: one that an ordinary process keeps busy, so that the kernel puts others elsewhere.
@@ -27,6 +31,10 @@ from lib.workplace import end
 _PRIORITY = 10
 _RESERVE = pathlib.Path("/proc/sys/kernel/sched_rt_runtime_us")
 _NO_RESERVE = "-1"
+_SESSIONS = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
+_NO_SESSIONS = "0"
+_OWN_SESSION = pathlib.Path("/proc/self/autogroup")
+_LEAST = "19"
 
 
 class QuietCpus(contextlib.AbstractContextManager):
@@ -44,7 +52,7 @@ class QuietCpus(contextlib.AbstractContextManager):
         cpus = sorted(os.sched_getaffinity(0))
         self._apart = cpus[-1] if apart and len(cpus) > 1 else None
         self._sides = (cpus[0], cpus[-1]) if sides and len(cpus) > 1 else None
-        self._reserve = None
+        self._said = {}
         self.has_priority = False
 
     def __enter__(self):
@@ -55,10 +63,12 @@ class QuietCpus(contextlib.AbstractContextManager):
             if self._sides:
                 self._place.before_server = self._on_its_side
             if self.has_priority:
-                self._reserve = _set_reserve(_NO_RESERVE)
+                self._say(_RESERVE, _NO_RESERVE)
             else:
                 # It would take its turns with the one that keeps others off.
                 self._apart = None
+            # Before any of them is begun: it is looked at when a process begins.
+            self._say(_SESSIONS, _NO_SESSIONS)
             for cpu in sorted(os.sched_getaffinity(0)):
                 self._spinners.append(self._spin(cpu))
         return self
@@ -69,13 +79,19 @@ class QuietCpus(contextlib.AbstractContextManager):
         for spinner in self._spinners:
             end(spinner)
         self._spinners = []
-        if self._reserve is not None:
-            _set_reserve(self._reserve)
-            self._reserve = None
+        for setting, before in self._said.items():
+            _set(setting, before)
+        self._said = {}
 
     def cpu_seconds(self):
         """What keeping the processors awake has taken so far: no disturbance, it gives way to everything."""
         return sum(cpu_seconds(spinner.pid) for spinner in self._spinners)
+
+    def _say(self, setting, value):
+        """Tells the kernel, until leaving."""
+        before = _set(setting, value)
+        if before is not None:
+            self._said[setting] = before
 
     def _first_of_all(self):
         if self._apart is not None:
@@ -92,6 +108,8 @@ class QuietCpus(contextlib.AbstractContextManager):
         def last_of_all():
             os.sched_setaffinity(0, {cpu})
             os.sched_setscheduler(0, os.SCHED_OTHER if cpu == self._apart else os.SCHED_IDLE, os.sched_param(0))
+            if cpu != self._apart:
+                _set(_OWN_SESSION, _LEAST)
 
         return self._place.spawn([sys.executable, "-S", "-c", "while True: pass"], before=last_of_all)
 
@@ -108,13 +126,12 @@ def _may(take):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def _set_reserve(microseconds):
-    """Sets how much of a second the kernel lets such processes have, and returns what it was; None if that is not ours to
-    say.
+def _set(setting, value):
+    """Sets what the kernel has in the file `setting`, and returns what it was; None if that is not there, or not ours to say.
     """
     try:
-        before = _RESERVE.read_text(encoding="ascii").strip()
-        _RESERVE.write_text(microseconds, encoding="ascii")
+        before = setting.read_text(encoding="ascii").strip()
+        setting.write_text(value, encoding="ascii")
     except OSError:
         return None
     return before
