@@ -94,8 +94,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// One of its jobs is in the cgroup of this path.
-    pub(crate) fn is_in(&mut self, path: String) {
+    /// One of its jobs is in the cgroup `path`: its own becomes the lowest that has both in it.
+    pub(crate) fn widen_to(&mut self, path: String) {
         if self.cgroup.is_empty() {
             self.cgroup = path;
             return;

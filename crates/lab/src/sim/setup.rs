@@ -100,7 +100,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         }
         let row = rows.of_job[index];
         if row_cgroups[row as usize].replace(id) != Some(id) {
-            rows.rows[row as usize].is_in(engine.cgroup_path(id).expect("a cgroup that is there"));
+            let path = engine.cgroup_path(id).expect("a cgroup that is there");
+            rows.rows[row as usize].widen_to(path);
         }
         // Apart from the stream's numbers, and from those of every other process.
         let random =
