@@ -10,11 +10,12 @@ pub(crate) struct List {
     pub(crate) tail: u32,
 }
 
-/// Where a slot stands in a list.
+/// Where a slot stands in a list. Of one that is alone in its list, as most are, it is not looked at: nobody is behind the
+/// last one nor behind one that is in no list, and before a head it says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     next: u32,
-    /// Of no meaning at the head, whose predecessor was taken out.
+    /// Of no meaning at the head, whose predecessor was taken out, and outside of lists.
     prev: u32,
 }
 
@@ -52,33 +53,35 @@ impl List {
 
     #[inline]
     pub(crate) fn push_back(&mut self, links: &mut impl Links, index: u32) {
-        *links.link(index) = Link { next: NO_INDEX, prev: self.tail };
         match self.tail {
             NO_INDEX => self.head = index,
-            tail => links.link(tail).next = index,
+            tail => {
+                *links.link(index) = Link { next: NO_INDEX, prev: tail };
+                links.link(tail).next = index;
+            }
         }
         self.tail = index;
     }
 
     pub(crate) fn push_front(&mut self, links: &mut impl Links, index: u32) {
-        *links.link(index) = Link { next: self.head, prev: NO_INDEX };
         match self.head {
             NO_INDEX => self.tail = index,
-            head => links.link(head).prev = index,
+            head => {
+                *links.link(index) = Link { next: head, prev: NO_INDEX };
+                links.link(head).prev = index;
+            }
         }
         self.head = index;
     }
 
     pub(crate) fn pop_front(&mut self, links: &mut impl Links) -> Option<u32> {
         let head = self.head;
-        if head == NO_INDEX {
-            return None;
+        if head == self.tail {
+            *self = List::EMPTY;
+            return (head != NO_INDEX).then_some(head);
         }
         // The next one is not looked at: it may be far away in memory, and nobody asks what is before the head.
         self.head = core::mem::replace(links.link(head), Link::NONE).next;
-        if self.head == NO_INDEX {
-            self.tail = NO_INDEX;
-        }
         Some(head)
     }
 
