@@ -131,7 +131,6 @@ impl Core {
         if let Some(task) = tree.tasks.get(found.task) {
             found.request = task.side(found.direction).waiting.head;
             requests.fetch(found.request);
-            task.fetch_waits(tree.cgroups[task.cgroup].side(found.direction).because);
         }
         let found = belt.at(6);
         if tags.len() < AHEAD
@@ -162,11 +161,8 @@ impl Core {
             tree.clients.fetch(task.client, found.lines());
         }
         let found = belt.at(3);
-        if let Some(task) = tree.tasks.get(found.task)
-            && let Some(cgroup) = tree.cgroups.get(found.cgroup)
-        {
+        if let Some(cgroup) = tree.cgroups.get(found.cgroup) {
             cgroup.fetch_boxes(found.direction);
-            task.fetch_waits(cgroup.side(found.direction).because);
         }
         let found = belt.at(4);
         if let Some(cgroup) = tree.cgroups.get(found.cgroup) {

@@ -147,6 +147,17 @@ fn adds_up(limiter: LimiterKind, steps: &[Step]) -> Result<(), TestCaseError> {
     world.advance(Instant::FAR_FUTURE);
     prop_assert!(world.submitted.is_empty(), "{} requests never came back", world.submitted.len());
     prop_assert_eq!(world.blamed_ns(), world.inside_ns);
+    // What each task had to wait for, one dimension after the other, is what its cgroup knows of.
+    let all = world.engine.counters(world.engine.root(), true).unwrap();
+    let tasks: Vec<_> =
+        world.tasks.iter().map(|&task| world.engine.task_stats(task).unwrap()).collect();
+    for dimension in Dimension::ALL {
+        let throttled: u64 = tasks.iter().map(|stats| stats.throttled[dimension as usize]).sum();
+        prop_assert_eq!(throttled, all.throttled[dimension as usize], "{:?}", dimension);
+    }
+    let waited_ns: u64 = tasks.iter().flat_map(|stats| stats.wait_ns).sum();
+    let limits_ns: u64 = all.blame.limits.iter().flat_map(|limit| limit.wait_ns).sum();
+    prop_assert_eq!(waited_ns, limits_ns + all.blame.others_ns);
     Ok(())
 }
 

@@ -75,7 +75,7 @@ impl Core {
         self.tree.cgroups[cgroup].account_mut().throttled(because);
         match holder {
             Some(holder) => {
-                self.tree.tasks[task].waits_mut(because).throttled += 1;
+                self.tree.tasks[task].waits_mut(direction, because).throttled += 1;
                 self.hold(now, holder, direction, index);
             }
             None => self.wait(now, direction, because, task, index),
@@ -95,7 +95,7 @@ impl Core {
     ) {
         self.throttled += 1;
         let task = &mut self.tree.tasks[task_index];
-        task.waits_mut(because).throttled += 1;
+        task.waits_mut(direction, because).throttled += 1;
         let (client_index, cgroup) = (task.client, task.cgroup);
         let client = self.tree.clients[client_index].side_mut(direction);
         let own = &self.tree.cgroups[cgroup];

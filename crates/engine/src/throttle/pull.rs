@@ -102,7 +102,7 @@ impl Core {
         account.waited_for_others(direction, others);
         account.waited(dimension, waited - others);
         if waited > 0 {
-            self.tree.tasks[record.task].waits_mut(dimension).wait_ns += waited;
+            self.tree.tasks[record.task].waits_mut(direction, dimension).wait_ns += waited;
         }
         if clock.is_real() {
             self.clocks.give_way();
@@ -179,7 +179,7 @@ impl Core {
             account.waited_above(whose, dimension, waited - others);
         }
         if waited > 0 {
-            self.tree.tasks[task_index].waits_mut(dimension).wait_ns += waited;
+            self.tree.tasks[task_index].waits_mut(direction, dimension).wait_ns += waited;
         }
     }
 

@@ -78,24 +78,32 @@ pub(crate) struct Task {
     pub(crate) held: u32,
     /// No new request is accepted; the slot goes with the last request.
     pub(crate) closing: bool,
+    /// Which dimension the waits in each side are of, once there was one.
+    waits_of: [Option<Dimension>; 2],
     /// Requests past every limit, waiting for the device, oldest first.
     pub(crate) ready: List,
+    sides: [TaskSide; 2],
     /// Place among the client's tasks that wait for the device.
     pub(crate) ready_turn: Link,
-    /// What limits did to it, by dimension, once they did something.
+    /// What limits did to it, by dimension, but for what is in the sides; once they did something.
     waits: Option<Box<[Waits; Dimension::COUNT]>>,
-    sides: [TaskSide; 2],
 }
 
 // The side of reads ends with the first line of cache, of which the slot has eight bytes.
 const _: () = assert!(offset_of!(Task, sides) + size_of::<TaskSide>() <= 64 - 8);
 
-/// What limits did to a task in one dimension: of a request that waits, one line of cache learns.
+/// What limits did to a task in one dimension.
 #[derive(Clone, Copy, Default)]
-#[repr(align(16))]
 pub(crate) struct Waits {
     pub(crate) throttled: u64,
     pub(crate) wait_ns: u64,
+}
+
+impl Waits {
+    fn add(&mut self, other: Waits) {
+        self.throttled += other.throttled;
+        self.wait_ns += other.wait_ns;
+    }
 }
 
 /// What a task has in one direction, at the limits of its path.
@@ -104,42 +112,59 @@ pub(crate) struct TaskSide {
     pub(crate) waiting: List,
     /// Place among the client's tasks that wait for a limit.
     pub(crate) turn: Link,
+    /// What limits did to it in the dimension in which they did something last, for as long as it is that one: of a request
+    /// that waits nothing else of the kind is touched.
+    waits: Waits,
 }
 
 impl Task {
     pub(crate) fn new(client: u32, cgroup: u32) -> Task {
-        let side = || TaskSide { waiting: List::EMPTY, turn: Link::NONE };
+        let side = || TaskSide { waiting: List::EMPTY, turn: Link::NONE, waits: Waits::default() };
         Task {
             client,
             cgroup,
             held: 0,
             closing: false,
+            waits_of: [None; 2],
             ready: List::EMPTY,
-            ready_turn: Link::NONE,
             sides: [side(), side()],
+            ready_turn: Link::NONE,
             waits: None,
         }
     }
 
     /// What limits did to it.
     pub(crate) fn stats(&self) -> TaskStats {
-        let waits = self.waits.as_deref().copied().unwrap_or_default();
+        let mut waits = self.waits.as_deref().copied().unwrap_or_default();
+        for (side, dimension) in self.sides.iter().zip(self.waits_of) {
+            if let Some(dimension) = dimension {
+                waits[dimension as usize].add(side.waits);
+            }
+        }
         TaskStats {
             throttled: waits.map(|waits| waits.throttled),
             wait_ns: waits.map(|waits| waits.wait_ns),
         }
     }
 
-    /// Asks for what limits did to it in `dimension`.
+    /// Where it is added what a limit on `dimension` did to a request of `direction`.
     #[inline]
-    pub(crate) fn fetch_waits(&self, dimension: Dimension) {
-        if let Some(waits) = self.waits.as_deref() {
-            weir_hint::fetch(&waits[dimension as usize]);
+    pub(crate) fn waits_mut(&mut self, direction: Direction, dimension: Dimension) -> &mut Waits {
+        if self.waits_of[direction.index()] != Some(dimension) {
+            self.turn_to(direction, dimension);
         }
+        &mut self.side_mut(direction).waits
     }
 
-    pub(crate) fn waits_mut(&mut self, dimension: Dimension) -> &mut Waits {
-        &mut self.waits.get_or_insert_default()[dimension as usize]
+    /// Puts aside what is in the side of `direction`, for what follows is of another dimension.
+    #[inline(never)]
+    fn turn_to(&mut self, direction: Direction, dimension: Dimension) {
+        let waits = core::mem::take(&mut self.side_mut(direction).waits);
+        // Room for all the first time: no later one allocates.
+        let all = self.waits.get_or_insert_default();
+        if let Some(before) = self.waits_of[direction.index()].replace(dimension) {
+            all[before as usize].add(waits);
+        }
     }
 
     pub(crate) fn side(&self, direction: Direction) -> &TaskSide {
