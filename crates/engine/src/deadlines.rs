@@ -94,6 +94,12 @@ impl Deadlines {
         Deadlines { drawn: VecDeque::new(), row, heap: Heap::with_capacity(4) }
     }
 
+    /// Whether most of them were armed in the order in which they come.
+    #[inline]
+    pub(crate) fn are_mostly_in_order(&self) -> bool {
+        self.heap.len() <= self.row.len()
+    }
+
     /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
     pub(crate) fn is_full(&self) -> bool {
         self.row.len() == self.row.capacity() || self.heap.is_full()

@@ -25,6 +25,10 @@ const AHEAD: usize = 24;
 /// What so many tasks need, some 1,500 bytes each with all that is theirs, is in a processor's caches.
 const TASKS_NEAR: u32 = 1 << 12;
 
+/// The same of the first and second cache alone. What more need comes from the third one in time where they go in the order
+/// in which they lie in memory, for a processor foresees that by itself.
+const TASKS_NEAREST: u32 = 1 << 10;
+
 pub(crate) struct Foresight {
     /// Whose deadlines come soon.
     due: Belt,
@@ -98,7 +102,7 @@ impl Core {
     /// A deadline has come for `due`: looks at those behind it.
     #[inline(always)]
     pub(crate) fn foresee(&mut self, due: Due) {
-        if self.tree.tasks.len() >= TASKS_NEAR {
+        if self.tree.tasks.len() >= TASKS_NEAREST {
             self.look_ahead(due);
         }
     }
@@ -108,6 +112,9 @@ impl Core {
         let Core { tree, requests, clocks, foresight: Foresight { due: belt, tags, .. }, .. } =
             self;
         let deadlines = clocks.deadlines_mut(tree.cgroups[due.cgroup].clock);
+        if tree.tasks.len() < TASKS_NEAR && deadlines.are_mostly_in_order() {
+            return;
+        }
         let Some(Due { cgroup, direction }) = deadlines.draw(AHEAD) else { return };
         belt.put(Found { direction, cgroup, ..Found::NOBODY });
         tree.cgroups.fetch(cgroup, belt.at(0).lines());
