@@ -57,21 +57,28 @@ class QuietCpus(contextlib.AbstractContextManager):
 
     def __enter__(self):
         if self._wanted:
-            self.has_priority = _may(self._take_priority)
-            self._place.before_each = self._first_of_all
-            self._place.keeps_programs = True
-            if self._sides:
-                self._place.before_server = self._on_its_side
-            if self.has_priority:
-                self._say(_RESERVE, _NO_RESERVE)
-            else:
-                # It would take its turns with the one that keeps others off.
-                self._apart = None
-            # Before any of them is begun: it is looked at when a process begins.
-            self._say(_SESSIONS, _NO_SESSIONS)
-            for cpu in sorted(os.sched_getaffinity(0)):
-                self._spinners.append(self._spin(cpu))
+            try:
+                self._begin()
+            except BaseException:
+                self.__exit__()
+                raise
         return self
+
+    def _begin(self):
+        self.has_priority = _may(self._take_priority)
+        self._place.before_each = self._first_of_all
+        self._place.keeps_programs = True
+        if self._sides:
+            self._place.before_server = self._on_its_side
+        if self.has_priority:
+            self._say(_RESERVE, _NO_RESERVE)
+        else:
+            # It would take its turns with the one that keeps others off.
+            self._apart = None
+        # Before any of them is begun: it is looked at when a process begins.
+        self._say(_SESSIONS, _NO_SESSIONS)
+        for cpu in sorted(os.sched_getaffinity(0)):
+            self._spinners.append(self._spin(cpu))
 
     def __exit__(self, *_):
         self._place.before_each = self._place.before_server = None
