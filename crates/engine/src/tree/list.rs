@@ -53,6 +53,7 @@ impl List {
 
     #[inline]
     pub(crate) fn push_back(&mut self, links: &mut impl Links, index: u32) {
+        debug_assert_eq!(links.link(index).next, NO_INDEX, "nobody is behind one in no list");
         match self.tail {
             NO_INDEX => self.head = index,
             tail => {
@@ -64,6 +65,7 @@ impl List {
     }
 
     pub(crate) fn push_front(&mut self, links: &mut impl Links, index: u32) {
+        debug_assert_eq!(links.link(index).next, NO_INDEX, "nobody is behind one in no list");
         match self.head {
             NO_INDEX => self.tail = index,
             head => {
