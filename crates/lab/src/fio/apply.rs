@@ -7,7 +7,7 @@ use super::error::ValueError;
 use super::options::Options;
 use super::shapes::{
     amount_or_none, block, distribution, engine, file_service, not_zero, pattern, positive,
-    power_of_two, priority_class, replay_skip, splits, verify, zone_mode,
+    power_of_two, priority_class, replay_skip, splits, steady_state, verify, zone_mode,
 };
 use super::value::{
     KbBase, amount, boolean, bytes, directions, percentage, range, small, time, word,
@@ -176,6 +176,9 @@ fn valued(options: &mut Options, key: &str, text: &str) -> Option<Result<(), Val
         "startdelay" => set(&mut o.start_delay, range(text, |text| time(text, SECOND_US))),
         "runtime" => set(&mut o.runtime, time(text, SECOND_US).map(not_zero)),
         "ramp_time" => set(&mut o.ramp_time, time(text, SECOND_US)),
+        "steadystate" => set(&mut o.steady_state, steady_state(text, base).map(Some)),
+        "steadystate_duration" => set(&mut o.steady_duration, time(text, SECOND_US)),
+        "steadystate_ramp_time" => set(&mut o.steady_ramp, time(text, SECOND_US)),
         "numjobs" => set(&mut o.numjobs, small(text, base, 1, JOBS_MAX as u32)),
         "wait_for" => set(&mut o.wait_for, Ok(shared())),
         "exit_what" => set(

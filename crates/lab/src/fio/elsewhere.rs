@@ -122,7 +122,7 @@ pub(super) const REFUSED: &[Refused] = &[
     ("spr_op", &[], "a disk is made old by its own settings"),
     ("spr_num_regions", &[], "a disk is made old by its own settings"),
     ("spr_cs", &[], "a disk is made old by its own settings"),
-    ("steadystate_check_interval", &[], "a job ends by its size or runtime"),
+    ("steadystate_check_interval", &["1", "1s", "1000ms"], "rates are taken once a second"),
     ("cmdprio_hint", &[], "a job has one priority; split it in two"),
     ("fdp", &["0"], PLAIN),
     ("fdp_pli", &[], PLAIN),

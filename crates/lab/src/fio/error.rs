@@ -291,6 +291,12 @@ pub enum ValueError {
         /// Their sum.
         sum: u64,
     },
+    /// `steadystate=iops` alone.
+    #[error("it needs a limit: {criterion}:2, or {criterion}:0.5% for one in percent of the mean")]
+    NoLimit {
+        /// What is there.
+        criterion: String,
+    },
     /// `pareto:1` and beyond, for which the distribution is not defined.
     #[error("pareto needs a power above 0 and below 1")]
     ParetoPower,

@@ -8,8 +8,8 @@ use weir_engine::{Priority, PriorityClass};
 use super::value::KbBase;
 use super::workload::{
     Amount, BlockSize, ExitWhat, FileService, IoEngine, Mix, Order, Pattern, PerDirection,
-    PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split, SubmitMode, Sync,
-    ThinkBlocks, UnifiedReporting,
+    PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split, SteadyState,
+    SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
 };
 
 /// Options of a job, resolved: its section's over those of the `[global]`s above it over fio's defaults.
@@ -145,6 +145,12 @@ pub struct Options {
     pub time_based: bool,
     /// `ramp_time`: runs, unreported, before the runtime.
     pub ramp_time: Duration,
+    /// `steadystate`: ends when its rate is steady; None without a `steadystate_duration`, as in fio.
+    pub steady_state: Option<SteadyState>,
+    /// `steadystate_duration`: how long that is looked at, in whole seconds.
+    pub steady_duration: Duration,
+    /// `steadystate_ramp_time`: how long it is not, at the begin.
+    pub steady_ramp: Duration,
     /// `numjobs`: clones, 1 to [`super::JOBS_MAX`].
     pub numjobs: u32,
     /// `stonewall`: starts a new [`super::Job::stage`].
@@ -289,6 +295,7 @@ impl Options {
             self.iodepth_batch_complete_max.clamp(self.iodepth_batch_complete_min, depth);
         self.no_random_map |= self.random_distribution != RandomDistribution::Random;
         self.time_based &= self.runtime.is_some();
+        self.steady_state = self.steady_state.filter(|_| self.steady_duration.as_secs() > 0);
         self.thinktime.spin = self.thinktime.spin.min(self.thinktime.pause);
     }
 }
@@ -367,6 +374,9 @@ impl Default for Options {
             runtime: None,
             time_based: false,
             ramp_time: Duration::ZERO,
+            steady_state: None,
+            steady_duration: Duration::ZERO,
+            steady_ramp: Duration::ZERO,
             numjobs: 1,
             stonewall: false,
             new_group: false,

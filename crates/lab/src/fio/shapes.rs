@@ -7,7 +7,7 @@ use super::error::ValueError;
 use super::value::{KbBase, amount, bytes, directions, float, integer, percentage, small, word};
 use super::workload::{
     Amount, FileService, IoEngine, Mix, Order, Pattern, PerDirection, PrioClass,
-    RandomDistribution, ReplaySkip, Split, Zone,
+    RandomDistribution, ReplaySkip, Split, SteadyRate, SteadyState, Zone,
 };
 
 /// Sizes of one `bssplit`, and zones of one direction. fio's bounds are 64 and 256.
@@ -63,6 +63,29 @@ pub(super) fn pattern(text: &str, base: KbBase) -> Result<Pattern, ValueError> {
         Order::Sequential { skip: modifier.map_or(Ok(0), |text| signed(text, base))? }
     };
     Ok(Pattern { mix, order })
+}
+
+/// `iops:2`, `bw:64k`, `bw_slope:0.1%`.
+pub(super) fn steady_state(text: &str, base: KbBase) -> Result<SteadyState, ValueError> {
+    let (criterion, limit) = text.split_once(':').unwrap_or((text, ""));
+    let (of, by_slope) = word(
+        criterion,
+        &[
+            ("iops", (SteadyRate::Iops, false)),
+            ("iops_slope", (SteadyRate::Iops, true)),
+            ("bw", (SteadyRate::Bandwidth, false)),
+            ("bw_slope", (SteadyRate::Bandwidth, true)),
+        ],
+    )?;
+    if limit.is_empty() {
+        return Err(ValueError::NoLimit { criterion: criterion.into() });
+    }
+    let (limit, in_percent) = match (limit.strip_suffix('%'), of) {
+        (Some(percent), _) => (float(percent, 0, u64::MAX)?, true),
+        (None, SteadyRate::Iops) => (float(limit, 0, u64::MAX)?, false),
+        (None, SteadyRate::Bandwidth) => (bytes(limit, base)? as f64, false),
+    };
+    Ok(SteadyState { of, by_slope, limit, in_percent })
 }
 
 pub(super) fn signed(text: &str, base: KbBase) -> Result<i64, ValueError> {
@@ -437,6 +460,27 @@ mod tests {
         ));
         assert!(pattern("randread:", KbBase::Binary).is_err());
         assert!(pattern("READ", KbBase::Binary).is_err());
+    }
+
+    #[test]
+    fn steady_states() {
+        for text in ["iops:2", "iops:0.2%", "iops_slope:0.1%", "bw:1048576", "bw_slope:3.5%"] {
+            assert_eq!(steady_state(text, KbBase::Binary).unwrap().to_string(), text);
+        }
+        for (text, error) in [
+            ("iops", "it needs a limit: iops:2, or iops:0.5% for one in percent of the mean"),
+            ("bw:", "it needs a limit: bw:2, or bw:0.5% for one in percent of the mean"),
+            ("iops:%", "\"\" is not a number"),
+            ("iops:-1", "-1 is outside 0 to 18446744073709551615"),
+            ("bw:0.5", "\"0.5\" is not a whole number: write it in a smaller unit"),
+            ("bw:inf%", "\"inf\" is not a number"),
+        ] {
+            let got = steady_state(text, KbBase::Binary).map_err(|error| error.to_string());
+            assert_eq!(got, Err(error.into()), "{text}");
+        }
+        assert_eq!(steady_state("bw:64k", KbBase::Binary).unwrap().limit, 65536.0);
+        let nearest = steady_state("iops_slop:1", KbBase::Binary);
+        assert!(matches!(nearest, Err(ValueError::NotOneOf { nearest: Some("iops_slope"), .. })));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The words of a workload: patterns, block sizes, engines, distributions.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// One value each for reads, writes and trims.
@@ -314,6 +315,42 @@ pub enum UnifiedReporting {
     Mixed,
     /// Both.
     Both,
+}
+
+/// When a job's rate counts as steady (`steadystate`), and it ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SteadyState {
+    /// What is taken once a second.
+    pub of: SteadyRate,
+    /// Looked at is the slope of the straight line that fits best, in units a second for each second, and not how far the
+    /// furthest one is from the mean.
+    pub by_slope: bool,
+    /// It has to be less than this.
+    pub limit: f64,
+    /// Whether that is in percent of the mean.
+    pub in_percent: bool,
+}
+
+/// A rate that may become steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SteadyRate {
+    /// Requests a second.
+    Iops,
+    /// Bytes a second.
+    Bandwidth,
+}
+
+impl fmt::Display for SteadyState {
+    /// As fio takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = match self.of {
+            SteadyRate::Iops => "iops",
+            SteadyRate::Bandwidth => "bw",
+        };
+        let slope = if self.by_slope { "_slope" } else { "" };
+        let percent = if self.in_percent { "%" } else { "" };
+        write!(f, "{of}{slope}:{}{percent}", self.limit)
+    }
 }
 
 /// Operations of a trace that are left out.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::figures::{percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
-use crate::results::{Latency, Results, Row, Transfers};
+use crate::results::{Latency, Results, Row, Steadiness, Transfers};
 
 /// Whose layout it is. Tools look at the number; what follows it tells that no fio has run.
 const VERSION: &str = concat!("fio-3.33-weir-", env!("CARGO_PKG_VERSION"));
@@ -60,6 +60,9 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
     for (name, moved) in row.moved() {
         value[name] = direction(moved).into();
     }
+    if let Some(steady) = &row.steady {
+        value["steadystate"] = steadystate(steady);
+    }
     for (name, class) in classes(&all) {
         value[name] = class;
     }
@@ -76,6 +79,26 @@ fn options(row: &Row) -> Value {
         options.insert(key.clone(), value.clone().into());
     }
     options.into()
+}
+
+/// Of jobs with `steadystate`. As in fio the criterion is a text, and what could not be told is 0.
+fn steadystate(steady: &Steadiness) -> Value {
+    let percent = if steady.rule.ends_with('%') { "%" } else { "" };
+    let rates = |of: usize| steady.rates.iter().map(|rates| rates[of]).collect::<Vec<u64>>();
+    let mean = |rates: &[u64]| {
+        let sum: u128 = rates.iter().copied().map(u128::from).sum();
+        (sum / rates.len().max(1) as u128) as u64
+    };
+    let (iops, bw) = (rates(0), rates(1));
+    json!({
+        "ss": steady.rule,
+        "duration": steady.seconds,
+        "attained": u32::from(steady.attained_ns.is_some()),
+        "criterion": format!("{:.6}{percent}", steady.criterion.unwrap_or_default()),
+        "max_deviation": float(steady.deviation.unwrap_or_default()),
+        "slope": float(steady.slope.unwrap_or_default()),
+        "data": { "bw_mean": mean(&bw), "iops_mean": mean(&iops), "iops": iops, "bw": bw },
+    })
 }
 
 fn direction(moved: &Transfers) -> Map<String, Value> {

@@ -7,7 +7,9 @@ use super::bfq;
 use super::figures::{
     Cause, device_ns, inside_ns, limiter, per_sec, percent, quantiles_ns, quotient, round, waits,
 };
-use crate::results::{CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series};
+use crate::results::{
+    CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series, Steadiness,
+};
 
 /// The run as JSON: everything that the other reports show, under names that carry their units and stay.
 ///
@@ -64,11 +66,27 @@ fn job(row: &Row) -> Value {
         direction.append(&mut latency(&moved.latency));
         value[name] = direction.into();
     }
+    if let Some(of_row) = &row.steady {
+        value["steady"] = steady(of_row);
+    }
     let mut sync = Map::new();
     sync.insert("ios".into(), row.sync.count().into());
     sync.append(&mut latency(&row.sync));
     value["sync"] = sync.into();
     value
+}
+
+fn steady(steady: &Steadiness) -> Value {
+    json!({
+        "rule": steady.rule,
+        "seconds": steady.seconds,
+        "attained_ns": steady.attained_ns,
+        "criterion": steady.criterion,
+        "slope": steady.slope,
+        "max_deviation": steady.deviation,
+        "ios": steady.rates.iter().map(|[ios, _]| ios).collect::<Vec<_>>(),
+        "bytes": steady.rates.iter().map(|[_, bytes]| bytes).collect::<Vec<_>>(),
+    })
 }
 
 fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {

@@ -5,9 +5,11 @@
 
 mod latency;
 mod series;
+mod steadiness;
 
 pub use latency::Latency;
 pub use series::{POINTS_MAX, Series};
+pub use steadiness::Steadiness;
 
 use weir_engine::{BfqCgroupStats, BfqSettings, BfqStats, Blame, Counters, Limits};
 
@@ -86,6 +88,8 @@ pub struct Row {
     pub is_unified: bool,
     /// How long its `fsync`s and `fdatasync`s took.
     pub sync: Latency,
+    /// Whether its rate was steady, where it was to end then (`steadystate`).
+    pub steady: Option<Steadiness>,
     /// The largest number of requests in flight that it was allowed.
     pub depth: u32,
     /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.

@@ -14,6 +14,8 @@ pub(super) enum Planned {
     Stream(u32),
     /// A setting changes: its number among those that do.
     Change(u32),
+    /// The rate of a row is taken, which may be steady.
+    Rate(u32),
 }
 
 /// Planned events by time, those of one time in the order in which they were planned. O(log n) each.

@@ -32,11 +32,13 @@ mod rounds;
 mod setup;
 mod soon;
 mod stages;
+mod steady;
 mod streams;
 mod way;
 mod world;
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::results::{CgroupResults, Results};
 use crate::scenario::{Scenario, ScenarioError};
@@ -71,6 +73,11 @@ pub fn run(
     let mut results = setup::world(scenario)?.run(watch)?;
     results.notes.extend(idle(&results));
     Ok(results)
+}
+
+/// A job's time as the calendar has it; what it cannot tell is the end of all time.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// So many of something, for a note: `1 job`, `2 jobs`.

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use weir_engine::units::{BytesPerSec, IosPerSec};
 
+use super::nanos;
 use crate::fio::{Options, PerDirection, RateProcess};
 use crate::random::Random;
 use crate::stream::Access;
@@ -214,7 +215,6 @@ impl Thinking {
     /// None if there are no pauses. `blocks`: requests between pauses, None where only time counts.
     pub(super) fn new(options: &Options, blocks: Option<u32>, now_ns: u64) -> Option<Thinking> {
         let think = options.thinktime;
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let pause_ns = nanos(think.pause);
         (pause_ns > 0).then(|| Thinking {
             pause_ns,

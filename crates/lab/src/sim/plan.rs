@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::nanos;
 use super::overlap::Overlapping;
 use crate::fio::{IoEngine, Job, Options};
 use crate::scenario::Machine;
@@ -52,7 +53,6 @@ pub(super) enum IoPath {
 impl Plan {
     pub(super) fn new(job: &Job, machine: Machine, forks: bool) -> Plan {
         let options = job.options.clone();
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let depth = options.depth().max(1);
         let path = match options.engine {
             IoEngine::Null => IoPath::Nowhere,

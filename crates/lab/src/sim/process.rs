@@ -9,6 +9,7 @@ use weir_hint::fetch;
 
 pub(super) use self::batch::Done;
 use super::layout::FileAt;
+use super::nanos;
 use super::pacing::{Rates, Thinking};
 use super::plan::Plan;
 use crate::fio::Mix;
@@ -168,7 +169,6 @@ impl Process {
     /// It may start. Answers when it will: after its `startdelay`.
     pub(super) fn start(&mut self, now_ns: u64) -> u64 {
         let (least, most) = self.plan.options.start_delay;
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (least, most) = (nanos(least), nanos(most).max(nanos(least)));
         let delay = match most - least {
             0 => least,

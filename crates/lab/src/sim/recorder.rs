@@ -9,7 +9,7 @@ use super::flights::Flight;
 use super::process::Process;
 use crate::results::{
     BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
-    Transfers,
+    Steadiness, Transfers,
 };
 use crate::stream::Access;
 
@@ -184,6 +184,20 @@ impl Recorder {
         let rows = row.directions_mut().into_iter();
         rows.zip(&early.moved).for_each(|(row, moved)| row.absorb(moved));
         row.sync.absorb(&early.sync);
+    }
+
+    /// Requests and bytes of a row so far, of all directions.
+    pub(super) fn moved(&self, row: u32) -> [u64; 2] {
+        let row = self.results.rows[row as usize].directions();
+        let sum = |of: fn(&Transfers) -> u64| row.iter().map(|(_, moved)| of(moved)).sum();
+        [sum(|moved| moved.ios), sum(|moved| moved.bytes)]
+    }
+
+    /// Whether a row's rate was steady in the end.
+    pub(super) fn steady(&mut self, row: u32, steady: Steadiness) {
+        let row = &mut self.results.rows[row as usize];
+        self.results.notes.push(format!("`{}`: {steady}", row.name));
+        row.steady = Some(steady);
     }
 
     /// A process has failed.

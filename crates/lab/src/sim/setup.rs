@@ -18,6 +18,7 @@ use super::recorder::Recorder;
 use super::replay::Replay;
 use super::soon::Soon;
 use super::stages::Ends;
+use super::steady;
 use super::way::Way;
 use super::world::{Actor, World};
 use crate::cache::PageCache;
@@ -56,6 +57,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let mut replays = Vec::new();
     let mut replay_of = BTreeMap::new();
     let mut rows = rows(jobs);
+    let steadies = steady::watched(&jobs.jobs, &rows.of_job)?;
     let mut row_cgroups = vec![None; rows.rows.len()];
     for (index, (job, files)) in jobs.jobs.iter().zip(&layout.of_job).enumerate() {
         let forks = scenario.forks.iter().any(|name| **name == *job.name);
@@ -140,6 +142,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         overlaps: Default::default(),
         pre_reads: BTreeMap::new(),
         children,
+        steadies,
         replays_left,
         home: scenario.home.clone(),
         desk: Desk {

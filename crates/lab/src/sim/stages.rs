@@ -76,7 +76,7 @@ impl World {
     }
 
     /// The processes whose group or stage is `number`: both go up from job to job, so it is one row of them. O(log jobs).
-    fn those(&self, of: impl Fn(&Job) -> u32, number: u32) -> Range<usize> {
+    pub(super) fn those(&self, of: impl Fn(&Job) -> u32, number: u32) -> Range<usize> {
         let jobs = &self.jobs.jobs;
         jobs.partition_point(|job| of(job) < number)..jobs.partition_point(|job| of(job) <= number)
     }
@@ -101,6 +101,7 @@ impl World {
             }
         }
         self.calendar.plan(at_ns, Planned::Wake(process));
+        self.watch_rate(process);
     }
 
     pub(super) fn process_ended(&mut self, process: u32) -> Result<(), ScenarioError> {
@@ -131,8 +132,8 @@ impl World {
         Ok(())
     }
 
-    /// Stops a process for another's end.
-    fn stop_with(&mut self, other: usize) {
+    /// Stops a process for another's end, or for a rate that is steady.
+    pub(super) fn stop_with(&mut self, other: usize) {
         if self.stop(other as u32) {
             self.count_end(other);
         } else if !self.processes[other].is_done() {

@@ -20,6 +20,7 @@ use super::replay::Replay;
 use super::setup::Cgroups;
 use super::soon::Soon;
 use super::stages::Ends;
+use super::steady::Steadies;
 use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
 use crate::fio::JobFile;
@@ -72,6 +73,8 @@ pub(super) struct World {
     pub(super) overlaps: Overlaps,
     /// By process that has its files read before it starts: how far that is.
     pub(super) pre_reads: BTreeMap<u32, PreRead>,
+    /// Rows that end when their rate is steady.
+    pub(super) steadies: Steadies,
     /// By process that lets children make its loops: the client of the present one, and how many there were.
     pub(super) children: BTreeMap<u32, (ClientId, u64)>,
     /// Replays that belong to no process and are not over.
@@ -210,6 +213,7 @@ impl World {
                 Planned::Wake(process) => self.go_on(process)?,
                 Planned::Deliver(flight) => self.arrived(flight as usize)?,
                 Planned::Change(index) => self.change(index),
+                Planned::Rate(row) => self.take_rate(row),
                 Planned::Stream(actor) => {
                     if let Some((replay, stream)) = self.actors[actor as usize].stream {
                         self.replays[replay as usize].woken(stream);
@@ -477,6 +481,7 @@ impl World {
                 self.desk.recorder.failed(row, failure.clone());
             }
         }
+        self.tell_steadies();
         let (changed, missed) = self.agenda.finish();
         self.desk.recorder.changed(changed);
         self.desk.recorder.note(missed);

@@ -8,6 +8,12 @@ use crate::sample::{many, nothing, one_request, tenants};
 /// `fio --output-format=json` of two jobs on a scratch file: reads, writes, syncs, and directions that are not used.
 const RECORDED: &str = include_str!("fio-3.33.json");
 
+/// What it adds to a job with `ss=iops:10% ss_dur=3`.
+const RECORDED_STEADY: &str = r#"{
+    "ss": "iops:10.000000%", "duration": 3, "attained": 1, "criterion": "0.066622%", "max_deviation": 0.666667, "slope": 0.000000,
+    "data": {"bw_mean": 4098887, "iops_mean": 1000, "iops": [1001, 1001, 1000], "bw": [4100566, 4100096, 4096000]}
+}"#;
+
 /// Every key of `ours` and of `theirs` is in both, with the same type. Options are the job's own words; percentiles are
 /// there where there were requests.
 fn same_shape(ours: &Value, theirs: &Value, at: &str) {
@@ -45,9 +51,18 @@ fn same_shape(ours: &Value, theirs: &Value, at: &str) {
 #[test]
 fn keys_and_types_are_fios() {
     let theirs: Value = serde_json::from_str(RECORDED).unwrap();
+    let theirs_steady: Value = serde_json::from_str(RECORDED_STEADY).unwrap();
     for results in [tenants(1, 1), nothing(), one_request(), many()] {
-        let ours = fio_json(&results);
-        assert_eq!(ours["jobs"].as_array().unwrap().len(), results.rows.len());
+        let mut ours = fio_json(&results);
+        let jobs = ours["jobs"].as_array_mut().unwrap();
+        assert_eq!(jobs.len(), results.rows.len());
+        for (job, row) in jobs.iter_mut().zip(&results.rows) {
+            let steady = job.as_object_mut().unwrap().remove("steadystate");
+            assert_eq!(steady.is_some(), row.steady.is_some());
+            if let Some(steady) = steady {
+                same_shape(&steady, &theirs_steady, "steadystate");
+            }
+        }
         same_shape(&ours, &theirs, "");
     }
 }

@@ -5,7 +5,8 @@ use weir_engine::{
     PerDimension, SliceProfile,
 };
 use weir_lab::results::{
-    CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series, Transfers,
+    CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series, Steadiness,
+    Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -200,6 +201,15 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
             runtime_ns: 7_000 * MS,
             processes_ns: 4 * 7_000 * MS,
             read: transfers(800, 65_536, 7_000 * MS, latency(seed + 12, 800, 5 * MS * slow)),
+            steady: Some(Steadiness {
+                rule: "iops_slope:1%".into(),
+                seconds: 3,
+                attained_ns: Some(7_000 * MS),
+                criterion: Some(0.865),
+                slope: Some(-1.0),
+                deviation: Some(1.0),
+                rates: vec![[117, 117 * 65_536], [115, 115 * 65_536], [115, 115 * 65_536]],
+            }),
             depth: 1,
             ..Row::default()
         },

@@ -12,6 +12,7 @@ mod queues;
 mod random_scenarios;
 mod requests;
 mod shapes;
+mod steady;
 mod support;
 mod traces;
 mod way;
