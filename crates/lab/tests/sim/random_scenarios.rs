@@ -162,10 +162,11 @@ proptest! {
     fn every_run_comes_to_its_end(
         jobs in prop::collection::vec(job(), 1..4),
         disk in select(DISKS),
+        steady in option("ss", &["iops:100%\nss_dur=1", "bw_slope:30%\nss_dur=2", "iops:9\nss_dur=1\nss_ramp=1"]),
         settings in settings(),
         seed in 0u64..1000,
     ) {
-        let mut text = String::new();
+        let mut text = format!("[global]\n{steady}");
         for (number, job) in jobs.iter().enumerate() {
             text += &format!("[j{number}]\n{job}");
         }
