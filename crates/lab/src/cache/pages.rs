@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::places::Places;
+use super::places::{Place, Places};
 use super::slots::Slots;
 
 const NONE: u32 = u32::MAX;
@@ -129,16 +129,12 @@ impl Pages {
 
     /// What begins at `page`: the rest of the run it is in, or the gap up to the next.
     pub(super) fn at(&self, file: u32, page: u64) -> Stretch {
-        if let Some(index) = self.covering(file, page) {
-            let run = &self.runs[index];
-            return Stretch { start: page, end: run.end(), state: Some(run.state) };
+        if let Some(here) = self.covering(file, page) {
+            let state = Some(self.runs[here.run].state);
+            return Stretch { start: page, end: here.end(), state };
         }
         let next = self.places.first_from(file, page);
-        Stretch {
-            start: page,
-            end: next.map_or(u64::MAX, |next| self.runs[next].start),
-            state: None,
-        }
+        Stretch { start: page, end: next.map_or(u64::MAX, |next| next.start), state: None }
     }
 
     /// Where the cached pages of a file that begin at or after `page` do begin.
@@ -169,7 +165,7 @@ impl Pages {
 
     /// Where the dirty pages of a file end; 0 if it has none.
     pub(super) fn dirty_end(&self, file: u32) -> u64 {
-        self.dirty.last_to(file, u64::MAX).map_or(0, |last| self.runs[last].end())
+        self.dirty.last_to(file, u64::MAX).map_or(0, Place::end)
     }
 
     /// The first pages on their way to the disk at or after `from`, up to the end of their run.
@@ -178,18 +174,20 @@ impl Pages {
     }
 
     fn first_of(&self, list: &Places, file: u32, from: u64) -> Option<Stretch> {
-        let here = list.last_to(file, from).filter(|&here| self.runs[here].end() > from);
-        let run = &self.runs[here.or_else(|| list.first_from(file, from))?];
-        Some(Stretch { start: run.start.max(from), end: run.end(), state: Some(run.state) })
+        let here = list.last_to(file, from).filter(|here| here.end() > from);
+        let here = here.or_else(|| list.first_from(file, from))?;
+        let state = Some(self.runs[here.run].state);
+        Some(Stretch { start: here.start.max(from), end: here.end(), state })
     }
 
     /// Makes the pages from `start` to before `end` what `state` says, whatever they are; `None` forgets them. Clean
     /// pages count as just used.
     pub(super) fn set(&mut self, file: u32, start: u64, end: u64, state: Option<State>) {
         debug_assert!(start < end, "pages {start} to {end}");
-        if let Some(index) = self.places.get(file, start)
-            && self.runs[index].end() == end
+        if let Some(here) = self.places.get(file, start)
+            && here.end() == end
         {
+            let index = here.run;
             // What most requests are about: pages that came together and stay so.
             self.retire(index);
             let Some(state) = state else { return self.forget(index) };
@@ -198,16 +196,16 @@ impl Pages {
         }
         self.split(file, start);
         self.split(file, end);
-        while let Some(index) = self.places.first_from(file, start)
-            && self.runs[index].start < end
+        while let Some(Place { run, .. }) =
+            self.places.first_from(file, start).filter(|place| place.start < end)
         {
-            self.retire(index);
-            self.forget(index);
+            self.retire(run);
+            self.forget(run);
         }
         let Some(state) = state else { return };
         let len = u32::try_from(end - start).expect("memory is less than 2^32 pages");
         let index = self.runs.insert(Run { file, len, start, state, before: NONE, after: NONE });
-        self.places.insert(file, start, index);
+        self.places.insert(file, Place { start, len, run: index });
         self.settle(index);
     }
 
@@ -229,22 +227,31 @@ impl Pages {
     // Details.
 
     /// The run that `page` is in.
-    fn covering(&self, file: u32, page: u64) -> Option<u32> {
-        self.places.last_to(file, page).filter(|&index| self.runs[index].end() > page)
+    fn covering(&self, file: u32, page: u64) -> Option<Place> {
+        self.places.last_to(file, page).filter(|place| place.end() > page)
     }
 
     /// Makes a run begin at `page`, if one reaches over it.
     fn split(&mut self, file: u32, page: u64) {
-        let Some(left) = self.covering(file, page) else { return };
-        let run = &mut self.runs[left];
-        if run.start == page {
-            return;
+        let Some(left) = self.covering(file, page).filter(|left| left.start < page) else { return };
+        let len = (left.end() - page) as u32;
+        self.resize(left.run, left.len - len);
+        let right = Run { len, start: page, ..self.runs[left.run].clone() };
+        let run = self.runs.insert(right);
+        self.places.insert(file, Place { start: page, len, run });
+        self.enlist(run, left.run);
+    }
+
+    /// A run ends elsewhere.
+    fn resize(&mut self, index: u32, len: u32) {
+        let run = &mut self.runs[index];
+        run.len = len;
+        self.places.resize(run.file, run.start, len);
+        match run.state {
+            State::Dirty { .. } => self.dirty.resize(run.file, run.start, len),
+            State::Writing { .. } => self.writing.resize(run.file, run.start, len),
+            State::Reading { .. } | State::Clean { .. } => {}
         }
-        let right = Run { len: (run.end() - page) as u32, start: page, ..run.clone() };
-        run.len -= right.len;
-        let index = self.runs.insert(right);
-        self.places.insert(file, page, index);
-        self.enlist(index, left);
     }
 
     /// A run is in the state that it says it is in, and was used just now.
@@ -271,38 +278,41 @@ impl Pages {
     /// Joins a run with those beside it if nothing tells them apart. That includes the order of eviction: clean runs
     /// join only if they also go one after the other.
     fn join(&mut self, index: u32) {
-        let run = &self.runs[index];
-        let left = run.start.checked_sub(1).and_then(|page| self.places.last_to(run.file, page));
-        let right = self.places.get(run.file, run.end());
+        let Run { file, start, .. } = self.runs[index];
+        let left = start.checked_sub(1).and_then(|page| self.covering(file, page));
+        let right = self.places.get(file, self.runs[index].end());
         let mut index = index;
-        if let Some(left) = left.filter(|&left| self.are_one(left, index)) {
-            self.absorb(left, index);
-            index = left;
+        if let Some(left) = left.filter(|left| self.are_alike(left.run, index)) {
+            self.absorb(left.run, index);
+            index = left.run;
         }
-        if let Some(right) = right.filter(|&right| self.are_one(index, right)) {
-            self.absorb(index, right);
+        if let Some(right) = right.filter(|right| self.are_alike(index, right.run)) {
+            self.absorb(index, right.run);
         }
     }
 
-    fn are_one(&self, left: u32, right: u32) -> bool {
+    /// Whether nothing tells two runs apart of which the right one begins where the left one ends.
+    fn are_alike(&self, left: u32, right: u32) -> bool {
         let (a, b) = (&self.runs[left], &self.runs[right]);
         let in_turn = !matches!(a.state, State::Clean { .. }) || a.after == right;
-        a.end() == b.start && a.state == b.state && in_turn
+        a.state == b.state && in_turn
     }
 
     fn absorb(&mut self, left: u32, right: u32) {
         self.delist(right);
-        self.runs[left].len += self.runs[right].len;
+        let len = self.runs[right].len;
         self.forget(right);
+        self.resize(left, self.runs[left].len + len);
     }
 
     /// Puts a run into the list of its state: a clean one behind `left`, or at the end of all if that is nobody.
     fn enlist(&mut self, index: u32, left: u32) {
         let run = &self.runs[index];
+        let place = Place { start: run.start, len: run.len, run: index };
         match run.state {
             State::Reading { .. } => {}
-            State::Dirty { .. } => self.dirty.insert(run.file, run.start, index),
-            State::Writing { .. } => self.writing.insert(run.file, run.start, index),
+            State::Dirty { .. } => self.dirty.insert(run.file, place),
+            State::Writing { .. } => self.writing.insert(run.file, place),
             State::Clean { .. } => {
                 let before = if left == NONE { self.newest } else { left };
                 let after = match before {
@@ -395,7 +405,8 @@ impl Pages {
         for index in self.places.iter() {
             let run = &self.runs[index];
             let (file, start) = (run.file, run.start);
-            if self.places.get(file, start) != Some(index) || run.len == 0 {
+            let place = Some(Place { start, len: run.len, run: index });
+            if self.places.get(file, start) != place || run.len == 0 {
                 return Err(format!("file {file}: page {start} does not lead to {run:?}"));
             }
             if last.is_some_and(|last| (file, start) < last) {
@@ -405,8 +416,8 @@ impl Pages {
             seen.count(file, run.state, u64::from(run.len));
             let lists = (self.dirty.get(file, start), self.writing.get(file, start));
             let wanted = match run.state {
-                State::Dirty { .. } => (Some(index), None),
-                State::Writing { .. } => (None, Some(index)),
+                State::Dirty { .. } => (place, None),
+                State::Writing { .. } => (None, place),
                 _ => (None, None),
             };
             if lists != wanted {

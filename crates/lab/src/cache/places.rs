@@ -1,8 +1,9 @@
-//! Where things begin in files, in order.
+//! Where runs of pages lie in files, in order.
 //!
 //! What is read or written at random begins at every other page, and a search tree with an entry for each page is large
 //! and walked several times for each request. So the tree has an entry for a block of neighbouring pages, and a bit for
-//! each page in it.
+//! each page in it. How long a run is stands here, too: whoever asks what is beside a page, which is most often nothing,
+//! need not look at the runs there, each of which is somewhere else in memory.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,13 +14,29 @@ use super::slots::Slots;
 const PAGES: u64 = 256;
 const WORDS: usize = PAGES as usize / 64;
 
-/// What begins in a block.
+/// Where a run lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) start: u64,
+    pub(super) len: u32,
+    /// Its index.
+    pub(super) run: u32,
+}
+
+impl Place {
+    /// The page after the last.
+    pub(super) fn end(self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+}
+
+/// The runs that begin in a block.
 #[derive(Debug, Clone, Default)]
 struct Block {
-    /// A bit for each page where something does.
+    /// A bit for each page where one does.
     begins: [u64; WORDS],
-    /// What that is, in order.
-    values: Vec<u32>,
+    /// Which that are, in order, and how long each is.
+    runs: Vec<(u32, u32)>,
 }
 
 impl Block {
@@ -35,15 +52,42 @@ impl Block {
         self.begins[(page / 64) as usize] >> (page % 64) & 1 == 1
     }
 
+    /// The `nth` run, which begins at `page` of block `number`.
+    fn place(&self, number: u64, page: u64, nth: usize) -> Place {
+        let (run, len) = self.runs[nth];
+        Place { start: number * PAGES + page, len, run }
+    }
+
+    /// The last that begins at `page` at the latest.
+    fn last_to(&self, number: u64, page: u64) -> Option<Place> {
+        let (word, bit) = ((page / 64) as usize, page % 64);
+        let here = self.begins[word] & (u64::MAX >> (63 - bit));
+        let nth = self.rank(page) + usize::from(self.is_begin(page));
+        let mut words = std::iter::once(here).chain(self.begins[..word].iter().rev().copied());
+        let (back, bits) = (0..).zip(&mut words).find(|&(_, bits)| bits != 0)?;
+        let last = (word as u64 - back) * 64 + u64::from(bits.ilog2());
+        Some(self.place(number, last, nth - 1))
+    }
+
+    /// The first that begins at `page` at the earliest.
+    fn first_from(&self, number: u64, page: u64) -> Option<Place> {
+        let (word, bit) = ((page / 64) as usize, page % 64);
+        let here = self.begins[word] & (u64::MAX << bit);
+        let mut words = std::iter::once(here).chain(self.begins[word + 1..].iter().copied());
+        let (on, bits) = (0..).zip(&mut words).find(|&(_, bits)| bits != 0)?;
+        let first = (word as u64 + on) * 64 + u64::from(bits.trailing_zeros());
+        Some(self.place(number, first, self.rank(page)))
+    }
+
     fn flip(&mut self, page: u64) {
         self.begins[(page / 64) as usize] ^= 1 << (page % 64);
     }
 }
 
-/// A value for each page of each file at which something begins.
+/// Runs of pages of each file, none over another.
 ///
-/// Every call is O(log n) in the number of blocks, and O(1) in the block of the call before. A value takes some
-/// ten bytes where there are many in a block, and a hundred where it is alone.
+/// Every call is O(log n) in the number of blocks, and O(1) in the block of the call before. A run takes some
+/// fourteen bytes where there are many in a block, and a hundred where it is alone.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     /// By file and number. None of them is empty.
@@ -69,43 +113,40 @@ impl Places {
         Some(block)
     }
 
-    /// What begins at `page`.
-    pub(super) fn get(&self, file: u32, page: u64) -> Option<u32> {
-        let block = &self.blocks[self.find((file, page / PAGES))?];
+    /// The run that begins at `page`.
+    pub(super) fn get(&self, file: u32, page: u64) -> Option<Place> {
+        let number = page / PAGES;
+        let block = &self.blocks[self.find((file, number))?];
         let page = page % PAGES;
-        block.is_begin(page).then(|| block.values[block.rank(page)])
+        block.is_begin(page).then(|| block.place(number, page, block.rank(page)))
     }
 
-    /// What begins last in a file, at `page` at the latest.
-    pub(super) fn last_to(&self, file: u32, page: u64) -> Option<u32> {
+    /// The last run of a file that begins at `page` at the latest.
+    pub(super) fn last_to(&self, file: u32, page: u64) -> Option<Place> {
         let number = page / PAGES;
-        if let Some(block) = self.find((file, number)) {
-            let block = &self.blocks[block];
-            let page = page % PAGES;
-            let count = block.rank(page) + usize::from(block.is_begin(page));
-            if let Some(last) = count.checked_sub(1) {
-                return Some(block.values[last]);
-            }
-        }
-        let (_, &block) = self.index.range((file, 0)..(file, number)).next_back()?;
-        self.blocks[block].values.last().copied()
+        let here = self.find((file, number));
+        let here = here.and_then(|block| self.blocks[block].last_to(number, page % PAGES));
+        here.or_else(|| {
+            let (&(_, number), &block) = self.index.range((file, 0)..(file, number)).next_back()?;
+            self.blocks[block].last_to(number, PAGES - 1)
+        })
     }
 
-    /// What begins first in a file, at `page` at the earliest.
-    pub(super) fn first_from(&self, file: u32, page: u64) -> Option<u32> {
+    /// The first run of a file that begins at `page` at the earliest.
+    pub(super) fn first_from(&self, file: u32, page: u64) -> Option<Place> {
         let number = page / PAGES;
-        if let Some(block) = self.find((file, number)) {
-            let block = &self.blocks[block];
-            if let Some(&first) = block.values.get(block.rank(page % PAGES)) {
-                return Some(first);
-            }
-        }
-        let (_, &block) = self.index.range((file, number + 1)..=(file, u64::MAX)).next()?;
-        self.blocks[block].values.first().copied()
+        let here = self.find((file, number));
+        let here = here.and_then(|block| self.blocks[block].first_from(number, page % PAGES));
+        here.or_else(|| {
+            let (&(_, number), &block) =
+                self.index.range((file, number + 1)..=(file, u64::MAX)).next()?;
+            self.blocks[block].first_from(number, 0)
+        })
     }
 
-    /// `value` begins at `page`, where nothing did.
-    pub(super) fn insert(&mut self, file: u32, page: u64, value: u32) {
+    /// A run begins where none did.
+    pub(super) fn insert(&mut self, file: u32, place: Place) {
+        let Place { start: page, len, run } = place;
         let key = (file, page / PAGES);
         let block = self.find(key).unwrap_or_else(|| {
             let block = self.blocks.insert(Block::default());
@@ -115,34 +156,44 @@ impl Places {
         let block = &mut self.blocks[block];
         let page = page % PAGES;
         debug_assert!(!block.is_begin(page), "nothing begins there");
-        block.values.insert(block.rank(page), value);
+        block.runs.insert(block.rank(page), (run, len));
         block.flip(page);
     }
 
-    /// Nothing begins at `page` any more. Panics if nothing did.
+    /// The run that begins at `page` is so long now. Panics if none does.
+    pub(super) fn resize(&mut self, file: u32, page: u64, len: u32) {
+        let index = self.find((file, page / PAGES)).expect("something begins there");
+        let block = &mut self.blocks[index];
+        let page = page % PAGES;
+        assert!(block.is_begin(page), "something begins there");
+        let nth = block.rank(page);
+        block.runs[nth].1 = len;
+    }
+
+    /// No run begins at `page` any more. Panics if none did.
     pub(super) fn remove(&mut self, file: u32, page: u64) {
         let key = (file, page / PAGES);
         let index = self.find(key).expect("something begins there");
         let block = &mut self.blocks[index];
         let page = page % PAGES;
         assert!(block.is_begin(page), "something begins there");
-        block.values.remove(block.rank(page));
+        block.runs.remove(block.rank(page));
         block.flip(page);
-        if block.values.is_empty() {
+        if block.runs.is_empty() {
             self.blocks.remove(index);
             self.index.remove(&key);
             self.near.set(None);
         }
     }
 
-    /// All, in order of file and page.
+    /// All by their indexes, in order of file and page.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.index.values().flat_map(|&block| self.blocks[block].values.iter().copied())
+        self.index.values().flat_map(|&block| self.blocks[block].runs.iter().map(|&(run, _)| run))
     }
 
     /// How many there are. O(blocks).
     pub(super) fn count(&self) -> usize {
-        self.blocks.iter().map(|(_, block)| block.values.len()).sum()
+        self.blocks.iter().map(|(_, block)| block.runs.len()).sum()
     }
 }
 
@@ -154,7 +205,7 @@ mod tests {
     #[test]
     fn places_are_a_map() {
         let mut places = Places::new();
-        let mut map: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+        let mut map: BTreeMap<(u32, u64), Place> = BTreeMap::new();
         let mut state = 1u64;
         let mut below = |bound: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -176,8 +227,13 @@ mod tests {
                     map.remove(&key);
                 }
                 None => {
-                    places.insert(file, page, step);
-                    map.insert(key, step);
+                    let place = Place { start: page, len: step % 7, run: step };
+                    places.insert(file, place);
+                    map.insert(key, place);
+                    if step % 3 == 0 {
+                        places.resize(file, page, step);
+                        map.insert(key, Place { len: step, ..place });
+                    }
                 }
             }
             if step % 4_000 == 3_999 {
@@ -196,7 +252,7 @@ mod tests {
             assert_eq!(places.first_from(at.0, at.1), wanted, "{at:?}");
             most = most.max(map.len());
             if step % 1_000 == 0 {
-                assert!(places.iter().eq(map.values().copied()));
+                assert!(places.iter().eq(map.values().map(|place| place.run)));
                 assert_eq!(places.count(), map.len());
             }
         }
