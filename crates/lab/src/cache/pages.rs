@@ -194,6 +194,28 @@ impl Pages {
             self.runs[index].state = state;
             return self.settle(index);
         }
+        let mut left = self.places.last_to(file, start);
+        let mut right = self.places.first_from(file, start);
+        if left.is_some_and(|left| left.end() > start)
+            || right.is_some_and(|right| right.start < end)
+        {
+            self.clear(file, start, end);
+            left = self.places.last_to(file, start);
+            right = self.places.first_from(file, start);
+        }
+        let Some(state) = state else { return };
+        let len = u32::try_from(end - start).expect("memory is less than 2^32 pages");
+        let run = self.runs.insert(Run { file, len, start, state, before: NONE, after: NONE });
+        self.places.insert(file, Place { start, len, run });
+        self.count(file, state, u64::from(len));
+        self.enlist(run, NONE);
+        let left = left.filter(|left| left.end() == start);
+        let right = right.filter(|right| right.start == end);
+        self.join(run, left, right);
+    }
+
+    /// Forgets the pages from `start` to before `end`.
+    fn clear(&mut self, file: u32, start: u64, end: u64) {
         self.split(file, start);
         self.split(file, end);
         while let Some(Place { run, .. }) =
@@ -202,11 +224,6 @@ impl Pages {
             self.retire(run);
             self.forget(run);
         }
-        let Some(state) = state else { return };
-        let len = u32::try_from(end - start).expect("memory is less than 2^32 pages");
-        let index = self.runs.insert(Run { file, len, start, state, before: NONE, after: NONE });
-        self.places.insert(file, Place { start, len, run: index });
-        self.settle(index);
     }
 
     /// Lets up to `pages` clean pages go, least recently used first.
@@ -257,9 +274,12 @@ impl Pages {
     /// A run is in the state that it says it is in, and was used just now.
     fn settle(&mut self, index: u32) {
         let run = &self.runs[index];
-        self.count(run.file, run.state, u64::from(run.len));
+        let (file, start, end) = (run.file, run.start, run.end());
+        self.count(file, run.state, end - start);
         self.enlist(index, NONE);
-        self.join(index);
+        let left = start.checked_sub(1).and_then(|page| self.covering(file, page));
+        let right = self.places.get(file, end);
+        self.join(index, left, right);
     }
 
     /// A run is not in that state any more.
@@ -275,13 +295,9 @@ impl Pages {
         self.places.remove(run.file, run.start);
     }
 
-    /// Joins a run with those beside it if nothing tells them apart. That includes the order of eviction: clean runs
-    /// join only if they also go one after the other.
-    fn join(&mut self, index: u32) {
-        let Run { file, start, .. } = self.runs[index];
-        let left = start.checked_sub(1).and_then(|page| self.covering(file, page));
-        let right = self.places.get(file, self.runs[index].end());
-        let mut index = index;
+    /// Joins a run with those beside it, where there are any, if nothing tells them apart. That includes the order of
+    /// eviction: clean runs join only if they also go one after the other.
+    fn join(&mut self, mut index: u32, left: Option<Place>, right: Option<Place>) {
         if let Some(left) = left.filter(|left| self.are_alike(left.run, index)) {
             self.absorb(left.run, index);
             index = left.run;
