@@ -1,8 +1,8 @@
 //! Where runs of pages lie in files, in order.
 //!
 //! What is read or written at random begins at every other page, and a search tree with an entry for each page is large
-//! and walked several times for each request. So the tree has an entry for a block of neighbouring pages, and a bit for
-//! each page in it. How long a run is stands here, too: whoever asks what is beside a page, which is most often nothing,
+//! and walked several times for each request. So the tree has an entry for a shelf of neighbouring blocks, and a block a bit
+//! for each page in it. How long a run is stands here, too: whoever asks what is beside a page, which is most often nothing,
 //! need not look at the runs there, each of which is somewhere else in memory.
 
 use std::cell::Cell;
@@ -84,14 +84,49 @@ impl Block {
     }
 }
 
+/// Blocks of a shelf.
+const BLOCKS: u64 = 64;
+
+/// Neighbouring blocks.
+#[derive(Debug, Clone)]
+struct Shelf {
+    /// A bit for each block that is there.
+    used: u64,
+    blocks: [u32; BLOCKS as usize],
+}
+
+impl Shelf {
+    const EMPTY: Shelf = Shelf { used: 0, blocks: [0; BLOCKS as usize] };
+
+    fn get(&self, place: u64) -> Option<u32> {
+        (self.used >> place & 1 == 1).then(|| self.blocks[place as usize])
+    }
+
+    /// The last block before `place`, which may be that after the last.
+    fn before(&self, place: u64) -> Option<(u64, u32)> {
+        let bits = self.used & 1_u64.checked_shl(place as u32).unwrap_or(0).wrapping_sub(1);
+        let last = bits.checked_ilog2()?;
+        Some((last.into(), self.blocks[last as usize]))
+    }
+
+    /// The first block at `place` or after it, which may be that after the last.
+    fn from(&self, place: u64) -> Option<(u64, u32)> {
+        let bits = self.used & u64::MAX.checked_shl(place as u32).unwrap_or(0);
+        let first = bits.trailing_zeros();
+        (bits != 0).then(|| (first.into(), self.blocks[first as usize]))
+    }
+}
+
 /// Runs of pages of each file, none over another.
 ///
-/// Every call is O(log n) in the number of blocks, and O(1) in the block of the call before. A run takes some
-/// fourteen bytes where there are many in a block, and a hundred where it is alone.
+/// Every call is O(log n) in the number of shelves, and O(1) in the block of the call before. A run takes some
+/// fourteen bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a shelf.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     /// By file and number. None of them is empty.
     index: BTreeMap<(u32, u64), u32>,
+    shelves: Slots<Shelf>,
+    /// None of them is empty.
     blocks: Slots<Block>,
     /// The block that was asked for last: one request asks for a page, then for what is beside it.
     near: Cell<Option<((u32, u64), u32)>>,
@@ -99,7 +134,12 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) const fn new() -> Places {
-        Places { index: BTreeMap::new(), blocks: Slots::new(), near: Cell::new(None) }
+        Places {
+            index: BTreeMap::new(),
+            shelves: Slots::new(),
+            blocks: Slots::new(),
+            near: Cell::new(None),
+        }
     }
 
     fn find(&self, key: (u32, u64)) -> Option<u32> {
@@ -108,9 +148,37 @@ impl Places {
         {
             return Some(block);
         }
-        let block = *self.index.get(&key)?;
+        let (file, number) = key;
+        let shelf = *self.index.get(&(file, number / BLOCKS))?;
+        let block = self.shelves[shelf].get(number % BLOCKS)?;
         self.near.set(Some((key, block)));
         Some(block)
+    }
+
+    /// The last block of a file before `number`.
+    fn block_before(&self, file: u32, number: u64) -> Option<(u64, u32)> {
+        let (mut shelf, place) = (number / BLOCKS, number % BLOCKS);
+        let here = self.index.get(&(file, shelf));
+        let here = here.and_then(|&here| self.shelves[here].before(place));
+        let (place, block) = here.or_else(|| {
+            let (key, &other) = self.index.range((file, 0)..(file, shelf)).next_back()?;
+            shelf = key.1;
+            self.shelves[other].before(BLOCKS)
+        })?;
+        Some((shelf * BLOCKS + place, block))
+    }
+
+    /// The first block of a file after `number`.
+    fn block_after(&self, file: u32, number: u64) -> Option<(u64, u32)> {
+        let (mut shelf, place) = (number / BLOCKS, number % BLOCKS);
+        let here = self.index.get(&(file, shelf));
+        let here = here.and_then(|&here| self.shelves[here].from(place + 1));
+        let (place, block) = here.or_else(|| {
+            let (key, &other) = self.index.range((file, shelf + 1)..=(file, u64::MAX)).next()?;
+            shelf = key.1;
+            self.shelves[other].from(0)
+        })?;
+        Some((shelf * BLOCKS + place, block))
     }
 
     /// The run that begins at `page`.
@@ -127,7 +195,7 @@ impl Places {
         let here = self.find((file, number));
         let here = here.and_then(|block| self.blocks[block].last_to(number, page % PAGES));
         here.or_else(|| {
-            let (&(_, number), &block) = self.index.range((file, 0)..(file, number)).next_back()?;
+            let (number, block) = self.block_before(file, number)?;
             self.blocks[block].last_to(number, PAGES - 1)
         })
     }
@@ -138,8 +206,7 @@ impl Places {
         let here = self.find((file, number));
         let here = here.and_then(|block| self.blocks[block].first_from(number, page % PAGES));
         here.or_else(|| {
-            let (&(_, number), &block) =
-                self.index.range((file, number + 1)..=(file, u64::MAX)).next()?;
+            let (number, block) = self.block_after(file, number)?;
             self.blocks[block].first_from(number, 0)
         })
     }
@@ -150,7 +217,12 @@ impl Places {
         let key = (file, page / PAGES);
         let block = self.find(key).unwrap_or_else(|| {
             let block = self.blocks.insert(Block::default());
-            self.index.insert(key, block);
+            let (number, shelves) = (key.1, &mut self.shelves);
+            let shelf = self.index.entry((file, number / BLOCKS));
+            let shelf = *shelf.or_insert_with(|| shelves.insert(Shelf::EMPTY));
+            let shelf = &mut shelves[shelf];
+            shelf.used |= 1 << (number % BLOCKS);
+            shelf.blocks[(number % BLOCKS) as usize] = block;
             block
         });
         let block = &mut self.blocks[block];
@@ -181,14 +253,23 @@ impl Places {
         block.flip(page);
         if block.runs.is_empty() {
             self.blocks.remove(index);
-            self.index.remove(&key);
             self.near.set(None);
+            let number = key.1;
+            let of_shelf = (file, number / BLOCKS);
+            let shelf = self.index[&of_shelf];
+            self.shelves[shelf].used &= !(1 << (number % BLOCKS));
+            if self.shelves[shelf].used == 0 {
+                self.shelves.remove(shelf);
+                self.index.remove(&of_shelf);
+            }
         }
     }
 
     /// All by their indexes, in order of file and page.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.index.values().flat_map(|&block| self.blocks[block].runs.iter().map(|&(run, _)| run))
+        let shelves = self.index.values().map(|&shelf| &self.shelves[shelf]);
+        let blocks = shelves.flat_map(|shelf| (0..BLOCKS).filter_map(|place| shelf.get(place)));
+        blocks.flat_map(|block| self.blocks[block].runs.iter().map(|&(run, _)| run))
     }
 
     /// How many there are. O(blocks).
@@ -241,7 +322,8 @@ mod tests {
                 for (file, page) in std::mem::take(&mut map).into_keys() {
                     places.remove(file, page);
                 }
-                assert!(places.index.is_empty() && places.blocks.len() == 0);
+                assert!(places.index.is_empty());
+                assert_eq!((places.shelves.len(), places.blocks.len()), (0, 0));
             }
             let at = (file, page.saturating_add(below(600)).saturating_sub(300));
             let wanted = map.get(&at).copied();
