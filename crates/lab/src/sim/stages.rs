@@ -123,16 +123,21 @@ impl World {
                 others.filter(|&other| other != index).for_each(|other| self.stop_with(other));
             }
         }
+        self.start_next();
+        Ok(())
+    }
+
+    /// Some have ended: those that waited for it start.
+    pub(super) fn start_next(&mut self) {
         if self.stages[self.stage] == 0 {
             self.start_stage();
         }
         for waiter in std::mem::take(&mut self.ends.due) {
             self.start_if_due(waiter);
         }
-        Ok(())
     }
 
-    /// Stops a process for another's end, or for a rate that is steady.
+    /// Stops a process for another's end, or for a rate that is steady; [`World::start_next`] is to follow.
     pub(super) fn stop_with(&mut self, other: usize) {
         if self.stop(other as u32) {
             self.count_end(other);

@@ -174,6 +174,7 @@ impl World {
         }
         steady.attained_ns = Some(self.now_ns);
         left.into_iter().for_each(|member| self.stop_with(member));
+        self.start_next();
     }
 
     /// What came of those that were watched.

@@ -88,6 +88,18 @@ fn a_rule_is_for_the_group() {
     }
 }
 
+/// One that was still to begin ends as well, and those who waited for it go on.
+#[test]
+fn who_has_not_begun_does_not_any_more() {
+    let jobs = "[global]\nrw=read\nbs=4k\ngroup_reporting\nss=iops:1%\nss_dur=1\n\
+                [a]\ndirect=1\nsize=40k\n[b]\npre_read=1\nsize=40m\n\
+                [c]\nstonewall\ndirect=1\nsize=12k\nss_dur=0\n";
+    let results = run(ONE_BY_ONE, &[], jobs);
+    assert_eq!(of(&results.rows[0]).attained_ns, Some(SECOND));
+    let ios: Vec<u64> = results.rows.iter().map(|row| row.read.ios).collect();
+    assert_eq!(ios, [10, 3]);
+}
+
 /// The rate of a limit that changes: seconds of 1,000, then of 500 requests.
 #[test]
 fn criteria_are_what_they_are_called() {
