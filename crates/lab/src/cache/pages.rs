@@ -184,17 +184,16 @@ impl Pages {
     /// pages count as just used.
     pub(super) fn set(&mut self, file: u32, start: u64, end: u64, state: Option<State>) {
         debug_assert!(start < end, "pages {start} to {end}");
-        if let Some(here) = self.places.get(file, start)
-            && here.end() == end
+        let mut left = self.places.last_to(file, start);
+        if let Some(Place { run: index, .. }) =
+            left.filter(|here| (here.start, here.end()) == (start, end))
         {
-            let index = here.run;
             // What most requests are about: pages that came together and stay so.
             self.retire(index);
             let Some(state) = state else { return self.forget(index) };
             self.runs[index].state = state;
             return self.settle(index);
         }
-        let mut left = self.places.last_to(file, start);
         let mut right = self.places.first_from(file, start);
         if left.is_some_and(|left| left.end() > start)
             || right.is_some_and(|right| right.start < end)

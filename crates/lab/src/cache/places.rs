@@ -102,6 +102,15 @@ impl Shelf {
         (self.used >> place & 1 == 1).then(|| self.blocks[place as usize])
     }
 
+    fn put(&mut self, place: u64, block: u32) {
+        self.used |= 1 << place;
+        self.blocks[place as usize] = block;
+    }
+
+    fn clear(&mut self, place: u64) {
+        self.used &= !(1 << place);
+    }
+
     /// The last block before `place`, which may be that after the last.
     fn before(&self, place: u64) -> Option<(u64, u32)> {
         let bits = self.used & 1_u64.checked_shl(place as u32).unwrap_or(0).wrapping_sub(1);
@@ -123,10 +132,9 @@ impl Shelf {
 /// fourteen bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a shelf.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    /// By file and number. None of them is empty.
+    /// Shelves by file and number; neither they nor blocks are ever empty.
     index: BTreeMap<(u32, u64), u32>,
     shelves: Slots<Shelf>,
-    /// None of them is empty.
     blocks: Slots<Block>,
     /// The block that was asked for last: one request asks for a page, then for what is beside it.
     near: Cell<Option<((u32, u64), u32)>>,
@@ -220,9 +228,7 @@ impl Places {
             let (number, shelves) = (key.1, &mut self.shelves);
             let shelf = self.index.entry((file, number / BLOCKS));
             let shelf = *shelf.or_insert_with(|| shelves.insert(Shelf::EMPTY));
-            let shelf = &mut shelves[shelf];
-            shelf.used |= 1 << (number % BLOCKS);
-            shelf.blocks[(number % BLOCKS) as usize] = block;
+            shelves[shelf].put(number % BLOCKS, block);
             block
         });
         let block = &mut self.blocks[block];
@@ -257,7 +263,7 @@ impl Places {
             let number = key.1;
             let of_shelf = (file, number / BLOCKS);
             let shelf = self.index[&of_shelf];
-            self.shelves[shelf].used &= !(1 << (number % BLOCKS));
+            self.shelves[shelf].clear(number % BLOCKS);
             if self.shelves[shelf].used == 0 {
                 self.shelves.remove(shelf);
                 self.index.remove(&of_shelf);

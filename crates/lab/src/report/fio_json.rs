@@ -83,7 +83,7 @@ fn options(row: &Row) -> Value {
 
 /// Of jobs with `steadystate`. As in fio the criterion is a text, and what could not be told is 0.
 fn steadystate(steady: &Steadiness) -> Value {
-    let percent = if steady.rule.ends_with('%') { "%" } else { "" };
+    let percent = if steady.rule.in_percent { "%" } else { "" };
     let rates = |of: usize| steady.rates.iter().map(|rates| rates[of]).collect::<Vec<u64>>();
     let mean = |rates: &[u64]| {
         let sum: u128 = rates.iter().copied().map(u128::from).sum();
@@ -91,7 +91,7 @@ fn steadystate(steady: &Steadiness) -> Value {
     };
     let (iops, bw) = (rates(0), rates(1));
     json!({
-        "ss": steady.rule,
+        "ss": steady.rule.to_string(),
         "duration": steady.seconds,
         "attained": u32::from(steady.attained_ns.is_some()),
         "criterion": format!("{:.6}{percent}", steady.criterion.unwrap_or_default()),

@@ -78,7 +78,7 @@ fn job(row: &Row) -> Value {
 
 fn steady(steady: &Steadiness) -> Value {
     json!({
-        "rule": steady.rule,
+        "rule": steady.rule.to_string(),
         "seconds": steady.seconds,
         "attained_ns": steady.attained_ns,
         "criterion": steady.criterion,

@@ -2,20 +2,23 @@
 
 use std::fmt;
 
+use crate::fio::SteadyState;
+
 /// What came of a `steadystate`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Steadiness {
-    /// As fio takes it: `iops_slope:0.1%`.
-    pub rule: String,
+    /// What had to be steady, and how much so.
+    pub rule: SteadyState,
     /// How many seconds were looked at together.
     pub seconds: u64,
     /// When it was steady, and the job ended for it; None if it never was.
     pub attained_ns: Option<u64>,
-    /// At the end, what is compared with the rule's limit; None where nothing was moved, or there was too little to tell.
+    /// At the end, what is compared with the rule's limit, in its unit; None where nothing was moved, or there were too few
+    /// seconds to tell.
     pub criterion: Option<f64>,
-    /// Likewise, how the rule's rate went up with each second.
+    /// How the rule's rate, requests or bytes a second, went up with each of the last seconds; None where those were too few.
     pub slope: Option<f64>,
-    /// Likewise, how far the furthest was from the mean.
+    /// How far the furthest of them was from their mean, likewise.
     pub deviation: Option<f64>,
     /// Requests and bytes of each of the last seconds, at most [`Steadiness::seconds`].
     pub rates: Vec<[u64; 2]>,
@@ -24,7 +27,7 @@ pub struct Steadiness {
 impl fmt::Display for Steadiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Steadiness { rule, seconds, .. } = self;
-        let unit = if rule.ends_with('%') { "%" } else { "" };
+        let unit = if rule.in_percent { "%" } else { "" };
         match self.attained_ns {
             Some(at_ns) => write!(f, "steady at {:.1} s", at_ns as f64 / 1e9)?,
             None => write!(f, "not steady")?,

@@ -133,7 +133,7 @@ impl Steady {
     /// What came of it.
     fn finish(self) -> Steadiness {
         Steadiness {
-            rule: self.rule.to_string(),
+            rule: self.rule,
             seconds: self.needed as u64,
             attained_ns: self.attained_ns,
             criterion: self.criterion(),

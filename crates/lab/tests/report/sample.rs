@@ -4,6 +4,7 @@ use weir_engine::{
     BfqCgroupStats, Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved,
     PerDimension, SliceProfile,
 };
+use weir_lab::fio::{SteadyRate, SteadyState};
 use weir_lab::results::{
     CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series, Steadiness,
     Transfers,
@@ -202,7 +203,12 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
             processes_ns: 4 * 7_000 * MS,
             read: transfers(800, 65_536, 7_000 * MS, latency(seed + 12, 800, 5 * MS * slow)),
             steady: Some(Steadiness {
-                rule: "iops_slope:1%".into(),
+                rule: SteadyState {
+                    of: SteadyRate::Iops,
+                    by_slope: true,
+                    limit: 1.0,
+                    in_percent: true,
+                },
                 seconds: 3,
                 attained_ns: Some(7_000 * MS),
                 criterion: Some(0.865),
