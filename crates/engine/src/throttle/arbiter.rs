@@ -92,6 +92,9 @@ const VTIME_SCALE: u64 = 1_600;
 /// Above this, tags are brought back down; far below where they would saturate.
 const VTIME_REBASE: u64 = 1 << 62;
 
+/// Sources for which a limit has room from its first request on: as many as the first that waits would make room for.
+const SOME: usize = 4;
+
 /// The sources waiting at one cgroup in one direction. O(log sources) a step, no allocation once grown.
 ///
 /// Entries are voided in place when a source leaves out of turn; whoever looks at the top passes `owns`, which
@@ -137,6 +140,11 @@ impl Arbiter {
         for entry in [self.heap.first(), self.heap.last()].into_iter().flatten() {
             weir_hint::fetch(entry);
         }
+    }
+
+    /// Makes room for some that wait at once; more are taken when they come.
+    pub(crate) fn make_room(&mut self) {
+        self.heap.reserve(SOME);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -159,7 +159,24 @@ impl Cgroup {
     }
 
     pub(crate) fn account_mut(&mut self) -> &mut Account {
+        if self.account.is_none() {
+            self.settle();
+        }
         self.account.get_or_insert_default()
+    }
+
+    /// The first request is here: what all of them need is made, one after the other, and the limiters are put beside it. So
+    /// it lies in one page of memory or two, and each page more is dear where there are many cgroups.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self) {
+        for direction in Direction::BOTH {
+            if let Some(gate) = self.side_mut(direction).gate.take() {
+                self.side_mut(direction).gate = Some(Box::new(*gate));
+                self.queue_mut(direction).arbiter.make_room();
+            }
+        }
+        self.account = Some(Box::default());
     }
 
     /// Adds what was counted here, of which `own` is the id, and at children that were removed; blame is to be tidied after

@@ -31,6 +31,11 @@ impl<T: Keyed> Heap<T> {
         self.0.len()
     }
 
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        self.0.reserve(entries);
+    }
+
     /// Whether the next [`Heap::push`] would have to allocate.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() == self.0.capacity()
