@@ -10,7 +10,7 @@ use super::shapes::{
     power_of_two, priority_class, replay_skip, splits, steady_state, verify, zone_mode,
 };
 use super::value::{
-    KbBase, amount, boolean, bytes, directions, percentage, range, small, time, word,
+    KbBase, amount, boolean, bytes, directions, float, percentage, range, small, time, word,
 };
 use super::workload::{
     ExitWhat, RateProcess, RwSequencer, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
@@ -172,6 +172,10 @@ fn valued(options: &mut Options, key: &str, text: &str) -> Option<Result<(), Val
         ),
         "thinktime_iotime" => set(&mut o.thinktime.io_time, time(text, SECOND_US)),
         "max_latency" => set(&mut o.max_latency, time(text, 1).map(not_zero)),
+        "latency_target" => set(&mut o.latency_target.time, time(text, 1)),
+        "latency_window" => set(&mut o.latency_target.window, time(text, 1)),
+        "latency_percentile" => set(&mut o.latency_target.percentile, float(text, 0, 100)),
+        "latency_run" => set(&mut o.latency_target.runs_on, boolean(text)),
 
         "startdelay" => set(&mut o.start_delay, range(text, |text| time(text, SECOND_US))),
         "runtime" => set(&mut o.runtime, time(text, SECOND_US).map(not_zero)),

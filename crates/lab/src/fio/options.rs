@@ -7,9 +7,9 @@ use weir_engine::{Priority, PriorityClass};
 
 use super::value::KbBase;
 use super::workload::{
-    Amount, BlockSize, ExitWhat, FileService, IoEngine, Mix, Order, Pattern, PerDirection,
-    PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split, SteadyState,
-    SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
+    Amount, BlockSize, ExitWhat, FileService, IoEngine, LatencyTarget, Mix, Order, Pattern,
+    PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split,
+    SteadyState, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
 };
 
 /// Options of a job, resolved: its section's over those of the `[global]`s above it over fio's defaults.
@@ -136,6 +136,8 @@ pub struct Options {
     pub thinktime: Thinktime,
     /// `max_latency`: a request above it ends the job.
     pub max_latency: Option<Duration>,
+    /// `latency_target` and its relatives: looks for the depth at which requests take no longer.
+    pub latency_target: LatencyTarget,
 
     /// `startdelay`: least and most; each clone draws one between.
     pub start_delay: (Duration, Duration),
@@ -370,6 +372,7 @@ impl Default for Options {
                 io_time: Duration::ZERO,
             },
             max_latency: None,
+            latency_target: LatencyTarget::NONE,
             start_delay: (Duration::ZERO, Duration::ZERO),
             runtime: None,
             time_based: false,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One value each for reads, writes and trims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,6 +316,34 @@ pub enum UnifiedReporting {
     Mixed,
     /// Both.
     Both,
+}
+
+/// How long requests may take (`latency_target`), for which a job looks for the greatest depth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyTarget {
+    /// `latency_target`; 0 is none.
+    pub time: Duration,
+    /// `latency_window`: for how long each depth is tried.
+    pub window: Duration,
+    /// `latency_percentile`: how many of them, in percent.
+    pub percentile: f64,
+    /// `latency_run`: the job does not end where the depth is found, but follows it.
+    pub runs_on: bool,
+}
+
+impl LatencyTarget {
+    /// None: fio's defaults.
+    pub(crate) const NONE: LatencyTarget = LatencyTarget {
+        time: Duration::ZERO,
+        window: Duration::ZERO,
+        percentile: 100.0,
+        runs_on: false,
+    };
+
+    /// Whether not one may take longer.
+    pub fn is_for_all(&self) -> bool {
+        self.percentile >= 100.0
+    }
 }
 
 /// When a job's rate counts as steady (`steadystate`), and it ends.

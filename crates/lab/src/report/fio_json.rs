@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::figures::{percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
+use crate::fio::LatencyTarget;
 use crate::results::{Latency, Results, Row, Steadiness, Transfers};
 
 /// Whose layout it is. Tools look at the number; what follows it tells that no fio has run.
@@ -35,6 +36,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         all.absorb(&moved.latency);
     }
     let is_used = all.count() > 0;
+    let target = row.found.map_or(LatencyTarget::NONE, |found| found.target);
     let mut value = json!({
         "jobname": row.name,
         "groupid": row.group,
@@ -52,10 +54,10 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         "iodepth_level": depth_level(mean_depth(row, &all), is_used),
         "iodepth_submit": one_at_a_time(is_used),
         "iodepth_complete": one_at_a_time(is_used),
-        "latency_depth": row.depth,
-        "latency_target": 0,
-        "latency_percentile": 100.0,
-        "latency_window": 0,
+        "latency_depth": row.found.map_or(row.depth, |found| found.depth),
+        "latency_target": target.time.as_nanos() as u64,
+        "latency_percentile": target.percentile,
+        "latency_window": target.window.as_micros() as u64,
     });
     for (name, moved) in row.moved() {
         value[name] = direction(moved).into();

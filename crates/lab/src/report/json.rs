@@ -69,6 +69,15 @@ fn job(row: &Row) -> Value {
     if let Some(of_row) = &row.steady {
         value["steady"] = steady(of_row);
     }
+    if let Some(found) = &row.found {
+        value["found"] = json!({
+            "depth": found.depth,
+            "is_sure": found.is_sure,
+            "latency_target_ns": found.target.time.as_nanos() as u64,
+            "latency_window_ns": found.target.window.as_nanos() as u64,
+            "latency_percentile": found.target.percentile,
+        });
+    }
     let mut sync = Map::new();
     sync.insert("ios".into(), row.sync.count().into());
     sync.append(&mut latency(&row.sync));

@@ -3,10 +3,12 @@
 //! All times are nanoseconds of virtual time. Nothing here depends on the machine that ran the simulation: the same
 //! scenario and seed give equal [`Results`].
 
+mod found;
 mod latency;
 mod series;
 mod steadiness;
 
+pub use found::Found;
 pub use latency::Latency;
 pub use series::{POINTS_MAX, Series};
 pub use steadiness::Steadiness;
@@ -90,6 +92,8 @@ pub struct Row {
     pub sync: Latency,
     /// Whether its rate was steady, where it was to end then (`steadystate`).
     pub steady: Option<Steadiness>,
+    /// The depth that it found, where it was to look for one (`latency_target`).
+    pub found: Option<Found>,
     /// The largest number of requests in flight that it was allowed.
     pub depth: u32,
     /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.

@@ -5,6 +5,7 @@ use weir_engine::{Instant, Op, Outcome};
 use super::calendar::Planned;
 use super::flights::{Flight, NO_FLIGHT, Purpose};
 use super::process::Done;
+use super::search::Verdict;
 use super::world::{Actor, World};
 use crate::scenario::ScenarioError;
 use crate::stream::Access;
@@ -156,6 +157,18 @@ impl World {
             self.fail(number, error);
         } else if let Some(error) = process.moved(self.now_ns, access, len) {
             self.fail(number, error);
+        }
+        match self.processes[number as usize].searched(self.now_ns, took_ns) {
+            Verdict::Go | Verdict::Count => {}
+            Verdict::Over => {
+                self.stop(number);
+            }
+            Verdict::Fail => {
+                let error = format!(
+                    "a request took {took_ns} ns, more than its latency_target, at a depth of 1"
+                );
+                self.fail(number, error);
+            }
         }
         if let Some(with) = self.processes[number as usize].plan.overlap {
             let mut freed = Vec::new();

@@ -29,6 +29,7 @@ mod process;
 mod recorder;
 mod replay;
 mod rounds;
+mod search;
 mod setup;
 mod soon;
 mod stages;

@@ -12,8 +12,10 @@ use super::layout::FileAt;
 use super::nanos;
 use super::pacing::{Rates, Thinking};
 use super::plan::Plan;
+use super::search::{Search, Verdict};
 use crate::fio::Mix;
 use crate::random::Random;
+use crate::results::Found;
 use crate::scenario::Machine;
 use crate::stream::{Access, Run, Step, Stream};
 
@@ -50,6 +52,8 @@ pub(super) struct Process {
     pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
+    /// Its depth is not known beforehand (`latency_target`).
+    search: Option<Box<Search>>,
     /// In a `ramp_time`, after which requests count anew towards `number_ios`: how many have ended.
     ended_in_ramp: Option<u64>,
     pub(super) files: Arc<[FileAt]>,
@@ -154,6 +158,7 @@ impl Process {
             is_clear: false,
             rates: None,
             thinking: None,
+            search: None,
             loops_left,
             is_stopping: false,
             begun_ns: 0,
@@ -188,11 +193,21 @@ impl Process {
         }
         let thinking = Thinking::new(options, self.plan.thinks_every, self.begun_ns);
         self.thinking = thinking.map(Box::new);
+        if self.stream.is_some() {
+            self.search = Search::of(options.latency_target, self.plan.depth, self.begun_ns);
+        }
+        if let Some(search) = &self.search {
+            self.depth = search.depth();
+            if !options.latency_target.runs_on {
+                self.counts_from_ns = u64::MAX;
+            }
+        }
         let is_recounted = self.plan.ramp_ns > 0 && options.number_ios.is_some();
         self.ended_in_ramp = is_recounted.then_some(0);
         self.is_plain = self.plan.is_plain
             && self.rates.is_none()
             && self.thinking.is_none()
+            && self.search.is_none()
             && self.ended_in_ramp.is_none();
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
@@ -319,6 +334,13 @@ impl Process {
         {
             self.state = State::Draining(Then::Think);
             return None;
+        }
+        if let Some(search) = self.search.as_mut().filter(|search| search.is_draining()) {
+            if self.in_flight > 0 {
+                return Some(Act::Wait);
+            }
+            search.drained(now_ns);
+            self.is_filling = true;
         }
         if !self.is_filling || self.in_flight >= self.depth {
             return Some(Act::Wait);
@@ -479,6 +501,28 @@ impl Process {
             *ended += u64::from(is_counted && now_ns < self.counts_from_ns);
         }
         self.rates.as_mut()?.moved(now_ns, access, len.into())
+    }
+
+    /// A request has taken so long: what that says of the depth that it looks for.
+    pub(super) fn searched(&mut self, now_ns: u64, took_ns: u64) -> Verdict {
+        let Some(search) = &mut self.search else { return Verdict::Go };
+        let verdict = search.ended(now_ns, took_ns);
+        self.depth = search.depth();
+        if verdict == Verdict::Count {
+            self.counts_from_ns = now_ns;
+        }
+        verdict
+    }
+
+    /// Whether it ends before anything of it counts.
+    pub(super) fn has_nothing(&self, now_ns: u64) -> bool {
+        self.counts_from_ns > now_ns
+            || self.search.as_ref().is_some_and(|search| search.has_nothing())
+    }
+
+    /// The depth that it has found, if it looked for one.
+    pub(super) fn found(&self) -> Option<Found> {
+        self.search.as_ref().map(|search| search.found())
     }
 
     /// When it began, after its `startdelay`.

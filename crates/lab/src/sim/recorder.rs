@@ -241,13 +241,16 @@ impl Recorder {
             return;
         }
         let early = self.early.remove(&number);
-        if process.counts_from_ns > now_ns {
+        if process.has_nothing(now_ns) {
             process.counts_from_ns = process.begun_ns();
             self.count_early(early.unwrap_or_default(), process.row);
         }
         let first_ns = &mut self.first_ns[process.row as usize];
         *first_ns = (*first_ns).min(process.counts_from_ns);
         let row = &mut self.results.rows[process.row as usize];
+        if let Some(found) = process.found() {
+            row.found = Some(row.found.map_or(found, |other| other.and(found)));
+        }
         row.runtime_ns = row.runtime_ns.max(now_ns - *first_ns);
         let (ran_ns, by_direction) = process.ran_ns(now_ns);
         row.processes_ns = row.processes_ns.saturating_add(ran_ns);
@@ -260,6 +263,11 @@ impl Recorder {
     pub(super) fn finish(mut self, now_ns: u64, engine: &Engine, requests: u64) -> Results {
         let busy_ns = engine.device().busy_ns;
         self.sample(now_ns, now_ns, busy_ns, 0);
+        for row in &self.results.rows {
+            if let Some(found) = row.found {
+                self.results.notes.push(format!("`{}`: {found}", row.name));
+            }
+        }
         let mut results = self.results;
         results.elapsed_ns = now_ns;
         results.requests = requests;

@@ -16,6 +16,7 @@ use super::plan::Plan;
 use super::process::Process;
 use super::recorder::Recorder;
 use super::replay::Replay;
+use super::search;
 use super::soon::Soon;
 use super::stages::Ends;
 use super::steady;
@@ -71,6 +72,9 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             line: job.line,
             reason,
         };
+        if let Some(reason) = search::refusal(job) {
+            return Err(refuse(reason.into()));
+        }
         let stream = match &job.options.read_iolog {
             Some(path) => {
                 let replay = Replay::new(&iolog(path, &job.options), disk.capacity());
@@ -326,9 +330,11 @@ fn without_effect(
 ) -> Vec<(&'static str, &'static str)> {
     let priority = "the scheduler `none` knows no priorities";
     let has_none = scheduler == SchedulerKind::None;
+    let searches = options.read_iolog.is_some() && !options.latency_target.time.is_zero();
     let thinks = options.read_iolog.is_some() && !options.thinktime.pause.is_zero();
     let all = [
         (thinks, "thinktime", "a replay has the pauses of its trace, and no others"),
+        (searches, "latency_target", "a replay has the depth of its trace"),
         (has_none && options.prio.is_some(), "prio", priority),
         (has_none && options.prioclass.is_some(), "prioclass", priority),
     ];

@@ -1,13 +1,15 @@
 //! Results made of fixed numbers: what a run of three jobs in four cgroups could come to.
 
+use std::time::Duration;
+
 use weir_engine::{
     BfqCgroupStats, Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved,
     PerDimension, SliceProfile,
 };
-use weir_lab::fio::{SteadyRate, SteadyState};
+use weir_lab::fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
-    CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series, Steadiness,
-    Transfers,
+    CgroupResults, Changed, DeviceResults, Found, Latency, LimitWaits, Results, Row, Series,
+    Steadiness, Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -215,6 +217,16 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
                 slope: Some(-1.0),
                 deviation: Some(1.0),
                 rates: vec![[117, 117 * 65_536], [115, 115 * 65_536], [115, 115 * 65_536]],
+            }),
+            found: Some(Found {
+                target: LatencyTarget {
+                    time: Duration::from_millis(20),
+                    window: Duration::from_secs(2),
+                    percentile: 99.5,
+                    runs_on: false,
+                },
+                depth: 3,
+                is_sure: true,
             }),
             depth: 1,
             ..Row::default()

@@ -1,6 +1,7 @@
 //! Runs of whole scenarios, against what arithmetic says.
 
 mod cached;
+mod depths;
 mod determinism;
 mod ends;
 mod flows;

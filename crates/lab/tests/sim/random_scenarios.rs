@@ -163,10 +163,11 @@ proptest! {
         jobs in prop::collection::vec(job(), 1..4),
         disk in select(DISKS),
         steady in option("ss", &["iops:100%\nss_dur=1", "bw_slope:30%\nss_dur=2", "iops:9\nss_dur=1\nss_ramp=1"]),
+        searches in option("latency_window", &["50ms\nlatency_target=2ms\nlatency_percentile=60", "200ms\nlatency_target=20ms\nlatency_percentile=90\nlatency_run=1", "1s\nlatency_target=50ms"]),
         settings in settings(),
         seed in 0u64..1000,
     ) {
-        let mut text = format!("[global]\n{steady}");
+        let mut text = format!("[global]\n{steady}{searches}");
         for (number, job) in jobs.iter().enumerate() {
             text += &format!("[j{number}]\n{job}");
         }

@@ -1,0 +1,35 @@
+//! The depth that a job looked for.
+
+use std::fmt;
+
+use crate::fio::LatencyTarget;
+
+/// What came of a `latency_target`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// What had to be kept.
+    pub target: LatencyTarget,
+    /// The number of requests in flight that it had at its end; of several jobs in a row, the least.
+    pub depth: u32,
+    /// Whether it had come to the end of its search, or goes on with it for as long as it runs (`latency_run`).
+    pub is_sure: bool,
+}
+
+impl Found {
+    /// The same of two jobs that are reported together.
+    pub(crate) fn and(self, other: Found) -> Found {
+        let least = if other.depth < self.depth { other } else { self };
+        Found { is_sure: self.is_sure && other.is_sure, ..least }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Found { target: LatencyTarget { time, percentile, .. }, depth, is_sure } = self;
+        let ended = if *is_sure { "" } else { ", and it was still searching" };
+        write!(
+            f,
+            "depth {depth} for {percentile} % of latencies within {time:?} (latency_target){ended}"
+        )
+    }
+}

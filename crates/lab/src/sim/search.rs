@@ -1,0 +1,266 @@
+//! `latency_target`: how many requests a job may have under way, so that they do not take longer than it names.
+
+use super::nanos;
+use crate::fio::{Job, LatencyTarget};
+use crate::results::Found;
+
+/// Windows that have to be kept at one depth before one more is tried again (`latency_run`).
+const ENOUGH: u32 = 3;
+
+/// The search of a process. Windows are those of fio: a depth that is kept for one is doubled, or halved in the distance to
+/// what was too deep; after one that is too deep all has to come back first.
+#[derive(Debug)]
+pub(super) struct Search {
+    target: LatencyTarget,
+    target_ns: u64,
+    window_ns: u64,
+    /// The job's `iodepth`.
+    most: u32,
+    depth: u32,
+    /// The last one that was kept; 0 before.
+    kept: u32,
+    /// The least that was too deep.
+    too_deep: Option<u32>,
+    /// Windows in a row in which this depth was kept.
+    kept_for: u32,
+    /// Nothing deeper is left to be tried: what it does now is what is reported.
+    is_last: bool,
+    is_draining: bool,
+    /// Where the window began, and what has ended in it; and how much of that took too long.
+    from_ns: u64,
+    ended: u64,
+    late: u64,
+    /// Requests that are reported.
+    counted: u64,
+}
+
+/// What a request that has ended says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Go,
+    /// This is the depth: what was done before does not count.
+    Count,
+    /// It was that for a whole window.
+    Over,
+    /// It cannot be kept even one by one.
+    Fail,
+}
+
+impl Search {
+    /// None for a job that does not search.
+    pub(super) fn of(target: LatencyTarget, most: u32, now_ns: u64) -> Option<Box<Search>> {
+        (!target.time.is_zero()).then(|| {
+            Box::new(Search {
+                target,
+                target_ns: nanos(target.time),
+                window_ns: nanos(target.window),
+                most,
+                depth: 1,
+                kept: 0,
+                too_deep: None,
+                kept_for: 0,
+                is_last: false,
+                is_draining: false,
+                from_ns: now_ns,
+                ended: 0,
+                late: 0,
+                counted: 0,
+            })
+        })
+    }
+
+    /// Most requests in flight just now.
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether all that is in flight has to end before anything else is made.
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// All has ended: a window begins.
+    pub(super) fn drained(&mut self, now_ns: u64) {
+        self.is_draining = false;
+        self.begin(now_ns);
+    }
+
+    fn begin(&mut self, now_ns: u64) {
+        (self.from_ns, self.ended, self.late) = (now_ns, 0, 0);
+    }
+
+    /// A request has ended that took so long. O(1).
+    pub(super) fn ended(&mut self, now_ns: u64, took_ns: u64) -> Verdict {
+        let is_late = took_ns > self.target_ns;
+        self.counted += u64::from(self.is_last);
+        // Where none may be late, none is waited for: also what still comes back is one more, as in fio.
+        if is_late && self.target.is_for_all() {
+            if self.depth == 1 {
+                return Verdict::Fail;
+            }
+            self.shallower();
+            return Verdict::Go;
+        }
+        if self.is_draining {
+            return Verdict::Go;
+        }
+        self.ended += 1;
+        self.late += u64::from(is_late);
+        if now_ns < self.from_ns.saturating_add(self.window_ns) {
+            return Verdict::Go;
+        }
+        let is_kept =
+            self.late as f64 <= self.ended as f64 * (1.0 - self.target.percentile / 100.0);
+        self.begin(now_ns);
+        if is_kept {
+            return self.deeper();
+        }
+        if self.depth > 1 {
+            self.shallower();
+        }
+        Verdict::Go
+    }
+
+    fn shallower(&mut self) {
+        self.too_deep = Some(self.depth);
+        self.kept = self.kept.min(self.depth - 1);
+        self.depth = self.depth.midpoint(self.kept).max(1);
+        self.kept_for = 0;
+        self.is_draining = true;
+    }
+
+    fn deeper(&mut self) -> Verdict {
+        self.kept = self.depth;
+        self.kept_for += 1;
+        if self.target.runs_on && self.kept_for >= ENOUGH && self.too_deep == Some(self.depth + 1) {
+            self.too_deep = Some(self.depth + 2);
+        }
+        let next = match self.too_deep {
+            None => self.depth.saturating_mul(2),
+            Some(too_deep) => self.depth.midpoint(too_deep),
+        };
+        let next = next.min(self.most);
+        if next != self.depth {
+            (self.depth, self.kept_for) = (next, 0);
+            return Verdict::Go;
+        }
+        match (self.target.runs_on, self.is_last) {
+            (true, _) => Verdict::Go,
+            (false, true) => Verdict::Over,
+            (false, false) => {
+                self.is_last = true;
+                Verdict::Count
+            }
+        }
+    }
+
+    /// Whether it ended where it began to count, and has nothing to show.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.is_last && self.counted == 0
+    }
+
+    /// What came of it.
+    pub(super) fn found(&self) -> Found {
+        Found {
+            target: self.target,
+            depth: self.depth,
+            is_sure: self.is_last || self.target.runs_on,
+        }
+    }
+}
+
+/// Why a job's `latency_target` cannot be looked for, if it cannot.
+pub(super) fn refusal(job: &Job) -> Option<&'static str> {
+    let LatencyTarget { time, window, .. } = job.options.latency_target;
+    (!time.is_zero() && window.is_zero()).then_some(
+        "latency_target needs a latency_window, such as latency_window=5s: how long each depth is tried",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn target(percentile: f64, runs_on: bool) -> LatencyTarget {
+        let time = Duration::from_millis(100);
+        LatencyTarget { time, window: Duration::from_secs(2), percentile, runs_on }
+    }
+
+    /// The depths that are tried, one a window, on a disk where so many requests take no longer than the target, until the
+    /// search is over or has had so many windows.
+    fn depths(
+        target: LatencyTarget,
+        most: u32,
+        windows: usize,
+        fits: impl Fn(usize) -> u32,
+    ) -> Vec<u32> {
+        let mut search = Search::of(target, most, 0).unwrap();
+        let mut tried = Vec::new();
+        let mut now_ns = 0;
+        while tried.len() < windows {
+            tried.push(search.depth());
+            let took_ns = if search.depth() <= fits(tried.len()) { 99 * MS } else { 101 * MS };
+            now_ns += 2000 * MS;
+            match search.ended(now_ns, took_ns) {
+                Verdict::Go | Verdict::Count => {}
+                Verdict::Over => break,
+                Verdict::Fail => panic!("one may be late"),
+            }
+            if search.is_draining() {
+                assert_eq!(
+                    search.ended(now_ns, u64::MAX),
+                    Verdict::Go,
+                    "what comes back says nothing"
+                );
+                search.drained(now_ns);
+            }
+        }
+        tried
+    }
+
+    /// What fio 3.33 tried on a disk of 200 requests a second: 19 take 95 ms.
+    #[test]
+    fn depths_are_tried_as_by_fio() {
+        let once = |most, fits| depths(target(90.0, false), most, 100, move |_| fits);
+        assert_eq!(once(64, 19), [1, 2, 4, 8, 16, 32, 24, 20, 18, 19, 19]);
+        assert_eq!(once(10, 19), [1, 2, 4, 8, 10, 10]);
+        assert_eq!(once(1, 19), [1, 1]);
+        assert_eq!(once(64, 1), [1, 2, 1, 1]);
+        // Not even one: as in fio it goes on for as long as the job does.
+        assert_eq!(once(64, 0), [1; 100]);
+        let on = depths(target(90.0, true), 64, 22, |_| 19);
+        assert_eq!(on[..10], [1, 2, 4, 8, 16, 32, 24, 20, 18, 19]);
+        assert_eq!(on[10..], [19, 19, 20, 19, 19, 19, 20, 19, 19, 19, 20, 19]);
+    }
+
+    /// As in fio: a disk that becomes slower is followed a step a window, a faster one a step in three.
+    #[test]
+    fn a_search_that_runs_on_follows_the_disk() {
+        let tried = depths(target(90.0, true), 64, 40, |window| match window {
+            ..=10 => 19,
+            11..=25 => 9,
+            _ => 40,
+        });
+        assert_eq!(tried[10..20], [19, 18, 17, 16, 15, 14, 13, 12, 11, 10]);
+        assert_eq!(tried[20..26], [9, 9, 9, 10, 9, 9]);
+        assert_eq!(tried[26..34], [9, 10, 10, 10, 11, 11, 11, 12]);
+    }
+
+    #[test]
+    fn where_none_may_be_late_one_that_is_late_alone_is_an_error() {
+        let mut search = Search::of(target(100.0, false), 64, 0).unwrap();
+        assert_eq!(search.ended(2000 * MS, 100 * MS), Verdict::Go);
+        assert_eq!(search.ended(4000 * MS, 100 * MS), Verdict::Go);
+        assert_eq!(search.depth(), 4);
+        // It does not wait for the end of the window, nor for what is still in flight.
+        assert_eq!((search.ended(4001 * MS, 101 * MS), search.depth()), (Verdict::Go, 3));
+        assert!(search.is_draining());
+        assert_eq!((search.ended(4002 * MS, 101 * MS), search.depth()), (Verdict::Go, 2));
+        assert_eq!((search.ended(4003 * MS, 101 * MS), search.depth()), (Verdict::Go, 1));
+        assert_eq!(search.ended(4004 * MS, 101 * MS), Verdict::Fail);
+    }
+}
