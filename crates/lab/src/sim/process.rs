@@ -505,7 +505,10 @@ impl Process {
 
     /// A request has taken so long: what that says of the depth that it looks for.
     pub(super) fn searched(&mut self, now_ns: u64, took_ns: u64) -> Verdict {
-        let Some(search) = &mut self.search else { return Verdict::Go };
+        // What still comes back at its end changes nothing.
+        let Some(search) = self.search.as_mut().filter(|_| now_ns < self.ends_ns) else {
+            return Verdict::Go;
+        };
         let verdict = search.ended(now_ns, took_ns);
         self.depth = search.depth();
         if verdict == Verdict::Count {

@@ -164,7 +164,7 @@ impl Search {
         Found {
             target: self.target,
             depth: self.depth,
-            is_sure: self.is_last || self.target.runs_on,
+            is_sure: self.target.runs_on || self.is_last && self.kept_for > 0,
         }
     }
 }

@@ -8,9 +8,13 @@ use super::support::*;
 
 /// A request takes a millisecond for each one that is in flight.
 fn search(options: &str) -> Results {
+    run(ONE_BY_ONE, &[], &job(options))
+}
+
+fn job(options: &str) -> String {
     let global = "[a]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=64\nsize=4m\nnorandommap\ntime_based\nruntime=60\n\
                   latency_target=19500us\nlatency_window=1s\nlatency_percentile=90\n";
-    run(ONE_BY_ONE, &[], &format!("{global}{options}\n"))
+    format!("{global}{options}\n")
 }
 
 fn found(results: &Results) -> (u32, bool) {
@@ -56,6 +60,12 @@ fn all_counts_of_a_job_that_ends_before_or_runs_on() {
     // It ends with the request with which it would have begun to count.
     let at_once = search("iodepth=1\ntime_based=0\nnumber_ios=1000");
     assert_eq!((found(&at_once), at_once.rows[0].read.ios), ((1, true), 1000));
+
+    // A target that was kept, and is not any more in the last window: it goes back a step a window.
+    let settings = [("home", "/"), ("at", "10500ms max=/ riops=500")];
+    let slower = |runtime| run(ONE_BY_ONE, &settings, &job(&format!("runtime={runtime}")));
+    assert_eq!(found(&slower(13)).0, 17);
+    assert_eq!((found(&slower(13)).1, found(&slower(40))), (false, (9, true)));
 
     let on = search("latency_run=1");
     assert_eq!((on.rows[0].runtime_ns / SECOND, on.rows[0].read.ios / 1000), (60, 60));
