@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SECOND, check_calls, is_near, op, random, run};
+use common::{SECOND, check_calls, drive, is_near, op, random, rate, run, sequential};
 use proptest::prelude::*;
 use weir_disk::{DiskModel, DiskOp, Hdd, HddSpec};
 
@@ -204,5 +204,23 @@ proptest! {
         let calls: Vec<_> =
             calls.into_iter().map(|(wait, number, offset, len)| (wait, op(number), offset, len)).collect();
         check_calls(Box::new(Hdd::new(spec)), Box::new(Hdd::new(spec)), &calls);
+    }
+}
+
+/// What is in the buffer after a pause comes at the rate of the interface, and what follows at that of the platters: the heads
+/// read on no further than the buffer takes.
+#[test]
+fn a_pause_fills_the_buffer_and_no_more() {
+    for spec in [HddSpec::HDD7200, HddSpec::HDD4200, HddSpec::DISK2009] {
+        let (len, count) = (128 << 10, 400);
+        let bytes = u64::from(len) * count;
+        let mut disk = Hdd::new(spec);
+        let mut next = sequential(0, len);
+        let mut read_on =
+            |from| drive(&mut disk, from, 1, count, || (DiskOp::Read, next(), len)) - from;
+        let first = read_on(0);
+        let second = read_on(first + SECOND);
+        let platters = rate(bytes - spec.readahead, second);
+        assert!(is_near(platters, spec.outer, 15), "{platters} instead of {}", spec.outer);
     }
 }

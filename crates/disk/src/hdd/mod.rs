@@ -232,12 +232,17 @@ impl Hdd {
         }
         let readahead = self.spec.readahead / SECTOR;
         let limit = (end + readahead).min(self.spec.size / SECTOR);
-        self.ahead = Some(Ahead {
-            start: since.max(end.saturating_sub(readahead)),
-            from: hit.map_or(end, |ahead| ahead.from.max(end)),
-            time: passed,
-            limit: limit.max(hit.map_or(0, |ahead| ahead.limit)),
-        });
+        let limit = limit.max(hit.map_or(0, |ahead| ahead.limit));
+        let (from, time) = match hit {
+            // The heads had read as far as they may, and waited there: now they read on, and not since then.
+            Some(ahead) if ahead.limit < limit && ahead.stopped(&self.geometry) <= start => {
+                (ahead.limit, start)
+            }
+            Some(ahead) => (ahead.from.max(end), passed),
+            None => (end, passed),
+        };
+        let start = since.max(end.saturating_sub(readahead));
+        self.ahead = Some(Ahead { start, from, time, limit });
         passed
     }
 
