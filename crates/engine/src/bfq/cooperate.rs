@@ -262,7 +262,7 @@ impl Bfq {
             ways.habits = aside.habits;
             ways.insertions = 0;
             *self.flows.injection_mut(at) = aside.injection;
-            self.resume_raising(at, aside.raising);
+            self.resume_raising(tree, at, aside.raising);
             self.recall(at);
             self.rerank(tree, at);
         }

@@ -61,9 +61,10 @@ impl Hierarchy {
         self.entities[id].parent
     }
 
-    /// What a flow is placed with from its next placing on.
+    /// What a flow is placed with from its next placing on. Of hundreds that are one, the sum of the weights stays at the
+    /// greatest that there is.
     pub(crate) fn set_rank(&mut self, id: EntityId, rank: Rank) {
-        let weight = u16::try_from(rank.weight).expect("levels of priority are worth 200 at most");
+        let weight = u16::try_from(rank.weight).unwrap_or(u16::MAX);
         let entity = &mut self.entities[id];
         (entity.next_class, entity.next_weight) = (rank.class, weight);
     }
@@ -118,7 +119,8 @@ impl Hierarchy {
         }
     }
 
-    /// Whether a flow that waits is due before the one in service: decided where their paths meet (D-24), by class, else
+    /// Whether a flow that waits is due before the one in service: decided where their paths meet (D-24), by class if it is
+    /// the next of its own, else
     /// because it is eligible there and has the smaller finish, so that it would have been chosen had it been there.
     pub(crate) fn is_ahead(&mut self, id: EntityId) -> bool {
         let (mut mine, mut meets) = (id, self.entities[id].parent);
@@ -132,13 +134,15 @@ impl Hierarchy {
             mine = EntityId::group(meets);
             meets = self.entities[mine].parent;
         };
-        if self.nodes[meets as usize].eligible(&mut self.entities) != Some(mine) {
-            return false;
-        }
-        let (mine, theirs) = (&self.entities[mine], &self.entities[theirs]);
-        match mine.class.cmp(&theirs.class) {
-            Ordering::Less => true,
-            Ordering::Equal => theirs.finish.is_after(mine.finish),
+        let (my_class, their_class) = (self.entities[mine].class, self.entities[theirs].class);
+        let node = &mut self.nodes[meets as usize];
+        match my_class.cmp(&their_class) {
+            // Nobody of its class is served: whoever was next would be chosen, with V brought up to it.
+            Ordering::Less => node.peek(&mut self.entities) == Some(mine),
+            Ordering::Equal => {
+                node.eligible(&mut self.entities) == Some(mine)
+                    && self.entities[theirs].finish.is_after(self.entities[mine].finish)
+            }
             Ordering::Greater => false,
         }
     }

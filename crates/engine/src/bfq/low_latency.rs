@@ -296,10 +296,10 @@ impl Bfq {
     }
 
     /// Gives back what a flow that is alone again had put aside (specification 7.7).
-    pub(super) fn resume_raising(&mut self, at: u32, aside: Raising) {
+    pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, aside: Raising) {
         let (now, terms) = (self.now, self.terms());
         let resume = Resume {
-            low_latency: terms.enabled,
+            low_latency: terms.enabled && self.policy(tree, at) != LowLatency::Never,
             interactive_ns: u64::from(terms.interactive_ms) * MS,
         };
         self.change_raise(at, |raise| {

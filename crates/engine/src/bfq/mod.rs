@@ -374,7 +374,7 @@ impl Bfq {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.turn.and_then(|turn| turn.idle) {
             Some(_) if self.len == 0 => None,
-            Some(idle) if self.now < idle.fill_from => Some(idle.fill_from),
+            Some(idle) if self.now < idle.fill_from => Some(idle.fill_from.min(idle.until)),
             Some(idle) => Some(idle.until),
             None => {
                 let held = self.convoy.deadline(self.now);

@@ -1,6 +1,6 @@
 //! What the kernel's scheduler does and this one does not, by the numbers of specification 10.
 
-use weir_engine::{Change, Priority, PriorityClass};
+use weir_engine::{Change, Dispatch, Extent, Op, Outcome, Priority, PriorityClass, Request};
 
 use super::{BLOCK, Scene};
 
@@ -57,4 +57,50 @@ fn d27_readers_of_one_stream_have_the_weight_of_all_of_them() {
     let [stream, own] = served;
     assert!(stream.abs_diff(3 * own) < 2 * 64 * 4, "{stream} of the stream, and {own}");
     assert!(stream + own > 7900, "{stream} and {own}");
+}
+
+/// As after a power cut, when hundreds of machines read the same block.
+#[test]
+fn d27_the_weights_of_hundreds_that_are_one_have_an_end() {
+    let mut scene = Scene::new(true, 1);
+    for _ in 0..700 {
+        let request = Request::new(scene.task(), Op::Read, Extent::new(0, BLOCK), 0);
+        scene.engine.submit(scene.now, request).expect("room");
+    }
+    scene.engine.check().expect("a sound engine");
+    let mut served = 0;
+    while let Some(Dispatch { ticket, .. }) = scene.engine.poll_dispatch(scene.now) {
+        scene.engine.complete(scene.now, ticket, Outcome::Done);
+        served += 1;
+    }
+    assert_eq!(served, 700);
+    assert_eq!(scene.engine.bfq_stats().merging.cooperations, 699, "they are one");
+}
+
+/// One that is alone in its class rests with its finish a rounding ahead of a virtual time that only its own service moves.
+#[test]
+fn d24_a_better_class_comes_first_also_when_it_has_been_served_before() {
+    for requests in 1..4 {
+        let mut scene = Scene::new(true, 1);
+        let root = scene.engine.root();
+        let (stream, (client, urgent)) = (scene.task(), scene.client(root));
+        let priority = Priority::new(PriorityClass::RealTime, 4).expect("a level");
+        let change = Change::SetPriority { client, priority };
+        scene.engine.reconfigure(scene.now, change).expect("a live client");
+        (0..requests).for_each(|number| scene.read(urgent, number * u64::from(BLOCK)));
+        for _ in 0..requests {
+            assert_eq!(scene.dispatch(), Some(urgent));
+            scene.complete();
+        }
+        // It is waited for in vain.
+        for number in 0..8 {
+            scene.at(20).read(stream, (1 << 40) + number * u64::from(BLOCK));
+        }
+        assert_eq!(scene.dispatch(), Some(stream));
+        scene.at(30).complete();
+        assert_eq!(scene.dispatch(), Some(stream));
+        scene.at(40).read(urgent, 1 << 39);
+        scene.complete();
+        assert_eq!(scene.dispatch(), Some(urgent), "{requests} requests before");
+    }
 }

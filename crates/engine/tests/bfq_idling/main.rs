@@ -532,3 +532,17 @@ fn nobody_wakes_up_to_end_a_wait_for_who_is_alone() {
     let expirations = scene.engine.bfq_stats().expirations;
     assert_eq!(expirations[Expiration::TooIdle.index()], 2);
 }
+
+/// On platters the device is kept for a flow that returns at once for a millisecond, but never for longer than is set.
+#[test]
+fn a_wait_ends_when_it_is_set_to() {
+    let mut scene = Scene::new(true, 1);
+    scene.tune("slice_idle_us=100");
+    let [stream, other] = [(); 2].map(|()| scene.task());
+    for number in 0..20 {
+        scene.serve_one(stream, number * u64::from(BLOCK));
+    }
+    scene.read(other, 1 << 40);
+    let due = scene.engine.poll_timeout().expect("the device is kept");
+    assert!(due <= scene.now.plus_nanos(100_000), "{due:?}");
+}

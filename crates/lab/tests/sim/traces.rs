@@ -296,3 +296,43 @@ fn clones_of_a_log_share_a_row_when_asked() {
     assert_eq!((results.rows.len(), results.rows[0].read.ios), (1, 3));
     assert_eq!(results.rows[0].runtime_ns, 21 * MS);
 }
+
+/// Two that begin beside each other are one flow until both read at random, and apart again neither is raised where that is
+/// not wanted.
+#[test]
+fn who_is_never_raised_is_not_when_it_parts_from_others_either() {
+    let mut dice = 1_u64;
+    let mut anywhere = |count: usize| -> String {
+        let mut one = || {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            format!("/dev/x read {} 4096\n", (dice >> 28) / 4096 * 4096)
+        };
+        (0..count).map(|_| one()).collect()
+    };
+    let open = "fio version 2 iolog\n/dev/x add\n/dev/x open\n";
+    let stream: String = (0..20).map(|n| format!("/dev/x read {} 65536\n", n * 65_536)).collect();
+    let a = File::new("never-a.iolog", format!("{open}{stream}{}/dev/x close\n", anywhere(2000)));
+    let b = File::new(
+        "never-b.iolog",
+        format!("{open}/dev/x read 655360 65536\n{}/dev/x close\n", anywhere(2000)),
+    );
+    let jobs = format!(
+        "[global]\ndirect=1\nioengine=libaio\nfilename=/dev/x\n[a]\nread_iolog={}\n[b]\nstartdelay=5ms\nread_iolog={}\n",
+        a.0.display(),
+        b.0.display()
+    );
+    let read = |policy| {
+        let settings =
+            [("scheduler", "bfq"), ("depth", "1"), ("low-latency", policy), ("stop-after", "8s")];
+        let results = run("hdd7200", &settings, &jobs);
+        let bfq = results.bfq.expect("its counts").stats;
+        assert_eq!(bfq.merging.cooperations, 1);
+        ([0, 1].map(|row: usize| results.rows[row].read.ios), bfq.raisings)
+    };
+    let ([a, b], raisings) = read("never");
+    assert_eq!(raisings, [0, 0]);
+    assert!(a.abs_diff(b) < (a + b) / 10, "{a} and {b}");
+    assert!(read("auto").1[0] > 0, "else nothing is shown");
+}
