@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
 .PHONY: help build demo test lint fmt doc fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
-	bench-watermark bench-isolation bench-packages
+	bench-watermark bench-isolation bench-growth bench-packages
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-isolation: bench-packages ## overhead, fairness, priority, bursts: Weir an
 
 bench-lab: ## simulated requests a second, and how that goes down with cgroups (WEIR_TRACE=FILE for a trace)
 	cargo bench --locked -p weir-lab
+
+bench-growth: ## the curve of the lab's time over 40 to 100,000 processes
+	$(PYTHON) bench/growth.py $(BENCH_ARGS)
 
 bench-engine: ## the engine alone: instructions and time per request, bytes per idle cgroup
 	@tools/packages bench || [ $$? = 77 ]

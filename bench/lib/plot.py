@@ -1,4 +1,4 @@
-"""Points in a plane as SVG, without a library: for fronts, where every point is a configuration and has a name."""
+"""Points in a plane as SVG, without a library: fronts, where every point is a configuration and has a name, and curves."""
 
 import html
 import math
@@ -50,6 +50,51 @@ def scatter(title, x_name, y_name, series, y_ticks):
     parts.append(f'<g transform="rotate(-90 20 {middle})">{_text(20, middle, y_name, "middle")}</g>')
     for number, (name, points) in enumerate(series.items()):
         parts += _series(number, name, points, across, down)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def growth(title, x_name, y_name, series, x_ticks, y_ticks):
+    """A drawing of `series` (name -> [(x, y)], by x), both axes logarithms from the first tick (value, name) to the last,
+    and for each the dashed line on which y grows as x does from its first point on.
+    """
+    def place(value, ticks, begin, end):
+        low, high = ticks[0][0], ticks[-1][0]
+        value = min(max(value, low), high)
+        return begin + (end - begin) * math.log(value / low) / math.log(high / low)
+
+    def across(x):
+        return place(x, x_ticks, _LEFT, _WIDTH - _RIGHT)
+
+    def down(y):
+        return place(y, y_ticks, _HEIGHT - _BOTTOM, _TOP)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
+        _text(_LEFT, 28, title, "start", 16),
+    ]
+    for value, name in y_ticks:
+        parts.append(_line(_LEFT, down(value), _WIDTH - _RIGHT, down(value), "#e1e5ea"))
+        parts.append(_text(_LEFT - 8, down(value) + 4, name, "end"))
+    for value, name in x_ticks:
+        parts.append(_line(across(value), _TOP, across(value), _HEIGHT - _BOTTOM, "#e1e5ea"))
+        parts.append(_text(across(value), _HEIGHT - _BOTTOM + 20, name, "middle"))
+    middle = (_TOP + _HEIGHT - _BOTTOM) / 2
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, x_name, "middle"))
+    parts.append(f'<g transform="rotate(-90 20 {middle})">{_text(20, middle, y_name, "middle")}</g>')
+    for number, (name, points) in enumerate(series.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        (x, y), (last, _) = points[0], points[-1]
+        straight = f"{across(x):.1f},{down(y):.1f} {across(last):.1f},{down(y * last / x):.1f}"
+        line = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in points)
+        parts.append(f'<polyline points="{straight}" fill="none" stroke="{colour}" stroke-dasharray="5 4" opacity=".6"/>')
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts += [_mark(number, across(x), down(y), colour, f"{name}: {x:g}, {y:.3g}") for x, y in points]
+        height = _TOP + 12 + 22 * number
+        parts.append(_mark(number, _WIDTH - _RIGHT + 24, height, colour, name))
+        parts.append(_text(_WIDTH - _RIGHT + 38, height + 4, name, "start"))
+    height = _TOP + 12 + 22 * len(series)
+    parts.append(_text(_WIDTH - _RIGHT + 18, height + 4, "dashed: in proportion", "start"))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -1,7 +1,7 @@
 import unittest
 import xml.etree.ElementTree
 
-from lib.plot import front, scatter
+from lib.plot import front, growth, scatter
 
 
 class Front(unittest.TestCase):
@@ -19,6 +19,16 @@ class Front(unittest.TestCase):
         for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
             self.assertLess(float(circle.get("cx")), 860)
             self.assertGreaterEqual(float(circle.get("cy")), 50)
+
+    def test_what_grows_in_proportion_lies_on_its_dashed_line(self):
+        ticks = [(1, "1"), (1000, "1,000")]
+        drawing = growth("A < B", "x", "y", {"even": [(1, 2), (10, 20), (100, 200)], "steep": [(1, 1), (10, 100)]}, ticks, ticks)
+        root = xml.etree.ElementTree.fromstring(drawing)
+        lines = [each.get("points").split() for each in root.iter("{http://www.w3.org/2000/svg}polyline")]
+        self.assertEqual([len(line) for line in lines], [2, 3, 2, 2])
+        self.assertEqual(lines[0], [lines[1][0], lines[1][-1]])
+        self.assertEqual(lines[2][0], lines[3][0])
+        self.assertLess(float(lines[3][1].split(",")[1]), float(lines[2][1].split(",")[1]), "above it")
 
 
 if __name__ == "__main__":
