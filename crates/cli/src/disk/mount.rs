@@ -199,5 +199,7 @@ fn log() {
         .with_writer(std::io::stderr)
         .with_ansi(coloured)
         .with_target(false)
+        // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
+        .log_internal_errors(false)
         .init();
 }

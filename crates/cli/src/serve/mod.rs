@@ -142,6 +142,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .with_writer(std::io::stderr)
         .with_ansi(coloured)
         .with_target(false)
+        // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
+        .log_internal_errors(false)
         .init();
     let (config, control) = match flags::read(args)? {
         flags::Plan::File(config) => with_defaults(config, "")?,

@@ -1,6 +1,11 @@
 //! A server from its start to its end, asked and changed while it runs.
 
-use crate::support::{Place, Server};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+use crate::support::{PATIENCE, Place, Server};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -54,6 +59,32 @@ fn it_is_found_told_and_ended() {
     assert_eq!(server.end(), (Some(0), String::new()));
     let left: Vec<_> = place.path().join("weir").read_dir().unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// A partition for logs that is full, and a reader of the log that is gone: the server goes on, and ends as it should.
+#[test]
+fn a_log_that_cannot_be_written_costs_nothing() {
+    let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let gone = || Stdio::from(std::io::pipe().unwrap().1);
+    for (number, log) in [full(), gone()].into_iter().enumerate() {
+        let place = Place::new(&format!("log-{number}"));
+        let server = Server::start_with_log(&place, log, &["memory:16M"]);
+        let socket = place.path().join("weir/memory.sock");
+        let mut client = UnixStream::connect(&socket).unwrap();
+        client.write_all(&[0xff; 64]).unwrap();
+        // What it has to say of that client is lost; what it does with it is not.
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.read_to_end(&mut Vec::new()).or_else(gone_is_an_end).unwrap();
+        let (status, out, err) = place.run(&["status", "--interval", "10ms"]);
+        assert_eq!((status, err.as_str()), (0, ""), "{out}");
+        server.signal(Signal::TERM);
+        assert_eq!(server.end(), (Some(0), String::new()));
+    }
+}
+
+/// A connection that is dropped with something unread is reset.
+fn gone_is_an_end(error: std::io::Error) -> std::io::Result<usize> {
+    if error.kind() == ErrorKind::ConnectionReset { Ok(0) } else { Err(error) }
 }
 
 #[test]

@@ -97,7 +97,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Place, args: &[&str]) -> Server {
-        Server::started(place.weir(&[&["serve"], args].concat()), args)
+        Server::start_with_log(place, Stdio::null(), args)
+    }
+
+    /// Likewise, with its log there.
+    pub(crate) fn start_with_log(place: &Place, log: Stdio, args: &[&str]) -> Server {
+        Server::started(place.weir(&[&["serve"], args].concat()), log, args)
     }
 
     /// Likewise, with SIGHUP ignored or not, however the tests have it: `nohup` has all that it starts ignore it.
@@ -112,11 +117,11 @@ impl Server {
                 None => command.env_remove(name),
             };
         }
-        Server::started(command, args)
+        Server::started(command, Stdio::null(), args)
     }
 
-    fn started(mut command: Command, args: &[&str]) -> Server {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    fn started(mut command: Command, log: Stdio, args: &[&str]) -> Server {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
