@@ -165,8 +165,13 @@ impl Arbiter {
         self.weight = self.weight - old + new;
     }
 
-    /// Changes how sources are ordered from now on; those waiting keep their places.
+    /// Changes how sources are ordered from now on; those waiting keep their places. O(sources that wait).
     pub(crate) fn set_order(&mut self, order: Order) {
+        if order == Order::Turns && self.order == Order::Shares {
+            // A tag of shares is worth thousands of turns: the next turn comes after all of them.
+            let last = self.heap.iter().map(|entry| entry.tag).max();
+            self.vtime = self.vtime.max(last.unwrap_or_default());
+        }
         self.order = order;
     }
 
@@ -345,6 +350,28 @@ mod tests {
     #[test]
     fn turns_ignore_weights() {
         assert_eq!(serve(Order::Turns, &[(9, 1), (1, 900)], 4), [0, 1, 0, 1]);
+    }
+
+    /// The limiter becomes one of the kernel's while both wait.
+    #[test]
+    fn who_was_served_last_by_shares_has_the_next_turn_but_one() {
+        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut standings = [Standing::new(); 2];
+        for (index, standing) in (0..).zip(&mut standings) {
+            arbiter.admit(Source::Client(index), standing, 100, u64::from(index) + 1);
+        }
+        arbiter.served(&mut standings[0], 1_000_000_000, 100, true);
+        arbiter.set_order(Order::Turns);
+        let mut late = Standing::new();
+        arbiter.admit(Source::Client(2), &mut late, 100, 3);
+        let mut went = Vec::new();
+        for _ in 0..7 {
+            let Source::Client(index) = arbiter.top().expect("all wait").source() else { panic!() };
+            let standing = if index == 2 { &mut late } else { &mut standings[index as usize] };
+            arbiter.served(standing, 1, 100, true);
+            went.push(index);
+        }
+        assert_eq!(went, [1, 0, 2, 1, 0, 2, 1]);
     }
 
     #[test]

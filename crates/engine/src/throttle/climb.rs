@@ -34,7 +34,8 @@ impl Core {
 
     /// A climbing cgroup's timer has fired.
     fn visit(&mut self, now: Instant, cgroup: u32) {
-        if self.limit_time(cgroup, now) < self.tree.cgroups[cgroup].disptime {
+        let is_open = self.clocks.get(self.tree.cgroups[cgroup].clock).is_open();
+        if !is_open && self.limit_time(cgroup, now) < self.tree.cgroups[cgroup].disptime {
             // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
             self.arm_visit(now, cgroup, true);
             return;

@@ -1,7 +1,7 @@
 //! Mode `gate`: io-throttle's switch, by samples of one period (specification 2.6 and property P19).
 
 use proptest::prelude::*;
-use weir_engine::{Change, Instant, LimiterKind, Limits, PerDimension};
+use weir_engine::{Change, Instant, LimiterKind, Limits, PerDimension, SliceProfile};
 
 use crate::world::{Ask, MIB, Tenant, World, close};
 
@@ -42,6 +42,23 @@ fn below_the_watermark_nothing_waits_and_all_is_booked() {
     close("rate", world.rate(0, 0, 2000), 100.0 * 65_536.0, 1.0);
     let counters = world.engine.counters(world.cgroups[0], false).unwrap();
     assert_eq!(counters.throttled.iter().sum::<u64>(), 0);
+}
+
+/// What waits for a far deadline when limits cease to bind goes then, with every limiter.
+#[test]
+fn what_waits_goes_when_limits_cease_to_bind() {
+    let slice =
+        SliceProfile { kernel: weir_engine::KernelProfile::K612, hz: 1000, slice_ticks: 100 };
+    let slice = LimiterKind::Slice(slice);
+    for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky, slice] {
+        let deep = Ask::Closed { depth: 32, think_us: 0 };
+        let mut world = World::new(GATE, &[Tenant { ask: deep, ..Tenant::limited("") }]);
+        let max = weir_engine::io_max::parse_io_max("wbps=256K", PerDimension::NONE).unwrap();
+        world.set_limits(0, Limits { max, limiter, ..Limits::default() });
+        world.run(5_000);
+        // Busy periods, in which it waits, and idle ones, in which it goes.
+        assert!(world.rate(0, 1_000, 5_000) > 4.0 * MIB as f64, "{limiter:?}");
+    }
 }
 
 #[test]
