@@ -1,6 +1,8 @@
 //! What is to be run, and the settings of a run.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Config, DeviceModel};
@@ -160,7 +162,7 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
                 "of a trace that its looks do not tell the name must end in .trace".to_owned();
             return Err(Failure::wrong(reason).hint(hint));
         }
-        _ => std::fs::read(path).map_err(|error| {
+        _ => read_bounded(path).map_err(|error| {
             let names = SCENARIOS.iter().map(|(name, _)| *name);
             let hint = match weir_engine::io_max::nearest(what, names) {
                 Some(near) => format!("did you mean the scenario `{near}`?"),
@@ -169,6 +171,11 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
             Failure::wrong(format!("{what}: {error}")).hint(hint)
         })?,
     };
+    if bytes.len() > fio::FILE_BYTES_MAX {
+        let reason = format!("{what}: over {} bytes are no job file", fio::FILE_BYTES_MAX);
+        let hint = "a trace is read from a file, not from a pipe".to_owned();
+        return Err(Failure::wrong(reason).hint(hint));
+    }
     if path.extension().is_some_and(|extension| extension == "toml") {
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
@@ -176,6 +183,13 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
     }
     let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
     Ok(Draft::new(name, Source::Jobs { name: what.into(), text: bytes, env }))
+}
+
+/// What there is, a byte beyond the largest job file at most: a pipe or a device has no length to look at.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(fio::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether a file is a trace: by its name, compressed or with one of the endings that traces have, or else by its looks.

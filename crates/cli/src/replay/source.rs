@@ -27,6 +27,10 @@ pub(super) struct Source {
     base_ns: u64,
     latest_ns: u64,
     left_out: u64,
+    /// By stream, the pauses of those that were left out since its last record: what waits for them waits as long.
+    pauses: Vec<u64>,
+    /// Whether this pass has a request.
+    has_any: bool,
     passes: u64,
 }
 
@@ -46,6 +50,8 @@ impl Source {
             base_ns: 0,
             latest_ns: 0,
             left_out: 0,
+            pauses: Vec::new(),
+            has_any: false,
             passes: 1,
         })
     }
@@ -61,7 +67,14 @@ impl Source {
                     if !matches!(record.op, Op::Write | Op::Discard)
                         || self.writes == Writes::CarryOut
                     {
-                        return Ok(Some(Record { at_ns: self.latest_ns, ..record }));
+                        self.has_any = true;
+                        let skipped_ns = self.pause(record.stream);
+                        let skipped_ns = std::mem::take(skipped_ns);
+                        let delay_ns = match record.dependent {
+                            true => record.delay_ns.saturating_add(skipped_ns),
+                            false => record.delay_ns,
+                        };
+                        return Ok(Some(Record { at_ns: self.latest_ns, delay_ns, ..record }));
                     }
                     if self.writes == Writes::Refuse {
                         let what = if record.op == Op::Write { "write" } else { "discard" };
@@ -75,18 +88,22 @@ impl Source {
                         ));
                     }
                     self.left_out += 1;
+                    let skipped_ns = self.pause(record.stream);
+                    *skipped_ns = skipped_ns.saturating_add(record.delay_ns);
                 }
                 Some(Err(error)) => {
                     return Err(Failure::failed(format!("{}: {error}", self.path.display())));
                 }
                 // A pass without a request would be followed by another for ever.
-                None if self.passes_left == 0 || self.reader.streams().is_empty() => {
+                None if self.passes_left == 0 || !self.has_any => {
                     return Ok(None);
                 }
                 None => {
                     self.passes_left -= 1;
                     self.passes += 1;
                     self.base_ns = self.latest_ns;
+                    self.pauses.clear();
+                    self.has_any = false;
                     let format = Some(self.reader.format());
                     // Streams get the same numbers again: they are given in order of appearance.
                     self.reader =
@@ -94,6 +111,14 @@ impl Source {
                 }
             }
         }
+    }
+
+    fn pause(&mut self, stream: u32) -> &mut u64 {
+        let stream = stream as usize;
+        if self.pauses.len() <= stream {
+            self.pauses.resize(stream + 1, 0);
+        }
+        &mut self.pauses[stream]
     }
 
     pub(super) fn format(&self) -> Format {
@@ -138,5 +163,36 @@ fn refused(error: &OpenError) -> Failure {
             failure.hint(format!("--trace-format says it: {formats}"))
         }
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records of a log, pass after pass, without its writes.
+    fn reads_of(name: &str, text: &str, passes: u64) -> (Vec<Record>, u64) {
+        let path = std::env::temp_dir().join(format!("weir-source-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let mut source = Source::open(&path, None, passes, Writes::LeaveOut).unwrap();
+        let records = std::iter::from_fn(|| source.next().unwrap()).collect();
+        std::fs::remove_file(&path).unwrap();
+        (records, source.passes)
+    }
+
+    #[test]
+    fn the_pauses_of_what_is_left_out_are_made() {
+        let log = "fio version 2 iolog\nf add\nf open\nf read 0 4096\nf wait 500000 0\nf write 4096 4096\n\
+                   f wait 500000 0\nf write 4096 4096\nf wait 500000 0\nf read 8192 4096\nf wait 1000 0\nf read 0 4096\n";
+        let (records, passes) = reads_of("pauses.iolog", log, 2);
+        let delays: Vec<u64> = records.iter().map(|record| record.delay_ns).collect();
+        assert_eq!(delays, [0, 1_500_000_000, 1_000_000, 0, 1_500_000_000, 1_000_000]);
+        assert_eq!(passes, 2);
+    }
+
+    #[test]
+    fn a_pass_in_which_all_is_left_out_is_the_last() {
+        let line = "128166372003061629,usr,0,Write,0,4096,1\n";
+        assert_eq!(reads_of("writes.csv", line, u64::MAX), (vec![], 1));
     }
 }

@@ -103,3 +103,13 @@ fn completions_know_the_subcommands() {
         assert!(script.contains("exit-with-parent"), "{shell}");
     }
 }
+
+/// A device that never ends has no length to look at.
+#[test]
+fn the_lab_reads_no_more_than_a_job_file_has() {
+    let place = Place::new("endless");
+    let (status, out, err) = place.run(&["lab", "run", "/dev/zero"]);
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.contains("/dev/zero: over 1048576 bytes are no job file"), "{err}");
+    assert!(err.contains("help: a trace is read from a file"), "{err}");
+}
