@@ -28,6 +28,7 @@ fn cgroups(engine: &mut Engine, names: &[&str]) -> Vec<CgroupId> {
 enum Call {
     Write { owner: usize, at: u64, len: u64 },
     Choose,
+    GiveBack,
     Start { pick: usize },
     Complete { pick: usize, fails: bool },
     Forget { at: u64 },
@@ -41,6 +42,7 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         8 => (0..3usize, 0..BLOCKS, 1..6u64).prop_map(|(owner, at, len)| Call::Write { owner, at, len }),
         4 => Just(Call::Choose),
+        1 => Just(Call::GiveBack),
         4 => any::<usize>().prop_map(|pick| Call::Start { pick }),
         4 => (any::<usize>(), 0..8u8).prop_map(|(pick, luck)| Call::Complete { pick, fails: luck == 0 }),
         1 => (0..BLOCKS).prop_map(|at| Call::Forget { at }),
@@ -126,6 +128,11 @@ proptest! {
                             block.1 = Stage::Chosen(write.id);
                         }
                         chosen.push(write);
+                    }
+                }
+                Call::GiveBack => {
+                    if let Some(write) = books.poll_write(now) {
+                        books.give_back(write.id);
                     }
                 }
                 Call::Start { pick } if !chosen.is_empty() => {
@@ -463,4 +470,62 @@ fn nobody_takes_the_room_of_others() {
     rig.run(&[0, 1], Instant::from_millis(20_000));
     assert!(rig.written[1] > 300 * MIB, "{} MiB", rig.written[1] / MIB);
     assert!(rig.books.stats(rig.owners[0]).waiting == 1);
+}
+
+#[test]
+fn a_flush_does_not_wait_for_what_is_written_again_to_age() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owners = cgroups(&mut engine, &["/a", "/b"]);
+    for overwriter in [0, 1] {
+        let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+        let (now, mut runs) = (Instant::from_millis(6_000), Vec::new());
+        assert_eq!(books.write(Instant::ZERO, owners[0], 0..1, true, 0), Admission::Taken);
+        let first = books.poll_write(now).unwrap();
+        books.start(first.id, &mut runs);
+        assert_eq!(books.write(now, owners[overwriter], 0..1, true, 0), Admission::Taken);
+        books.flush(now, owners[overwriter], 0..1, 0, 7);
+        books.complete(now, first.id, Outcome::Done, |_| {});
+        assert_eq!(books.poll_flushed(), None, "the second write is not on the device");
+        let second = books.poll_write(now).expect("a flush waits for it");
+        books.start(second.id, &mut runs);
+        books.complete(now, second.id, Outcome::Done, |_| {});
+        assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+    }
+}
+
+#[test]
+fn a_flush_does_not_wait_for_what_another_takes_over_to_age() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owners = cgroups(&mut engine, &["/a", "/b"]);
+    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    let now = Instant::from_millis(1);
+    assert_eq!(books.write(now, owners[0], 0..1, true, 0), Admission::Taken);
+    books.flush(now, owners[0], 0..1, 0, 7);
+    assert_eq!(books.write(now, owners[1], 0..1, true, 0), Admission::Taken);
+    let write = books.poll_write(now).expect("a flush waits for it");
+    assert_eq!(write.owner, owners[1]);
+    books.start(write.id, &mut Vec::new());
+    books.complete(now, write.id, Outcome::Done, |_| {});
+    assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+}
+
+/// The engine has no room for a request of many blocks; before it comes again its first block needs nothing any more.
+#[test]
+fn what_is_given_back_leaves_without_its_first_block() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owner = cgroups(&mut engine, &["/a"])[0];
+    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    assert_eq!(books.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
+    let now = Instant::from_millis(5_000);
+    let write = books.poll_write(now).unwrap();
+    assert_eq!(write.blocks, 0..128);
+    books.give_back(write.id);
+    books.forget(0);
+    books.check().unwrap();
+    books.flush(now, owner, 0..128, 0, 7);
+    let write = books.poll_write(now).expect("a flush waits for it");
+    assert_eq!(write.blocks, 1..128);
+    books.start(write.id, &mut Vec::new());
+    books.complete(now, write.id, Outcome::Done, |_| {});
+    assert_eq!((books.dirty_bytes(), books.poll_flushed().is_some()), (0, true));
 }

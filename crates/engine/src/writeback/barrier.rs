@@ -65,6 +65,13 @@ impl Barriers {
         });
     }
 
+    /// Whether any flush waits for a block.
+    pub(super) fn wait_for(&self, at: u64, block: &Block) -> bool {
+        // They stand in the order of their stamps.
+        let youngest = self.waiting.last().map_or(0, |barrier| barrier.stamp);
+        block.since <= youngest && self.waiting.iter().any(|barrier| barrier.waits_for(at, block))
+    }
+
     /// A block could not be written: whoever waits for it is told now.
     pub(super) fn fail(&mut self, at: u64, block: &Block) {
         let passed = &mut self.passed;

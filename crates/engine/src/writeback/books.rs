@@ -63,6 +63,7 @@ impl Writeback {
                     before.dirty -= 1;
                     self.owners.get_mut(index).blocks += 1;
                     self.enter(index, at, stamp);
+                    self.hurry(at);
                 }
             }
             self.owners.get_mut(index).stats.overwritten_bytes += BLOCK_BYTES;
@@ -85,7 +86,17 @@ impl Writeback {
         *block = Block { owner: index, state: State::Dirty, since, turn, again: 0 };
         self.owners.get_mut(index).dirty += 1;
         self.deferral.push(index, when, turn, at);
+        self.hurry(at);
         self.review(index);
+    }
+
+    /// A block has got another turn, after those that flushes have released: if one of them waits for it, it is due still.
+    /// O(flushes under way).
+    fn hurry(&mut self, at: u64) {
+        let block = &self.blocks[&at];
+        if self.barriers.wait_for(at, block) {
+            self.deferral.release(block.owner, self.now, block.turn);
+        }
     }
 
     /// A block is nobody's.
@@ -174,19 +185,28 @@ impl Writeback {
         }
     }
 
-    /// Whether an owner's row may and must go, after anything of it has changed; and that it does not grow with what has
-    /// left it.
+    /// After anything of an owner has changed: whether its row may and must go; and it does not grow with what has left it.
     pub(super) fn review(&mut self, index: u32) {
+        self.reconsider(index);
+        self.trim(index);
+    }
+
+    /// Whether an owner's row may and must go.
+    pub(super) fn reconsider(&mut self, index: u32) {
         let owner = self.owners.get(index);
-        let (dirty, requests) = (owner.dirty, owner.requests);
+        let requests = owner.requests;
         let is_pressed = self.owners.is_pressed(index);
         self.deferral.press(index, self.now, is_pressed);
         self.deferral.hold(index, requests >= self.settings.requests_per_owner_max.get());
-        if self.deferral.len(index) as u64 > 2 * dirty + 64 {
+        self.review_all();
+    }
+
+    /// Drops what has left an owner's row by another way, once that is most of it.
+    pub(super) fn trim(&mut self, index: u32) {
+        if self.deferral.len(index) as u64 > 2 * self.owners.get(index).dirty + 64 {
             let blocks = &self.blocks;
             self.deferral.retain(index, |deferred| is_live(blocks, index, deferred));
         }
-        self.review_all();
     }
 
     /// When little is left for anybody everybody has to give, whoever took it.

@@ -12,6 +12,7 @@ impl Writeback {
     /// # Errors
     /// A text that says what does not hold.
     pub fn check(&self) -> Result<(), String> {
+        self.check_rows()?;
         let most = self.owners.iter().map(|(index, _)| index as usize + 1).max().unwrap_or(0);
         let (mut blocks, mut dirty) = (vec![0; most], vec![0; most]);
         for (at, block) in &self.blocks {
@@ -48,7 +49,9 @@ impl Writeback {
             if owner.waiters.is_empty() == self.crowd.contains(&index) {
                 return Err(format!("owner {index} waits and does not stand in the crowd"));
             }
-            if self.deferral.len(index) as u64 > 2 * owner.dirty + 64 {
+            // A request's blocks stay in their row until the next call, which may give them back.
+            let chosen = u64::from(self.settings.request_blocks_max.get());
+            if self.deferral.len(index) as u64 > 2 * (owner.dirty + chosen) + 64 {
                 return Err(format!("owner {index} has a row of {}", self.deferral.len(index)));
             }
             // Whoever waits has something due, but for what the device has failed just now.
@@ -64,6 +67,28 @@ impl Writeback {
         if sum != self.owners.blocks || sum > u64::from(self.settings.blocks_max.get()) {
             let most = self.settings.blocks_max;
             return Err(format!("{sum} blocks, counted {}, at most {most}", self.owners.blocks));
+        }
+        Ok(())
+    }
+    /// Every dirty block stands in its owner's row, and what a flush waits for is due, but for what the device has failed
+    /// just now.
+    fn check_rows(&self) -> Result<(), String> {
+        let mut due = BTreeMap::new();
+        for (index, _) in self.owners.iter() {
+            for (deferred, at) in self.deferral.iter(index) {
+                if books::is_live(&self.blocks, index, deferred) {
+                    due.insert(deferred.item, at);
+                }
+            }
+        }
+        let soon = self.now.plus_nanos(self.settings.retry_ns);
+        for (&at, block) in self.blocks.iter().filter(|(_, block)| block.state == State::Dirty) {
+            let Some(&due) = due.get(&at) else {
+                return Err(format!("block {at} is dirty, and in no row"));
+            };
+            if due > soon && self.barriers.wait_for(at, block) {
+                return Err(format!("a flush waits for block {at}, which is due at {due:?}"));
+            }
         }
         Ok(())
     }

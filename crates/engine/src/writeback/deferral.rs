@@ -121,6 +121,12 @@ impl Deferral {
         self.order.first().map(|&(due, _)| due)
     }
 
+    /// The items of a row in their order, and when each is due.
+    pub(super) fn iter(&self, row: u32) -> impl Iterator<Item = (&Deferred, Instant)> {
+        let place = self.rows.get(row as usize).into_iter();
+        place.flat_map(|place| place.items.iter().map(|item| (item, place.due(item))))
+    }
+
     /// Items in a row.
     pub(super) fn len(&self, row: u32) -> usize {
         self.rows[row as usize].items.len()

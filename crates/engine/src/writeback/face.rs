@@ -240,11 +240,13 @@ impl Writeback {
             if !books::is_live(&self.blocks, owner, &front) {
                 continue;
             }
+            // Not after the choice: what is given back still stands in its row.
+            self.trim(owner);
             let blocks = self.gather(owner, front.item);
             let cgroup = self.owners.get(owner).cgroup;
             let id = self.insert_request(OnItsWay { owner, blocks: blocks.clone(), front });
             self.choose(id, owner, blocks.clone());
-            self.review(owner);
+            self.reconsider(owner);
             return Some(Write { id, owner: cgroup, blocks });
         }
     }
