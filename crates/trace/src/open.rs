@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::bad::shown;
 use crate::format::Format;
@@ -40,7 +40,7 @@ impl Reader<Box<dyn BufRead + Send>> {
         let foreign = |what| OpenError::Foreign { path: path.to_owned(), what };
         let mut input: Box<dyn Read + Send> = match Wrapping::of(&magic) {
             Wrapping::None => Box::new(file),
-            Wrapping::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, file))),
+            Wrapping::Gzip => Box::new(Members::new(BufReader::with_capacity(BUFFER, file))),
             Wrapping::Zstd => Box::new(zstd::Decoder::new(file).map_err(io)?),
             Wrapping::Foreign(what) => return Err(foreign(what)),
         };
@@ -68,6 +68,51 @@ impl Reader<Box<dyn BufRead + Send>> {
         };
         let rest = BufReader::with_capacity(BUFFER, Broken(broken).chain(input));
         Ok(Reader::new(Box::new(Cursor::new(head_of_text).chain(rest)), format))
+    }
+}
+
+/// The text of a gzip file: of all its members, one after the other, and of none of the zeroes with which tapes and block
+/// devices fill up behind a member, which are no part of it.
+struct Members<R: BufRead> {
+    /// `None` only within a call.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Members<R> {
+    fn new(input: R) -> Members<R> {
+        Members { member: Some(GzDecoder::new(input)) }
+    }
+
+    /// Goes on to the next member, if there is one.
+    fn advance(&mut self) -> io::Result<bool> {
+        let member = self.member.as_mut().expect("there is always a member");
+        let input = member.get_mut();
+        loop {
+            let ahead = input.fill_buf()?;
+            let zeroes = ahead.iter().take_while(|&&byte| byte == 0).count();
+            match (ahead.len(), zeroes) {
+                (0, _) => return Ok(false),
+                (len, zeroes) if zeroes < len => {
+                    input.consume(zeroes);
+                    break;
+                }
+                (len, _) => input.consume(len),
+            }
+        }
+        self.member = self.member.take().map(|over| GzDecoder::new(over.into_inner()));
+        Ok(true)
+    }
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let member = self.member.as_mut().expect("there is always a member");
+            let count = member.read(bytes)?;
+            if count > 0 || bytes.is_empty() || !self.advance()? {
+                return Ok(count);
+            }
+        }
     }
 }
 

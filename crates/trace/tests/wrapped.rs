@@ -66,6 +66,9 @@ fn plain_gzip_and_zstd_are_read_alike() {
         place.file("marked.gz", &gzip(&[b"\xef\xbb\xbf", &text[..]].concat())),
         place.file("one.gz", &gzip(&text)),
         place.file("members.gz", &[gzip(first), gzip(b""), gzip(second)].concat()),
+        // As tapes and block devices give it back; more than is read at once.
+        place.file("padded.gz", &[&gzip(&text)[..], &[0; 300_000]].concat()),
+        place.file("between.gz", &[&gzip(first)[..], &[0; 512], &gzip(second)].concat()),
         place.file("one.zst", &zstd(&text)),
         place.file("frames.zst", &[zstd(first), zstd(second)].concat()),
         // A frame of four bytes to be skipped before the data.
