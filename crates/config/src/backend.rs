@@ -14,8 +14,20 @@ use crate::value;
 pub(crate) enum Files {
     /// They must be there; relative paths begin in this directory.
     Look(PathBuf),
+    /// Likewise, but images need not be there: nobody will open them.
+    Plan(PathBuf),
     /// Paths are taken as they stand.
     Ignore,
+}
+
+impl Files {
+    /// A path that was given, from where this process stands.
+    pub(crate) fn place(&self, path: PathBuf) -> PathBuf {
+        match self {
+            Files::Look(base) | Files::Plan(base) => base.join(path),
+            Files::Ignore => path,
+        }
+    }
 }
 
 /// Bytes that memory and emulated devices are multiples of.
@@ -80,11 +92,12 @@ fn emulated(path: &Text, spec: &str, report: &mut Report) -> Option<Backend> {
 /// The file's path; where files are looked at, without symbolic links, so that two names of one file are seen.
 fn look(text: &Text, files: &Files, report: &mut Report) -> Option<PathBuf> {
     let path = value::path(text, report)?;
-    let Files::Look(base) = files else { return Some(path) };
-    let path = base.join(path);
-    match examine(&path) {
-        Ok(found) => Some(found),
-        Err((message, hint)) => {
+    let path = files.place(path);
+    match (examine(&path), files) {
+        (_, Files::Ignore) => Some(path),
+        (Ok(found), _) => Some(found),
+        (Err(_), Files::Plan(_)) => Some(path),
+        (Err((message, hint)), Files::Look(_)) => {
             report.refuse(text, message, hint);
             None
         }

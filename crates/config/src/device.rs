@@ -199,8 +199,10 @@ pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
 /// What a file of `weir calibrate` says of the device; `None` also where files are not looked at.
 pub(crate) fn model(text: &Text, files: &Files, report: &mut Report) -> Option<Capacity> {
     let path = value::path(text, report)?;
-    let Files::Look(base) = files else { return None };
-    match DeviceModel::from_file(&base.join(path)) {
+    if matches!(files, Files::Ignore) {
+        return None;
+    }
+    match DeviceModel::from_file(&files.place(path)) {
         Ok(model) => Some(model.capacity()),
         Err(errors) => {
             let hint = "`weir calibrate` writes such a file";

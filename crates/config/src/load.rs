@@ -1,7 +1,7 @@
 //! From a file's bytes to a configuration, or to everything that is wrong with it.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
@@ -31,10 +31,16 @@ impl Config {
     ///
     /// Everything that is wrong with it, or why it cannot be read.
     pub fn from_file(path: &Path) -> Result<Config, ConfigErrors> {
-        let directory = path.parent().unwrap_or(Path::new(""));
-        // Sockets and images are opened later, maybe after the process has gone elsewhere.
-        let base = std::path::absolute(directory.join(".")).unwrap_or_else(|_| directory.into());
-        file(path, |root, report| config(root, &Files::Look(base), report))
+        file(path, |root, report| config(root, &Files::Look(beside(path)), report))
+    }
+
+    /// Likewise, for who wants to know what it says and opens nothing: images need not exist.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Config::from_file`].
+    pub fn plan_from_file(path: &Path) -> Result<Config, ConfigErrors> {
+        file(path, |root, report| config(root, &Files::Plan(beside(path)), report))
     }
 
     /// Reads `text`; errors call it `name`. Looks at no files: paths stay as they are, and images need not exist.
@@ -45,6 +51,13 @@ impl Config {
     pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigErrors> {
         load(name.into(), text.into(), |root, report| config(root, &Files::Ignore, report))
     }
+}
+
+/// Where the relative paths in a file begin.
+fn beside(path: &Path) -> PathBuf {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    // Sockets and images are opened later, maybe after the process has gone elsewhere.
+    std::path::absolute(directory.join(".")).unwrap_or_else(|_| directory.into())
 }
 
 /// The file at `path` as `of` reads it.

@@ -115,11 +115,7 @@ pub(crate) fn socket_mode(text: &Text, report: &mut Report) -> Option<u32> {
 /// A Unix socket's path; relative ones begin where the configuration is.
 pub(crate) fn unix(text: &Text, files: &Files, report: &mut Report) -> Option<PathBuf> {
     let path = path(text, report)?;
-    let path = match files {
-        Files::Look(base) => base.join(path),
-        Files::Ignore => path,
-    };
-    socket_path(path, text, report)
+    socket_path(files.place(path), text, report)
 }
 
 /// Adds one TCP address. `permission` is what has to be said to listen for other machines.

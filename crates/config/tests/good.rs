@@ -238,6 +238,8 @@ fn a_file_s_images_are_beside_it_and_must_exist() {
     assert_eq!(errors.errors()[0].message, format!("{image:?} does not exist"));
     assert_eq!(errors.errors()[0].line, Some(5));
     assert!(errors.errors()[0].hint.as_ref().unwrap().contains("truncate"));
+    let backend = Backend::File { path: image.clone(), direct: Direct::Auto };
+    assert_eq!(Config::plan_from_file(&file).unwrap().devices[0].backend, backend);
 
     std::fs::create_dir(&image).unwrap();
     let errors = Config::from_file(&file).unwrap_err();
@@ -246,8 +248,8 @@ fn a_file_s_images_are_beside_it_and_must_exist() {
 
     std::fs::write(&image, [0; 512]).unwrap();
     let config = Config::from_file(&file).unwrap();
-    let backend = Backend::File { path: image, direct: Direct::Auto };
     assert_eq!(config.devices[0].backend, backend);
+    assert_eq!(Config::plan_from_file(&file).unwrap(), config);
     assert_eq!(config.server.socket, Some(directory.0.join("nbd.sock")));
 }
 

@@ -105,7 +105,7 @@ impl Settings {
         more: &[(String, String)],
     ) -> Result<(), Failure> {
         if let Some(path) = &self.config {
-            let config = Config::from_file(path).map_err(Failure::Config)?;
+            let config = Config::plan_from_file(path).map_err(Failure::Config)?;
             draft.set_config(&config, self.device.as_deref()).map_err(wrong)?;
         }
         // First, for limits without a path are its.
