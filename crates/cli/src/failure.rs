@@ -54,9 +54,9 @@ impl Failure {
         let (red, cyan, plain) =
             if coloured { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
         let say = |words: Words| {
-            eprintln!("{red}error{plain}: {}", words.message);
+            output::tell(&format!("{red}error{plain}: {}", words.message));
             if let Some(hint) = words.hint {
-                eprintln!("{cyan}help{plain}: {hint}");
+                output::tell(&format!("{cyan}help{plain}: {hint}"));
             }
         };
         match self {
@@ -69,7 +69,7 @@ impl Failure {
                 ExitCode::from(2)
             }
             Failure::Config(errors) => {
-                eprintln!("{}", errors.render(coloured));
+                output::tell(&errors.render(coloured));
                 ExitCode::from(2)
             }
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -1,6 +1,8 @@
 //! The `weir` command: one file a subcommand.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads any more: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod asked;
 mod calibrate;
@@ -23,6 +25,7 @@ mod set;
 mod signals;
 mod status;
 mod table;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -23,6 +23,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
+/// Writes a line to standard error. Where that is gone or full nobody can be told, and what is done is not undone for it.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints `value` as JSON: on one line, or laid out for reading.
 pub(crate) fn print_json(value: &impl serde::Serialize, one_line: bool) -> Result<(), Failure> {
     let text = match one_line {

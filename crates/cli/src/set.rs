@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         device: args.device.clone(),
     })?;
     if reply.created {
-        eprintln!("note: {} is new: no connection is in it", reply.cgroup);
+        output::tell(&format!("note: {} is new: no connection is in it", reply.cgroup));
     }
     if args.server.format == output::Format::Json {
         return output::print_json(&reply, false);

@@ -19,6 +19,7 @@ use self::watch::Watch;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::Stop;
+use crate::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,6 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         safety::warn_of_holes(path);
     }
+    let path = args.output.clone().unwrap_or_else(|| target.model_name(&args.target));
+    let model = WholeFile::begin(&path)?;
+    let page = args.html.as_deref().map(WholeFile::begin).transpose()?;
     let stop = Stop::listen()?;
     let mut watch = Watch::new(&stop);
     let outcome = match &target {
@@ -99,20 +103,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let took_ns = watch.over();
     let Some(outcome) = outcome? else {
-        eprintln!("note: ended early, by a signal: no model is written");
+        output::tell("note: ended early, by a signal: no model is written");
         return Err(stop.signal().map_or(Failure::Said(1), Failure::Signal));
     };
     let found = report::Report::new(&args.target, &target, took_ns, &outcome);
-    let path = args.output.clone().unwrap_or_else(|| target.model_name(&args.target));
-    write_file(&path, &found.model_file())?;
+    let written = model.write(&found.model_file());
+    // What was measured is not lost with a file that cannot be written.
+    let place = written.is_ok().then_some(path.as_path());
     match args.format {
-        output::Format::Json => output::print_json(&found.json(&path), false)?,
-        output::Format::Table => output::print(&found.table(&path))?,
+        output::Format::Json => output::print_json(&found.json(place), false)?,
+        output::Format::Table => output::print(&found.table(place))?,
     }
-    if let Some(page) = &args.html {
-        write_file(page, &weir_lab::report::calibration(&args.target, &outcome))?;
+    if let Some(page) = page {
+        page.write(&weir_lab::report::calibration(&args.target, &outcome))?;
     }
-    Ok(())
+    written
 }
 
 /// A calibration of so many bytes.
@@ -144,24 +149,15 @@ fn ask(name: &str) -> Result<(), Failure> {
         ))
         .hint("--yes says that this is meant".to_owned()));
     }
-    eprint!("This writes to all of {name} and destroys what is on it. Go on? Type yes: ");
+    let question =
+        format!("This writes to all of {name} and destroys what is on it. Go on? Type yes: ");
+    let asked = std::io::stderr().write_all(question.as_bytes());
+    asked.map_err(|error| Failure::failed(format!("nobody can be asked: {error}")))?;
     let mut answer = String::new();
-    let read = std::io::stderr().flush().and_then(|()| stdin.lock().read_line(&mut answer));
+    let read = stdin.lock().read_line(&mut answer);
     read.map_err(|error| Failure::failed(format!("standard input: {error}")))?;
     match answer.trim() {
         "yes" => Ok(()),
         _ => Err(Failure::wrong(format!("nothing is written to {name}"))),
     }
-}
-
-/// Writes a whole file or none: beside its place first.
-fn write_file(path: &PathBuf, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("cannot write {}: {error}", path.display()));
-    let mut beside = path.clone().into_os_string();
-    beside.push(".part");
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
-        // What is left of it helps nobody; that it cannot be removed either is no news.
-        let _ = std::fs::remove_file(&beside);
-        failed(error)
-    })
 }

@@ -69,7 +69,7 @@ impl<'o> Report<'o> {
         DeviceModel { spec, has_writes: model.writes.is_some() }.to_toml(&about)
     }
 
-    pub(super) fn table(&self, path: &Path) -> String {
+    pub(super) fn table(&self, path: Option<&Path>) -> String {
         let model = &self.outcome.model;
         let mut table = Table::new(&["", "BANDWIDTH", "SEQUENTIAL 4 KiB", "RANDOM 4 KiB"]);
         table.row(row("reads", &model.reads));
@@ -98,7 +98,10 @@ impl<'o> Report<'o> {
             lines.push("Writes are taken to cost what reads do; --write measures them.".to_owned());
         }
         lines.push(String::new());
-        lines.push(format!("The model is in {}.", path.display()));
+        match path {
+            Some(path) => lines.push(format!("The model is in {}.", path.display())),
+            None => lines.push(self.model_file().trim_end().to_owned()),
+        }
         lines.join("\n") + "\n"
     }
 
@@ -121,7 +124,7 @@ impl<'o> Report<'o> {
     }
 
     /// Names are stable and carry their units; `docs/calibrate.md` tells each.
-    pub(super) fn json(&self, path: &Path) -> Value {
+    pub(super) fn json(&self, path: Option<&Path>) -> Value {
         let model = &self.outcome.model;
         json!({
             "target": self.name,
@@ -139,7 +142,7 @@ impl<'o> Report<'o> {
                 value["deviation_percent"] = rounded(check.deviation() * 100.0);
                 value
             }).collect::<Vec<_>>(),
-            "model_file": path.display().to_string(),
+            "model_file": path.map(|path| path.display().to_string()),
         })
     }
 }

@@ -10,6 +10,7 @@ use rustix::fs::{SeekFrom, major, minor, seek};
 use weir_engine::units::Bytes;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// So much at either end must be zeroes for a device to look empty: labels, boot records and superblocks of all common file
 /// systems, volume managers and RAIDs lie within.
@@ -42,9 +43,9 @@ pub(super) fn warn_of_holes(path: &Path) {
     let (size, held) = (metadata.len(), metadata.blocks().saturating_mul(512));
     if metadata.is_file() && held < size / 10 * 9 {
         let (held, size, path) = (Bytes(held).rounded(), Bytes(size).rounded(), path.display());
-        eprintln!(
+        output::tell(&format!(
             "note: {path} holds {held} of its {size}: the rest are holes, and reading them takes no time of the device"
-        );
+        ));
     }
 }
 

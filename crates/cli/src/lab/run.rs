@@ -95,7 +95,7 @@ pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
     match stop.signal() {
         None => Ok(()),
         Some(number) => {
-            eprintln!("note: ended early, by a signal: these are the results so far");
+            output::tell("note: ended early, by a signal: these are the results so far");
             Err(Failure::Signal(number))
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use weir_engine::units::Nanos;
+use weir_lab::draft::adds_up;
 use weir_lab::report;
 use weir_lab::results::{Latency, Results, Transfers};
 use weir_lab::scenario::Scenario;
@@ -59,6 +60,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let axes = args.set.iter().map(|text| axis(text)).collect::<Result<Vec<_>, _>>()?;
+    refuse_repeats(&axes)?;
     let count = axes.iter().try_fold(1usize, |all, (_, values)| all.checked_mul(values.len()));
     if count.is_none_or(|count| count > RUNS_MAX) {
         return Err(Failure::wrong(format!("these are more than {RUNS_MAX} runs")));
@@ -82,10 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         output::Format::Json => {
             let runs = runs.iter().zip(&results).filter_map(|((point, _), results)| {
-                let settings: serde_json::Map<String, Value> =
-                    point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
                 let results = results.as_ref()?;
-                Some(json!({ "settings": settings, "report": report::json(results) }))
+                Some(json!({ "settings": record(point), "report": report::json(results) }))
             });
             output::print_json(&runs.collect::<Vec<Value>>(), false)?;
         }
@@ -113,6 +113,29 @@ fn axis(text: &str) -> Result<(String, Vec<String>), Failure> {
             .hint(hint.to_owned()));
     }
     Ok((key, values))
+}
+
+/// Where a setting's later value replaces the earlier, two lists of it would be runs that are told apart by nothing.
+fn refuse_repeats(axes: &[(String, Vec<String>)]) -> Result<(), Failure> {
+    for (at, (key, values)) in axes.iter().enumerate() {
+        let earlier = axes[..at].iter().find(|(earlier, _)| earlier == key);
+        if let Some((_, earlier)) = earlier.filter(|_| !adds_up(key)) {
+            let hint = format!("--set {key}={}", [&earlier[..], values].concat().join(","));
+            return Err(Failure::wrong(format!("--set {key} is given twice"))
+                .hint(format!("all values go in one list: {hint}")));
+        }
+    }
+    Ok(())
+}
+
+/// The settings of a run, for programs: a list of values where one was given several times.
+fn record(point: &[(String, String)]) -> Value {
+    let settings = point.iter().map(|(key, value)| {
+        let same = point.iter().filter(|(of, _)| of == key).map(|(_, value)| json!(value));
+        let same: Vec<Value> = same.collect();
+        (key.clone(), if same.len() == 1 { json!(value) } else { Value::Array(same) })
+    });
+    Value::Object(settings.collect())
 }
 
 /// All combinations, the last axis fastest.
@@ -247,6 +270,18 @@ mod tests {
         assert!(axis("depth=1,,2").is_err());
         assert!(axis("disk={null,latency=1ms").is_err());
         assert!(axis("depth").is_err());
+    }
+
+    #[test]
+    fn what_is_given_twice_is_a_list_or_refused() {
+        let axes = [axis("max=riops=1,riops=2").unwrap(), axis("max=wiops=3").unwrap()];
+        assert!(refuse_repeats(&axes).is_ok());
+        let wanted = json!({ "max": ["riops=2", "wiops=3"], "depth": "8" });
+        let depth = axis("depth=8").unwrap();
+        assert_eq!(record(&grid(&[&axes[..], &[depth]].concat())[1]), wanted);
+        for twice in [["depth=1,2", "depth=3"], ["fio.iodepth=1", "fio.iodepth=2"]] {
+            assert!(refuse_repeats(&twice.map(|text| axis(text).unwrap())).is_err());
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use weir_engine::units::{Bytes, Nanos};
 use super::Args;
 use super::figures::Summary;
 use super::run::{Ended, OPS, Outcome};
+use crate::output;
 use crate::table::{Align, Table};
 
 /// The report; names are stable and carry their units. `docs/traces.md` tells each.
@@ -130,11 +131,11 @@ impl Report {
     pub(super) fn complain(&self) {
         let Trace { path, bad_lines, first_bad_lines, .. } = &self.trace;
         for BadLine { line, text, reason } in first_bad_lines {
-            eprintln!("{path}:{line}: {reason}: {text}");
+            output::tell(&format!("{path}:{line}: {reason}: {text}"));
         }
         let more = bad_lines - first_bad_lines.len() as u64;
         if more > 0 {
-            eprintln!("{path}: and {more} more bad lines");
+            output::tell(&format!("{path}: and {more} more bad lines"));
         }
     }
 

@@ -74,6 +74,36 @@ fn programs_get_what_people_get() {
     assert!(value["checks"][0]["deviation_percent"].as_f64().unwrap().abs() < 1.0);
 }
 
+/// It would take minutes, and then all would be lost.
+#[test]
+fn where_nothing_can_be_written_nothing_is_measured() {
+    let place = Place::new("calibrate-nowhere");
+    let slow = "emulated:null,latency=10s";
+    for (args, why) in [
+        (&["-o", "none/x.toml"][..], "cannot write none/x.toml: No such file or directory"),
+        (&["-o", "/"], "cannot write /: is a directory"),
+        (&["--html", "none/x.html"], "cannot write none/x.html: No such file or directory"),
+    ] {
+        let (status, out, err) = place.run_inside(&[&["calibrate", slow][..], args].concat());
+        assert_eq!((status, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains(why), "{err}");
+    }
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "nothing is left");
+}
+
+/// Where the disk is full in the end, the model is in the report.
+#[test]
+fn what_was_measured_is_told_where_it_cannot_be_kept() {
+    let place = Place::new("calibrate-full");
+    let args = [&["calibrate", "emulated:linear-hdd", "-o", "/dev/full"][..], &QUICK].concat();
+    let (status, out, err) = place.run_inside(&args);
+    assert_eq!(status, 1, "{err}");
+    assert!(err.contains("cannot write /dev/full: No space left on device"), "{err}");
+    let model = &out[out.find("# ").expect("a file with a comment")..];
+    let path = place.file("by-hand.toml", model);
+    assert!(DeviceModel::from_file(path.as_ref()).is_ok(), "{model}");
+}
+
 #[test]
 fn what_is_there_is_not_written_over() {
     let place = Place::new("calibrate-write");

@@ -69,6 +69,7 @@ fn wrong_usage_is_2_and_what_cannot_be_done_1() {
         (&["move", "/vm1"], 2, "<PARENT>"),
         (&["move", "/vm1", "/", "--control", "/nonexistent"], 1, "is the server running?"),
         (&["remove"], 2, "<CGROUP>"),
+        (&["lab", "sweep", "x", "--set", "depth=1", "--set", "depth=2"], 2, "--set depth=1,2"),
     ] {
         let (found, out, err) = place.run(args);
         assert_eq!(found, status, "{args:?}: {err}");
@@ -112,4 +113,32 @@ fn the_lab_reads_no_more_than_a_job_file_has() {
     assert_eq!((status, out.as_str()), (2, ""));
     assert!(err.contains("/dev/zero: over 1048576 bytes are no job file"), "{err}");
     assert!(err.contains("help: a trace is read from a file"), "{err}");
+}
+
+/// A full partition under a log, or a reader that is gone, is no reason for another exit status.
+#[test]
+fn a_complaint_that_cannot_be_written_keeps_its_status() {
+    let place = Place::new("full");
+    for (args, status) in [
+        (&["serve", "nowhere.img"][..], 2),
+        (&["serve", "nowhere.toml"], 2),
+        (&["srve"], 2),
+        (&["status", "--control", "/nonexistent"], 1),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = place.weir(args).stderr(full).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "{args:?}");
+    }
+}
+
+/// Whoever tries limits on a laptop does not have the server's images there.
+#[test]
+fn the_lab_takes_a_configuration_without_its_images() {
+    let place = Place::new("plan");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/examples/weir.toml");
+    let job = place.file("job.fio", "[one]\nrw=randread\nsize=1m\ndirect=1\n");
+    let lab = ["lab", "run", &job, "--config", example, "--device", "disk0"];
+    let (status, out, err) = place.run(&lab);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(out.contains("scheduler none, depth 32"), "{out}");
 }

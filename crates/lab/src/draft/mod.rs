@@ -12,7 +12,7 @@ use weir_engine::units::Nanos;
 use weir_engine::{BfqEdit, BfqSettings, LimiterKind, Limits, Path, SliceProfile};
 
 use self::later::Timed;
-pub use self::settings::{SETTINGS, SettingError};
+pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
 use crate::cache;
 use crate::fio::{self, FioErrors};

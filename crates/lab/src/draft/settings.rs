@@ -98,6 +98,15 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("trace.repeat", "N", "replay a trace so often, one after the other"),
 ];
 
+/// Whether several values of a setting count beside each other: of different cgroups, dimensions, keys, jobs or times. Of
+/// the others a later value replaces an earlier one.
+pub fn adds_up(name: &str) -> bool {
+    let forms = SETTINGS.iter().filter(|(of, ..)| *of == name).map(|(_, form, _)| *form);
+    forms.into_iter().any(|form| {
+        form.starts_with("[/CGROUP]") || matches!(form, "KEY=VALUE ..." | "TIME KEY=VALUE" | "JOB")
+    })
+}
+
 /// A setting that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{key}: {reason}")]
