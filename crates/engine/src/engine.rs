@@ -59,8 +59,9 @@ impl Engine {
         for direction in Direction::BOTH {
             cgroup.side_mut(direction).limited_above = tree.limited(parent, direction);
         }
-        cgroup.clock = tree.cgroups[parent].clock;
-        self.core.clocks.enter(cgroup.clock);
+        let clock = tree.cgroups[parent].clock;
+        cgroup.go_by(clock, self.core.clocks.get(clock));
+        self.core.clocks.enter(clock);
         let (index, generation) = tree.cgroups.insert(cgroup);
         tree.adopt(parent, index);
         Ok(CgroupId { index, generation })

@@ -173,6 +173,7 @@ impl Core {
             if is_clear && self.check_limit(now, at, direction, cost, arrival) == Verdict::Go {
                 self.charge_limit(now, at, direction, cost);
             } else {
+                self.keep_up(at);
                 let time = self.limit_time(at, now);
                 let node = &mut self.tree.cgroups[at];
                 node.limit_mut(direction).charge_debt(time, cost, arrival);

@@ -155,6 +155,11 @@ impl Gate {
         limiter.forgive(now);
     }
 
+    /// Limits have ceased to bind at `now`: what went before is no debt beyond a burst.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        self.limiter.as_dyn().forgive(now);
+    }
+
     /// Goes by another clock, which shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
         self.limiter.as_dyn().shift(before, after);

@@ -37,5 +37,5 @@ pub(crate) use joint::Joint;
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub use qemu::{QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle};
-pub(crate) use watermark::{Clocks, Trust};
+pub(crate) use watermark::{Clock, Clocks, Opening, Trust};
 pub use watermark::{Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats};

@@ -79,6 +79,7 @@ impl Core {
         client: u32,
         index: u32,
     ) {
+        self.keep_up(cgroup);
         let weight = self.tree.weight_of(Source::Client(client));
         let record = &mut self.requests[index];
         let (cost, before) = (record.cost, record.served_before);

@@ -141,6 +141,7 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
+        self.keep_up(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = node.clock;
         let side = node.side_mut(direction);
@@ -331,6 +332,8 @@ impl Core {
         if limited == NO_CGROUP || !self.climbs(limited, direction) {
             return;
         }
+        self.keep_up(child);
+        self.keep_up(limited);
         let (below, above) = (self.limit_time(child, now), self.limit_time(limited, now));
         let child_gate = self.tree.cgroups[child].gate_mut(direction);
         let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(below);

@@ -16,7 +16,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Arbiter, Gate, Joint, Standing, Trust};
+use crate::throttle::{Arbiter, Clock, Gate, Joint, Opening, Standing, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -32,11 +32,13 @@ pub(crate) struct Cgroup {
     account: Option<Box<Account>>,
     pub(crate) depth: u32,
     pub(crate) weight: Weight,
-    /// The clock that its limits go by, and so its watermark.
+    /// The clock that its limits go by, and so its watermark; set by [`Cgroup::go_by`].
     pub(crate) clock: u16,
     sides: [Side; 2],
     /// The limiter of both directions together, where there is one; each side has a gate of its own then.
     pub(crate) joint: Option<Box<Joint>>,
+    /// The last opening of its clock's gate that its limits know of.
+    opening: u32,
     pub(crate) parent: u32,
     pub(crate) prio_class: PrioClass,
     /// What is set here rather than above.
@@ -123,6 +125,7 @@ impl Cgroup {
             sides: Direction::BOTH.map(side),
             account: None,
             joint: None,
+            opening: 0,
             disptime: Instant::ZERO,
             name,
             limits: None,
@@ -244,9 +247,28 @@ impl Cgroup {
     /// Goes by another clock, which shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
         self.disptime = self.disptime.moved(before, after);
+        self.gates_mut().for_each(|gate| gate.shift(before, after));
+    }
+
+    /// All its limiters.
+    fn gates_mut(&mut self) -> impl Iterator<Item = &mut Gate> {
         let apart = self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut());
-        let both = self.joint.iter_mut().map(|joint| joint.gate_mut());
-        apart.chain(both).for_each(|gate| gate.shift(before, after));
+        apart.chain(self.joint.iter_mut().map(|joint| joint.gate_mut()))
+    }
+
+    /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.
+    pub(crate) fn go_by(&mut self, number: u16, clock: &Clock) {
+        self.clock = number;
+        self.opening = clock.opening().number;
+    }
+
+    /// Its limits learn when they last ceased to bind, if they have not yet.
+    #[inline]
+    pub(crate) fn keep_up(&mut self, opening: Opening) {
+        if opening.number != 0 && opening.number != self.opening {
+            self.opening = opening.number;
+            self.gates_mut().for_each(|gate| gate.forgive(opening.at));
+        }
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.

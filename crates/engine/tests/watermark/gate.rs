@@ -1,7 +1,7 @@
 //! Mode `gate`: io-throttle's switch, by samples of one period (specification 2.6 and property P19).
 
 use proptest::prelude::*;
-use weir_engine::{Change, Instant, LimiterKind, Limits, PerDimension, SliceProfile};
+use weir_engine::{Change, Class, Instant, LimiterKind, Limits, PerDimension, SliceProfile};
 
 use crate::world::{Ask, MIB, Tenant, World, close};
 
@@ -73,6 +73,40 @@ fn when_limits_bind_again_no_more_than_a_burst_is_owed() {
         world.run(9_000);
         close("lifted", world.rate(0, 0, 1_000) / MIB as f64, 12.5, 2.0);
         close("bound", world.rate(0, 1_300, 9_000) / MIB as f64, 1.0, 3.0);
+    }
+}
+
+/// Metadata goes over the limit and leaves a debt. Once limits have ceased to bind no more than a burst of it is left, also
+/// where nobody asked for anything meanwhile.
+#[test]
+fn a_debt_is_capped_when_limits_cease_to_bind() {
+    let slice =
+        SliceProfile { kernel: weir_engine::KernelProfile::K612, hz: 1000, slice_ticks: 100 };
+    let both = [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky];
+    let cases = both.map(|limiter| (limiter, "rwbps=1M")).into_iter();
+    let cases = cases.chain(both.map(|limiter| (limiter, "wbps=1M")));
+    for (limiter, line) in cases.chain([(LimiterKind::Slice(slice), "wbps=1M")]) {
+        let at = |ms| Ask::At { ms };
+        let metadata = Tenant {
+            ask: at(&[150]),
+            len: 16 * MIB as u32,
+            class: Class::Metadata,
+            ..Tenant::limited("")
+        };
+        let data = Tenant { ask: at(&[2_000]), len: 4096, ..Tenant::limited("") };
+        let deep = Ask::Closed { depth: 4, think_us: 0 };
+        let others = Tenant { ask: deep, ..Tenant::limited("") };
+        let (early, late) = (others.between(0, 190), others.between(1_700, 3_000));
+        let mut world = World::new(GATE, &[metadata, data, early, late]);
+        let max = weir_engine::io_max::parse_io_max(line, PerDimension::NONE).unwrap();
+        world.set_limits(0, Limits { max, limiter, ..Limits::default() });
+        let (cgroup, parent) = (world.cgroups[1], world.cgroups[0]);
+        world.engine.reconfigure(Instant::ZERO, Change::Move { cgroup, parent }).unwrap();
+        world.run(1_999);
+        assert!(!world.engine.watermarks()[0].is_open, "the disk has been full since 1,700 ms");
+        world.run(20_000);
+        let went = world.dispatched.iter().find(|went| went.1 == 1).unwrap().0;
+        assert!(went < Instant::from_millis(2_010), "{limiter:?} {line}: at {went:?}");
     }
 }
 

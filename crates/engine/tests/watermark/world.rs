@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Change, Config, Engine, Extent, Instant, Limits, Op, Outcome, Path, PerDimension,
-    Request, SchedulerKind, TaskId, Ticket, Watermark,
+    CgroupId, Change, Class, Config, Engine, Extent, Instant, Limits, Op, Outcome, Path,
+    PerDimension, Request, SchedulerKind, TaskId, Ticket, Watermark,
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -29,6 +29,7 @@ pub(crate) struct Tenant {
     pub(crate) ask: Ask,
     pub(crate) len: u32,
     pub(crate) op: Op,
+    pub(crate) class: Class,
     pub(crate) from_ms: u64,
     pub(crate) to_ms: u64,
 }
@@ -37,7 +38,15 @@ impl Tenant {
     /// One request of 64 KiB after the other, all the time.
     pub(crate) fn limited(max: &'static str) -> Tenant {
         let ask = Ask::Closed { depth: 1, think_us: 0 };
-        Tenant { max, ask, len: 65_536, op: Op::Write, from_ms: 0, to_ms: u64::MAX / 2_000_000 }
+        Tenant {
+            max,
+            ask,
+            len: 65_536,
+            op: Op::Write,
+            class: Class::Data,
+            from_ms: 0,
+            to_ms: u64::MAX / 2_000_000,
+        }
     }
 
     pub(crate) fn between(self, from_ms: u64, to_ms: u64) -> Tenant {
@@ -188,6 +197,7 @@ impl World {
         self.inside[index] += 1;
         let extent = Extent::new(0, tenant.len);
         let request = Request::new(self.tasks[index], tenant.op, extent, index as u64);
+        let request = Request { class: tenant.class, ..request };
         self.engine.submit(self.now, request).expect("room");
         if let Ask::Open { every_us } = tenant.ask {
             self.later(self.now.plus_nanos(every_us * 1000), Happening::Ask(index), None);

@@ -1,6 +1,6 @@
 //! One clock by which limits go.
 
-use super::gate::Sampler;
+use super::gate::{Opening, Sampler};
 use super::proportional::Hold;
 use super::{Watermark, WatermarkMode};
 use crate::deadlines::Deadlines;
@@ -71,6 +71,14 @@ impl Clock {
     /// Whether limits do not bind at all for now.
     pub(crate) fn is_open(&self) -> bool {
         matches!(&self.way, Way::Gate(sampler) if sampler.is_open())
+    }
+
+    /// When limits last ceased to bind at all, where they ever do.
+    pub(crate) fn opening(&self) -> Opening {
+        match &self.way {
+            Way::Gate(sampler) => sampler.opening(),
+            Way::Real | Way::Proportional(_) => Opening::default(),
+        }
     }
 
     /// Whether it is the real time, and limits always bind.

@@ -16,16 +16,30 @@ pub(super) struct Sampler {
     now: Instant,
     /// Whether limits do not bind in this period.
     open: bool,
+    opening: Opening,
+}
+
+/// A time at which limits ceased to bind: which one of the gate, and when. The first is 1; 0 is none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Opening {
+    pub(crate) number: u32,
+    pub(crate) at: Instant,
 }
 
 impl Sampler {
     /// Nothing has been measured yet: the utilisation is 0, and limits do not bind.
     pub(super) fn new(now: Instant, percent: u8, period_ns: NonZeroU64) -> Sampler {
-        Sampler { percent, period_ns, began: now, busy_ns: 0, now, open: true }
+        let opening = Opening::default();
+        Sampler { percent, period_ns, began: now, busy_ns: 0, now, open: true, opening }
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// When limits last ceased to bind.
+    pub(super) fn opening(&self) -> Opening {
+        self.opening
     }
 
     /// When this sample ends.
@@ -43,19 +57,26 @@ impl Sampler {
             return;
         }
         let rest = if busy { self.ends().nanos_since(self.now) } else { 0 };
-        self.decide(self.busy_ns + rest);
+        self.decide(self.ends(), self.busy_ns + rest);
         if whole > 1 {
             // Whatever number of samples have passed since, they are alike.
-            self.decide(if busy { period } else { 0 });
+            self.decide(self.ends().plus_nanos(period), if busy { period } else { 0 });
         }
         self.began = self.began.plus_nanos(whole * period);
         self.busy_ns = if busy { now.nanos_since(self.began) } else { 0 };
         self.now = now;
     }
 
-    fn decide(&mut self, busy_ns: u64) {
+    /// What a sample that ended at `at` says.
+    fn decide(&mut self, at: Instant, busy_ns: u64) {
         let used = u128::from(busy_ns) * 100;
-        self.open = used < u128::from(self.period_ns.get()) * u128::from(self.percent);
+        let open = used < u128::from(self.period_ns.get()) * u128::from(self.percent);
+        if open && !self.open {
+            // After four billion it begins anew, at the number after none.
+            let number = self.opening.number.checked_add(1).unwrap_or(1);
+            self.opening = Opening { number, at };
+        }
+        self.open = open;
     }
 }
 
@@ -87,6 +108,7 @@ mod tests {
         sampler.advance(at(289), true);
         sampler.advance(at(300), false);
         assert!(sampler.is_open(), "89 of 100 ms");
+        assert_eq!(sampler.opening(), Opening { number: 1, at: at(300) });
         assert_eq!(sampler.ends(), at(400));
     }
 
@@ -96,6 +118,7 @@ mod tests {
             let mut sampler = sampler();
             sampler.advance(at(950), busy);
             assert_eq!(sampler.is_open(), !busy);
+            assert_eq!(sampler.opening().number, 0, "it never ceased to be open, or is shut");
             assert_eq!(sampler.ends(), at(1000));
             sampler.advance(Instant::FAR_FUTURE, !busy);
             assert_eq!(sampler.is_open(), busy);

@@ -18,6 +18,7 @@ pub(crate) use clock::Clock;
 pub(crate) use clocks::Clocks;
 pub use clocks::WatermarkStats;
 pub(crate) use expected::Trust;
+pub(crate) use gate::Opening;
 pub use text::WatermarkError;
 
 /// The device's utilisation from which on limits bind, in percent, and how they are lifted below it: `io.watermark`.

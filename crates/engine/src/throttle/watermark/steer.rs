@@ -27,6 +27,7 @@ impl Core {
         cost: Cost,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
+        self.keep_up(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         if clock.is_open() {
@@ -49,6 +50,7 @@ impl Core {
         direction: Direction,
         cost: Cost,
     ) {
+        self.keep_up(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         let is_real = clock.is_real();
@@ -59,6 +61,16 @@ impl Core {
         }
         if is_real {
             self.clocks.give_way();
+        }
+    }
+
+    /// Before anything is asked of the limits of `cgroup`, or told them: if they have ceased to bind since they were asked last,
+    /// no more than a burst is owed of what went before (specification 2.6). So nobody has to be looked up when a gate opens.
+    #[inline]
+    pub(crate) fn keep_up(&mut self, cgroup: u32) {
+        if self.clocks.is_steered() {
+            let node = &mut self.tree.cgroups[cgroup];
+            node.keep_up(self.clocks.get(node.clock).opening());
         }
     }
 
@@ -209,10 +221,11 @@ impl Core {
             }
         }
         for &at in &changed {
+            self.keep_up(at);
             let old = self.tree.cgroups[at].clock;
             let (before, after) = (self.clocks.get(old).at(now), self.clocks.get(clock).at(now));
             let node = &mut self.tree.cgroups[at];
-            node.clock = clock;
+            node.go_by(clock, self.clocks.get(clock));
             node.shift(before, after);
             self.clocks.leave(old);
             self.clocks.enter(clock);
