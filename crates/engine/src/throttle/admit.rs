@@ -210,6 +210,7 @@ impl Core {
         let unblamed = now.nanos_since(record.since);
         record.since = now;
         let (request, task, cost) = (record.request, record.task, record.cost);
+        self.give_way_to(cgroup, request.op.direction());
         self.book_passed(cgroup, &request, cost, unblamed);
         let Core { scheduler, tree, requests, .. } = self;
         scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });

@@ -105,9 +105,6 @@ impl Core {
         if waited > 0 {
             self.tree.tasks[record.task].waits_mut(direction, dimension).wait_ns += waited;
         }
-        if clock.is_real() {
-            self.clocks.give_way();
-        }
     }
 
     /// Books at `at` that its `source` lets go the request in slot `index`, which has left the limit there, if there is

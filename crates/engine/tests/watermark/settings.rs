@@ -24,6 +24,26 @@ fn a_cgroup_with_a_hard_limit_stays_at_it_while_others_grow() {
     assert_eq!(world.engine.watermarks()[0].cgroups, 3, "the root and two");
 }
 
+/// A hard limit above them is nobody without limits, who would have to be made room for. Where it binds, weights decide.
+#[test]
+fn a_hard_limit_above_keeps_nothing_from_those_below() {
+    for (above, total, ratio) in [("wbps=1000M", 20.0, 2.0), ("wbps=15M", 15.0, 1.0)] {
+        let nobody = Tenant { ask: Ask::At { ms: &[] }, ..Tenant::limited("") };
+        let mut world = World::new("50", &[deep("wbps=4M"), deep("wbps=2M"), nobody]);
+        let parent = world.cgroups[2];
+        world.set_watermark(parent, Some("0"));
+        for cgroup in [world.cgroups[0], world.cgroups[1]] {
+            world.set_watermark(cgroup, Some("50"));
+            world.engine.reconfigure(Instant::ZERO, Change::Move { cgroup, parent }).unwrap();
+        }
+        world.set_max(2, above);
+        world.run(6_000);
+        let rates: Vec<f64> = (0..2).map(|tenant| world.rate(tenant, 1_000, 6_000) / M).collect();
+        close(above, rates.iter().sum(), total, 2.0);
+        close(above, rates[0] / rates[1], ratio, 2.0);
+    }
+}
+
 #[test]
 fn what_is_set_nearest_counts_and_what_is_taken_back_does_not() {
     let mut world = World::new("90", &[deep("wbps=4M")]);

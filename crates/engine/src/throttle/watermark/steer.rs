@@ -53,15 +53,29 @@ impl Core {
         self.keep_up(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        let is_real = clock.is_real();
         node.limit_mut(direction).charge_by(clock, now, cost);
         if let Some(joint) = &mut node.joint {
             joint.gate_mut().charge_by(clock, now, cost);
             self.recede(now, cgroup, direction.other());
         }
-        if is_real {
+    }
+
+    /// A request of a client of `cgroup` is past its limits: if none of them follows the device's utilisation, those that do
+    /// make room for it. O(limited ancestors), where a watermark is in use.
+    #[inline]
+    pub(crate) fn give_way_to(&mut self, cgroup: u32, direction: Direction) {
+        if self.clocks.is_steered() && !self.follows_utilisation(cgroup, direction) {
             self.clocks.give_way();
         }
+    }
+
+    /// Whether any limit of `cgroup` and above follows the device's utilisation.
+    fn follows_utilisation(&self, cgroup: u32, direction: Direction) -> bool {
+        let mut at = self.tree.limited(cgroup, direction);
+        while at != NO_CGROUP && self.clocks.get(self.tree.cgroups[at].clock).is_real() {
+            at = self.tree.limited_above(at, direction);
+        }
+        at != NO_CGROUP
     }
 
     /// Before anything is asked of the limits of `cgroup`, or told them: if they have ceased to bind since they were asked last,
