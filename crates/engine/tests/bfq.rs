@@ -44,10 +44,22 @@ fn saturate(
     deep: u32,
     ns: u64,
     turns: u32,
+    next: impl FnMut(TaskId) -> (u64, u32),
+) -> Vec<u64> {
+    saturate_from(engine, Instant::ZERO, tasks, deep, ns, turns, next)
+}
+
+/// The same from then on.
+fn saturate_from(
+    engine: &mut Engine,
+    mut now: Instant,
+    tasks: &[TaskId],
+    deep: u32,
+    ns: u64,
+    turns: u32,
     mut next: impl FnMut(TaskId) -> (u64, u32),
 ) -> Vec<u64> {
     let mut served: BTreeMap<TaskId, u64> = tasks.iter().map(|&task| (task, 0)).collect();
-    let mut now = Instant::ZERO;
     for &task in tasks {
         for _ in 0..deep {
             let (offset, len) = next(task);
@@ -91,6 +103,38 @@ fn shares_follow_weights() {
     for (served, weight) in served.iter().zip([100, 200, 400]) {
         let share = all * weight / 700;
         assert!(served.abs_diff(share) < 16 << 20, "{served} of {share} at weight {weight}");
+    }
+}
+
+/// Whoever waits for its turn at a small weight, or has had it, does not go on waiting at a large one; and what it missed by
+/// its small weight it is not owed.
+#[test]
+fn a_new_weight_counts_for_who_waits() {
+    for turns in [19_000, 19_500, 20_123, 21_777] {
+        let mut engine = engine(1);
+        let root = engine.root();
+        let groups =
+            [1, 100, 1000].map(|weight| cgroup(&mut engine, root, &format!("w{weight}"), weight));
+        let tasks = groups.map(|cgroup| task(&mut engine, cgroup));
+        let mut streams = streams(64 << 10);
+        saturate(&mut engine, &tasks, 16, 300_000, turns, &mut streams);
+        let mut now = Instant::from_nanos(u64::from(turns) * 300_000);
+        for weights in [[1000, 100, 1], [100, 100, 100], [1, 1, 1000], [500, 500, 1]] {
+            groups
+                .iter()
+                .zip(weights)
+                .for_each(|(&group, weight)| weigh(&mut engine, group, weight));
+            let served = saturate_from(&mut engine, now, &tasks, 0, 300_000, 20_000, &mut streams);
+            now = now.plus_nanos(20_000 * 300_000);
+            let (all, sum) = (served.iter().sum::<u64>(), weights.iter().sum::<u64>());
+            for (served, weight) in served.iter().zip(weights) {
+                let share = all * weight / sum;
+                assert!(
+                    served.abs_diff(share) < 24 << 20,
+                    "{served} of {share} at {weights:?} after {turns}"
+                );
+            }
+        }
     }
 }
 

@@ -252,6 +252,17 @@ impl Hierarchy {
         }
     }
 
+    /// A cgroup that is not in service has another weight in `tree` than it had.
+    pub(crate) fn reweigh_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
+        let id = EntityId::group(cgroup);
+        let Some(&entity) = self.entities.get(id) else { return };
+        if entity.state != State::Off {
+            let weight = u32::from(tree.cgroups[cgroup].weight.get());
+            self.nodes[entity.parent as usize].reweigh(&mut self.entities, id, weight);
+            self.refresh(now, tree, entity.parent, Return::Afresh);
+        }
+    }
+
     /// A cgroup that is not in service has another parent in `tree` than it had.
     pub(crate) fn move_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);

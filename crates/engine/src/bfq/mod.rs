@@ -383,12 +383,22 @@ impl Bfq {
         }
     }
 
-    /// A cgroup has got another parent, in `tree`.
-    pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        let is_in_service = self.hierarchy.state(EntityId::group(cgroup)) == State::InService;
-        if is_in_service {
+    /// A cgroup has got another weight, in `tree`. If it is being served its slot ends, for that is settled at the old one.
+    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        self.take_device_from(tree, requests, cgroup);
+        self.hierarchy.reweigh_group(self.now, tree, cgroup);
+    }
+
+    /// Ends the slot under way if it is of a flow in `cgroup` or below.
+    fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        if self.hierarchy.state(EntityId::group(cgroup)) == State::InService {
             self.expire(tree, requests, Expiry::Preempted);
         }
+    }
+
+    /// A cgroup has got another parent, in `tree`.
+    pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        self.take_device_from(tree, requests, cgroup);
         self.hierarchy.move_group(self.now, tree, cgroup);
         // What is set nearest for its clients may be something else now.
         self.review_policies(self.now, tree);

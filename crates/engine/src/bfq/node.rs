@@ -115,6 +115,11 @@ impl Node {
         }
     }
 
+    /// See [`ServiceTree::reweigh`].
+    pub(crate) fn reweigh(&mut self, entities: &mut Entities, id: EntityId, weight: u32) {
+        self.tree_of(entities, id).reweigh(entities, id, weight);
+    }
+
     /// See [`ServiceTree::deactivate`].
     pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
         self.tree_of(entities, id).deactivate(entities, id);

@@ -103,6 +103,31 @@ impl ServiceTree {
         self.raise(entities, entry);
     }
 
+    /// The weight of a child that is not in service is another from now on. As many bytes as it was ahead of its share, or
+    /// behind, it still is: a distance in virtual time that was long at a small weight is short at a large one.
+    pub(crate) fn reweigh(&mut self, entities: &mut Entities, id: EntityId, weight: u32) {
+        let (state, old) = (entities[id].state, entities[id].weight);
+        match state {
+            State::Off => return,
+            State::Idle => self.heaps.recall(entities, id),
+            State::Waiting | State::Eligible => self.take(entities, id),
+            State::InService => unreachable!("its slot is to end first"),
+        }
+        let vtime = self.vtime;
+        let entity = &mut entities[id];
+        entity.start = entity.start.scaled_about(vtime, old, weight);
+        if state == State::Idle {
+            entity.finish = entity.finish.scaled_about(vtime, old, weight);
+            self.weights = self.weights - u64::from(old) + u64::from(weight);
+            entity.weight = weight;
+            self.rest(entities, id);
+            return;
+        }
+        self.place(entity, weight, entity.budget);
+        let entry = self.enter(entity, id);
+        self.raise(entities, entry);
+    }
+
     /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
     pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
         self.take(entities, id);

@@ -46,6 +46,14 @@ impl Vtime {
         Vtime(self.0.wrapping_add((bytes << FRACTION_BITS) / weight))
     }
 
+    /// This instant, brought nearer to `center` or further away: `old / new` times as far.
+    pub(crate) fn scaled_about(self, center: Vtime, old: u32, new: u32) -> Vtime {
+        let ahead = i128::from(self.ahead_of(center)) * i128::from(old) / i128::from(new.max(1));
+        // A quarter of the circle is more than any two budgets.
+        let ahead = ahead.clamp(-(1 << 62), 1 << 62) as i64;
+        Vtime(center.0.wrapping_add_signed(ahead))
+    }
+
     /// This instant, as far later as `to` is after `from`.
     pub(crate) fn shifted(self, from: Vtime, to: Vtime) -> Vtime {
         Vtime(self.0.wrapping_add(to.0.wrapping_sub(from.0)))
@@ -72,5 +80,20 @@ mod tests {
         assert_eq!(late.latest(later), later);
         assert_eq!(later.latest(late), later);
         assert_eq!(Vtime(7).shifted(late, later), Vtime(7 + (1 << FRACTION_BITS)));
+    }
+
+    #[test]
+    fn a_distance_is_as_many_bytes_at_another_weight() {
+        let center = Vtime(u64::MAX - 5);
+        for (old, new) in [(1, 1000), (1000, 1), (40, 80)] {
+            let bytes = 1000 << 10;
+            let (ahead, wanted) =
+                (center.after(bytes, old.into()), center.after(bytes, new.into()));
+            assert_eq!(ahead.scaled_about(center, old, new), wanted);
+            let behind = |at: Vtime| Vtime(center.0.wrapping_sub(at.0.wrapping_sub(center.0)));
+            assert_eq!(behind(ahead).scaled_about(center, old, new), behind(wanted));
+        }
+        let far = center.after(8 << 30, 1);
+        assert_eq!(far.scaled_about(center, 1000, 1).ahead_of(center), 1 << 62);
     }
 }

@@ -295,6 +295,14 @@ impl Scheduler {
         }
     }
 
+    /// A cgroup has got another weight, in `tree`.
+    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.reweigh_cgroup(tree, requests, cgroup),
+        }
+    }
+
     /// A cgroup has got another parent, in `tree`; the old one is still there.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {

@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Replaces the weight of `cgroup`, which counts from its next request on.
+    /// Replaces the weight of `cgroup`, which counts from its next request on, also where it waits.
     pub(crate) fn set_weight(&mut self, cgroup: u32, weight: Weight) {
         let node = &mut self.tree.cgroups[cgroup];
         let old = core::mem::replace(&mut node.weight, weight);
@@ -78,6 +78,9 @@ impl Core {
                 let above = self.tree.cgroups[parent].queue_mut(direction);
                 above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
+        }
+        if old != weight {
+            self.scheduler.reweigh_cgroup(&self.tree, &self.requests, cgroup);
         }
     }
 
