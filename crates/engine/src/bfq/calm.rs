@@ -73,6 +73,11 @@ impl Calm {
         place: Calm::NOT_RAISED,
     };
 
+    /// Whether it has done nothing yet, alone or with others.
+    pub(crate) fn is_new(&self) -> bool {
+        self.paced_to == Instant::ZERO
+    }
+
     /// Whether it was created together with many others.
     pub(crate) const fn is_in_large_burst(&self) -> bool {
         self.place & IN_LARGE_BURST != 0
@@ -91,7 +96,7 @@ impl Calm {
         arrival: &Arrival,
         terms: &Terms,
     ) -> Option<Beginning> {
-        let (was_raised, is_new) = (self.is_raised(), self.paced_to == Instant::ZERO);
+        let (was_raised, is_new) = (self.is_raised(), self.is_new());
         self.paced_to = now.max(Instant::from_nanos(1));
         let away_ns = now.nanos_since(arrival.last_end);
         if !is_new && !arrival.is_in_flight && away_ns > BURST_FORGOTTEN_NS {

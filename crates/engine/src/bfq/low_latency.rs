@@ -277,9 +277,8 @@ impl Bfq {
     /// What is put aside of a flow that joins others (specification 7.6).
     pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
         let raise = self.flows.raise(queue.index);
-        let insertions = self.flows.ways(queue.index).insertions;
-        let is_newborn = insertions == 0 && !raise.is_in_large_burst();
-        if is_newborn && self.tunables.low_latency {
+        // One that is alone again, and joins others before anything came, has been raised already, or was not to be.
+        if raise.is_newborn() && !raise.is_in_large_burst() && self.tunables.low_latency {
             Raising::newborn(self.now, u64::from(self.terms().interactive_ms) * MS)
         } else {
             raise.saved()

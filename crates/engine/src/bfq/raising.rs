@@ -193,6 +193,11 @@ impl Raise {
         self.calm.is_in_large_burst()
     }
 
+    /// Whether it has done nothing yet, alone or with others.
+    pub(crate) fn is_newborn(&self) -> bool {
+        self.calm.is_new()
+    }
+
     pub(crate) const fn is_raised(&self) -> bool {
         !matches!(self.period.level, Level::Plain)
     }

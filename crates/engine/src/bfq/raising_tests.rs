@@ -199,6 +199,23 @@ fn raising_begins_by_what_a_flow_does() {
     }
 }
 
+/// Of who joins others before its first request comes, the raising that it would have got is put aside (specification 7.6);
+/// who has been with others has had its own, also if nothing came since.
+#[test]
+fn who_has_parted_is_not_newborn() {
+    assert!(NEW.is_newborn() && !OLD.is_newborn());
+    let mut raise = NEW;
+    raise.restore(ms(3), &NEW.saved());
+    assert!(raise.is_newborn(), "it has joined, and nothing else");
+    raise.part(ms(5_000));
+    assert!(!raise.is_newborn());
+    let mut raise = NEW;
+    kept(&mut raise, |calm| {
+        calm.arrive(ms(0), &FIRST, &TERMS);
+    });
+    assert!(!raise.is_newborn());
+}
+
 #[test]
 fn who_has_parted_is_not_soft_real_time_for_a_while() {
     for (at, level) in [(7_000, Level::Plain), (7_001, Level::SoftRealTime)] {
