@@ -74,9 +74,28 @@ impl Wf2q {
         self.nodes.len() - 1
     }
 
-    /// The weight that `node` is placed with from now on.
+    /// The weight that `node` has from now on. By how many bytes it is ahead of its share, or behind, it still is.
+    ///
+    /// # Panics
+    /// It, or somebody below it, has the device.
     pub fn weigh(&mut self, node: NodeId, weight: u64) {
-        self.nodes[node].weight = weight.into();
+        let new = i128::from(weight);
+        let old = core::mem::replace(&mut self.nodes[node].weight, new);
+        let Node { state, parent, budget, .. } = self.nodes[node];
+        assert_ne!(state, State::InService, "its slot is to end first");
+        if state == State::Off || old == new {
+            return;
+        }
+        let vtime = self.nodes[parent].vtime;
+        let scaled = |at: i128| vtime + (at - vtime) * old / new;
+        let changed = &mut self.nodes[node];
+        (changed.start, changed.finish) = (scaled(changed.start), scaled(changed.finish));
+        changed.placed_weight = new;
+        match state {
+            State::Resting => self.rest(node),
+            _ => self.place(node, budget),
+        }
+        self.carry(parent, false);
     }
 
     /// A leaf has a backlog now, and may have `budget` bytes in its next slot. `in_time`: it was away so shortly that it

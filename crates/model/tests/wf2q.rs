@@ -105,6 +105,15 @@ impl Story {
         self.tree.settle(Some(flow.budget()));
     }
 
+    /// The flow that has the device loses it if it is below `group`.
+    fn end_slot_below(&mut self, group: NodeId) {
+        if group != ROOT
+            && self.tree.in_service().is_some_and(|leaf| self.tree.is_below(leaf, group))
+        {
+            self.end_slot(|last| last);
+        }
+    }
+
     /// The flow whose request is next, which is charged for it.
     fn next(&mut self) -> Option<usize> {
         if let Some(leaf) = self.tree.in_service()
@@ -166,7 +175,13 @@ impl World {
 
     fn weigh(&mut self, cgroup: usize, weight: u64) {
         let (cgroup, node) = self.cgroups[cgroup];
-        self.stories.iter_mut().for_each(|story| story.tree.weigh(node, weight));
+        if self.engine.weight(cgroup).map(|weight| u64::from(weight.get())) == Some(weight) {
+            return;
+        }
+        for story in &mut self.stories {
+            story.end_slot_below(node);
+            story.tree.weigh(node, weight);
+        }
         let weight = Weight::new(weight).expect("a weight");
         let change = Change::SetWeight { cgroup, weight };
         self.engine.reconfigure(Instant::ZERO, change).expect("a live cgroup");
@@ -254,9 +269,7 @@ impl World {
             return;
         }
         for story in &mut self.stories {
-            if story.tree.in_service().is_some_and(|leaf| story.tree.is_below(leaf, node)) {
-                story.end_slot(|last| last);
-            }
+            story.end_slot_below(node);
             story.tree.move_group(node, above);
         }
     }

@@ -383,14 +383,13 @@ impl Bfq {
         }
     }
 
-    /// A cgroup has got another weight, in `tree`. If it is being served its slot ends, for that is settled at the old one.
-    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        self.take_device_from(tree, requests, cgroup);
+    /// A cgroup that does not have the device has got another weight, in `tree`.
+    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, cgroup: u32) {
         self.hierarchy.reweigh_group(self.now, tree, cgroup);
     }
 
-    /// Ends the slot under way if it is of a flow in `cgroup` or below.
-    fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+    /// Ends the slot under way if it is of a flow in `cgroup` or below. It is settled at the weights that are in `tree`.
+    pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         if self.hierarchy.state(EntityId::group(cgroup)) == State::InService {
             self.expire(tree, requests, Expiry::Preempted);
         }

@@ -295,11 +295,19 @@ impl Scheduler {
         }
     }
 
-    /// A cgroup has got another weight, in `tree`.
-    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
+    /// Ends the slot under way if it is of a flow in `cgroup` or below: something about that is to change.
+    pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.reweigh_cgroup(tree, requests, cgroup),
+            Policy::Bfq(bfq) => bfq.take_device_from(tree, requests, cgroup),
+        }
+    }
+
+    /// A cgroup that does not have the device has got another weight, in `tree`.
+    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, cgroup: u32) {
+        match &mut self.policy {
+            Policy::TakeTurns(_) => {}
+            Policy::Bfq(bfq) => bfq.reweigh_cgroup(tree, cgroup),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::throttle::arbiter::{Order, Source, Standing};
 use crate::throttle::gate::Gate;
 use crate::throttle::limiter::Arrival;
 use crate::time::Instant;
-use crate::tree::{NO_CGROUP, ROOT, WaitingTurns};
+use crate::tree::{Cgroup, NO_CGROUP, ROOT, WaitingTurns};
 use crate::weight::Weight;
 
 impl Core {
@@ -69,9 +69,12 @@ impl Core {
 
     /// Replaces the weight of `cgroup`, which counts from its next request on, also where it waits.
     pub(crate) fn set_weight(&mut self, cgroup: u32, weight: Weight) {
-        let node = &mut self.tree.cgroups[cgroup];
-        let old = core::mem::replace(&mut node.weight, weight);
-        let parent = node.parent;
+        let Cgroup { weight: old, parent, .. } = self.tree.cgroups[cgroup];
+        if old == weight {
+            return;
+        }
+        self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
+        self.tree.cgroups[cgroup].weight = weight;
         for direction in Direction::BOTH {
             let queue = self.tree.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.standing.is_waiting()) {
@@ -79,9 +82,7 @@ impl Core {
                 above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
         }
-        if old != weight {
-            self.scheduler.reweigh_cgroup(&self.tree, &self.requests, cgroup);
-        }
+        self.scheduler.reweigh_cgroup(&self.tree, cgroup);
     }
 
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
