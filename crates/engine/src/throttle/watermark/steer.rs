@@ -64,7 +64,14 @@ impl Core {
     /// make room for it. O(limited ancestors), where a watermark is in use.
     #[inline]
     pub(crate) fn give_way_to(&mut self, cgroup: u32, direction: Direction) {
-        if self.clocks.is_steered() && !self.follows_utilisation(cgroup, direction) {
+        if self.clocks.is_steered() {
+            self.give_way_steered(cgroup, direction);
+        }
+    }
+
+    #[inline(never)]
+    fn give_way_steered(&mut self, cgroup: u32, direction: Direction) {
+        if !self.follows_utilisation(cgroup, direction) {
             self.clocks.give_way();
         }
     }
@@ -83,9 +90,14 @@ impl Core {
     #[inline]
     pub(crate) fn keep_up(&mut self, cgroup: u32) {
         if self.clocks.is_steered() {
-            let node = &mut self.tree.cgroups[cgroup];
-            node.keep_up(self.clocks.get(node.clock).opening());
+            self.keep_up_steered(cgroup);
         }
+    }
+
+    #[inline(never)]
+    fn keep_up_steered(&mut self, cgroup: u32) {
+        let node = &mut self.tree.cgroups[cgroup];
+        node.keep_up(self.clocks.get(node.clock).opening());
     }
 
     /// Sets clocks forward for as long as nothing is at the device, nor on its way there, and something waits that may go
