@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use weir_engine::{
     BfqSettings, CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine,
-    Extent, Instant, Limits, LowLatency, Op, Outcome, PerDimension, Request, RequestId,
+    Extent, Instant, Limits, LowLatency, Op, Outcome, PerDimension, PrioClass, Request, RequestId,
     SchedulerKind, TaskId, Ticket, Weight,
 };
 
@@ -135,6 +135,31 @@ fn a_new_weight_counts_for_who_waits() {
                 );
             }
         }
+    }
+}
+
+/// Nor does it wait out its slot in the class that it had.
+#[test]
+fn a_new_class_counts_for_who_waits() {
+    let mut engine = engine(1);
+    let root = engine.root();
+    let groups = [1, 1000].map(|weight| cgroup(&mut engine, root, &format!("w{weight}"), weight));
+    let tasks = groups.map(|cgroup| task(&mut engine, cgroup));
+    let mut streams = streams(64 << 10);
+    saturate(&mut engine, &tasks, 16, 300_000, 20_000, &mut streams);
+    let mut now = Instant::from_nanos(20_000 * 300_000);
+    for (prio_class, share) in [
+        (PrioClass::PromoteToRt, 100),
+        (PrioClass::NoChange, 0),
+        (PrioClass::Idle, 0),
+        (PrioClass::PromoteToRt, 100),
+    ] {
+        engine.reconfigure(now, Change::SetPrioClass { cgroup: groups[0], prio_class }).unwrap();
+        engine.check().unwrap();
+        let served = saturate_from(&mut engine, now, &tasks, 0, 300_000, 5_000, &mut streams);
+        now = now.plus_nanos(5_000 * 300_000);
+        let found = served[0] * 100 / served.iter().sum::<u64>();
+        assert!(found.abs_diff(share) < 5, "{found} % as {prio_class:?}");
     }
 }
 

@@ -252,15 +252,22 @@ impl Hierarchy {
         }
     }
 
-    /// A cgroup that is not in service has another weight in `tree` than it had.
-    pub(crate) fn reweigh_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
+    /// A cgroup that is not in service has another weight or class in `tree` than it had.
+    pub(crate) fn rerank_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
-        let Some(&entity) = self.entities.get(id) else { return };
-        if entity.state != State::Off {
-            let weight = u32::from(tree.cgroups[cgroup].weight.get());
-            self.nodes[entity.parent as usize].reweigh(&mut self.entities, id, weight);
-            self.refresh(now, tree, entity.parent, Return::Afresh);
+        let Some(&Entity { state, parent, class, budget, .. }) = self.entities.get(id) else {
+            return;
+        };
+        if state == State::Off {
+            return;
         }
+        let (rank, node) = (self.rank(tree, id), &mut self.nodes[parent as usize]);
+        if rank.class == class {
+            node.reweigh(&mut self.entities, id, rank.weight);
+        } else if state.is_active() {
+            node.reposition(now, &mut self.entities, id, rank, budget);
+        }
+        self.refresh(now, tree, parent, Return::Afresh);
     }
 
     /// A cgroup that is not in service has another parent in `tree` than it had.

@@ -383,9 +383,9 @@ impl Bfq {
         }
     }
 
-    /// A cgroup that does not have the device has got another weight, in `tree`.
-    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, cgroup: u32) {
-        self.hierarchy.reweigh_group(self.now, tree, cgroup);
+    /// A cgroup that does not have the device has got another weight or class, in `tree`.
+    pub(crate) fn rerank_cgroup(&mut self, tree: &Tree, cgroup: u32) {
+        self.hierarchy.rerank_group(self.now, tree, cgroup);
     }
 
     /// Ends the slot under way if it is of a flow in `cgroup` or below. It is settled at the weights that are in `tree`.

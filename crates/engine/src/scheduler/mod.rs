@@ -303,11 +303,11 @@ impl Scheduler {
         }
     }
 
-    /// A cgroup that does not have the device has got another weight, in `tree`.
-    pub(crate) fn reweigh_cgroup(&mut self, tree: &Tree, cgroup: u32) {
+    /// A cgroup that does not have the device has got another weight or class, in `tree`.
+    pub(crate) fn rerank_cgroup(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.reweigh_cgroup(tree, cgroup),
+            Policy::Bfq(bfq) => bfq.rerank_cgroup(tree, cgroup),
         }
     }
 

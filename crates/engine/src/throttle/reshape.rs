@@ -82,7 +82,7 @@ impl Core {
                 above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
         }
-        self.scheduler.reweigh_cgroup(&self.tree, cgroup);
+        self.scheduler.rerank_cgroup(&self.tree, cgroup);
     }
 
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
