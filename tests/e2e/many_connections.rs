@@ -99,3 +99,30 @@ fn one_too_many_is_turned_away_and_later_let_in() {
     eventually("a place is free", || Client::open(nbd::dial(server.socket()), "").is_ok());
     server.stop();
 }
+
+#[test]
+fn a_flood_of_failed_accepts_makes_few_log_lines() {
+    let place = Place::new();
+    let server = Server::image(&place, "memory:1M", &[]);
+    let files = server.open_files() as u64;
+    let mut waiting = Vec::new();
+    let mut failed = 0;
+    eventually("a hundred accepts have failed", || {
+        // With room again the control socket can be asked, and those that waited are let in.
+        server.limit_open_files(1000);
+        failed = server.status().number("accepts_failed");
+        server.limit_open_files(files);
+        waiting.push(nbd::dial(server.socket()));
+        failed >= 100
+    });
+    server.limit_open_files(1000);
+    drop(waiting);
+    Client::of(&server).read(0, 512).expect("it serves on");
+    let status = server.status();
+    let left_out = status.number("log_lines_left_out");
+    let lines = server.log().matches("cannot accept a connection").count() as u64;
+    assert!(lines >= 1 && lines + left_out == status.number("accepts_failed"), "{}", server.log());
+    // A slow machine takes long to make a hundred fail: a line every two seconds then.
+    assert!(lines * 2 < failed, "{lines} lines tell of {failed} failed accepts");
+    server.stop();
+}

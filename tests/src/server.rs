@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::binary::weir;
 use crate::process::{open_files, resident_bytes};
@@ -125,6 +125,16 @@ impl Server {
     pub fn open_files(&self) -> usize {
         self.status();
         open_files(self.pid())
+    }
+
+    /// Lets it open no more files than `count`, of which it may have more already.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn limit_open_files(&self, count: u64) {
+        let limit = Rlimit { current: Some(count), maximum: getrlimit(Resource::Nofile).maximum };
+        let pid = Pid::from_child(&self.child);
+        prlimit(Some(pid), Resource::Nofile, limit).expect("the server is there");
     }
 
     /// Its memory that is in RAM, in bytes, buffers of its sockets not included.

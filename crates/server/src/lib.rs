@@ -10,6 +10,7 @@ mod command;
 pub mod control;
 mod device;
 mod exports;
+mod log_limit;
 mod serve;
 pub mod status;
 mod unix_socket;

@@ -59,6 +59,12 @@ pub struct DeviceStatus {
     pub connections: u32,
     /// Connections closed because their client broke the protocol or stalled for too long.
     pub connections_dropped: u64,
+    /// Times that a listener could not accept a connection, as without file descriptors. Each is tried again.
+    #[serde(default)]
+    pub accepts_failed: u64,
+    /// Log lines about clients that were left out because there were too many of their kind.
+    #[serde(default)]
+    pub log_lines_left_out: u64,
     /// Wake-ups for a limit that came more than 1 ms late, and the latest one.
     pub wakes_late: u64,
     /// Latest wake-up for a limit, in nanoseconds after it was due.

@@ -49,6 +49,10 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: us
             "{dropped} connections closed since the start: protocol broken or stalled"
         ));
     }
+    if after.accepts_failed > 0 {
+        let failed = after.accepts_failed;
+        lines.push(format!("{failed} times a connection could not be accepted: see the log"));
+    }
     // Writing into a string cannot fail, here and below.
     for line in lines.iter().flat_map(|line| wrap(&format!("  {line}"), width, 4)) {
         let _ = writeln!(text, "{line}");

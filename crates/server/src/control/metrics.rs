@@ -34,6 +34,8 @@ struct Families {
     balances: Level,
     busy: Seconds,
     dropped: Count,
+    accepts_failed: Count,
+    log_left_out: Count,
     late: Count,
     bytes: Count,
     ios: Count,
@@ -107,6 +109,8 @@ impl Families {
         level(&self.omitted, with(&[]), omitted as u64);
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
+        self.accepts_failed.get_or_create(&with(&[])).inc_by(device.accepts_failed);
+        self.log_left_out.get_or_create(&with(&[])).inc_by(device.log_lines_left_out);
         self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
         if let Some(percent) = device.utilisation_percent_500ms {
             self.utilisation.get_or_create(&with(&[])).set(percent / 100.0);
@@ -217,6 +221,10 @@ impl Families {
             "Clients that broke the protocol or stalled",
             self.dropped,
         );
+        let help = "Times that a listener could not accept";
+        add("device_accepts_failed", help, self.accepts_failed);
+        let help = "Log lines about clients that were left out";
+        add("device_log_lines_left_out", help, self.log_left_out);
         add("device_wakes_late", "Wake-ups for a limit more than 1 ms late", self.late);
         add("bfq_slots", "Slots ended, by why", self.slots);
         add("bfq_injections", "Requests in the gaps of others", self.injected);

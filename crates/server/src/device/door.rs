@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use weir_engine::{Engine, Instant};
 use weir_nbd::{Negotiated, Session};
 
@@ -15,6 +15,7 @@ use super::connection::{Bound, Connection};
 use super::token::Token;
 use super::worker::{Desk, Worker};
 use crate::command::Command;
+use crate::log_limit::{LogLine, LogPermit};
 
 /// How long a listener rests after it failed.
 const REST_NS: u64 = 10_000_000;
@@ -53,7 +54,12 @@ impl Desk {
             Err(error) if self.is_draining => debug!(%error, "listener closed"),
             Err(error) => {
                 // Out of descriptors or memory: the backlog keeps the next one until there may be room.
-                warn!(device = self.name, %error, "cannot accept a connection");
+                self.accepts_failed += 1;
+                if let Some(LogPermit { left_out }) =
+                    self.log_limit.permit(now, LogLine::AcceptFailed)
+                {
+                    warn!(device = self.name, left_out, %error, "cannot accept a connection");
+                }
                 self.resting.push_back((now.as_nanos().saturating_add(REST_NS), listener));
             }
         }
@@ -71,7 +77,11 @@ impl Desk {
         let socket = match self.ring.add_socket(fd) {
             Ok(socket) => socket,
             Err(error) => {
-                warn!(device = self.name, %error, "cannot serve a connection");
+                if let Some(LogPermit { left_out }) =
+                    self.log_limit.permit(now, LogLine::ConnectionNotServed)
+                {
+                    warn!(device = self.name, left_out, %error, "cannot serve a connection");
+                }
                 return;
             }
         };
@@ -88,7 +98,13 @@ impl Desk {
 impl Worker {
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
     /// `true` if it is this thread's.
-    pub(super) fn bind(&mut self, key: usize, negotiated: &Negotiated, rest: &[u8]) -> bool {
+    pub(super) fn bind(
+        &mut self,
+        now: Instant,
+        key: usize,
+        negotiated: &Negotiated,
+        rest: &[u8],
+    ) -> bool {
         let export = self.desk.exports.get(negotiated.export);
         if export.device != self.desk.index {
             // What we have said must be out first: the other thread's replies come after it.
@@ -113,7 +129,12 @@ impl Worker {
                 true
             }
             Err(reason) => {
-                warn!(export = name, cgroup = %path, reason, "cannot serve a connection");
+                if let Some(LogPermit { left_out }) =
+                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                {
+                    let device = &self.desk.name;
+                    warn!(device, export = name, cgroup = %path, left_out, reason, "cannot serve a connection");
+                }
                 self.desk.connections[key].finishing = true;
                 false
             }
@@ -127,7 +148,11 @@ impl Worker {
         let fd = match self.desk.ring.socket_fd(socket).try_clone_to_owned() {
             Ok(fd) => fd,
             Err(error) => {
-                warn!(%error, "cannot hand a connection over");
+                if let Some(LogPermit { left_out }) =
+                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                {
+                    warn!(device = self.desk.name, left_out, %error, "cannot hand a connection over");
+                }
                 return self.close(now, key);
             }
         };
@@ -153,13 +178,17 @@ impl Worker {
         let socket = match self.desk.ring.add_socket(fd) {
             Ok(socket) => socket,
             Err(error) => {
-                info!(device = self.desk.name, %error, "cannot take a connection over");
+                if let Some(LogPermit { left_out }) =
+                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                {
+                    warn!(device = self.desk.name, left_out, %error, "cannot take a connection over");
+                }
                 return;
             }
         };
         let connection = Connection::new(socket, serial, peer, session);
         let key = self.desk.connections.insert(connection);
-        if self.bind(key, &negotiated, &[]) {
+        if self.bind(now, key, &negotiated, &[]) {
             self.digest(now, key, super::connection::Arrival::own(input));
         } else {
             self.finish_if_answered(now, key);

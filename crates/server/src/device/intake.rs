@@ -70,7 +70,7 @@ impl Worker {
         loop {
             let connection = &mut self.desk.connections[key];
             let Some(transmission) = connection.session.transmission() else {
-                match self.shake_hands(key, arrival) {
+                match self.shake_hands(now, key, arrival) {
                     Some(rest) => {
                         arrival = rest;
                         continue;
@@ -127,7 +127,7 @@ impl Worker {
     }
 
     /// One step of the handshake; what is left of the input if transmission has begun.
-    fn shake_hands(&mut self, key: usize, mut arrival: Arrival) -> Option<Arrival> {
+    fn shake_hands(&mut self, now: Instant, key: usize, mut arrival: Arrival) -> Option<Arrival> {
         let desk = &mut self.desk;
         desk.scratch.clear();
         let session = &mut desk.connections[key].session;
@@ -135,7 +135,7 @@ impl Worker {
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {
             desk.push_scratch(key);
-            return self.bind(key, &negotiated, arrival.left()).then_some(arrival);
+            return self.bind(now, key, &negotiated, arrival.left()).then_some(arrival);
         }
         desk.push_scratch(key);
         match progress.state {

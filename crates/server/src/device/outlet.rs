@@ -13,6 +13,7 @@ use super::connection::Why;
 use super::flight::{Asker, Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
+use crate::log_limit::{LogLine, LogPermit};
 
 /// Extents looked up for one answer. Each is a system call that may read metadata, and other connections wait for
 /// it; clients ask again from where an answer ends.
@@ -288,7 +289,10 @@ impl Worker {
     /// Closes a connection whose client does not behave.
     pub(super) fn drop_client(&mut self, now: Instant, key: usize, reason: &str) {
         let peer = self.desk.connections[key].peer;
-        info!(device = self.desk.name, ?peer, reason, "connection dropped");
+        let permit = self.desk.log_limit.permit(now, LogLine::ConnectionDropped);
+        if let Some(LogPermit { left_out }) = permit {
+            info!(device = self.desk.name, ?peer, left_out, reason, "connection dropped");
+        }
         self.desk.connections_dropped += 1;
         self.close(now, key);
     }

@@ -42,6 +42,8 @@ impl Worker {
             watermarks: self.engine.watermarks().into_iter().map(watermark).collect(),
             connections: self.desk.connections.len() as u32,
             connections_dropped: self.desk.connections_dropped,
+            accepts_failed: self.desk.accepts_failed,
+            log_lines_left_out: self.desk.log_limit.left_out_total(),
             wakes_late: self.desk.wakes_late,
             wake_late_ns_max: self.desk.wake_late_ns_max,
             audit_balances: audit.balances(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use slab::Slab;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use weir_engine::{Engine, Instant, Outcome};
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
@@ -22,6 +22,7 @@ use super::token::Token;
 use super::{DeviceHandle, Setup};
 use crate::command::Command;
 use crate::exports::ExportTable;
+use crate::log_limit::LogLimit;
 
 /// Longest a handshake may take.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
@@ -86,6 +87,10 @@ pub(super) struct Desk {
     /// When requests inside are not waited for any more, while a drain waits for them.
     pub(super) drain_by_ns: Option<u64>,
     pub(super) connections_dropped: u64,
+    /// Failed accepts.
+    pub(super) accepts_failed: u64,
+    /// Rate limiter of log lines that clients can cause.
+    pub(super) log_limit: LogLimit,
     pub(super) wakes_late: u64,
     pub(super) wake_late_ns_max: u64,
     /// Scratch for what the protocol writes.
@@ -134,6 +139,8 @@ impl Worker {
             is_flushing: false,
             drain_by_ns: None,
             connections_dropped: 0,
+            accepts_failed: 0,
+            log_limit: LogLimit::default(),
             wakes_late: 0,
             wake_late_ns_max: 0,
             scratch: Vec::new(),
@@ -178,6 +185,10 @@ impl Worker {
             }
             self.expire(now);
             self.desk.send_all(now);
+        }
+        let left_out = self.desk.log_limit.left_out_untold();
+        if left_out > 0 {
+            info!(device = self.desk.name, left_out, "log lines were left out");
         }
         Ok(())
     }
