@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fmt doc fuzz \
+.PHONY: help build demo test lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-growth bench-packages
 
@@ -71,6 +71,9 @@ lint: ## clippy and shellcheck, warnings denied
 doc: ## the crates' documentation, and the guide if mdbook is installed
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	@if command -v mdbook >/dev/null; then mdbook build docs; else echo "mdbook is not installed: the guide is in docs"; fi
+
+docs-figures: ## write anew what the manual shows of commands' output (make test compares it)
+	WEIR_DOCS=write cargo test --locked --quiet -p weir-cli --test cli docs::printed
 
 fuzz: ## fuzz for ten minutes
 	@tools/fuzz 600

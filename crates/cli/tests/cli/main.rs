@@ -3,7 +3,7 @@
 mod calibrate;
 mod config_check;
 mod demo;
-mod lab_docs;
+mod docs;
 mod serving;
 mod support;
 mod usage;
