@@ -11,6 +11,8 @@ mod completions;
 mod config_check;
 mod demo;
 mod disk;
+#[cfg(test)]
+mod examples;
 mod failure;
 mod filler;
 mod lab;

@@ -33,6 +33,15 @@ pub(super) struct Settings {
     /// Share among siblings that wait, 1 to 1000: "/vm1 200"
     #[arg(long, value_name = "[/CGROUP] N", help_heading = "Settings")]
     weight: Vec<String>,
+    /// The class of a cgroup with the scheduler bfq: no-change, promote-to-rt, restrict-to-be or idle
+    #[arg(long, value_name = "[/CGROUP] CLASS", help_heading = "Settings")]
+    prio_class: Vec<String>,
+    /// Whose weight the scheduler bfq may raise: auto, never or interactive
+    #[arg(long, value_name = "[/CGROUP] POLICY", help_heading = "Settings")]
+    low_latency: Vec<String>,
+    /// The disk's utilisation from which on limits bind: "90", "/vm1 90 mode=gate"
+    #[arg(long, value_name = "[/CGROUP] PERCENT", help_heading = "Settings")]
+    watermark: Vec<String>,
     /// How limits are enforced: pace, slice, token or leaky
     #[arg(long, value_name = "LIMITER", help_heading = "Settings")]
     limiter: Option<String>,
@@ -52,12 +61,42 @@ pub(super) struct Settings {
     /// may be given several times
     #[arg(long, value_name = "TIME KEY=VALUE", help_heading = "Settings")]
     at: Vec<String>,
+    /// The cgroup of jobs that name none, "/main" unless given; "per-job": each name has its own
+    #[arg(long, value_name = "/CGROUP|per-job", help_heading = "Settings")]
+    home: Option<String>,
     /// What all random choices come from
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Settings")]
     seed: Option<String>,
     /// End after so much virtual time
     #[arg(long, value_name = "TIME", help_heading = "Settings")]
     stop_after: Option<String>,
+    /// A job of which each loop, or pass of `time_based`, is made by a new child process; may be given for several
+    #[arg(long, value_name = "JOB", help_heading = "Settings")]
+    forks: Vec<String>,
+    /// The page cache, 1 GiB unless given; dirty limits follow it as they do in Linux
+    #[arg(long, value_name = "SIZE", help_heading = "Settings")]
+    memory: Option<String>,
+    /// Dirty bytes of one cgroup at which its writers wait; 0, the default, for no such limit
+    #[arg(long, value_name = "SIZE", help_heading = "Settings")]
+    dirty_each: Option<String>,
+    /// Requests that the page cache writes back at a time
+    #[arg(long, value_name = "N", help_heading = "Settings")]
+    flusher_depth: Option<String>,
+    /// What each request takes besides engine and disk: sockets, wake-ups; of several times one by chance
+    #[arg(long, value_name = "TIME[,TIME]", help_heading = "Settings")]
+    way: Option<String>,
+    /// The part of that which is for one request at a time, as in a server of one thread
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    way_each: Option<String>,
+    /// A pause of a process ends so much later than asked
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    pause_late: Option<String>,
+    /// One pause in ten, by chance, is longer by this
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    hiccup: Option<String>,
+    /// A limiter's timer rings so much later than asked
+    #[arg(long, value_name = "TIME", help_heading = "Settings")]
+    timer_late: Option<String>,
     /// Cgroups, limits, depth and emulated disk of a server's configuration
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
@@ -84,12 +123,24 @@ impl Settings {
             one("depth", &self.depth),
             one("seed", &self.seed),
             one("stop-after", &self.stop_after),
+            one("memory", &self.memory),
+            one("dirty-each", &self.dirty_each),
+            one("flusher-depth", &self.flusher_depth),
+            one("way", &self.way),
+            one("way-each", &self.way_each),
+            one("pause-late", &self.pause_late),
+            one("hiccup", &self.hiccup),
+            one("timer-late", &self.timer_late),
         ];
         let lists = [
             ("max", &self.max),
             ("burst", &self.burst),
             ("peak", &self.peak),
             ("weight", &self.weight),
+            ("prio-class", &self.prio_class),
+            ("low-latency", &self.low_latency),
+            ("watermark", &self.watermark),
+            ("forks", &self.forks),
             ("at", &self.at),
         ];
         let lists = lists
@@ -109,6 +160,9 @@ impl Settings {
             draft.set_config(&config, self.device.as_deref()).map_err(wrong)?;
         }
         // First, for limits without a path are its.
+        if let Some(home) = &self.home {
+            draft.set("home", home).map_err(|error| of_flag("home", home, error))?;
+        }
         for (key, value) in more.iter().filter(|(key, _)| key == "home") {
             draft.set(key, value).map_err(wrong)?;
         }
@@ -119,16 +173,18 @@ impl Settings {
                 draft.set_model(&model);
                 continue;
             }
-            draft.set(key, value).map_err(|error| {
-                let SettingError { reason, hint, .. } = error;
-                Failure::wrong(format!("--{key} {value:?}: {reason}")).hint(hint)
-            })?;
+            draft.set(key, value).map_err(|error| of_flag(key, value, error))?;
         }
         for (key, value) in more.iter().filter(|(key, _)| key != "home") {
             draft.set(key, value).map_err(wrong)?;
         }
         Ok(())
     }
+}
+
+fn of_flag(key: &str, value: &str, error: SettingError) -> Failure {
+    let SettingError { reason, hint, .. } = error;
+    Failure::wrong(format!("--{key} {value:?}: {reason}")).hint(hint)
 }
 
 /// `KEY=VALUE`, as given to a flag.

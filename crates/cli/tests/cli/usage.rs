@@ -142,3 +142,39 @@ fn the_lab_takes_a_configuration_without_its_images() {
     assert_eq!((status, err.as_str()), (0, ""));
     assert!(out.contains("scheduler none, depth 32"), "{out}");
 }
+
+#[test]
+fn a_flag_of_the_lab_does_what_the_setting_of_its_name_does() {
+    let place = Place::new("lab-flags");
+    let global = "[global]\nsize=1g\nruntime=2\ntime_based\n";
+    let writer = "[a]\nrw=randwrite\nbs=1m\nthinktime=1ms\n";
+    let readers = "[b]\nrw=randread\ndirect=1\n[c]\ncgroup=c\nrw=randread\ndirect=1\n";
+    let text = &[global, writer, readers].concat();
+    let job = place.file("job.fio", text);
+    let base =
+        ["lab", "run", &job, "--max", "/c riops=20", "--scheduler", "bfq", "--format", "json"];
+    let (_, plain, _) = place.run(&base);
+    for (name, value) in [
+        ("home", "/vm1"),
+        ("watermark", "90"),
+        ("prio-class", "idle"),
+        ("low-latency", "never"),
+        ("forks", "a"),
+        ("memory", "1M"),
+        ("dirty-each", "1M"),
+        ("flusher-depth", "1"),
+        ("way", "2ms"),
+        ("pause-late", "1ms"),
+        ("hiccup", "3ms"),
+        ("timer-late", "4ms"),
+    ] {
+        let run = |more: [&str; 2]| place.run(&[&base[..], &more].concat());
+        let flag = run([&format!("--{name}"), value]);
+        assert_eq!((flag.0, flag.2.as_str()), (0, ""), "{name}");
+        assert_eq!(flag, run(["--set", &format!("{name}={value}")]), "{name}");
+        assert_ne!(flag.1, plain, "{name}");
+    }
+    let (status, _, err) = place.run(&["lab", "run", &job, "--memory", "much"]);
+    assert_eq!(status, 2);
+    assert!(err.contains("--memory \"much\": "), "{err}");
+}

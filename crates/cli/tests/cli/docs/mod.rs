@@ -1,4 +1,5 @@
 //! The manual against the program: what it prints, what it takes, what it knows.
 
+mod examples;
 mod page;
 mod printed;
