@@ -123,6 +123,11 @@ impl Account {
         side.completed += 1;
     }
 
+    /// The device has finished a piece of a request, and more of it is to come.
+    pub(crate) fn piece_completed(&mut self, direction: Direction, device_ns: u64) {
+        self.side(direction).device_ns += device_ns;
+    }
+
     /// It had failed it.
     pub(crate) fn failed(&mut self) {
         self.failed += 1;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::core::Core;
 use crate::request::Direction;
-use crate::requests::Stage;
+use crate::requests::{Record, Stage};
 use crate::stats::Charge;
 use crate::throttle::Source;
 use crate::time::Instant;
@@ -38,7 +38,9 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), S
 fn check_books(core: &Core) -> Result<(), String> {
     ensure(core.audit.balances(), || format!("charged is not dispatched: {:?}", core.audit))?;
     let mut ready = [Charge::default(); 2];
-    for (_, record) in core.requests.iter().filter(|(_, record)| record.stage == Stage::Ready) {
+    let has_begun = |record: &Record| record.cut.is_some_and(|cut| cut.has_begun);
+    let waiting = core.requests.iter().map(|(_, record)| record);
+    for record in waiting.filter(|record| record.stage == Stage::Ready && !has_begun(record)) {
         ready[record.request.op.direction().index()].add(record.cost);
     }
     ensure(ready == core.audit.ready, || format!("ready {ready:?}, booked {:?}", core.audit.ready))

@@ -29,6 +29,10 @@ pub struct Config {
     pub requests_max: NonZeroU32,
     /// Of these, as many as one task may have. 1,024 by default.
     pub requests_per_task_max: NonZeroU32,
+    /// Bytes of the largest command for the device. A longer request goes there in pieces of this size, one after the
+    /// other, so that another flow's request may go in between; see [`crate::Engine::complete`]. None by default: each
+    /// request is one command. Flushes and status calls are never cut.
+    pub piece_bytes_max: Option<NonZeroU32>,
     /// What each operation costs.
     pub prices: Prices,
     /// What the device can do, where that was measured: then its utilisation is the share of that, and otherwise the
@@ -45,6 +49,7 @@ impl Default for Config {
             rotational: true,
             requests_max: const { NonZeroU32::new(65_536).unwrap() },
             requests_per_task_max: const { NonZeroU32::new(1_024).unwrap() },
+            piece_bytes_max: None,
             prices: Prices::default(),
             capacity: None,
         }

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats, LowLatency};
 use crate::census::census;
@@ -13,6 +14,7 @@ use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
 use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Record, Stage};
+use crate::scheduler::Arriving;
 use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
@@ -213,14 +215,21 @@ impl Engine {
         Ok(id)
     }
 
-    /// The device has finished with a dispatched request.
+    /// The device has finished with what was dispatched. Answers whether the request is done with it: not so after a piece
+    /// of a longer one (see [`Config::piece_bytes_max`]), whose next piece is dispatched in its turn, under the same id and
+    /// tag. A piece that has failed is the last one.
     ///
     /// # Panics
     /// The ticket is of another engine.
-    pub fn complete(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+    pub fn complete(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) -> bool {
         let now = self.advance(now);
         let core = &mut self.core;
         let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
+        let record = &mut core.requests[index];
+        if record.cut.is_some() && outcome == Outcome::Done && self.next_piece(now, index) {
+            return false;
+        }
+        let core = &mut self.core;
         let record = &core.requests[index];
         let &Record { task, since, is_joined, .. } = record;
         let (direction, cost) = (record.request.op.direction(), record.cost);
@@ -246,6 +255,7 @@ impl Engine {
         if is_closing {
             self.release_task(task);
         }
+        true
     }
 
     /// The tag of a request that a limit lets go soon; ask until `None`. The engine looks ahead where there are many tasks.
@@ -263,7 +273,8 @@ impl Engine {
         self.core.foresee_completion(id);
     }
 
-    /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside.
+    /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside. Of one that goes to the
+    /// device in pieces, and is between two of them, what is left.
     pub fn withdraw(&mut self, now: Instant, id: RequestId) -> Option<Request> {
         let now = self.advance(now);
         let index = self.core.requests.index(id)?;
@@ -274,7 +285,7 @@ impl Engine {
         self.core.settle_deadlines();
         let record = self.core.requests.remove(index);
         self.let_go(record.task);
-        Some(record.request)
+        Some(record.uncut())
     }
 
     /// Takes out some request of `task` that has not been dispatched; `None` when there is none left.
@@ -443,8 +454,19 @@ impl Engine {
         let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
         let (request, task) = (&record.request, record.task);
         let d = request.op.direction().index();
-        core.audit.ready[d].subtract(record.cost);
-        core.audit.dispatched[d].add(core.config.prices.cost(request));
+        match &mut record.cut {
+            None => {
+                core.audit.ready[d].subtract(record.cost);
+                core.audit.dispatched[d].add(core.config.prices.cost(request));
+            }
+            Some(cut) if cut.has_begun => {}
+            Some(cut) => {
+                cut.has_begun = true;
+                let whole = record.uncut();
+                core.audit.ready[d].subtract(record.cost);
+                core.audit.dispatched[d].add(core.config.prices.cost(&whole));
+            }
+        }
         // Most find room at once, and what is counted of their cgroup may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
@@ -458,6 +480,33 @@ impl Engine {
             modelled.take(now, request);
         }
         Dispatch { ticket: Ticket::of(id), request: *request }
+    }
+
+    /// A piece of a request is back from the device, and the next one waits for it; `false` if it was the last one.
+    #[cold]
+    fn next_piece(&mut self, now: Instant, index: u32) -> bool {
+        let core = &mut self.core;
+        let bytes_max = core.config.piece_bytes_max.map_or(u32::MAX, NonZeroU32::get);
+        let record = &mut core.requests[index];
+        if !record.next_piece(bytes_max) {
+            return false;
+        }
+        record.stage = Stage::Ready;
+        let device_ns = now.nanos_since(core::mem::replace(&mut record.since, now));
+        let is_joined = core::mem::take(&mut record.is_joined);
+        let (request, task) = (record.request, record.task);
+        core.in_flight -= 1;
+        core.joined -= u32::from(is_joined);
+        if core.in_flight == 0 {
+            core.busy_ns += now.nanos_since(core.busy_since);
+        }
+        let cgroup = core.tree.tasks[task].cgroup;
+        let direction = request.op.direction();
+        core.tree.cgroups[cgroup].account_mut().piece_completed(direction, device_ns);
+        core.scheduler.complete(now, &core.tree, &core.requests, index);
+        let arriving = Arriving { request: &request, task, index };
+        core.scheduler.insert(now, &mut core.tree, &mut core.requests, arriving);
+        true
     }
 
     /// The next event, oldest first.

@@ -158,7 +158,7 @@ impl Ticket {
 pub struct Dispatch {
     /// To be given back with [`crate::Engine::complete`].
     pub ticket: Ticket,
-    /// The request, as it was submitted.
+    /// The request, as it was submitted; its extent is a piece of that where [`crate::Config::piece_bytes_max`] says so.
     pub request: Request,
 }
 

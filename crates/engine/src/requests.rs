@@ -1,6 +1,6 @@
 //! The requests inside the engine, from submit to complete.
 
-use crate::request::{Request, RequestId};
+use crate::request::{Op, Request, RequestId};
 use crate::throttle::Cost;
 use crate::time::Instant;
 use crate::tree::{Arena, Line, Link, Links};
@@ -24,6 +24,8 @@ pub(crate) struct Record {
     pub(crate) task: u32,
     pub(crate) cost: Cost,
     pub(crate) stage: Stage,
+    /// Where a request that goes to the device in pieces is cut; `request.extent` is the piece under way.
+    pub(crate) cut: Option<Cut>,
     /// Whether it went to the device as one with the request before it.
     pub(crate) is_joined: bool,
     /// In whichever list `stage` says.
@@ -34,11 +36,51 @@ pub(crate) struct Record {
     pub(crate) served_before: Served,
 }
 
+/// What a request that goes to the device in pieces has behind it and before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    /// Bytes after the piece under way.
+    pub(crate) left: u32,
+    /// Whether a piece of it has been dispatched: then all of it counts as dispatched.
+    pub(crate) has_begun: bool,
+}
+
 /// Nanoseconds of a limit's time that were given away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) to_all_ns: u64,
     pub(crate) to_client_ns: u64,
+}
+
+impl Record {
+    /// Cuts a request that is longer than `bytes_max` after its first piece.
+    pub(crate) fn cut_to(&mut self, bytes_max: u32) {
+        let extent = &mut self.request.extent;
+        if extent.len > bytes_max && !matches!(self.request.op, Op::Flush | Op::Status) {
+            self.cut = Some(Cut { left: extent.len - bytes_max, has_begun: false });
+            extent.len = bytes_max;
+        }
+    }
+
+    /// Goes on to the next piece, of `bytes_max` or what is left; `false` when the piece under way is the last one.
+    pub(crate) fn next_piece(&mut self, bytes_max: u32) -> bool {
+        let extent = &mut self.request.extent;
+        let Some(cut) = &mut self.cut else { return false };
+        if cut.left == 0 {
+            return false;
+        }
+        extent.offset += u64::from(extent.len);
+        extent.len = cut.left.min(bytes_max);
+        cut.left -= extent.len;
+        true
+    }
+
+    /// The request from the piece under way to its end.
+    pub(crate) fn uncut(&self) -> Request {
+        let mut request = self.request;
+        request.extent.len += self.cut.map_or(0, |cut| cut.left);
+        request
+    }
 }
 
 impl Served {
@@ -78,6 +120,7 @@ impl Requests {
             task,
             cost,
             stage: Stage::Waiting,
+            cut: None,
             is_joined: false,
             link: Link::NONE,
             since: now,

@@ -30,8 +30,7 @@ impl Core {
             self.clocks.give_way();
             self.requests[index].stage = Stage::Ready;
             self.book_passed(cgroup, request, cost, 0);
-            let Core { scheduler, tree, requests, .. } = self;
-            scheduler.insert(now, tree, requests, Arriving { request, task, index });
+            self.schedule(now, *request, task, index);
             return;
         }
         if self.clocks.is_steered() {
@@ -212,6 +211,20 @@ impl Core {
         let (request, task, cost) = (record.request, record.task, record.cost);
         self.give_way_to(cgroup, request.op.direction());
         self.book_passed(cgroup, &request, cost, unblamed);
+        self.schedule(now, request, task, index);
+    }
+
+    /// Gives the scheduler the request in slot `index`, or its first piece where it is longer than the device is to take at
+    /// once.
+    // In place on the way of each request.
+    #[inline(always)]
+    fn schedule(&mut self, now: Instant, mut request: Request, task: u32, index: u32) {
+        if let Some(bytes_max) = self.config.piece_bytes_max
+            && request.extent.len > bytes_max.get()
+        {
+            self.requests[index].cut_to(bytes_max.get());
+            request = self.requests[index].request;
+        }
         let Core { scheduler, tree, requests, .. } = self;
         scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });
     }

@@ -203,8 +203,11 @@ impl Core {
             Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
             Stage::Ready => {
                 self.scheduler.remove(&mut self.tree, &mut self.requests, task, index);
-                self.audit.ready[d].subtract(cost);
-                self.audit.withdrawn[d].add(cost);
+                // What the device has had a piece of counts as dispatched.
+                if !self.requests[index].cut.is_some_and(|cut| cut.has_begun) {
+                    self.audit.ready[d].subtract(cost);
+                    self.audit.withdrawn[d].add(cost);
+                }
             }
             Stage::Climbed(holder) => {
                 self.throttled -= 1;

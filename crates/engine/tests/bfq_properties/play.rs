@@ -234,7 +234,7 @@ fn anywhere(seed: u64) -> u64 {
 
 impl Stage {
     fn new(play: &Play) -> Stage {
-        let mut world = World::new(play.rotational, play.depth, play.settings);
+        let mut world = World::new(play.rotational, play.depth, None, play.settings);
         for &(parent, weight) in &play.cgroups {
             world.apply(&Step::Create { parent, weight });
         }

@@ -30,6 +30,8 @@ pub(crate) struct World {
     /// By tag, which are given in order.
     inside: BTreeMap<u64, (RequestId, TaskId)>,
     out: Vec<(Request, Ticket)>,
+    /// Of each request, by tag, what has not been dispatched.
+    rest: BTreeMap<u64, Extent>,
     pub(crate) done: Done,
     /// Bytes of all requests so far.
     asked_bytes: u64,
@@ -50,11 +52,17 @@ pub(crate) struct Done {
 
 impl World {
     /// An engine with one client. `settings` are kept to by all later ones, which say what differs.
-    pub(crate) fn new(rotational: bool, depth: u32, settings: &str) -> World {
+    pub(crate) fn new(
+        rotational: bool,
+        depth: u32,
+        piece_bytes_max: Option<NonZeroU32>,
+        settings: &str,
+    ) -> World {
         let depth = NonZeroU32::new(depth).expect("a depth");
         let bfq = BfqSettings::parse(settings, BfqSettings::DEFAULT).expect("settings that exist");
+        let scheduler = SchedulerKind::Bfq;
         let config =
-            Config { depth, rotational, bfq, scheduler: SchedulerKind::Bfq, ..Config::default() };
+            Config { depth, rotational, bfq, scheduler, piece_bytes_max, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
         let mut world = World {
             cgroups: vec![engine.root()],
@@ -67,6 +75,7 @@ impl World {
             scheduler: SchedulerKind::Bfq,
             inside: BTreeMap::new(),
             out: Vec::new(),
+            rest: BTreeMap::new(),
             done: Done::default(),
             asked_bytes: 0,
             reach: Reach::default(),
@@ -105,7 +114,7 @@ impl World {
                 let which = which % self.inside.len().max(1);
                 let Some((&tag, &(id, _))) = self.inside.iter().nth(which) else { return };
                 let request = self.engine.withdraw(now, id).expect("it was inside");
-                assert_eq!(request.tag, tag);
+                assert_eq!((request.tag, request.extent), (tag, self.rest[&tag]));
                 assert_eq!(self.engine.withdraw(now, id), None, "once");
                 self.note_withdrawn(tag);
             }
@@ -252,13 +261,23 @@ impl World {
         self.done.submitted = tag;
         self.asked_bytes += u64::from(request.extent.len);
         self.inside.insert(tag, (id, request.task));
+        self.rest.insert(tag, request.extent);
         Some(tag)
     }
 
     /// A request is back from the device.
     pub(crate) fn complete(&mut self, at: usize, outcome: Outcome) -> Request {
         let (request, ticket) = self.out.swap_remove(at);
-        self.engine.complete(self.now, ticket, outcome);
+        let (id, tag) = (ticket.id(), request.tag);
+        if !self.engine.complete(self.now, ticket, outcome) {
+            assert_eq!(outcome, Outcome::Done, "{tag}: a piece that fails is the last");
+            assert!(self.rest[&tag].len > 0, "{tag}: no piece is left, and it is not done");
+            self.inside.insert(tag, (id, request.task));
+            self.reach.note("a piece of several");
+            return request;
+        }
+        let rest = self.rest.remove(&tag).expect("it was inside");
+        assert!(rest.len == 0 || outcome == Outcome::Failed, "{tag} is done without {rest:?}");
         self.done.completed += 1;
         if outcome == Outcome::Failed {
             self.done.failed += 1;
@@ -285,6 +304,7 @@ impl World {
 
     fn note_withdrawn(&mut self, tag: u64) {
         assert!(self.inside.remove(&tag).is_some(), "{tag} was withdrawn, and was not inside");
+        self.rest.remove(&tag);
         self.done.withdrawn += 1;
         self.reach.note("withdrawn");
     }
@@ -326,6 +346,10 @@ impl World {
         let id = self.inside.remove(&request.tag).map(|(id, _)| id);
         assert_eq!(id, Some(ticket.id()), "{} was dispatched, and was not inside", request.tag);
         self.log.push((request.tag, self.now.as_nanos()));
+        let rest = self.rest.get_mut(&request.tag).expect("it was inside");
+        assert_eq!(request.extent.offset, rest.offset, "{} goes on where it was", request.tag);
+        rest.offset += u64::from(request.extent.len);
+        rest.len -= request.extent.len;
         self.out.push((request, ticket));
         request
     }
@@ -403,8 +427,13 @@ fn pick<T: Copy>(list: &[T], number: usize) -> Option<T> {
 }
 
 /// All of the steps, and then all that is inside comes out.
-pub(crate) fn run(rotational: bool, depth: u32, steps: &[Step]) -> Result<World, String> {
-    let mut world = World::new(rotational, depth, "");
+pub(crate) fn run(
+    rotational: bool,
+    depth: u32,
+    piece_bytes_max: Option<NonZeroU32>,
+    steps: &[Step],
+) -> Result<World, String> {
+    let mut world = World::new(rotational, depth, piece_bytes_max, "");
     for (number, step) in steps.iter().enumerate() {
         world.apply(step);
         world.check().map_err(|what| format!("after step {number}, {step:?}: {what}"))?;
