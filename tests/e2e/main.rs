@@ -22,6 +22,7 @@ mod limits_burst;
 mod limits_changed;
 mod limits_every_operation;
 mod limits_on_both;
+mod long_requests;
 mod many_connections;
 mod nbdcopy_both_ways;
 mod nbdcopy_holes;

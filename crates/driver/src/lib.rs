@@ -13,7 +13,13 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+use core::num::NonZeroU32;
+
 use weir_engine::{Dispatch, Engine, Event, Instant};
+
+/// Bytes of the largest command for a device: 1,280 KiB, the kernel's default for `max_sectors_kb`. A longer request goes
+/// there in pieces, so that it does not keep the device from others for longer than a disk takes for one, about 10 ms.
+pub const PIECE_BYTES_MAX: NonZeroU32 = NonZeroU32::new(1280 << 10).expect("not zero");
 
 /// Where dispatched requests go. The inbox brings them back, as calls of [`Engine::complete`].
 pub trait Device {

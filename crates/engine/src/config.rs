@@ -6,6 +6,7 @@ use crate::bfq::{BfqSettings, LowLatency};
 use crate::limits::Limits;
 use crate::price::Prices;
 use crate::priority::{PrioClass, Priority};
+use crate::request::Op;
 use crate::scheduler::SchedulerKind;
 use crate::throttle::Watermark;
 use crate::tree::{CgroupId, ClientId};
@@ -30,14 +31,28 @@ pub struct Config {
     /// Of these, as many as one task may have. 1,024 by default.
     pub requests_per_task_max: NonZeroU32,
     /// Bytes of the largest command for the device. A longer request goes there in pieces of this size, one after the
-    /// other, so that another flow's request may go in between; see [`crate::Engine::complete`]. None by default: each
-    /// request is one command. Flushes and status calls are never cut.
+    /// other, so that another flow's request may go in between; see [`crate::Engine::complete`]. Discards and zeroes, of
+    /// which most devices do many at once, have pieces of 16 times that; flushes and status calls are never cut. None by
+    /// default: each request is one command.
     pub piece_bytes_max: Option<NonZeroU32>,
     /// What each operation costs.
     pub prices: Prices,
     /// What the device can do, where that was measured: then its utilisation is the share of that, and otherwise the
     /// share of time with a request at it. None by default.
     pub capacity: Option<Capacity>,
+}
+
+impl Config {
+    /// Bytes of the largest command of `op` for the device.
+    #[inline]
+    pub(crate) fn piece_bytes_max(&self, op: Op) -> u32 {
+        let bytes = self.piece_bytes_max.map_or(u32::MAX, NonZeroU32::get);
+        match op {
+            Op::Read | Op::Write | Op::Cache => bytes,
+            Op::Discard | Op::WriteZeroes => bytes.saturating_mul(16),
+            Op::Flush | Op::Status => u32::MAX,
+        }
+    }
 }
 
 impl Default for Config {

@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
 
 use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats, LowLatency};
 use crate::census::census;
@@ -486,9 +485,8 @@ impl Engine {
     #[cold]
     fn next_piece(&mut self, now: Instant, index: u32) -> bool {
         let core = &mut self.core;
-        let bytes_max = core.config.piece_bytes_max.map_or(u32::MAX, NonZeroU32::get);
         let record = &mut core.requests[index];
-        if !record.next_piece(bytes_max) {
+        if !record.next_piece(core.config.piece_bytes_max(record.request.op)) {
             return false;
         }
         record.stage = Stage::Ready;

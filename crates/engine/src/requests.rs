@@ -1,6 +1,6 @@
 //! The requests inside the engine, from submit to complete.
 
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Request, RequestId};
 use crate::throttle::Cost;
 use crate::time::Instant;
 use crate::tree::{Arena, Line, Link, Links};
@@ -56,7 +56,7 @@ impl Record {
     /// Cuts a request that is longer than `bytes_max` after its first piece.
     pub(crate) fn cut_to(&mut self, bytes_max: u32) {
         let extent = &mut self.request.extent;
-        if extent.len > bytes_max && !matches!(self.request.op, Op::Flush | Op::Status) {
+        if extent.len > bytes_max {
             self.cut = Some(Cut { left: extent.len - bytes_max, has_begun: false });
             extent.len = bytes_max;
         }

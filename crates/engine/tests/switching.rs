@@ -312,7 +312,9 @@ proptest! {
             switch(&mut engine, now, SchedulerKind::Bfq);
             switch(&mut engine, now, SchedulerKind::None);
         }
-        out.into_iter().for_each(|ticket| engine.complete(now, ticket, Outcome::Done));
+        out.into_iter().for_each(|ticket| {
+            engine.complete(now, ticket, Outcome::Done);
+        });
         let tags = drain(&mut engine, now);
         prop_assert_eq!(tags.len(), arrivals.len() - gone);
         for task in 0..tasks.len() {

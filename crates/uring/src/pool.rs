@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -55,7 +55,7 @@ impl BufferPool {
         // No safe way: pieces of one mapping are owned by different holders.
         let start = unsafe { self.shared.memory.start().add(chunk.offset) };
         let (len, capacity) = (len as u32, chunk.len as u32);
-        Some(IoBuf { shared: Rc::clone(&self.shared), start, len, capacity })
+        Some(IoBuf { shared: Rc::clone(&self.shared), start, len, capacity, hidden: 0 })
     }
 
     /// Bytes that a buffer of `len` bytes takes of the budget.
@@ -114,6 +114,8 @@ pub struct IoBuf {
     start: NonNull<u8>,
     len: u32,
     capacity: u32,
+    /// Bytes before `start`, out of view.
+    hidden: u32,
 }
 
 impl IoBuf {
@@ -129,6 +131,21 @@ impl IoBuf {
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "{len} bytes in a buffer of {}", self.capacity());
         self.len = len as u32;
+    }
+
+    /// Brings `range` of the whole buffer into view, wherever it was before: what is read and written is that part.
+    ///
+    /// # Panics
+    /// When the buffer has fewer bytes.
+    pub fn set_window(&mut self, range: Range<usize>) {
+        let whole = self.hidden as usize + self.capacity();
+        assert!(range.start <= range.end && range.end <= whole, "{range:?} of {whole} bytes");
+        // SAFETY: `start - hidden` is where the chunk of `whole` bytes begins that is this buffer's alone, and `range.start`
+        // is not past its end. No safe way: the kernel is given addresses.
+        self.start = unsafe { self.start.sub(self.hidden as usize).add(range.start) };
+        self.hidden = range.start as u32;
+        self.capacity = (whole - range.start) as u32;
+        self.len = (range.end - range.start) as u32;
     }
 
     /// Where the kernel finds the bytes. Only what holds the buffer may be told.
@@ -168,7 +185,7 @@ impl DerefMut for IoBuf {
 
 impl Drop for IoBuf {
     fn drop(&mut self) {
-        let offset = self.offset();
+        let offset = self.offset() - self.hidden as usize;
         self.shared.slabs.borrow_mut().give_back(offset);
     }
 }
@@ -184,6 +201,36 @@ const _: () = assert!(SLAB.is_multiple_of(PAGE));
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_shows_a_part_and_the_whole_is_still_there() {
+        let pool = BufferPool::new(8 << 20).unwrap();
+        let mut buffer = pool.get(3 << 20).unwrap();
+        let in_use = pool.in_use();
+        for (number, piece) in
+            [0..1 << 20, 1 << 20..2 << 20, 2 << 20..3 << 20].into_iter().enumerate()
+        {
+            buffer.set_window(piece);
+            assert_eq!(buffer.len(), 1 << 20);
+            buffer.fill(number as u8 + 1);
+        }
+        buffer.set_window(0..3 << 20);
+        let first_of_each: Vec<u8> = buffer.iter().step_by(1 << 20).copied().collect();
+        assert_eq!(first_of_each, [1, 2, 3]);
+        buffer.set_window(1 << 20..1 << 20);
+        assert!(buffer.is_empty());
+        assert_eq!(pool.in_use(), in_use);
+        drop(buffer);
+        assert_eq!(pool.in_use(), 0, "all of it is given back");
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes")]
+    fn a_window_lies_within_its_buffer() {
+        let pool = BufferPool::new(8 << 20).unwrap();
+        let mut buffer = pool.get(4096).unwrap();
+        buffer.set_window(0..buffer.capacity() + 1);
+    }
 
     #[test]
     fn buffers_are_aligned_and_apart() {

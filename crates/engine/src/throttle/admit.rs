@@ -222,8 +222,9 @@ impl Core {
         if let Some(bytes_max) = self.config.piece_bytes_max
             && request.extent.len > bytes_max.get()
         {
-            self.requests[index].cut_to(bytes_max.get());
-            request = self.requests[index].request;
+            let record = &mut self.requests[index];
+            record.cut_to(self.config.piece_bytes_max(request.op));
+            request = record.request;
         }
         let Core { scheduler, tree, requests, .. } = self;
         scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });

@@ -4,7 +4,7 @@ use weir_disk::{DiskModel, DiskOp};
 use weir_driver::Device;
 use weir_engine::{Dispatch, Event, Instant, Op};
 
-use super::flights::{Flight, Flights};
+use super::flights::Flights;
 use super::recorder::Recorder;
 
 /// What [`weir_driver::turn`] hands requests to.
@@ -34,9 +34,10 @@ impl Device for Desk {
 
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as u32;
-        let flight = take(&mut self.flights, now, key, dispatch);
-        let Flight { op, offset, len, .. } = *flight;
-        self.run = Some(Run { first: key, last: key, op, offset, bytes: len });
+        let (op, extent) = (dispatch.request.op, dispatch.request.extent);
+        take(&mut self.flights, now, key, dispatch);
+        self.run =
+            Some(Run { first: key, last: key, op, offset: extent.offset, bytes: extent.len });
     }
 
     fn join(&mut self, now: Instant, dispatch: Dispatch) {
@@ -44,7 +45,8 @@ impl Device for Desk {
         let run = self.run.as_mut().expect("something to join it to");
         self.flights[run.last as usize].joined = key;
         run.last = key;
-        run.bytes += take(&mut self.flights, now, key, dispatch).len;
+        run.bytes += dispatch.request.extent.len;
+        take(&mut self.flights, now, key, dispatch);
     }
 
     fn start(&mut self, now: Instant) {
@@ -64,11 +66,13 @@ impl Device for Desk {
     fn record(&mut self, _now: Instant, _event: Event) {}
 }
 
-/// Notes of a flight that it goes to the disk.
+/// Notes of a flight that it, or a piece of it, goes to the disk.
 #[inline]
-fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) -> &Flight {
+fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) {
     let flight = &mut flights[key as usize];
-    flight.dispatched_ns = now.as_nanos();
+    let is_first_piece = dispatch.request.extent.offset == flight.offset;
+    if is_first_piece {
+        flight.dispatched_ns = now.as_nanos();
+    }
     flight.ticket = Some(dispatch.ticket);
-    flight
 }

@@ -27,7 +27,10 @@ impl World {
         let flight = &mut self.desk.flights[key];
         let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
-        self.engine.complete(now, ticket, Outcome::Done);
+        if !self.engine.complete(now, ticket, Outcome::Done) {
+            // Another piece of it goes to the disk in its turn.
+            return Ok(next);
+        }
         let cgroup = self.actors[flight.actor as usize].cgroup;
         self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
         if self.way.takes_time() {

@@ -180,6 +180,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
 fn engine_config(scenario: &Scenario, jobs: &JobFile) -> weir_engine::Config {
     let mut config = scenario.engine;
     config.rotational = scenario.disk.is_rotational();
+    config.piece_bytes_max = Some(weir_driver::PIECE_BYTES_MAX);
     let depths: u64 = jobs.jobs.iter().map(|job| u64::from(job.options.depth()) + 1).sum();
     let room = u32::try_from(depths.saturating_add(CACHE_REQUESTS)).unwrap_or(u32::MAX);
     let room = config.requests_max.max(NonZeroU32::new(room).unwrap_or(NonZeroU32::MAX));

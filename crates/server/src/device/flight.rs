@@ -1,5 +1,7 @@
 //! A request between its arrival and its reply.
 
+use std::ops::Range;
+
 use weir_cache::{Overlay, WriteId};
 use weir_engine::{Extent, Op, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
@@ -13,7 +15,9 @@ pub(super) struct Flight {
     pub(super) command: Command,
     /// Where on the device.
     pub(super) extent: Extent,
-    /// A write's payload, until the device has it; a read's bytes come with the completion.
+    /// The part of it that is at the device: all, unless it is long.
+    pub(super) piece: Extent,
+    /// A write's payload, until the device has it; a read's bytes between two pieces.
     pub(super) buffer: Option<IoBuf>,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
@@ -21,6 +25,35 @@ pub(super) struct Flight {
     pub(super) joined: Option<usize>,
     /// For a read at the device, what the cache had when it went there.
     pub(super) overlay: Option<Box<Overlay>>,
+}
+
+impl Flight {
+    /// Whether the piece at the device is its first one.
+    pub(super) fn is_at_first_piece(&self) -> bool {
+        self.piece.offset == self.extent.offset
+    }
+
+    /// Whether the piece at the device is its last one.
+    pub(super) fn is_at_last_piece(&self) -> bool {
+        let end = |extent: Extent| extent.offset + u64::from(extent.len);
+        end(self.piece) == end(self.extent)
+    }
+
+    /// Where the piece at the device lies within its buffer.
+    fn piece_range(&self) -> Range<usize> {
+        let start = (self.piece.offset - self.extent.offset) as usize;
+        start..start + self.piece.len as usize
+    }
+
+    /// The buffer of a read or write, with the piece at the device in view.
+    pub(super) fn show_piece(&self, buffer: &mut IoBuf) {
+        buffer.set_window(self.piece_range());
+    }
+
+    /// The buffer of a read or write, with all of it in view.
+    pub(super) fn show_whole(&self, buffer: &mut IoBuf) {
+        buffer.set_window(0..self.extent.len as usize);
+    }
 }
 
 /// Who asks for it.

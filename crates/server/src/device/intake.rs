@@ -182,6 +182,7 @@ impl Worker {
             asker: Asker::Client(client),
             command,
             extent,
+            piece: extent,
             buffer,
             ticket: None,
             joined: None,

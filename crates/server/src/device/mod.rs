@@ -127,7 +127,8 @@ pub(crate) fn spawn(
 fn start(setup: Setup) -> Result<Worker, DeviceError> {
     let ring = Ring::new(&weir_uring::Config { pool_bytes: POOL_BYTES, ..Default::default() })?;
     let now = Instant::from_nanos(monotonic_ns());
-    let mut engine = Engine::new(setup.engine, now);
+    let piece_bytes_max = Some(weir_driver::PIECE_BYTES_MAX);
+    let mut engine = Engine::new(Config { piece_bytes_max, ..setup.engine }, now);
     for (cgroup, setting) in &setup.settings {
         commands::set(&mut engine, now, cgroup, setting.clone())
             .map_err(|error| DeviceError::Setting { cgroup: cgroup.clone(), error })?;

@@ -26,6 +26,9 @@ impl Device for Desk {
         let key = dispatch.request.tag as usize;
         let flight = &mut self.flights[key];
         flight.ticket = Some(dispatch.ticket);
+        if flight.command.op != Op::Flush {
+            flight.piece = dispatch.request.extent;
+        }
         self.run.push(key);
     }
 
@@ -37,9 +40,9 @@ impl Device for Desk {
     /// kernel joins what lies side by side, and knows better what its device takes.
     fn start(&mut self, now: Instant) {
         let run = std::mem::take(&mut self.run);
-        let len = run.iter().map(|&key| self.flights[key].extent.len).sum();
-        let (op, offset) =
-            (engine_op(self.flights[run[0]].command.op), self.flights[run[0]].extent.offset);
+        let len = run.iter().map(|&key| self.flights[key].piece.len).sum();
+        let first = &self.flights[run[0]];
+        let (op, offset) = (engine_op(first.command.op), first.piece.offset);
         if self.storage.defer(now.as_nanos(), run[0], op, offset, len) {
             for pair in run.windows(2) {
                 self.flights[pair[0]].joined = Some(pair[1]);
@@ -60,7 +63,8 @@ impl Device for Desk {
 impl Desk {
     /// Carries out a dispatched request at the device, as soon as the cache has nothing there that it must not meet.
     pub(super) fn carry_out(&mut self, key: usize) {
-        if self.cache.is_none() || self.may_go_to_device(key) {
+        let has_begun = !self.flights[key].is_at_first_piece();
+        if self.cache.is_none() || has_begun || self.may_go_to_device(key) {
             self.start_at_device(key);
         }
     }
@@ -69,16 +73,25 @@ impl Desk {
     pub(super) fn start_at_device(&mut self, key: usize) {
         let flight = &mut self.flights[key];
         let Command { op, fua, .. } = flight.command;
-        let (offset, len) = (flight.extent.offset, u64::from(flight.extent.len));
-        let durability = if fua { Durability::Durable } else { Durability::Volatile };
+        let (offset, len) = (flight.piece.offset, u64::from(flight.piece.len));
+        // The last step of zeroes and trims makes all of them durable, that of a write itself.
+        let is_durable = fua && (op == Op::Write || flight.is_at_last_piece());
+        let durability = if is_durable { Durability::Durable } else { Durability::Volatile };
         let (ring, disk, token) = (&mut self.ring, &self.storage.disk, Token::Disk(key).pack());
         match op {
-            Op::Read { .. } => match ring.pool().get(len as usize) {
-                Some(buffer) => ring.read(disk, offset, buffer, token),
-                None => self.unfunded.push_back(key),
-            },
+            Op::Read { .. } => {
+                let buffer = flight.buffer.take();
+                match buffer.or_else(|| ring.pool().get(flight.extent.len as usize)) {
+                    Some(mut buffer) => {
+                        flight.show_piece(&mut buffer);
+                        ring.read(disk, offset, buffer, token);
+                    }
+                    None => self.unfunded.push_back(key),
+                }
+            }
             Op::Write => {
-                let buffer = flight.buffer.take().expect("a write has its payload");
+                let mut buffer = flight.buffer.take().expect("a write has its payload");
+                flight.show_piece(&mut buffer);
                 ring.write(disk, offset, buffer, durability, token);
             }
             Op::Flush => ring.flush(disk, token),
@@ -87,7 +100,7 @@ impl Desk {
                 let options = ZeroOptions { keep_allocated: no_hole, fast_only: fast, durability };
                 ring.write_zeroes(disk, offset, len, options, token);
             }
-            Op::Cache => ring.prefetch(disk, offset, flight.extent.len, token),
+            Op::Cache => ring.prefetch(disk, offset, flight.piece.len, token),
             Op::BlockStatus { .. } => self.instant.push_back(key),
         }
     }
@@ -240,6 +253,16 @@ impl Desk {
         self.dirty = dirty;
     }
 
+    /// Drops a request that the engine has given back, before its first piece or between two.
+    pub(super) fn forget_withdrawn(&mut self, key: usize) {
+        let has_begun = self.flights[key].piece.len < self.flights[key].extent.len;
+        if has_begun && !self.storage.is_modelled() {
+            self.end_past_cache(key);
+        }
+        self.flights.remove(key);
+        self.released = true;
+    }
+
     /// Lets go of a connection that another thread has now.
     pub(super) fn forget(&mut self, key: usize) {
         let connection = &mut self.connections[key];
@@ -307,7 +330,7 @@ impl Worker {
         connection.outbox_hold = None;
         if let Some(bound) = connection.bound {
             while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
-                self.desk.flights.remove(request.tag as usize);
+                self.desk.forget_withdrawn(request.tag as usize);
             }
             self.desk.clients.leave(&mut self.engine, bound.member);
         }

@@ -209,9 +209,8 @@ impl Worker {
                 self.landed(now, token, Some(buffer), result);
             }
             Completion::Written { token, buffer, result } => {
-                drop(buffer);
                 self.desk.released = true;
-                self.landed(now, token, None, result);
+                self.landed(now, token, Some(buffer), result);
             }
             Completion::Done { token, result } => match Token::unpack(token) {
                 Token::LastFlush => {
@@ -240,7 +239,12 @@ impl Worker {
             let mut next = Some(key);
             while let Some(key) = next {
                 next = self.desk.flights[key].joined.take();
-                self.desk.carry_out(key);
+                if self.desk.flights[key].is_at_last_piece() {
+                    self.desk.flights[key].piece = self.desk.flights[key].extent;
+                    self.desk.carry_out(key);
+                } else {
+                    self.next_piece(now, key, None);
+                }
             }
         }
         while is_any && let Some(completion) = self.desk.ring.poll_completion() {
@@ -257,6 +261,14 @@ impl Worker {
         result: io::Result<()>,
     ) {
         let Token::Disk(key) = Token::unpack(token) else { unreachable!("a device's token") };
+        let flight = &mut self.desk.flights[key];
+        if result.is_ok() && !flight.is_at_last_piece() {
+            return self.next_piece(now, key, buffer);
+        }
+        let mut buffer = buffer;
+        if let (Asker::Client(_), Some(buffer)) = (&flight.asker, &mut buffer) {
+            flight.show_whole(buffer);
+        }
         let (buffer, result) = match self.desk.cache {
             Some(_) => match self.desk.back_from_device(key, buffer, result) {
                 Some(landed) => landed,
@@ -272,6 +284,26 @@ impl Worker {
         match flight.asker {
             Asker::Client(_) => self.desk.answer(flight, buffer, result),
             Asker::Cache(write) => self.desk.written_back(now, write.id, outcome),
+        }
+    }
+
+    /// The device is done with a piece of a long request: the next one waits for its turn, unless there is no client left
+    /// that wants it.
+    fn next_piece(&mut self, now: Instant, key: usize, buffer: Option<weir_uring::IoBuf>) {
+        let flight = &mut self.desk.flights[key];
+        flight.buffer = flight.buffer.take().or(buffer);
+        let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
+        let id = ticket.id();
+        let is_done = self.engine.complete(now, ticket, Outcome::Done);
+        assert!(!is_done, "the engine cuts requests, and knows of a last piece");
+        let Asker::Client(client) = &flight.asker else { return };
+        let connection = self.desk.connections.get(client.connection);
+        let is_wanted = connection.is_some_and(|connection| {
+            connection.serial == client.serial && connection.socket.is_some()
+        });
+        if !is_wanted {
+            self.engine.withdraw(now, id).expect("its next piece waits");
+            self.desk.forget_withdrawn(key);
         }
     }
 

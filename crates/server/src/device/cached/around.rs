@@ -8,7 +8,7 @@ use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::{DiskExtent, IoBuf};
 
 use super::lost;
-use crate::device::flight::{Asker, Client, memory_of};
+use crate::device::flight::{Asker, Client, Flight, memory_of};
 use crate::device::worker::{Desk, Worker};
 
 impl Worker {
@@ -189,6 +189,15 @@ impl Desk {
             (_, NbdOp::Flush | NbdOp::Cache | NbdOp::BlockStatus { .. }) => {}
         }
         Some((buffer, result))
+    }
+
+    /// A request past the cache ends between two of its pieces: the cache forgets what is older.
+    pub(in crate::device) fn end_past_cache(&mut self, key: usize) {
+        let Some(cached) = &mut self.cache else { return };
+        let Flight { command, extent, .. } = &self.flights[key];
+        if matches!(command.op, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) {
+            cached.cache.end(key as u64, extent.offset, extent.len.into(), false);
+        }
     }
 
     /// An extent of the device as a client sees it: where the cache has bytes there is data.

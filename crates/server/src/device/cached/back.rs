@@ -86,6 +86,7 @@ impl Worker {
                 asker: Asker::Cache(asked),
                 command: Command { cookie: Cookie(0), op: NbdOp::Write, fua: false, offset, len },
                 extent: write.extent,
+                piece: write.extent,
                 buffer: None,
                 ticket: None,
                 joined: None,
