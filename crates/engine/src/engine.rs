@@ -224,12 +224,11 @@ impl Engine {
         let now = self.advance(now);
         let core = &mut self.core;
         let index = core.requests.index(ticket.id()).expect("a ticket of this engine");
-        let record = &mut core.requests[index];
-        if record.cut.is_some() && outcome == Outcome::Done && self.next_piece(now, index) {
+        let record = &core.requests[index];
+        if outcome == Outcome::Done && record.cut.is_some_and(|cut| cut.left > 0) {
+            self.next_piece(now, index);
             return false;
         }
-        let core = &mut self.core;
-        let record = &core.requests[index];
         let &Record { task, since, is_joined, .. } = record;
         let (direction, cost) = (record.request.op.direction(), record.cost);
         core.requests.free(index);
@@ -481,30 +480,28 @@ impl Engine {
         Dispatch { ticket: Ticket::of(id), request: *request }
     }
 
-    /// A piece of a request is back from the device, and the next one waits for it; `false` if it was the last one.
+    /// A piece of a request is back from the device, and the next one waits for it.
     #[cold]
-    fn next_piece(&mut self, now: Instant, index: u32) -> bool {
+    fn next_piece(&mut self, now: Instant, index: u32) {
         let core = &mut self.core;
         let record = &mut core.requests[index];
-        if !record.next_piece(core.config.piece_bytes_max(record.request.op)) {
-            return false;
-        }
-        record.stage = Stage::Ready;
         let device_ns = now.nanos_since(core::mem::replace(&mut record.since, now));
         let is_joined = core::mem::take(&mut record.is_joined);
-        let (request, task) = (record.request, record.task);
+        let (op, task) = (record.request.op, record.task);
         core.in_flight -= 1;
         core.joined -= u32::from(is_joined);
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         let cgroup = core.tree.tasks[task].cgroup;
-        let direction = request.op.direction();
-        core.tree.cgroups[cgroup].account_mut().piece_completed(direction, device_ns);
+        core.tree.cgroups[cgroup].account_mut().piece_completed(op.direction(), device_ns);
         core.scheduler.complete(now, &core.tree, &core.requests, index);
+        let record = &mut core.requests[index];
+        record.stage = Stage::Ready;
+        record.next_piece(core.config.piece_bytes_max(op));
+        let request = record.request;
         let arriving = Arriving { request: &request, task, index };
         core.scheduler.insert(now, &mut core.tree, &mut core.requests, arriving);
-        true
     }
 
     /// The next event, oldest first.

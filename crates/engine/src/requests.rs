@@ -62,17 +62,13 @@ impl Record {
         }
     }
 
-    /// Goes on to the next piece, of `bytes_max` or what is left; `false` when the piece under way is the last one.
-    pub(crate) fn next_piece(&mut self, bytes_max: u32) -> bool {
+    /// Goes on to the next piece, of `bytes_max` or what is left.
+    pub(crate) fn next_piece(&mut self, bytes_max: u32) {
         let extent = &mut self.request.extent;
-        let Some(cut) = &mut self.cut else { return false };
-        if cut.left == 0 {
-            return false;
-        }
+        let cut = self.cut.as_mut().expect("a request in pieces");
         extent.offset += u64::from(extent.len);
         extent.len = cut.left.min(bytes_max);
         cut.left -= extent.len;
-        true
     }
 
     /// The request from the piece under way to its end.
