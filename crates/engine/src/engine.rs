@@ -11,7 +11,7 @@ use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
-use crate::request::{Direction, Dispatch, Outcome, Request, RequestId, Ticket};
+use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Record, Stage};
 use crate::scheduler::Arriving;
 use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
@@ -269,6 +269,46 @@ impl Engine {
     #[inline]
     pub fn foresee_completion(&mut self, id: RequestId) {
         self.core.foresee_completion(id);
+    }
+
+    /// Makes a request synchronous that was submitted as asynchronous, because something waits for it now: a scheduler
+    /// prefers it from now on. `false` if it is at the device already, or not inside: then there is nothing to do.
+    ///
+    /// Past every limit it becomes a request of `task`, in the flow of that task's client, if the task is one of the same
+    /// cgroup; else it stays its own task's. Before a limit it keeps its place and its task, unless `class` is
+    /// [`Class::Owed`]: then it passes all limits now, as debt. Allocates nothing; O(log requests of a flow), or
+    /// O(depth × log sources) where it passes limits.
+    pub fn promote(&mut self, now: Instant, id: RequestId, task: TaskId, class: Class) -> bool {
+        let now = self.advance(now);
+        let core = &mut self.core;
+        let Some(index) = core.requests.index(id) else { return false };
+        if core.requests[index].stage == Stage::Dispatched {
+            return false;
+        }
+        core.requests[index].request.sync |= core.requests[index].stage != Stage::Ready;
+        if class == Class::Owed {
+            core.pass_as_debt(now, index);
+        }
+        let &Record { task: from, stage, .. } = &core.requests[index];
+        let tasks = &core.tree.tasks;
+        let to = core.tree.task_index(task).filter(|&to| tasks[to].cgroup == tasks[from].cgroup);
+        let to = to.unwrap_or(from);
+        let is_sync = core.requests[index].request.sync;
+        if stage == Stage::Ready && (to != from || !is_sync) {
+            if to != from {
+                core.requests[index].request.task = task;
+            }
+            // Flows keep requests by their age, so it begins anew; the time so far was waited for room.
+            let record = &mut core.requests[index];
+            let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
+            let cgroup = core.tree.tasks[from].cgroup;
+            core.tree.cgroups[cgroup].account_mut().waited_for_room(waited);
+            core.scheduler.promote(now, &mut core.tree, &mut core.requests, index, to);
+            core.tree.tasks[to].held += 1;
+            self.let_go(from);
+        }
+        self.core.settle_deadlines();
+        true
     }
 
     /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside. Of one that goes to the

@@ -85,6 +85,9 @@ pub enum Class {
     /// File-system metadata and swap: everyone may be waiting for it, so it overtakes data at every limit and is
     /// charged as debt that later data pays (specification 1.4, kernels from 6.12 on).
     Metadata,
+    /// Data that another cgroup waits for, such as write-back for its flush: passes every limit at once, whatever its
+    /// kind, and is charged to its own cgroup and those above as debt.
+    Owed,
 }
 
 /// Whether a request carries its bytes or is a later piece of one that already paid for them.

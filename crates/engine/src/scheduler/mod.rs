@@ -266,6 +266,30 @@ impl Scheduler {
         }
     }
 
+    /// A request that waits is synchronous from now on, as one of the task `to`. O(log requests of the flow).
+    pub(crate) fn promote(
+        &mut self,
+        now: Instant,
+        tree: &mut Tree,
+        requests: &mut Requests,
+        index: u32,
+        to: u32,
+    ) {
+        let from = requests[index].task;
+        // Without flows a request keeps its place in its task.
+        let moves = self.joins() || from != to;
+        if moves {
+            self.remove(tree, requests, from, index);
+        }
+        let record = &mut requests[index];
+        record.task = to;
+        record.request.sync = true;
+        let request = record.request;
+        if moves {
+            self.insert(now, tree, requests, Arriving { request: &request, task: to, index });
+        }
+    }
+
     /// The request that was at `index` is back from the device.
     pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {

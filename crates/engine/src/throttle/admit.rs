@@ -36,7 +36,12 @@ impl Core {
         if self.clocks.is_steered() {
             self.meet(at);
         }
-        if class == Class::Metadata && self.may_overtake(at, direction) {
+        let overtakes = match class {
+            Class::Data => false,
+            Class::Metadata => self.may_overtake(at, direction),
+            Class::Owed => true,
+        };
+        if overtakes {
             self.charge_path(now, at, index);
             self.pass(now, index);
             self.recheck_path(now, at, direction);
@@ -159,6 +164,22 @@ impl Core {
             }
             at = self.tree.limited_above(at, direction);
         }
+    }
+
+    /// The request in slot `index`, which waits for limits, passes those that it has not paid yet at once; it is charged
+    /// to them as debt. O(depth × log sources).
+    pub(crate) fn pass_as_debt(&mut self, now: Instant, index: u32) {
+        let record = &self.requests[index];
+        let direction = record.request.op.direction();
+        let unpaid = match record.stage {
+            Stage::Waiting => self.tree.limited(self.tree.tasks[record.task].cgroup, direction),
+            Stage::Climbed(holder) => self.tree.limited_above(holder, direction),
+            Stage::Ready | Stage::Dispatched => return,
+        };
+        self.withdraw(now, index);
+        self.charge_path(now, unpaid, index);
+        self.pass(now, index);
+        self.recheck_path(now, unpaid, direction);
     }
 
     /// Charges every limit from `at` on upwards for a request that goes whether or not they allow it.
