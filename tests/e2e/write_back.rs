@@ -82,6 +82,56 @@ fn who_wrote_pays_and_nobody_else_waits() {
     server.stop();
 }
 
+/// Two exports of the same blocks. The flush of one needs what the other has written, at a limit of its own.
+#[test]
+fn a_flush_goes_past_the_limits_of_an_export_that_shares_its_blocks() {
+    let place = Place::new();
+    let server = Server::config(
+        &place,
+        r#"
+        [device.disk]
+        path = "memory:32M"
+        cache = "writeback"
+        cache_size = "16M"
+        [cgroup."/slow"]
+        "io.max" = "disk wbps=256K"
+        "io.burst" = "disk wbps=64K"
+        [cgroup."/free"]
+        [export.slow]
+        device = "disk"
+        cgroup = "/slow"
+        [export.free]
+        device = "disk"
+        cgroup = "/free"
+        "#,
+    );
+    let (mut slow, mut free) = (client(&server, "slow"), client(&server, "free"));
+    // Eight seconds' worth.
+    let bytes = pattern(3, 2 << 20);
+    write(&mut slow, &bytes);
+    free.write(0, 16 << 20, &[7; 4096]).expect("it is taken");
+    assert_eq!(flush(&mut free), 0);
+    let theirs = server.status().cgroup("/slow");
+    assert_eq!(theirs.number("writeback/dirty_bytes"), 0, "{theirs:?}");
+    assert_eq!(theirs.number("write_bytes"), 2 << 20, "its owner is charged");
+    assert_eq!(server.status().cgroup("/free").number("write_bytes"), 4096);
+    // It owes nearly all of that, so it may have no more dirty than before: the rest waits.
+    for (number, piece) in bytes.chunks(PIECE).enumerate() {
+        let offset = (8 << 20) + (number * PIECE) as u64;
+        slow.send(Kind::Write, 0, offset, PIECE as u32, piece).expect("it is taken");
+    }
+    let theirs = server.status().cgroup("/slow");
+    let taken = theirs.number("writeback/dirty_bytes") + theirs.number("write_bytes");
+    assert!(taken < 4 << 20, "{theirs:?}");
+    assert!(theirs.number("writeback/waiting_ios") > 0, "{theirs:?}");
+    server.set("/slow", "io.max", "disk wbps=max");
+    while slow.pending() > 0 {
+        assert_eq!(slow.receive().expect("it is answered").error, 0);
+    }
+    assert!(server.status().balances());
+    server.stop();
+}
+
 #[test]
 fn neighbours_are_written_back_as_one() {
     let place = Place::new();

@@ -21,7 +21,8 @@
 //!   are never at the device at once. When such an operation has ended well, what the cache had there is forgotten; if it
 //!   fails, the cache still has it.
 //! - A write to blocks at which such an operation is under way waits until it has ended.
-//! - Bytes that the device has failed to take stay, are read, and are tried again.
+//! - Bytes that the device has failed to take stay, are read, and are tried again. What cannot be written before the end
+//!   is named by [`Cache::lost`].
 //!
 //! Only what the device lacks is kept: when a block is written back its memory is free. Reading again what was read or
 //! written before is for the cache below, the kernel's or the device's.
@@ -41,12 +42,14 @@ use std::ops::Range;
 
 pub use claims::Ready;
 pub use overlay::Overlay;
-pub use weir_engine::writeback::{Admission, Admitted, Flushed, OwnerStats, Settings, WriteId};
+pub use weir_engine::writeback::{
+    Admission, Admitted, Awaited, Bound, Flushed, OwnerStats, Reason, Settings, WriteId,
+};
 
 use claims::Claims;
 use pages::{Pages, blocks};
 use weir_engine::writeback::{BLOCK_BYTES, Writeback};
-use weir_engine::{CgroupId, Extent, Instant, Outcome};
+use weir_engine::{CgroupId, Extent, Instant};
 
 /// A request to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +60,8 @@ pub struct Write {
     pub owner: CgroupId,
     /// Where on the device: whole blocks, but nothing beyond its end.
     pub extent: Extent,
+    /// What waits for it.
+    pub awaited: Awaited,
 }
 
 /// The cache of one device.
@@ -66,6 +71,8 @@ pub struct Cache {
     pages: Pages,
     claims: Claims,
     device_bytes: u64,
+    /// Ranges that were given up, in no order.
+    given_up: Vec<Range<u64>>,
     /// Scratch.
     runs: Vec<Range<u64>>,
     emptied: Vec<u64>,
@@ -79,6 +86,7 @@ impl Cache {
             pages: Pages::default(),
             claims: Claims::default(),
             device_bytes,
+            given_up: Vec::new(),
             runs: Vec::new(),
             emptied: Vec::new(),
         }
@@ -211,13 +219,18 @@ impl Cache {
 
     // What the cache does.
 
-    /// The next request to be submitted to the engine, for its owner, as one that nobody waits for.
+    /// The next request to be submitted to the engine, for its owner: as an asynchronous one unless something waits for it.
     pub fn poll_write(&mut self, now: Instant) -> Option<Write> {
         let write = self.books.poll_write(now)?;
         let start = write.blocks.start * BLOCK_BYTES;
         let end = (write.blocks.end * BLOCK_BYTES).min(self.device_bytes);
         let extent = Extent::new(start, (end - start) as u32);
-        Some(Write { id: write.id, owner: write.owner, extent })
+        Some(Write { id: write.id, owner: write.owner, extent, awaited: write.awaited })
+    }
+
+    /// The next request that was handed out and that something waits for since then: see [`Writeback::poll_awaited`].
+    pub fn poll_awaited(&mut self) -> Option<(WriteId, Awaited)> {
+        self.books.poll_awaited()
     }
 
     /// Gives a request back that the engine has no room for, before any other call.
@@ -254,15 +267,22 @@ impl Cache {
     }
 
     /// The device has finished with all parts of a request.
-    pub fn complete(&mut self, now: Instant, id: WriteId, outcome: Outcome) {
+    pub fn complete(&mut self, now: Instant, id: WriteId, result: Result<(), Reason>) {
         let pages = &mut self.pages;
         self.claims.end_write(id);
-        self.books.complete(now, id, outcome, |block| pages.remove(block));
+        self.books.complete(now, id, result, |block| pages.remove(block));
+        while let Some(block) = self.books.poll_given_up() {
+            let start = block * BLOCK_BYTES;
+            self.pages.for_each(start, BLOCK_BYTES, |at, bytes| {
+                self.given_up.push(at..at + bytes.len() as u64);
+            });
+            self.pages.remove(block);
+        }
     }
 
     /// Bounds what an owner may have dirty: see [`Writeback::bound`].
-    pub fn bound(&mut self, now: Instant, owner: CgroupId, bytes: Option<u64>) {
-        self.books.bound(now, owner, bytes);
+    pub fn bound(&mut self, now: Instant, owner: CgroupId, bound: Option<Bound>) {
+        self.books.bound(now, owner, bound);
     }
 
     /// Everything of an owner that is dirty goes to the device now.
@@ -273,6 +293,29 @@ impl Cache {
     /// Everything goes to the device now.
     pub fn release_all(&mut self, now: Instant) {
         self.books.release_all(now);
+    }
+
+    /// The server ends: everything goes to the device now, and what cannot be written is given up.
+    pub fn drain(&mut self, now: Instant) {
+        self.books.drain(now);
+    }
+
+    /// The bytes that clients were told are written and that the device lacks: what was given up, and what is still here.
+    /// In order, neighbours as one.
+    pub fn lost(&self) -> Vec<Range<u64>> {
+        let mut ranges = self.given_up.clone();
+        self.pages.for_each(0, self.device_bytes, |at, bytes| {
+            ranges.push(at..at + bytes.len() as u64);
+        });
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut lost: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match lost.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => lost.push(range),
+            }
+        }
+        lost
     }
 
     /// When to call [`Cache::poll_write`] again.

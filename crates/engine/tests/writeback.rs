@@ -5,10 +5,12 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use weir_engine::writeback::{Admission, BLOCK_BYTES, Settings, WriteId, Writeback};
+use weir_engine::writeback::{
+    Admission, Awaited, BLOCK_BYTES, Bound, Reason, Settings, WriteId, Writeback,
+};
 use weir_engine::{
-    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path,
-    PerDimension, Request, SchedulerKind, TaskId, Ticket, Weight,
+    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path,
+    PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket, Weight,
 };
 
 const MIB: u64 = 1 << 20;
@@ -151,9 +153,9 @@ proptest! {
                 }
                 Call::Complete { pick, fails } if !at_device.is_empty() => {
                     let write = at_device.swap_remove(pick % at_device.len());
-                    let outcome = if fails { Outcome::Failed } else { Outcome::Done };
+                    let result = if fails { Err(Reason(5)) } else { Ok(()) };
                     let mut clean = Vec::new();
-                    books.complete(now, write.id, outcome, |at| clean.push(at));
+                    books.complete(now, write.id, result, |at| clean.push(at));
                     for at in write.blocks {
                         let Some(&(owner, stage)) = plain.blocks.get(&at) else { continue };
                         let Stage::AtDevice(id, again) = stage else { continue };
@@ -179,7 +181,7 @@ proptest! {
                 let (owner, blocks) = waiting.remove(&admitted.token).expect("waited");
                 prop_assert!(admitted.token > last_admitted[owner], "out of order");
                 last_admitted[owner] = admitted.token;
-                if admitted.is_taken {
+                if admitted.result.is_ok() {
                     plain.write(owners[owner], blocks);
                 }
             }
@@ -202,7 +204,7 @@ proptest! {
             at_device.append(&mut chosen);
             for write in at_device.drain(..) {
                 books.start(write.id, &mut Vec::new());
-                books.complete(now, write.id, Outcome::Done, |_| {});
+                books.complete(now, write.id, Ok(()), |_| {});
             }
             while let Some(admitted) = books.poll_admitted(now, |_| true) {
                 waiting.remove(&admitted.token);
@@ -215,6 +217,11 @@ proptest! {
 }
 
 // Who pays, with an engine and a device of one rate.
+
+/// How a request is charged for what waits for it.
+fn class_of(awaited: Awaited) -> Class {
+    if awaited == Awaited::ByAnother { Class::Owed } else { Class::Data }
+}
 
 /// An engine, the books of a cache, and a device that does one request after the other at `rate` bytes a second.
 struct Rig {
@@ -229,6 +236,9 @@ struct Rig {
     busy_until: Instant,
     now: Instant,
     requests: BTreeMap<u64, WriteId>,
+    on_way: BTreeMap<WriteId, (RequestId, usize)>,
+    /// Flushes that have ended.
+    flushed: Vec<u64>,
     serial: u64,
     /// Bytes that the device has written and read for each.
     written: Vec<u64>,
@@ -263,6 +273,8 @@ impl Rig {
             busy_until: Instant::ZERO,
             now: Instant::ZERO,
             requests: BTreeMap::new(),
+            on_way: BTreeMap::new(),
+            flushed: Vec::new(),
             serial: 0,
             written: vec![0; many],
             read: vec![0; many],
@@ -310,14 +322,20 @@ impl Rig {
         for &who in writers {
             self.dirty(who);
         }
+        while let Some((id, awaited)) = self.books.poll_awaited() {
+            let (request, who) = self.on_way[&id];
+            self.engine.promote(self.now, request, self.payers[who], class_of(awaited));
+        }
         while let Some(write) = self.books.poll_write(self.now) {
             self.serial += 1;
             let who = self.owners.iter().position(|&owner| owner == write.owner).unwrap();
             let len = (write.blocks.end - write.blocks.start) * BLOCK_BYTES;
             let extent = Extent::new(write.blocks.start * BLOCK_BYTES, len as u32);
             let request = Request::new(self.payers[who], Op::Write, extent, self.serial);
-            self.engine.submit(self.now, Request { sync: false, ..request }).unwrap();
+            let (sync, class) = (write.awaited != Awaited::No, class_of(write.awaited));
+            let id = self.engine.submit(self.now, Request { sync, class, ..request }).unwrap();
             self.requests.insert(self.serial, write.id);
+            self.on_way.insert(write.id, (id, who));
         }
         self.engine.handle_timeout(self.now);
         while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
@@ -339,7 +357,8 @@ impl Rig {
             let len = u64::from(request.extent.len);
             match self.requests.remove(&request.tag) {
                 Some(id) => {
-                    self.books.complete(self.now, id, Outcome::Done, |_| {});
+                    self.on_way.remove(&id);
+                    self.books.complete(self.now, id, Ok(()), |_| {});
                     let who = self.payers.iter().position(|&task| task == request.task).unwrap();
                     self.written[who] += len;
                 }
@@ -355,10 +374,25 @@ impl Rig {
             self.next[who] += 16;
             self.blocked[who] = false;
         }
+        while let Some(flushed) = self.books.poll_flushed() {
+            assert_eq!(flushed.result, Ok(()));
+            self.flushed.push(flushed.token);
+        }
         self.dirty_max = self.dirty_max.max(self.books.dirty_bytes());
         if self.serial.is_multiple_of(64) {
             self.books.check().unwrap();
+            self.engine.check().unwrap();
         }
+    }
+
+    /// `who` flushes these blocks; how long that takes while `writers` write on.
+    fn flush(&mut self, who: usize, blocks: Range<u64>, writers: &[usize]) -> u64 {
+        let (began, token) = (self.now, 1_000_000 + self.serial);
+        self.books.flush(self.now, self.owners[who], blocks, 0, token);
+        while !self.flushed.contains(&token) {
+            self.turn(writers);
+        }
+        self.now.nanos_since(began)
     }
 
     fn run(&mut self, writers: &[usize], until: Instant) {
@@ -441,7 +475,8 @@ fn reads_do_not_wait_for_a_neighbours_backlog() {
 fn an_owner_may_be_bounded_below_its_share() {
     let mut rig = Rig::new(SchedulerKind::None, 20 * MIB, &["/bounded", "/free"], 16_384);
     let bounded = rig.owners[0];
-    rig.books.bound(rig.now, bounded, Some(2 * MIB));
+    let bound = Bound { bytes: 2 * MIB, bytes_per_sec: MIB };
+    rig.books.bound(rig.now, bounded, Some(bound));
     rig.dirty(0);
     assert_eq!(rig.books.stats(bounded).dirty_bytes, 2 * MIB);
     assert_eq!(rig.books.write(rig.now, bounded, 0..513, true, 9), Admission::TooLong);
@@ -484,11 +519,11 @@ fn a_flush_does_not_wait_for_what_is_written_again_to_age() {
         books.start(first.id, &mut runs);
         assert_eq!(books.write(now, owners[overwriter], 0..1, true, 0), Admission::Taken);
         books.flush(now, owners[overwriter], 0..1, 0, 7);
-        books.complete(now, first.id, Outcome::Done, |_| {});
+        books.complete(now, first.id, Ok(()), |_| {});
         assert_eq!(books.poll_flushed(), None, "the second write is not on the device");
         let second = books.poll_write(now).expect("a flush waits for it");
         books.start(second.id, &mut runs);
-        books.complete(now, second.id, Outcome::Done, |_| {});
+        books.complete(now, second.id, Ok(()), |_| {});
         assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
     }
 }
@@ -505,7 +540,7 @@ fn a_flush_does_not_wait_for_what_another_takes_over_to_age() {
     let write = books.poll_write(now).expect("a flush waits for it");
     assert_eq!(write.owner, owners[1]);
     books.start(write.id, &mut Vec::new());
-    books.complete(now, write.id, Outcome::Done, |_| {});
+    books.complete(now, write.id, Ok(()), |_| {});
     assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
 }
 
@@ -526,6 +561,170 @@ fn what_is_given_back_leaves_without_its_first_block() {
     let write = books.poll_write(now).expect("a flush waits for it");
     assert_eq!(write.blocks, 1..128);
     books.start(write.id, &mut Vec::new());
-    books.complete(now, write.id, Outcome::Done, |_| {});
+    books.complete(now, write.id, Ok(()), |_| {});
     assert_eq!((books.dirty_bytes(), books.poll_flushed().is_some()), (0, true));
+}
+
+// What waits for write-back.
+
+/// Readers that keep the disk busy and are not done for long; the flush's owner has one 4 KiB block to be written.
+#[test]
+fn a_flush_beside_readers_takes_a_few_slots_and_not_the_readers_backlog() {
+    for scheduler in SchedulerKind::ALL {
+        let mut rig = Rig::new(scheduler, 20 * MIB, &["/writer", "/readers"], 16_384);
+        (0..16).for_each(|_| rig.submit_read(1));
+        for number in 0..20 {
+            rig.run(&[], rig.now.plus_nanos(SECOND / 50));
+            let owner = rig.owners[0];
+            let blocks = number * 1000..number * 1000 + 1;
+            assert_eq!(rig.books.write(rig.now, owner, blocks.clone(), true, 9), Admission::Taken);
+            let took = rig.flush(0, blocks, &[]);
+            // The reader's slot, at most 125 ms of the disk.
+            assert!(took <= 150_000_000, "{scheduler:?}: flush {number} took {} us", took / 1000);
+        }
+    }
+}
+
+/// The write-back is in the engine, asynchronous, when the flush comes.
+#[test]
+fn a_flush_promotes_what_is_on_its_way_already() {
+    let mut rig = Rig::new(SchedulerKind::Bfq, 20 * MIB, &["/one"], 16_384);
+    (0..16).for_each(|_| rig.submit_read(0));
+    rig.run(&[], Instant::from_millis(100));
+    let owner = rig.owners[0];
+    assert_eq!(rig.books.write(rig.now, owner, 0..1, true, 9), Admission::Taken);
+    rig.books.release(rig.now, owner);
+    rig.turn(&[]);
+    let blocks = rig.books.blocks_of(*rig.on_way.keys().next().expect("it is on its way"));
+    assert_eq!(blocks, 0..1);
+    let took = rig.flush(0, 0..1, &[]);
+    assert!(took <= 150_000_000, "{} us", took / 1000);
+}
+
+#[test]
+fn a_write_that_waits_for_room_makes_its_owners_write_back_synchronous() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owners = cgroups(&mut engine, &["/a", "/b"]);
+    let settings = Settings { blocks_max: count(1000), ..Settings::default() };
+    let mut books = Writeback::new(settings, Instant::ZERO);
+    let now = Instant::ZERO;
+    let mut at = 0;
+    let waiter = loop {
+        match books.write(now, owners[0], at..at + 50, true, at) {
+            Admission::Taken => at += 50,
+            admission => break (admission, at),
+        }
+        // Pressed before it waits: on its way as asynchronous.
+        while let Some(write) = books.poll_write(now) {
+            assert_eq!(write.awaited, Awaited::No);
+        }
+    };
+    assert_eq!(waiter.0, Admission::Waits);
+    let promoted: Vec<_> = std::iter::from_fn(|| books.poll_awaited()).collect();
+    assert!(!promoted.is_empty());
+    for (id, awaited) in promoted {
+        assert_eq!(awaited, Awaited::By(waiter.1));
+        books.start(id, &mut Vec::new());
+        books.complete(now, id, Ok(()), |_| {});
+    }
+    while let Some(write) = books.poll_write(now) {
+        assert_eq!(write.awaited, Awaited::By(waiter.1));
+    }
+}
+
+#[test]
+fn a_flush_waits_only_for_its_own_blocks() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owners = cgroups(&mut engine, &["/a", "/b"]);
+    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    let now = Instant::ZERO;
+    // Older blocks of the owner, outside of what is flushed; and another's, of which one is inside.
+    for at in [5000, 6000, 7000] {
+        assert_eq!(books.write(now, owners[0], at..at + 1, true, 0), Admission::Taken);
+    }
+    assert_eq!(books.write(now, owners[1], 9..40, true, 0), Admission::Taken);
+    assert_eq!(books.write(now, owners[0], 3..5, true, 0), Admission::Taken);
+    books.flush(now, owners[0], 0..10, 0, 7);
+    let writes: Vec<_> = std::iter::from_fn(|| books.poll_write(now)).collect();
+    let first: Vec<_> = writes.iter().map(|write| (write.blocks.clone(), write.awaited)).collect();
+    assert_eq!(first[..2], [(3..5, Awaited::By(7)), (9..10, Awaited::ByAnother)]);
+    // The rest of its owner's goes as well, and is not waited for; the other's stays.
+    let rest = [5000..5001, 6000..6001, 7000..7001].map(|blocks| (blocks, Awaited::No));
+    assert_eq!(first[2..], rest);
+    for write in &writes[..2] {
+        assert_eq!(books.poll_flushed(), None);
+        books.start(write.id, &mut Vec::new());
+        books.complete(now, write.id, Ok(()), |_| {});
+    }
+    assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+}
+
+/// `/a` streams into the cache at ten times what it may; `/b` flushes the same blocks now and then.
+#[test]
+fn a_flush_goes_past_the_limits_of_another_owner_who_owes_it() {
+    for scheduler in SchedulerKind::ALL {
+        let mut rig = Rig::new(scheduler, 100 * MIB, &["/a", "/b"], 65_536);
+        rig.limit(0, 4 * MIB);
+        let bound = Bound { bytes: 40 * MIB, bytes_per_sec: 4 * MIB };
+        rig.books.bound(rig.now, rig.owners[0], Some(bound));
+        rig.run(&[0], Instant::from_millis(1_000));
+        for number in 0..20 {
+            let owner = rig.owners[1];
+            let own = (1 << 40) + number;
+            assert_eq!(rig.books.write(rig.now, owner, own..own + 1, true, 1), Admission::Taken);
+            // What is dirty is 40 MiB at most, at 100 MiB/s.
+            let took = rig.flush(1, 0..1 << 41, &[0]);
+            assert!(took <= 450_000_000, "{scheduler:?}: flush {number} took {} us", took / 1000);
+            rig.run(&[0], Instant::from_millis(1_000 * (number + 2)));
+        }
+        // What went before its turn is paid: the limit, what was dirty at first, and the burst.
+        let allowed = 4 * MIB * 21 + 40 * MIB + MIB;
+        assert!(rig.written[0] <= allowed, "{} MiB of {}", rig.written[0] / MIB, allowed / MIB);
+        assert!(rig.written[0] >= 4 * MIB * 20, "{} MiB are too few", rig.written[0] / MIB);
+        assert_eq!(rig.written[1], 20 * BLOCK_BYTES);
+        assert!(rig.engine.audit().balances());
+    }
+}
+
+#[test]
+fn one_block_that_fails_does_not_keep_its_neighbours() {
+    let mut engine = Engine::new(Config::default(), Instant::ZERO);
+    let owner = cgroups(&mut engine, &["/a"])[0];
+    let bad = 77;
+    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    assert_eq!(books.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
+    let mut now = Instant::from_millis(5_000);
+    let mut turn = |books: &mut Writeback, now: Instant| {
+        let mut requests = 0;
+        while let Some(write) = books.poll_write(now) {
+            requests += 1;
+            books.start(write.id, &mut Vec::new());
+            let result = if write.blocks.contains(&bad) { Err(Reason(28)) } else { Ok(()) };
+            books.complete(now, write.id, result, |_| {});
+            books.check().unwrap();
+        }
+        requests
+    };
+    assert_eq!(turn(&mut books, now), 1);
+    assert_eq!(books.dirty_bytes(), 128 * BLOCK_BYTES);
+    assert_eq!(turn(&mut books, now), 0, "a device that fails is not asked in a loop");
+    let mut left = Vec::new();
+    for _ in 0..4 {
+        now = now.plus_nanos(SECOND);
+        turn(&mut books, now);
+        left.push(books.dirty_bytes() / BLOCK_BYTES);
+    }
+    assert_eq!(left, [32, 8, 8, 8]);
+    // Who flushes is told why, and the next one that nothing has failed since.
+    books.flush(now, owner, 0..10, 0, 1);
+    let told = books.poll_flushed().expect("nothing to be written");
+    assert_eq!(told.result, Err(Reason(28)));
+    books.flush(now, owner, 0..10, told.seen, 2);
+    assert_eq!(books.poll_flushed().expect("nothing to be written").result, Ok(()));
+    // At the end all is written but what cannot be, and no time passes.
+    books.drain(now);
+    turn(&mut books, now);
+    assert_eq!(books.dirty_bytes(), 0);
+    let given_up: Vec<u64> = std::iter::from_fn(|| books.poll_given_up()).collect();
+    assert_eq!(given_up, [bad]);
 }

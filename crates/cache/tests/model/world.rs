@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use weir_cache::{Admission, Cache, Overlay, Ready, Settings, WriteId};
-use weir_engine::{CgroupId, Config, Engine, Extent, Instant, Outcome, Path};
+use weir_cache::{Admission, Cache, Overlay, Ready, Reason, Settings, WriteId};
+use weir_engine::{CgroupId, Config, Engine, Extent, Instant, Path};
 
 use crate::history::{Effect, History};
 
@@ -282,17 +282,17 @@ impl World {
         loop {
             if let Some(admitted) = self.cache.poll_admitted(self.now) {
                 let (write, owner, cells, bytes) = self.unadmitted.remove(&admitted.token).unwrap();
-                if admitted.is_taken {
+                if admitted.result.is_ok() {
                     self.cache.fill((cells.start * CELL) as u64, &bytes);
                     self.is_taken(write, owner, &cells);
                 }
             } else if let Some(flushed) = self.cache.poll_flushed() {
                 let (client, began) = self.flushes.remove(&flushed.token).unwrap();
                 let state = &mut self.clients[client];
-                assert!(flushed.has_failed || !state.must_fail, "a failure was swallowed");
+                assert!(flushed.result.is_err() || !state.must_fail, "a failure was swallowed");
                 state.seen = flushed.seen;
                 state.must_fail = false;
-                if !flushed.has_failed {
+                if flushed.result.is_ok() {
                     self.queue.push(Job::Flush { client, began, taken: 0 });
                 }
             } else if let Some(ready) = self.cache.poll_ready() {
@@ -407,8 +407,8 @@ impl World {
                 if fails {
                     self.must_tell(payer, began, &parts);
                 }
-                let outcome = if fails { Outcome::Failed } else { Outcome::Done };
-                self.cache.complete(self.now, id, outcome);
+                let result = if fails { Err(Reason(5)) } else { Ok(()) };
+                self.cache.complete(self.now, id, result);
             }
             Job::Around { write, cells, fua, .. } => {
                 let (offset, len) = (cells.start * CELL, cells.len() * CELL);

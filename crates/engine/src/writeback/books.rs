@@ -1,5 +1,6 @@
 //! How the books of [`Writeback`] are kept.
 
+use super::barrier::Wanted;
 use super::*;
 
 impl Writeback {
@@ -35,6 +36,7 @@ impl Writeback {
                     since: stamp,
                     turn: stamp,
                     again: 0,
+                    failures: 0,
                 };
                 self.blocks.insert(at, block);
                 self.owners.blocks += 1;
@@ -78,24 +80,112 @@ impl Writeback {
         self.deferral.push(index, self.now..due, turn, at);
     }
 
-    /// A block that was on its way is dirty, with bytes that the device lacks since `since`; it goes `when` it goes.
-    pub(super) fn redirty(&mut self, at: u64, since: u64, when: Range<Instant>) {
+    /// A block that was on its way is dirty, with bytes that the device lacks since `since` and has failed `failures`
+    /// times; it goes `when` it goes.
+    pub(super) fn redirty(&mut self, at: u64, since: u64, failures: u8, when: Range<Instant>) {
         let turn = self.next_stamp();
         let block = self.blocks.get_mut(&at).expect("a block on its way");
         let index = block.owner;
-        *block = Block { owner: index, state: State::Dirty, since, turn, again: 0 };
+        *block = Block { owner: index, state: State::Dirty, since, turn, again: 0, failures };
         self.owners.get_mut(index).dirty += 1;
         self.deferral.push(index, when, turn, at);
+        if self.is_ending {
+            self.deferral.release(index, self.now, turn);
+        }
         self.hurry(at);
         self.review(index);
     }
 
-    /// A block has got another turn, after those that flushes have released: if one of them waits for it, it is due still.
-    /// O(flushes under way).
+    /// A block is dirty again, or another's: flushes that wait for it have to choose it again. O(flushes under way).
     fn hurry(&mut self, at: u64) {
         let block = &self.blocks[&at];
         if self.barriers.wait_for(at, block) {
-            self.deferral.release(block.owner, self.now, block.turn);
+            self.barriers.want(at, block);
+        }
+    }
+
+    /// The next blocks that a flush waits for, as one request; they need not wait for their turn in their row.
+    pub(super) fn poll_wanted(&mut self) -> Option<Write> {
+        let most = self.settings.requests_per_owner_max.get();
+        let owners = &self.owners;
+        let may_go = |owner| owners.get(owner).wanted < most;
+        let Wanted { at, owner, asker, blocks, stamp, token } =
+            self.barriers.next_wanted(&self.blocks, may_go)?;
+        // Not after the choice: what is given back still stands in its row.
+        self.trim(owner);
+        let mut run = self.gather(owner, at);
+        let awaited = if owner == asker { Awaited::By(token) } else { Awaited::ByAnother };
+        if awaited == Awaited::ByAnother {
+            // Nothing else of its owner goes before its turn.
+            let wanted = self.blocks.range(at..run.end.min(blocks.end));
+            let wanted = wanted.take_while(|(_, block)| block.since <= stamp);
+            run = at..wanted.last().map_or(at + 1, |(&last, _)| last + 1);
+            self.owners.get_mut(owner).owe(self.now, run.end - run.start);
+            self.paid_at = self.paid_at.max(self.owners.get(owner).paid_at);
+        }
+        self.owners.get_mut(owner).wanted += 1;
+        Some(self.send(owner, run, None, awaited))
+    }
+
+    /// Puts a run of an owner's dirty blocks on its way.
+    pub(super) fn send(
+        &mut self,
+        owner: u32,
+        blocks: Range<u64>,
+        front: Option<Deferred>,
+        awaited: Awaited,
+    ) -> Write {
+        let cgroup = self.owners.get(owner).cgroup;
+        let request = OnItsWay { owner, blocks: blocks.clone(), front, awaited, is_raised: false };
+        let id = self.insert_request(request);
+        self.choose(id, owner, blocks.clone());
+        self.reconsider(owner);
+        Write { id, owner: cgroup, blocks, awaited }
+    }
+
+    /// What waits for a request of `owner` whose turn has come.
+    pub(super) fn awaited_in_turn(&self, owner: u32) -> Awaited {
+        match self.owners.get(owner).waiters.front() {
+            Some(waiter) => Awaited::By(waiter.token),
+            None if self.owners.is_short() && !self.crowd.is_empty() => Awaited::ByAll,
+            None => Awaited::No,
+        }
+    }
+
+    /// Something waits from now on for a request that was handed out.
+    pub(super) fn raise(&mut self, id: WriteId, awaited: Awaited) {
+        let Some(request) = &mut self.requests[id.0 as usize] else { return };
+        let is_news = match request.awaited {
+            Awaited::No => awaited != Awaited::No,
+            Awaited::ByAll | Awaited::By(_) => awaited == Awaited::ByAnother,
+            Awaited::ByAnother => false,
+        };
+        if !is_news {
+            return;
+        }
+        if awaited == Awaited::ByAnother {
+            let owner = self.owners.get_mut(request.owner);
+            owner.owe(self.now, request.blocks.end - request.blocks.start);
+            self.paid_at = self.paid_at.max(owner.paid_at);
+        }
+        request.awaited = awaited;
+        if !core::mem::replace(&mut request.is_raised, true) {
+            self.raised.push_back(id);
+        }
+    }
+
+    /// A write of an owner waits for room, the first one: so it waits for the requests that are on their way to make it.
+    /// O(requests on their way).
+    pub(super) fn raise_for_room(&mut self, index: u32, token: u64) {
+        let all = self.owners.is_short();
+        for number in 0..self.requests.len() {
+            let Some(request) = &self.requests[number] else { continue };
+            let awaited = match request.owner == index {
+                true => Awaited::By(token),
+                false if all => Awaited::ByAll,
+                false => continue,
+            };
+            self.raise(WriteId(number as u32), awaited);
         }
     }
 
@@ -109,11 +199,15 @@ impl Writeback {
     }
 
     /// The dirty blocks of one owner around `at`, as many as go in one request: none beyond a multiple of its size, so that
-    /// requests lie as devices with stripes and erase blocks like them, however the first of them was chosen.
+    /// requests lie as devices with stripes and erase blocks like them, however the first of them was chosen; and none that
+    /// has failed more or less often.
     pub(super) fn gather(&self, owner: u32, at: u64) -> Range<u64> {
-        let most = u64::from(self.settings.request_blocks_max.get());
+        let failures = self.blocks.get(&at).map_or(0, |block| block.failures);
+        let most = self.settings.request_blocks(failures, self.is_ending);
         let window = at / most * most..(at / most + 1) * most;
-        let is_ours = |block: &Block| block.owner == owner && block.state == State::Dirty;
+        let is_ours = |block: &Block| {
+            block.owner == owner && block.state == State::Dirty && block.failures == failures
+        };
         let mut run = at..at + 1;
         for (&next, block) in self.blocks.range(at + 1..window.end) {
             if next != run.end || !is_ours(block) {
@@ -159,13 +253,14 @@ impl Writeback {
         self.requests[id.0 as usize].take().expect("a request on its way")
     }
 
-    pub(super) fn note_failure(&mut self, index: u32) {
+    pub(super) fn note_failure(&mut self, index: u32, reason: Reason) {
         let stamp = self.next_stamp();
-        self.owners.get_mut(index).failed_at = stamp;
+        let owner = self.owners.get_mut(index);
+        (owner.failed_at, owner.reason) = (stamp, reason);
     }
 
     /// The device fails what it should make room with: nobody knows for how long, so nobody waits for it.
-    pub(super) fn refuse_waiters(&mut self) {
+    pub(super) fn refuse_waiters(&mut self, reason: Reason) {
         let failing = self.owners.iter().filter(|(_, owner)| owner.failed_at > owner.reported_at);
         let failing: Vec<u32> = failing.map(|(index, _)| index).collect();
         let is_short = self.owners.is_short();
@@ -179,7 +274,7 @@ impl Writeback {
             }
             for waiter in owner.waiters.drain(..) {
                 owner.stats.wait_ns += self.now.nanos_since(waiter.since);
-                self.refused.push_back(waiter.token);
+                self.refused.push_back((waiter.token, reason));
             }
             self.review(index);
         }

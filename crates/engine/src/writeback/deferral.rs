@@ -88,6 +88,15 @@ impl Deferral {
         }
     }
 
+    /// Makes what stands in a row due now, also what must not go before a certain time. O(items).
+    pub(super) fn hasten(&mut self, row: u32, now: Instant, turn: u64) {
+        for item in &mut self.rows[row as usize].items {
+            item.earliest = item.earliest.min(now);
+        }
+        self.release(row, now, turn);
+        self.stand(row);
+    }
+
     /// Whether all that is and comes in a row is due at once.
     pub(super) fn press(&mut self, row: u32, now: Instant, is_pressed: bool) {
         let place = &mut self.rows[row as usize];

@@ -18,6 +18,10 @@ impl Writeback {
             crowd: VecDeque::new(),
             refused: VecDeque::new(),
             was_short: false,
+            raised: VecDeque::new(),
+            paid_at: Instant::ZERO,
+            is_ending: false,
+            given_up: Vec::new(),
             touched: Vec::new(),
         }
     }
@@ -45,7 +49,7 @@ impl Writeback {
         }
         let (own, new) = self.growth(index, &blocks);
         let is_first = self.owners.get(index).waiters.is_empty();
-        let has_room = own == 0 || (is_first && self.owners.has_room(index, own, new));
+        let has_room = own == 0 || (is_first && self.owners.has_room(self.now, index, own, new));
         if has_room && is_free {
             self.dirty(index, blocks);
             return Admission::Taken;
@@ -55,13 +59,15 @@ impl Writeback {
         owner.waiters.push_back(Waiter { token, blocks, since: self.now });
         if owner.waiters.len() == 1 {
             self.crowd.push_back(index);
+            self.raise_for_room(index, token);
         }
         self.review(index);
         Admission::Waits
     }
 
     /// Somebody of `owner` wants everything that was written to `blocks` so far, by whomever, to be on the device:
-    /// [`Writeback::poll_flushed`] tells when it is. All that its owner has dirty goes to the device now.
+    /// [`Writeback::poll_flushed`] tells when it is. What it waits for goes first; all else that its owner has dirty is due
+    /// now, too.
     ///
     /// `seen` is what the last flush of the same asker answered, or [`Writeback::unseen`] for its first one.
     pub fn flush(
@@ -76,30 +82,34 @@ impl Writeback {
         let index = self.owners.ensure(owner);
         self.deferral.open(index);
         self.deferral.release(index, self.now, self.stamp);
-        let mut others = core::mem::take(&mut self.touched);
-        for (_, block) in self.blocks.range(blocks.clone()) {
-            let other = u64::from(block.owner);
-            if block.owner != index && others.last() != Some(&other) {
-                others.push(other);
+        let mut on_way = core::mem::take(&mut self.touched);
+        for block in self.blocks.range(blocks.clone()).map(|(_, block)| block) {
+            if let State::Queued(id) = block.state
+                && on_way.last() != Some(&u64::from(id.0))
+            {
+                on_way.push(id.0.into());
             }
         }
-        for other in others.drain(..) {
-            self.deferral.release(other as u32, self.now, self.stamp);
+        for number in on_way.drain(..) {
+            let id = WriteId(number as u32);
+            let payer = self.requests[id.0 as usize].as_ref().map(|request| request.owner);
+            let is_own = payer == Some(index);
+            self.raise(id, if is_own { Awaited::By(token) } else { Awaited::ByAnother });
         }
-        self.touched = others;
+        self.touched = on_way;
         self.barriers.add(Barrier::new(token, index, blocks, self.stamp, seen));
         self.barriers.settle(&self.blocks);
     }
 
-    /// Bounds what `owner` may have dirty, whatever is left of the cache: `bytes`, in whole blocks and one at least; `None`
-    /// for no bound. For an owner that writes back so slowly that its share would be what a flush waits for too long. What it
-    /// has already stays.
-    pub fn bound(&mut self, now: Instant, owner: CgroupId, bytes: Option<u64>) {
+    /// Bounds what `owner` may have dirty, whatever is left of the cache; `None` for no bound. For an owner that writes back
+    /// so slowly that its share would be what a flush waits for too long. What it has already stays.
+    pub fn bound(&mut self, now: Instant, owner: CgroupId, bound: Option<Bound>) {
         self.advance(now);
         let index = self.owners.ensure(owner);
         self.deferral.open(index);
-        let most = bytes.map_or(u64::MAX, |bytes| (bytes / BLOCK_BYTES).max(1));
-        self.owners.get_mut(index).most = most;
+        let owner = self.owners.get_mut(index);
+        owner.most = bound.map_or(u64::MAX, |bound| (bound.bytes / BLOCK_BYTES).max(1));
+        owner.bytes_per_sec = bound.map_or(0, |bound| bound.bytes_per_sec);
         self.review(index);
     }
 
@@ -128,19 +138,39 @@ impl Writeback {
         }
     }
 
+    /// The server ends: everything of everybody goes to the device now. What fails is tried again at once, in smaller
+    /// requests, and a block that fails by itself is given up: [`Writeback::poll_given_up`]. O(owners).
+    pub fn drain(&mut self, now: Instant) {
+        self.advance(now);
+        if !core::mem::replace(&mut self.is_ending, true) {
+            for (index, _) in self.owners.iter() {
+                self.deferral.hasten(index, self.now, self.stamp);
+            }
+        }
+        self.release_all(now);
+    }
+
     /// Gives a request of [`Writeback::poll_write`] back that the engine has no room for, before any other call: it comes
     /// again.
     pub fn give_back(&mut self, id: WriteId) {
         let request = self.remove_request(id);
         let owner = self.owners.get_mut(request.owner);
         owner.requests -= 1;
-        for (_, block) in self.blocks.range_mut(request.blocks) {
+        owner.wanted -= u32::from(request.front.is_none());
+        for (_, block) in self.blocks.range_mut(request.blocks.clone()) {
             if block.state == State::Queued(id) {
                 block.state = State::Dirty;
                 owner.dirty += 1;
             }
         }
-        self.deferral.push_back_in(request.owner, request.front);
+        if let Some(front) = request.front {
+            self.deferral.push_back_in(request.owner, front);
+        }
+        for (&at, block) in self.blocks.range(request.blocks) {
+            if self.barriers.wait_for(at, block) {
+                self.barriers.want(at, block);
+            }
+        }
         self.review(request.owner);
     }
 
@@ -166,44 +196,53 @@ impl Writeback {
         &mut self,
         now: Instant,
         id: WriteId,
-        outcome: Outcome,
+        result: Result<(), Reason>,
         mut clean: impl FnMut(u64),
     ) {
         self.advance(now);
         let request = self.remove_request(id);
         let payer = self.owners.get_mut(request.owner);
         payer.requests -= 1;
+        payer.wanted -= u32::from(request.front.is_none());
         payer.stats.written_ios += 1;
-        payer.stats.failed_ios += u64::from(outcome == Outcome::Failed);
+        payer.stats.failed_ios += u64::from(result.is_err());
         let mut mine = core::mem::take(&mut self.touched);
         let range = self.blocks.range(request.blocks.clone());
         let is_mine = |block: &Block| matches!(block.state, State::Queued(of) | State::Writing(of) if of == id);
         mine.extend(range.filter(|(_, block)| is_mine(block)).map(|(&at, _)| at));
         payer.stats.written_bytes += mine.len() as u64 * BLOCK_BYTES;
+        let is_sole = mine.len() == 1;
         for at in mine.drain(..) {
             let block = self.blocks[&at];
-            match outcome {
-                Outcome::Done if block.again == 0 => {
+            match result {
+                Ok(()) if block.again == 0 => {
                     self.clear(at);
                     clean(at);
                 }
-                Outcome::Done => {
+                Ok(()) => {
                     let due = self.now.plus_nanos(self.settings.expire_ns);
-                    self.redirty(at, block.again, self.now..due);
+                    self.redirty(at, block.again, 0, self.now..due);
                 }
-                Outcome::Failed => {
-                    self.barriers.fail(at, &block);
-                    self.note_failure(block.owner);
-                    // Whoever wants it: a device that fails is not asked in a loop.
-                    let due = self.now.plus_nanos(self.settings.retry_ns);
-                    self.redirty(at, block.since, due..due);
+                Err(reason) => {
+                    self.barriers.fail(at, &block, reason);
+                    self.note_failure(block.owner, reason);
+                    if self.is_ending && is_sole {
+                        self.clear(at);
+                        self.given_up.push(at);
+                        continue;
+                    }
+                    // A device that fails is not asked in a loop.
+                    let wait = if self.is_ending { 0 } else { self.settings.retry_ns };
+                    let due = self.now.plus_nanos(wait);
+                    let failures = block.failures.saturating_add(1);
+                    self.redirty(at, block.since, failures, due..due);
                 }
             }
         }
         self.touched = mine;
-        if outcome == Outcome::Failed {
-            self.note_failure(request.owner);
-            self.refuse_waiters();
+        if let Err(reason) = result {
+            self.note_failure(request.owner, reason);
+            self.refuse_waiters(reason);
         }
         self.review(request.owner);
         self.barriers.settle(&self.blocks);
@@ -235,6 +274,9 @@ impl Writeback {
     /// The next blocks to be written back, as one request of their owner.
     pub fn poll_write(&mut self, now: Instant) -> Option<Write> {
         self.advance(now);
+        if let Some(write) = self.poll_wanted() {
+            return Some(write);
+        }
         loop {
             let (owner, front) = self.deferral.pop_due(self.now)?;
             if !books::is_live(&self.blocks, owner, &front) {
@@ -243,12 +285,28 @@ impl Writeback {
             // Not after the choice: what is given back still stands in its row.
             self.trim(owner);
             let blocks = self.gather(owner, front.item);
-            let cgroup = self.owners.get(owner).cgroup;
-            let id = self.insert_request(OnItsWay { owner, blocks: blocks.clone(), front });
-            self.choose(id, owner, blocks.clone());
-            self.reconsider(owner);
-            return Some(Write { id, owner: cgroup, blocks });
+            let awaited = self.awaited_in_turn(owner);
+            return Some(self.send(owner, blocks, Some(front), awaited));
         }
+    }
+
+    /// The next request that was handed out and that something waits for since then, and what. Each time once, for as long
+    /// as [`Writeback::start`] was not called for it.
+    pub fn poll_awaited(&mut self) -> Option<(WriteId, Awaited)> {
+        loop {
+            let id = self.raised.pop_front()?;
+            let request = self.requests[id.0 as usize].as_mut();
+            if let Some(request) = request
+                && core::mem::take(&mut request.is_raised)
+            {
+                return Some((id, request.awaited));
+            }
+        }
+    }
+
+    /// The next block that was given up after [`Writeback::drain`]: its bytes need not be kept, and are lost.
+    pub fn poll_given_up(&mut self) -> Option<u64> {
+        self.given_up.pop()
     }
 
     /// The next write that waited for room and need not any longer; if it is taken, the caller has to take its bytes before
@@ -259,14 +317,14 @@ impl Writeback {
         is_free: impl Fn(&Range<u64>) -> bool,
     ) -> Option<Admitted> {
         self.advance(now);
-        if let Some(token) = self.refused.pop_front() {
-            return Some(Admitted { token, is_taken: false });
+        if let Some((token, reason)) = self.refused.pop_front() {
+            return Some(Admitted { token, result: Err(reason) });
         }
         for _ in 0..self.crowd.len() {
             let index = self.crowd.pop_front()?;
             let Some(head) = self.owners.get(index).waiters.front().cloned() else { continue };
             let (own, new) = self.growth(index, &head.blocks);
-            let has_room = self.owners.has_room(index, own, new) && is_free(&head.blocks);
+            let has_room = self.owners.has_room(self.now, index, own, new) && is_free(&head.blocks);
             let owner = self.owners.get_mut(index);
             if has_room {
                 owner.waiters.pop_front();
@@ -277,7 +335,7 @@ impl Writeback {
             }
             if has_room {
                 self.dirty(index, head.blocks);
-                return Some(Admitted { token: head.token, is_taken: true });
+                return Some(Admitted { token: head.token, result: Ok(()) });
             }
         }
         None
@@ -285,19 +343,35 @@ impl Writeback {
 
     /// The next flush for which nothing is left to be written.
     pub fn poll_flushed(&mut self) -> Option<Flushed> {
-        let (barrier, has_failed) = self.barriers.poll_passed()?;
+        let (barrier, mut result) = self.barriers.poll_passed()?;
         let stamp = self.stamp;
         let owner = self.owners.get_mut(barrier.owner);
-        let has_failed = has_failed || owner.failed_at > barrier.seen;
-        if has_failed {
+        if owner.failed_at > barrier.seen {
+            result = Err(owner.reason);
+        }
+        if result.is_err() {
             owner.reported_at = stamp;
         }
-        Some(Flushed { token: barrier.token, has_failed, seen: stamp })
+        Some(Flushed { token: barrier.token, result, seen: stamp })
     }
 
-    /// When to call [`Writeback::poll_write`] again; `None`: nothing is due before the next input.
+    /// When to call [`Writeback::poll_write`] and [`Writeback::poll_admitted`] again; `None`: nothing is due before the next
+    /// input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.deferral.earliest()
+        let paid = if self.paid_at > self.now { self.next_paid() } else { None };
+        [self.deferral.earliest(), paid].into_iter().flatten().min()
+    }
+
+    /// When an owner has paid enough of what it owes for its next write. O(owners with writes that wait for room).
+    fn next_paid(&self) -> Option<Instant> {
+        let paid = self.crowd.iter().filter_map(|&index| {
+            let owner = self.owners.get(index);
+            let head = owner.waiters.front()?;
+            let (own, _) = self.growth(index, &head.blocks);
+            let rest = owner.most.checked_sub(owner.blocks + own)?;
+            Some(owner.owes_at_most(rest)).filter(|&at| at > self.now)
+        });
+        paid.min()
     }
 
     // About itself.

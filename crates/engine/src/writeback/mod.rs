@@ -19,7 +19,12 @@
 //! - Blocks of one owner leave in the order in which they were dirtied, with a deadline each that never lies before that
 //!   of an earlier one (specification, P21). Dirty neighbours of the same owner go along in one request, before their turn.
 //! - A row is due before its deadline when its owner has more dirty than is left for all, when it waits for room, when
-//!   little is left for anybody, when a flush asks for it, and when its cgroup is removed.
+//!   little is left for anybody, when its owner flushes, and when its cgroup is removed.
+//! - What a flush waits for goes before all rows, by position, and is synchronous: a request of its waiter
+//!   ([`Awaited::By`]). So is all of an owner that waits for room. A request that is in the engine already when that
+//!   begins is named by [`Writeback::poll_awaited`].
+//! - What the flush of another owner waits for goes now, whatever its own owner's limits ([`Awaited::ByAnother`]). Its
+//!   owner owes it: what it may have dirty is less by that until its limits have paid for it ([`Bound`]).
 //!
 //! # Who waits
 //!
@@ -31,10 +36,11 @@
 //!
 //! # What fails
 //!
-//! Blocks that the device has failed are dirty again, and tried again after [`Settings::retry_ns`], not sooner, whoever wants
-//! them.
+//! Blocks that the device has failed are dirty again, and tried again after [`Settings::retry_ns`], or with the next flush
+//! that waits for them, in smaller requests each time: one bad block does not keep its neighbours.
 //! Every flush that waited for them fails; and so does the next flush of their owner, once for each that asks, however
-//! the retry ends. Writes that wait for room which failed blocks hold are refused.
+//! the retry ends. Writes that wait for room which failed blocks hold are refused. After [`Writeback::drain`] a block that
+//! fails by itself is given up.
 //!
 //! # Cost
 //!
@@ -52,13 +58,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-pub use self::owner::OwnerStats;
+pub use self::owner::{Bound, OwnerStats};
 pub use self::settings::{BLOCK_BYTES, Settings};
 
 use self::barrier::{Barrier, Barriers};
 use self::deferral::{Deferral, Deferred};
 use self::owner::{Owners, Waiter};
-use crate::request::Outcome;
 use crate::time::Instant;
 use crate::tree::CgroupId;
 
@@ -77,6 +82,24 @@ pub enum Admission {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WriteId(u32);
 
+/// Why the device has failed a request: the caller's number, handed back untouched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Reason(pub u32);
+
+/// What waits for a request that writes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Awaited {
+    /// Nothing: it is asynchronous.
+    No,
+    /// Room that every owner is short of: it is synchronous.
+    ByAll,
+    /// A flush of its owner, or a write of its owner that waits for room, by its token: it is synchronous, as a request
+    /// of that waiter.
+    By(u64),
+    /// A flush of another owner: it is synchronous, goes now, and is charged to its owner as debt.
+    ByAnother,
+}
+
 /// Blocks that should go to the device now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Write {
@@ -86,6 +109,8 @@ pub struct Write {
     pub owner: CgroupId,
     /// Which blocks; never empty.
     pub blocks: Range<u64>,
+    /// What waits for it now.
+    pub awaited: Awaited,
 }
 
 /// A flush for which nothing is left to be written.
@@ -93,8 +118,8 @@ pub struct Write {
 pub struct Flushed {
     /// As given.
     pub token: u64,
-    /// Whether blocks that it waited for, or others of its owner that nobody was told of, have failed.
-    pub has_failed: bool,
+    /// Why blocks that it waited for have failed, or others of its owner since its asker's last flush; the latest reason.
+    pub result: Result<(), Reason>,
     /// For the next flush of whoever asked for this one: what it has been told of.
     pub seen: u64,
 }
@@ -104,8 +129,8 @@ pub struct Flushed {
 pub struct Admitted {
     /// As given.
     pub token: u64,
-    /// Whether its blocks are dirty now; else it is refused, for blocks of its owner cannot be written.
-    pub is_taken: bool,
+    /// Its blocks are dirty now; or it is refused, because blocks of its owner cannot be written.
+    pub result: Result<(), Reason>,
 }
 
 /// The books of a write-back cache: which blocks are dirty, and whose.
@@ -115,7 +140,7 @@ pub struct Admitted {
 ///
 /// ```
 /// use weir_engine::writeback::{Admission, Settings, Writeback};
-/// use weir_engine::{Config, Engine, Instant, Outcome, Path};
+/// use weir_engine::{Config, Engine, Instant, Path};
 ///
 /// let mut engine = Engine::new(Config::default(), Instant::ZERO);
 /// let vm1 = engine.ensure_cgroup(&Path::parse("/vm1").unwrap()).unwrap();
@@ -132,7 +157,7 @@ pub struct Admitted {
 /// let mut runs = Vec::new();
 /// books.start(write.id, &mut runs);
 /// assert_eq!(runs, [7..10]);
-/// books.complete(due, write.id, Outcome::Done, |_clean_block| {});
+/// books.complete(due, write.id, Ok(()), |_clean_block| {});
 /// assert_eq!(books.stats(vm1).dirty_bytes, 0);
 /// ```
 #[derive(Debug)]
@@ -149,8 +174,16 @@ pub struct Writeback {
     barriers: Barriers,
     /// Owners with writes that wait for room, in turns.
     crowd: VecDeque<u32>,
-    refused: VecDeque<u64>,
+    refused: VecDeque<(u64, Reason)>,
     was_short: bool,
+    /// Requests that something waits for since they were handed out; some may be gone.
+    raised: VecDeque<WriteId>,
+    /// When the last owner has paid what it owes.
+    paid_at: Instant,
+    /// See [`Writeback::drain`].
+    is_ending: bool,
+    /// Blocks that were given up, until they are asked for.
+    given_up: Vec<u64>,
     /// Scratch.
     touched: Vec<u64>,
 }
@@ -166,6 +199,8 @@ struct Block {
     turn: u64,
     /// Written again since the device took it, for the first time with this stamp; 0 if not.
     again: u64,
+    /// How often the device has failed its oldest bytes, up to 255.
+    failures: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,6 +217,9 @@ enum State {
 struct OnItsWay {
     owner: u32,
     blocks: Range<u64>,
-    /// What it was chosen for.
-    front: Deferred,
+    /// What it was chosen for; `None` if a flush has chosen it.
+    front: Option<Deferred>,
+    awaited: Awaited,
+    /// Whether [`Writeback::poll_awaited`] is to name it.
+    is_raised: bool,
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use crate::time::Instant;
 use crate::tree::CgroupId;
-use crate::writeback::BLOCK_BYTES;
+use crate::writeback::{BLOCK_BYTES, Reason};
 
 /// How many times what is left an owner may have; see [`Owners::has_room`].
 const SHARE_OF_LEFT: u64 = 4;
@@ -62,6 +62,15 @@ impl OwnerStats {
     }
 }
 
+/// What an owner may have dirty, whatever is left of the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// Bytes, in whole blocks and one at least.
+    pub bytes: u64,
+    /// Bytes a second at which its limits pay what it owes; while it owes, it may have less dirty by that.
+    pub bytes_per_sec: u64,
+}
+
 /// A write that waits for room.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
@@ -79,12 +88,18 @@ pub(super) struct Owner {
     pub(super) dirty: u64,
     /// Blocks that it may have, whatever is left.
     pub(super) most: u64,
-    /// Its requests on their way.
+    /// When its limits have paid for what went to the device before its turn, at so many bytes a second; 0 for no limit.
+    pub(super) paid_at: Instant,
+    pub(super) bytes_per_sec: u64,
+    /// Its requests on their way, and of these, those that flushes have chosen.
     pub(super) requests: u32,
+    pub(super) wanted: u32,
     pub(super) waiters: VecDeque<Waiter>,
     /// The stamp of the last failure, and of the last one that somebody was told.
     pub(super) failed_at: u64,
     pub(super) reported_at: u64,
+    /// Why it failed the last time.
+    pub(super) reason: Reason,
     pub(super) stats: OwnerStats,
 }
 
@@ -95,6 +110,35 @@ pub(super) struct Owners {
     by_cgroup: BTreeMap<CgroupId, u32>,
     blocks_max: u64,
     pub(super) blocks: u64,
+}
+
+impl Owner {
+    /// Blocks went to the device before their turn.
+    pub(super) fn owe(&mut self, now: Instant, blocks: u64) {
+        if self.bytes_per_sec > 0 {
+            self.paid_at = self.paid_at.max(now).plus_nanos(self.time_of(blocks));
+        }
+    }
+
+    /// Blocks that its limits have not paid for yet.
+    pub(super) fn owed(&self, now: Instant) -> u64 {
+        let time = u128::from(self.paid_at.nanos_since(now));
+        let bytes = (time * u128::from(self.bytes_per_sec)).div_ceil(1_000_000_000);
+        u64::try_from(bytes.div_ceil(BLOCK_BYTES.into())).unwrap_or(u64::MAX)
+    }
+
+    /// When it owes no more than `blocks`.
+    pub(super) fn owes_at_most(&self, blocks: u64) -> Instant {
+        let early = self.paid_at.as_nanos().saturating_sub(self.time_of(blocks));
+        Instant::from_nanos(early)
+    }
+
+    /// How long its limits take for so many blocks, in nanoseconds.
+    fn time_of(&self, blocks: u64) -> u64 {
+        let bytes = u128::from(blocks) * u128::from(BLOCK_BYTES) * 1_000_000_000;
+        let time = bytes.checked_div(self.bytes_per_sec.into()).unwrap_or(0);
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
 }
 
 impl Owners {
@@ -116,10 +160,14 @@ impl Owners {
             blocks: 0,
             dirty: 0,
             most: u64::MAX,
+            paid_at: Instant::ZERO,
+            bytes_per_sec: 0,
             requests: 0,
+            wanted: 0,
             waiters: VecDeque::new(),
             failed_at: 0,
             reported_at: 0,
+            reason: Reason(0),
             stats: OwnerStats::default(),
         };
         let index = self.owners.len() as u32;
@@ -145,16 +193,18 @@ impl Owners {
         self.blocks_max.saturating_sub(self.blocks)
     }
 
-    /// Whether an owner may have `own` more blocks, of which `new` were nobody's.
+    /// Whether an owner may have `own` more blocks at `now`, of which `new` were nobody's.
     ///
     /// It may have four times what is left for all: alone 4/5 of the whole, two of them 4/9 each, and so on, so that there
     /// is always something left for one that comes later; and, with nothing yet, whatever is left. Source: dynamic thresholds for shared memory in packet
     /// switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
-    pub(super) fn has_room(&self, index: u32, own: u64, new: u64) -> bool {
-        let Owner { blocks: has, most, .. } = *self.get(index);
-        let share = |left: u64| most.min(SHARE_OF_LEFT * left);
+    pub(super) fn has_room(&self, now: Instant, index: u32, own: u64, new: u64) -> bool {
+        let owner = self.get(index);
+        let (has, owed) = (owner.blocks, owner.owed(now));
+        let share = |left: u64| owner.most.saturating_sub(owed).min(SHARE_OF_LEFT * left);
         let left = self.left().checked_sub(new);
-        own == 0 || left.is_some_and(|left| has == 0 || has + own <= share(left))
+        let is_first = has == 0 && owed == 0;
+        own == 0 || left.is_some_and(|left| is_first || has + own <= share(left))
     }
 
     /// Whether what an owner has dirty should go to the device now, however young it is: it has more than is left, a

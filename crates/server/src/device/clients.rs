@@ -60,6 +60,8 @@ struct Client {
     id: ClientId,
     connections: u32,
     backlog: Rc<Backlog>,
+    /// The task of write-back that it waits for, once there was any.
+    write_back: Option<TaskId>,
 }
 
 /// A connection's place among its client's.
@@ -83,7 +85,12 @@ impl Clients {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) => {
                 let id = engine.open_client(cgroup)?;
-                place.insert(Client { id, connections: 0, backlog: self.account.open() })
+                place.insert(Client {
+                    id,
+                    connections: 0,
+                    backlog: self.account.open(),
+                    write_back: None,
+                })
             }
         };
         let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
@@ -98,10 +105,26 @@ impl Clients {
         if let Some(client) = self.open.get_mut(&key) {
             client.connections -= 1;
             if client.connections == 0 {
+                // What is under way goes on.
+                client.write_back.map(|task| engine.close_task(task));
                 engine.close_client(client.id);
                 self.open.remove(&key);
             }
         }
+    }
+
+    /// The task of write-back that the client of `member` waits for: so it is in the same flow as the client's own requests,
+    /// and stays when a connection goes. `None` when there is no room for it.
+    pub(super) fn write_back_task(
+        &mut self,
+        engine: &mut Engine,
+        member: Member,
+    ) -> Option<TaskId> {
+        let client = self.open.get_mut(&(member.cgroup, member.peer))?;
+        if client.write_back.is_none() {
+            client.write_back = engine.open_task(client.id).ok();
+        }
+        client.write_back
     }
 
     /// Bytes of memory that the requests of all clients hold.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use weir_cache::{Overlay, WriteId};
-use weir_engine::{Extent, Op, Ticket};
+use weir_cache::{Overlay, Reason, WriteId};
+use weir_engine::{CgroupId, Extent, Op, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::IoBuf;
 
@@ -76,9 +76,12 @@ pub(super) struct Client {
 /// The cache's side.
 pub(super) struct WrittenBack {
     pub(super) id: WriteId,
+    /// The cgroup that pays.
+    pub(super) owner: CgroupId,
     /// Its parts that the device has not finished with.
     pub(super) parts: usize,
-    pub(super) has_failed: bool,
+    /// Why the device has failed one of them.
+    pub(super) failure: Option<Reason>,
 }
 
 /// What a command is to the engine.

@@ -283,7 +283,7 @@ impl Worker {
         self.desk.released = true;
         match flight.asker {
             Asker::Client(_) => self.desk.answer(flight, buffer, result),
-            Asker::Cache(write) => self.desk.written_back(now, write.id, outcome),
+            Asker::Cache(write) => self.desk.written_back(now, write.id, &result),
         }
     }
 

@@ -7,7 +7,7 @@ use weir_engine::{Extent, Instant, Op, Request, SubmitError};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::{DiskExtent, IoBuf};
 
-use super::lost;
+use super::not_written;
 use crate::device::flight::{Asker, Client, Flight, memory_of};
 use crate::device::worker::{Desk, Worker};
 
@@ -110,12 +110,10 @@ impl Desk {
         {
             let flight = self.flights.remove(admitted.token as usize);
             let bytes = flight.buffer.as_ref().expect("a write has its payload");
-            let result = if admitted.is_taken {
+            let result = admitted.result.map_err(not_written);
+            if result.is_ok() {
                 cached.cache.fill(flight.extent.offset, bytes);
-                Ok(())
-            } else {
-                Err(lost())
-            };
+            }
             self.released = true;
             self.answer(flight, None, result);
         }
@@ -130,10 +128,10 @@ impl Desk {
         {
             connection.failures_seen = flushed.seen;
         }
-        if flushed.has_failed {
+        if let Err(reason) = flushed.result {
             let flight = self.flights.remove(tag);
             self.released = true;
-            self.answer(flight, None, Err(lost()));
+            self.answer(flight, None, Err(not_written(reason)));
         } else if let Some(cached) = &mut self.cache {
             cached.flushes.push_back(tag);
         }

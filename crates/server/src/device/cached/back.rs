@@ -3,17 +3,17 @@
 use std::io;
 
 use tracing::{debug, error, info};
-use weir_cache::WriteId;
+use weir_cache::{Awaited, Bound, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
-    CgroupId, Change, Dimension, Direction, Engine, Extent, Instant, Limits, Op, OpenError,
-    Outcome, Path, Request, Resource, TaskId,
+    CgroupId, Change, Class, Dimension, Direction, Engine, Extent, Instant, Limits, Op, OpenError,
+    Path, Request, Resource, TaskId,
 };
 use weir_nbd::{Command, Cookie, Op as NbdOp};
 use weir_uring::Durability;
 
-use super::lost;
-use crate::device::flight::{Asker, Flight, WrittenBack};
+use super::{OnWay, not_written, reason_of};
+use crate::device::flight::{Asker, Client, Flight, WrittenBack};
 use crate::device::token::Token;
 use crate::device::worker::{Desk, Worker};
 
@@ -24,7 +24,7 @@ const BACKLOG_SECS: u64 = 10;
 const BACKLOG_BYTES_MIN: u64 = 1 << 20;
 
 /// What `cgroup` may have dirty at its limits and those above it; `None` without any.
-fn backlog_bytes(engine: &Engine, cgroup: CgroupId) -> Option<u64> {
+fn backlog(engine: &Engine, cgroup: CgroupId) -> Option<Bound> {
     let path = engine.cgroup_path(cgroup)?;
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
     let above = ends.filter_map(|end| engine.find_cgroup(&Path::parse(&path[..end]).ok()?));
@@ -42,8 +42,9 @@ fn backlog_bytes(engine: &Engine, cgroup: CgroupId) -> Option<u64> {
             })
         })
     });
-    let backlog = bytes_per_sec.min()?.saturating_mul(BACKLOG_SECS);
-    Some(backlog.max(BACKLOG_BYTES_MIN))
+    let bytes_per_sec = bytes_per_sec.min()?;
+    let bytes = bytes_per_sec.saturating_mul(BACKLOG_SECS).max(BACKLOG_BYTES_MIN);
+    Some(Bound { bytes, bytes_per_sec })
 }
 
 impl Worker {
@@ -57,7 +58,7 @@ impl Worker {
         let client = self.engine.open_client(cgroup)?;
         let task = self.engine.open_task(client)?;
         cached.payers.insert(cgroup, task);
-        cached.cache.bound(now, cgroup, backlog_bytes(&self.engine, cgroup));
+        cached.cache.bound(now, cgroup, backlog(&self.engine, cgroup));
         Ok(task)
     }
 
@@ -65,7 +66,45 @@ impl Worker {
     pub(in crate::device) fn bound_dirty(&mut self, now: Instant) {
         let Some(cached) = &mut self.desk.cache else { return };
         for &cgroup in cached.payers.keys() {
-            cached.cache.bound(now, cgroup, backlog_bytes(&self.engine, cgroup));
+            cached.cache.bound(now, cgroup, backlog(&self.engine, cgroup));
+        }
+    }
+
+    /// The task that a request of `owner`'s cache is submitted by, for what waits for it, and its class.
+    fn payer_for(&mut self, owner: CgroupId, awaited: Awaited) -> (TaskId, Class) {
+        let cached = self.desk.cache.as_ref().expect("there is a cache");
+        let payer = cached.payers[&owner];
+        let token = match awaited {
+            Awaited::No | Awaited::ByAll => return (payer, Class::Data),
+            Awaited::ByAnother => return (payer, Class::Owed),
+            Awaited::By(token) => token,
+        };
+        let waiter = self.desk.flights.get(token as usize).and_then(|flight| {
+            let Asker::Client(Client { connection, serial, .. }) = flight.asker else {
+                return None;
+            };
+            let connection = self.desk.connections.get(connection)?;
+            let bound = connection.bound.filter(|_| connection.serial == serial)?;
+            Some(bound.member).filter(|member| member.cgroup == owner)
+        });
+        // A connection that has gone leaves its flush behind.
+        let task = waiter
+            .and_then(|member| self.desk.clients.write_back_task(&mut self.engine, member))
+            .unwrap_or(payer);
+        (task, Class::Data)
+    }
+
+    /// Makes requests synchronous that something waits for since they were submitted.
+    pub(super) fn promote_writes(&mut self, now: Instant) {
+        while let Some(cached) = &mut self.desk.cache
+            && let Some((id, awaited)) = cached.cache.poll_awaited()
+        {
+            let Some(&OnWay { flight, request }) = cached.on_way.get(&id) else { continue };
+            let Asker::Cache(WrittenBack { owner, .. }) = self.desk.flights[flight].asker else {
+                unreachable!("a request of the cache's")
+            };
+            let (task, class) = self.payer_for(owner, awaited);
+            self.engine.promote(now, request, task, class);
         }
     }
 
@@ -74,14 +113,14 @@ impl Worker {
         let Some(cached) = &mut self.desk.cache else { return };
         cached.is_engine_full = false;
         if is_draining {
-            cached.cache.release_all(now);
+            cached.cache.drain(now);
         }
-        if cached.is_given_up {
-            return;
-        }
-        while let Some(write) = cached.cache.poll_write(now) {
+        while let Some(cached) = &mut self.desk.cache
+            && let Some(write) = cached.cache.poll_write(now)
+        {
             let Extent { offset, len } = write.extent;
-            let asked = WrittenBack { id: write.id, parts: 0, has_failed: false };
+            let owner = write.owner;
+            let asked = WrittenBack { id: write.id, owner, parts: 0, failure: None };
             let flight = Flight {
                 asker: Asker::Cache(asked),
                 command: Command { cookie: Cookie(0), op: NbdOp::Write, fua: false, offset, len },
@@ -92,17 +131,22 @@ impl Worker {
                 joined: None,
                 overlay: None,
             };
-            let tag = self.desk.flights.insert(flight);
-            let task = cached.payers[&write.owner];
-            let request = Request::new(task, Op::Write, write.extent, tag as u64);
-            if let Err(error) = self.engine.submit(now, Request { sync: false, ..request }) {
-                debug!(device = self.desk.name, %error, "no room to write back");
-                self.desk.flights.remove(tag);
-                cached.cache.give_back(write.id);
-                cached.is_engine_full = true;
-                return;
+            let flight = self.desk.flights.insert(flight);
+            let (task, class) = self.payer_for(owner, write.awaited);
+            let sync = is_draining || write.awaited != Awaited::No;
+            let request = Request::new(task, Op::Write, write.extent, flight as u64);
+            let submitted = self.engine.submit(now, Request { sync, class, ..request });
+            let cached = self.desk.cache.as_mut().expect("it was here just now");
+            match submitted {
+                Ok(request) => drop(cached.on_way.insert(write.id, OnWay { flight, request })),
+                Err(error) => {
+                    debug!(device = self.desk.name, %error, "no room to write back");
+                    self.desk.flights.remove(flight);
+                    cached.cache.give_back(write.id);
+                    cached.is_engine_full = true;
+                    return;
+                }
             }
-            cached.flights.insert(write.id, tag);
         }
     }
 
@@ -123,6 +167,14 @@ impl Worker {
             let _ = self.engine.reconfigure(now, Change::SetLimits { cgroup, limits });
         }
         self.bound_dirty(now);
+        // The end waits for what is in the engine already.
+        let Some(cached) = &self.desk.cache else { return };
+        for on_way in cached.on_way.values() {
+            if let Asker::Cache(WrittenBack { owner, .. }) = self.desk.flights[on_way.flight].asker
+            {
+                self.engine.promote(now, on_way.request, cached.payers[&owner], Class::Data);
+            }
+        }
     }
 }
 
@@ -132,7 +184,7 @@ impl Desk {
         let Some(cached) = &mut self.cache else { return };
         let mut parts = std::mem::take(&mut cached.parts);
         if cached.cache.start(id, &mut parts) {
-            let key = cached.flights[&id];
+            let key = cached.on_way[&id].flight;
             let Asker::Cache(write) = &mut self.flights[key].asker else {
                 unreachable!("a request of the cache's")
             };
@@ -172,35 +224,39 @@ impl Desk {
             unreachable!("a request of the cache's")
         };
         write.parts -= 1;
-        write.has_failed |= result.is_err();
         if let Err(error) = &result {
             let device = &self.name;
+            write.failure = Some(reason_of(error));
             // Retries of a device that fails would fill the log.
             if !cached.is_failing {
                 error!(device, offset, len, %error, "cannot write back: clients are told");
             }
             debug!(device, offset, len, %error, "write back failed");
-            if self.is_draining && !cached.is_given_up {
-                cached.is_given_up = true;
-                let dirty_bytes = cached.cache.dirty_bytes();
-                error!(device, dirty_bytes, "the device fails: what is cached is lost");
-            }
         }
         if write.parts > 0 {
             return None;
         }
-        if !write.has_failed && cached.is_failing {
+        if write.failure.is_none() && cached.is_failing {
             info!(device = self.name, offset, len, "writes back again");
         }
-        cached.is_failing = write.has_failed;
-        Some(if write.has_failed { Err(lost()) } else { Ok(()) })
+        cached.is_failing = write.failure.is_some();
+        Some(write.failure.map_or(Ok(()), |reason| Err(not_written(reason))))
     }
 
     /// A request of the cache's is over.
-    pub(in crate::device) fn written_back(&mut self, now: Instant, id: WriteId, outcome: Outcome) {
+    pub(in crate::device) fn written_back(
+        &mut self,
+        now: Instant,
+        id: WriteId,
+        result: &io::Result<()>,
+    ) {
         if let Some(cached) = &mut self.cache {
-            cached.flights.remove(&id);
-            cached.cache.complete(now, id, outcome);
+            cached.on_way.remove(&id);
+            let result = result.as_ref().map(|_| ()).map_err(reason_of);
+            if let Err(reason) = result {
+                cached.reason = reason;
+            }
+            cached.cache.complete(now, id, result);
         }
     }
 }

@@ -9,9 +9,9 @@ mod back;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use weir_cache::{Cache, OwnerStats, Ready, Settings, WriteId};
+use weir_cache::{Cache, OwnerStats, Ready, Reason, Settings, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
-use weir_engine::{CgroupId, Extent, Instant, TaskId};
+use weir_engine::{CgroupId, Extent, Instant, RequestId, TaskId};
 use weir_uring::{BufferPool, monotonic_ns};
 
 use super::worker::Worker;
@@ -26,8 +26,8 @@ pub(super) struct Cached {
     blocks_max: u32,
     /// Through which task each owner pays.
     payers: BTreeMap<CgroupId, TaskId>,
-    /// Flights of requests that are on their way.
-    flights: BTreeMap<WriteId, usize>,
+    /// Requests that are on their way.
+    on_way: BTreeMap<WriteId, OnWay>,
     pool: BufferPool,
     /// Parts of started requests, by their flight, that wait for memory.
     unfunded: VecDeque<(usize, Extent)>,
@@ -37,10 +37,16 @@ pub(super) struct Cached {
     is_engine_full: bool,
     /// The last request that ended has failed.
     is_failing: bool,
-    /// The device fails, and nobody is left to be told: what is dirty is lost.
-    is_given_up: bool,
+    /// Why the device failed the last one that it did.
+    reason: Reason,
     /// Scratch.
     parts: Vec<Extent>,
+}
+
+/// A request of the cache's in the engine or at the device.
+struct OnWay {
+    flight: usize,
+    request: RequestId,
 }
 
 impl Cached {
@@ -51,13 +57,13 @@ impl Cached {
             cache: Cache::new(settings, device_bytes, now),
             blocks_max: settings.blocks_max.get(),
             payers: BTreeMap::new(),
-            flights: BTreeMap::new(),
+            on_way: BTreeMap::new(),
             pool: BufferPool::new(BOUNCE_BYTES)?,
             unfunded: VecDeque::new(),
             flushes: VecDeque::new(),
             is_engine_full: false,
             is_failing: false,
-            is_given_up: false,
+            reason: Reason(0),
             parts: Vec::new(),
         })
     }
@@ -69,13 +75,12 @@ impl Cached {
 
     /// When something is due by itself.
     pub(super) fn next_event(&self) -> Option<u64> {
-        let may_go = !self.is_engine_full && !self.is_given_up;
-        self.cache.poll_timeout().filter(|_| may_go).map(Instant::as_nanos)
+        self.cache.poll_timeout().filter(|_| !self.is_engine_full).map(Instant::as_nanos)
     }
 
     /// Whether nothing more will be written.
     pub(super) fn is_drained(&self) -> bool {
-        self.cache.dirty_bytes() == 0 || self.is_given_up
+        self.cache.dirty_bytes() == 0
     }
 
     pub(super) fn status(&self) -> CacheStatus {
@@ -88,9 +93,15 @@ impl Cached {
     }
 }
 
+/// Why the device failed a request, for the cache; EIO where the system does not say.
+fn reason_of(error: &io::Error) -> Reason {
+    let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+    Reason(errno.unsigned_abs())
+}
+
 /// What a client is told of bytes that it, or another of its cgroup, has written and that could not be written back.
-fn lost() -> io::Error {
-    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+fn not_written(reason: Reason) -> io::Error {
+    io::Error::from_raw_os_error(reason.0.cast_signed())
 }
 
 impl Worker {
@@ -115,6 +126,7 @@ impl Worker {
             }
         }
         self.submit_flushes(now);
+        self.promote_writes(now);
         self.submit_writes(now);
     }
 }
