@@ -5,6 +5,7 @@ mod bad_handshakes;
 mod bad_requests;
 mod cgroups_moved;
 mod clients_share;
+mod device_failures;
 mod disk_mount;
 mod ending;
 mod fio_verify;

@@ -18,6 +18,7 @@ mod process;
 mod random;
 mod run;
 mod server;
+mod small_file_system;
 mod status;
 
 pub use binary::weir;
@@ -29,4 +30,5 @@ pub use process::raise_open_files;
 pub use random::{Random, pattern};
 pub use run::{Ran, wait};
 pub use server::{Refused, Server};
+pub use small_file_system::SmallFileSystem;
 pub use status::{Cgroup, Device};

@@ -27,6 +27,8 @@ pub(crate) enum LogLine {
     ConnectionNotServed,
     /// A connection was closed because its client broke the protocol or stalled.
     ConnectionDropped,
+    /// The device failed a request.
+    DeviceFailed,
 }
 
 /// Leave to write one line.

@@ -73,7 +73,7 @@ pub use completion::Completion;
 pub use config::{Config, Setup};
 pub use disk::{
     Backend, DirectMode, Disk, DiskExtent, DiskInfo, DiskKind, Durability, OpenError, OpenOptions,
-    ZeroOptions,
+    SyncFailures, ZeroOptions,
 };
 pub use error::RingError;
 pub use message::Message;

@@ -36,13 +36,15 @@ pub(crate) enum Op {
     Cancel { file: u32 },
     /// Read `buffer[done..]` from `offset + done`.
     Read { file: u32, offset: u64, buffer: IoBuf, done: u32 },
-    /// Write `buffer[done..]` to `offset + done`; `durable` before it ends. Keeps its claim on the range.
+    /// Write `buffer[done..]` to `offset + done`; `durable` before it ends. Keeps its claim on the range. `failed`: the errno
+    /// of a durable write that failed, while the same bytes are written without that.
     Write {
         file: u32,
         offset: u64,
         buffer: IoBuf,
         done: u32,
         durable: bool,
+        failed: Option<i32>,
         claim: Option<ClaimId>,
     },
     /// Write `len` zeroes at `offset`; at most as many as `zeroes` has.

@@ -48,6 +48,8 @@ pub(super) struct Connection {
     pub(super) moving: Option<(usize, Vec<u8>)>,
     /// What its flushes have been told of bytes that could not be written back.
     pub(super) failures_seen: u64,
+    /// Failed syncs of the device that it has been told of, or that were before it.
+    pub(super) syncs_failed_seen: u64,
     /// The client is done, or we are: close when everything has been answered.
     pub(super) finishing: bool,
 }
@@ -176,6 +178,7 @@ impl Connection {
             sending_hold: None,
             moving: None,
             failures_seen: 0,
+            syncs_failed_seen: 0,
             finishing: false,
         }
     }

@@ -122,6 +122,8 @@ impl Worker {
                 let connection = &mut self.desk.connections[key];
                 connection.backlog = backlog;
                 connection.bound = Some(Bound { member, start, end, replies });
+                let failures = self.desk.ring.sync_failures(&self.desk.storage.disk);
+                connection.syncs_failed_seen = failures.count;
                 if let Some(cache) = &self.desk.cache {
                     connection.failures_seen = cache.unseen(member.cgroup);
                 }

@@ -16,6 +16,7 @@ mod clients;
 mod commands;
 mod connection;
 mod door;
+mod failures;
 mod flight;
 mod homes;
 mod intake;
@@ -113,7 +114,7 @@ pub(crate) fn spawn(
         match start(setup) {
             Ok(mut worker) => {
                 drop(ready.send(Ok(())));
-                worker.run(&commands).map_err(DeviceError::Ring)
+                worker.run(&commands)
             }
             Err(error) => {
                 drop(ready.send(Err(error)));
@@ -151,6 +152,30 @@ pub enum DeviceError {
     /// The ring broke.
     #[error("the ring failed: {0}")]
     Ring(io::Error),
+    /// The device refused bytes that clients were told are written, until the end.
+    #[error(
+        "device `{device}`: {bytes} bytes that were acknowledged could not be written and are lost, at {ranges}: {source}"
+    )]
+    Lost {
+        /// Its name.
+        device: String,
+        /// How many.
+        bytes: u64,
+        /// Where.
+        ranges: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The last flush failed.
+    #[error(
+        "device `{device}`: the last flush failed, so what was written since the one before may be lost: {source}"
+    )]
+    LastFlush {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
     /// A setting of the configuration was refused.
     #[error("cgroup {cgroup}: {error}")]
     Setting {

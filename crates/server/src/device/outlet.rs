@@ -136,7 +136,6 @@ impl Desk {
                 connection.held_bytes -= memory_of(&command);
             }
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
-            debug!(device = self.name, ?command, %error, "request failed");
             self.scratch.clear();
             bound.replies.error(command.cookie, code, &error.to_string(), &mut self.scratch);
             return self.push_scratch(key);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use slab::Slab;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use weir_engine::{Engine, Instant, Outcome};
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
@@ -15,11 +15,12 @@ use super::backlog::{Backlog, Waiter};
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
+use super::failures::Failures;
 use super::flight::{Asker, Flight};
 use super::homes::Homes;
 use super::storage::Storage;
 use super::token::Token;
-use super::{DeviceHandle, Setup};
+use super::{DeviceError, DeviceHandle, Setup};
 use crate::command::Command;
 use crate::exports::ExportTable;
 use crate::log_limit::LogLimit;
@@ -91,6 +92,7 @@ pub(super) struct Desk {
     pub(super) accepts_failed: u64,
     /// Rate limiter of log lines that clients can cause.
     pub(super) log_limit: LogLimit,
+    pub(super) failures: Failures,
     pub(super) wakes_late: u64,
     pub(super) wake_late_ns_max: u64,
     /// Scratch for what the protocol writes.
@@ -141,6 +143,7 @@ impl Worker {
             connections_dropped: 0,
             accepts_failed: 0,
             log_limit: LogLimit::default(),
+            failures: Failures::default(),
             wakes_late: 0,
             wake_late_ns_max: 0,
             scratch: Vec::new(),
@@ -150,7 +153,7 @@ impl Worker {
     }
 
     /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
-    pub(super) fn run(&mut self, commands: &Receiver<Command>) -> io::Result<()> {
+    pub(super) fn run(&mut self, commands: &Receiver<Command>) -> Result<(), DeviceError> {
         for listener in 0..self.desk.listeners.len() {
             self.desk.accept(listener);
         }
@@ -162,7 +165,7 @@ impl Worker {
                 true => Some(0),
                 false => self.deadline(due),
             };
-            self.desk.ring.wait(deadline)?;
+            self.desk.ring.wait(deadline).map_err(DeviceError::Ring)?;
             let now = Instant::from_nanos(monotonic_ns());
             self.note_lateness(now, due);
             while let Some(completion) = self.desk.ring.poll_completion() {
@@ -190,7 +193,7 @@ impl Worker {
         if left_out > 0 {
             info!(device = self.desk.name, left_out, "log lines were left out");
         }
-        Ok(())
+        self.desk.check_loss()
     }
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
@@ -213,12 +216,7 @@ impl Worker {
                 self.landed(now, token, Some(buffer), result);
             }
             Completion::Done { token, result } => match Token::unpack(token) {
-                Token::LastFlush => {
-                    if let Err(error) = result {
-                        warn!(device = self.desk.name, %error, "the last flush failed");
-                    }
-                    self.desk.ended = true;
-                }
+                Token::LastFlush => self.desk.flushed_last(result),
                 _ => self.landed(now, token, None, result),
             },
             Completion::Woken => self.carry_out_all(now, commands),
@@ -277,6 +275,7 @@ impl Worker {
             None => (buffer, result),
         };
         let mut flight = self.desk.flights.remove(key);
+        let result = self.desk.note_outcome(now, &flight, result);
         let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.engine.complete(now, ticket, outcome);

@@ -21,6 +21,7 @@ use job::Work;
 pub use open::{Backend, OpenError, OpenOptions};
 pub(crate) use ranges::ClaimId;
 pub(crate) use state::Disks;
+pub use state::SyncFailures;
 use state::{State, Store};
 use zeroing::Zeroing;
 
@@ -129,7 +130,8 @@ impl Ring {
                     return;
                 }
                 let durable = durability == Durability::Durable;
-                let op = Op::Write { file, offset, buffer, done: 0, durable, claim: None };
+                let (done, failed, claim) = (0, None, None);
+                let op = Op::Write { file, offset, buffer, done, durable, failed, claim };
                 match state.info.direct {
                     true => self.start_claimed(disk.index, token, op),
                     false => self.core.start(Origin::Caller(token), op),
@@ -158,19 +160,24 @@ impl Ring {
 
     /// Makes every write that has ended durable; ends in [`Completion::Done`]. Writes in flight may or may not be.
     ///
-    /// Once this, or a durable write, has failed on a device in the page cache, it fails for good: acknowledged bytes
-    /// may be gone, and the kernel would not say so a second time.
+    /// When this, or a durable write, has failed, acknowledged bytes of any caller may be gone, and the kernel does not say
+    /// so a second time: the next flush may succeed. [`Ring::sync_failures`] counts it, so that whoever serves several
+    /// clients can tell each of them.
     pub fn flush(&mut self, disk: &Disk, token: u64) {
         let state = self.disks.get_mut(disk.index);
-        let result = match (state.check_flush(), &state.store) {
-            (Ok(()), &Store::File(file)) => {
-                let metadata = disk.info.kind == DiskKind::Block;
-                self.core.start(Origin::Caller(token), Op::Sync { file, metadata });
-                return;
-            }
-            (result, _) => result,
-        };
-        self.ready.push_back(Completion::Done { token, result });
+        if let Store::File(file) = state.store {
+            let metadata = disk.info.kind == DiskKind::Block;
+            self.core.start(Origin::Caller(token), Op::Sync { file, metadata });
+            return;
+        }
+        self.ready.push_back(Completion::Done { token, result: Ok(()) });
+    }
+
+    /// The failures so far that may have cost other callers bytes that were acknowledged to them: of flushes, and of durable
+    /// writes in the page cache whose bytes could be written but not made durable. A durable write that could not be
+    /// written, because there is no space, has cost its own bytes only and is not among them.
+    pub fn sync_failures(&self, disk: &Disk) -> SyncFailures {
+        self.disks.get(disk.index).sync_failures
     }
 
     /// Asks the page cache to read `len` bytes at `offset` ahead; ends in [`Completion::Done`] when that has begun.
@@ -267,12 +274,13 @@ impl Ring {
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
-        if let (Err(error), Op::Sync { file, .. } | Op::Write { file, durable: true, .. }) =
-            (&result, &op)
-        {
-            let disk = self.disks.of_file(*file);
-            self.disks.get_mut(disk).note_unsynced(error);
-        }
+        let result = match self.look_into_failure(&mut op, result) {
+            Some(result) => result,
+            None => {
+                self.core.start(origin, op);
+                return None;
+            }
+        };
         match (origin, op) {
             (Origin::Job(number), op) => {
                 self.job_landed(number, op, result);
@@ -289,6 +297,36 @@ impl Ring {
             }
             (Origin::Caller(token), _) => Some(Completion::Done { token, result }),
         }
+    }
+
+    /// Finds out what the failure of an operation means for acknowledged bytes of others. `None`: it is to be started again
+    /// for that. What it is answered with does not change.
+    ///
+    /// A durable write on a file in the page cache fails alike when it cannot be written and when the kernel could not write
+    /// back what lies before it in the same file. So the same bytes are written again without making them last: if that
+    /// succeeds, it was the latter.
+    fn look_into_failure(&mut self, op: &mut Op, result: io::Result<()>) -> Option<io::Result<()>> {
+        let disk = match op {
+            Op::Sync { file, .. } | Op::Write { file, .. } => self.disks.of_file(*file),
+            _ => return Some(result),
+        };
+        let state = self.disks.get_mut(disk);
+        let errno = result.as_ref().err().map(|error| error.raw_os_error().unwrap_or(libc::EIO));
+        match (op, errno) {
+            (Op::Sync { .. }, Some(errno)) => state.sync_failures.note(errno),
+            (Op::Write { durable, failed, .. }, Some(errno)) if *durable && !state.info.direct => {
+                (*durable, *failed) = (false, Some(errno));
+                return None;
+            }
+            (Op::Write { failed: Some(first), .. }, second) => {
+                if second.is_none() {
+                    state.sync_failures.note(*first);
+                }
+                return Some(Err(io::Error::from_raw_os_error(*first)));
+            }
+            _ => {}
+        }
+        Some(result)
     }
 }
 

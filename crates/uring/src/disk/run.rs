@@ -64,8 +64,9 @@ impl Ring {
                 if let Step::Store { offset, len, durable } = job.step() {
                     debug_assert_eq!(len as usize, bounce.len());
                     let file = self.file(number);
-                    let op =
-                        Op::Write { file, offset, buffer: bounce, done: 0, durable, claim: None };
+                    let (buffer, done) = (bounce, 0);
+                    let (failed, claim) = (None, None);
+                    let op = Op::Write { file, offset, buffer, done, durable, failed, claim };
                     self.core.start(Origin::Job(number), op);
                     return;
                 }

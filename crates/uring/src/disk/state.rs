@@ -33,8 +33,26 @@ pub(crate) struct State {
     pub(crate) ranges: Ranges<Waiting>,
     /// Ways ([`super::zeroing::Way::bit`]) that the device turned out not to have.
     pub(crate) refused: u8,
-    /// The errno of the first flush that failed on a buffered device.
-    lost: Option<i32>,
+    pub(crate) sync_failures: SyncFailures,
+}
+
+/// Failures to make acknowledged bytes of any caller durable.
+///
+/// The kernel throws such bytes away, or keeps them as if they were clean, and tells the next caller that all is well. So
+/// each caller has to be told once by whoever serves it. (The same lesson in other programs: PostgreSQL's
+/// `data_sync_retry`, QEMU's inconsistent page cache; the kernel's own answer is `errseq_t`, once for each open file.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SyncFailures {
+    /// How many there were.
+    pub count: u64,
+    /// The errno of the last one.
+    pub errno: i32,
+}
+
+impl SyncFailures {
+    pub(crate) fn note(&mut self, errno: i32) {
+        (self.count, self.errno) = (self.count + 1, errno);
+    }
 }
 
 /// All attached devices, and the jobs on them.
@@ -59,8 +77,18 @@ impl Disks {
     }
 
     pub(crate) fn insert(&mut self, store: Store, info: DiskInfo) -> u32 {
-        self.states.push(State { store, info, ranges: Ranges::new(), refused: 0, lost: None });
+        self.states.push(State {
+            store,
+            info,
+            ranges: Ranges::new(),
+            refused: 0,
+            sync_failures: SyncFailures::default(),
+        });
         self.states.len() as u32 - 1
+    }
+
+    pub(crate) fn get(&self, index: u32) -> &State {
+        &self.states[index as usize]
     }
 
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut State {
@@ -99,23 +127,6 @@ impl State {
     /// A job on this device, which is number `disk`.
     pub(crate) fn job(&self, disk: u32, token: u64, work: Work) -> Job {
         Job::new(token, disk, work, u64::from(self.info.block_bytes), self.info.direct)
-    }
-
-    /// Takes note that making writes durable failed.
-    ///
-    /// The kernel then throws the written pages away, or keeps them as if they were clean, and tells the next caller
-    /// that all is well. It is not: writes that were acknowledged are gone. So no flush of this device succeeds again;
-    /// whoever serves it must open it anew. Past the page cache a flush speaks for itself. (The same lesson in other
-    /// programs: PostgreSQL's `data_sync_retry`, QEMU's inconsistent page cache.)
-    pub(crate) fn note_unsynced(&mut self, error: &io::Error) {
-        if !self.info.direct && self.lost.is_none() {
-            self.lost = error.raw_os_error();
-        }
-    }
-
-    /// What a flush has to say before it is tried.
-    pub(crate) fn check_flush(&self) -> io::Result<()> {
-        self.lost.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
     }
 
     /// Whether a read or write of `len` bytes at `offset` can go to the device as it is.
@@ -170,19 +181,6 @@ mod tests {
         let mut disks = Disks::new().unwrap();
         disks.insert(Store::File(0), info);
         disks.states.remove(0)
-    }
-
-    #[test]
-    fn what_a_failed_flush_lost_stays_lost_in_the_page_cache() {
-        let failure = io::Error::from_raw_os_error(libc::EIO);
-        let mut buffered = state(false);
-        buffered.check_flush().unwrap();
-        buffered.note_unsynced(&failure);
-        buffered.note_unsynced(&io::Error::from_raw_os_error(libc::ENOSPC));
-        assert_eq!(buffered.check_flush().unwrap_err().raw_os_error(), Some(libc::EIO));
-        let mut direct = state(true);
-        direct.note_unsynced(&failure);
-        direct.check_flush().unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tracing::{debug, error, info};
+use tracing::{debug, info};
 use weir_cache::{Awaited, Bound, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
@@ -12,7 +12,7 @@ use weir_engine::{
 use weir_nbd::{Command, Cookie, Op as NbdOp};
 use weir_uring::Durability;
 
-use super::{OnWay, not_written, reason_of};
+use super::{OnWay, reason_of};
 use crate::device::flight::{Asker, Client, Flight, WrittenBack};
 use crate::device::token::Token;
 use crate::device::worker::{Desk, Worker};
@@ -225,13 +225,7 @@ impl Desk {
         };
         write.parts -= 1;
         if let Err(error) = &result {
-            let device = &self.name;
             write.failure = Some(reason_of(error));
-            // Retries of a device that fails would fill the log.
-            if !cached.is_failing {
-                error!(device, offset, len, %error, "cannot write back: clients are told");
-            }
-            debug!(device, offset, len, %error, "write back failed");
         }
         if write.parts > 0 {
             return None;
@@ -240,7 +234,8 @@ impl Desk {
             info!(device = self.name, offset, len, "writes back again");
         }
         cached.is_failing = write.failure.is_some();
-        Some(write.failure.map_or(Ok(()), |reason| Err(not_written(reason))))
+        let failure = write.failure.map(|reason| reason.0.cast_signed());
+        Some(failure.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno))))
     }
 
     /// A request of the cache's is over.

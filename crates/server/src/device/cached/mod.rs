@@ -8,7 +8,9 @@ mod back;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::ops::Range;
 
+use rustix::io::Errno;
 use weir_cache::{Cache, OwnerStats, Ready, Reason, Settings, WriteId};
 use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{CgroupId, Extent, Instant, RequestId, TaskId};
@@ -83,6 +85,16 @@ impl Cached {
         self.cache.dirty_bytes() == 0
     }
 
+    /// The bytes that clients were told are written and that the device lacks.
+    pub(super) fn lost(&self) -> Vec<Range<u64>> {
+        self.cache.lost()
+    }
+
+    /// Why the device failed the last request that it did.
+    pub(super) fn last_failure(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.reason.0.cast_signed())
+    }
+
     pub(super) fn status(&self) -> CacheStatus {
         let size_bytes = u64::from(self.blocks_max) * BLOCK_BYTES;
         CacheStatus { size_bytes, dirty_bytes: self.cache.dirty_bytes() }
@@ -95,13 +107,19 @@ impl Cached {
 
 /// Why the device failed a request, for the cache; EIO where the system does not say.
 fn reason_of(error: &io::Error) -> Reason {
-    let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+    let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
     Reason(errno.unsigned_abs())
 }
 
-/// What a client is told of bytes that it, or another of its cgroup, has written and that could not be written back.
+/// What a client is told of bytes that it, or another of its cgroup, has written and that could not be written back: that
+/// there is no space, or EIO. Other reasons say nothing about the client's request.
 fn not_written(reason: Reason) -> io::Error {
-    io::Error::from_raw_os_error(reason.0.cast_signed())
+    let errno = Errno::from_raw_os_error(reason.0.cast_signed());
+    let told = match errno {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => errno,
+        _ => Errno::IO,
+    };
+    told.into()
 }
 
 impl Worker {
