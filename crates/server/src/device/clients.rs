@@ -106,7 +106,9 @@ impl Clients {
             client.connections -= 1;
             if client.connections == 0 {
                 // What is under way goes on.
-                client.write_back.map(|task| engine.close_task(task));
+                if let Some(task) = client.write_back {
+                    engine.close_task(task);
+                }
                 engine.close_client(client.id);
                 self.open.remove(&key);
             }

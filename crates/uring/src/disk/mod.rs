@@ -274,12 +274,9 @@ impl Ring {
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
-        let result = match self.look_into_failure(&mut op, result) {
-            Some(result) => result,
-            None => {
-                self.core.start(origin, op);
-                return None;
-            }
+        let Some(result) = self.look_into_failure(&mut op, result) else {
+            self.core.start(origin, op);
+            return None;
         };
         match (origin, op) {
             (Origin::Job(number), op) => {
