@@ -63,9 +63,11 @@ impl Message {
         let parts = self.parts_mut();
         parts.bytes.extend_from_slice(bytes);
         parts.len += bytes.len();
+        let more = u32::try_from(bytes.len()).expect("short answers are below 4 GiB");
+        // A piece whose length would not fit is followed by another: 4 GiB of short answers.
         match parts.pieces.last_mut() {
-            Some(Piece::Inline { len }) => *len += bytes.len() as u32,
-            _ => parts.pieces.push(Piece::Inline { len: bytes.len() as u32 }),
+            Some(Piece::Inline { len }) if *len <= u32::MAX - more => *len += more,
+            _ => parts.pieces.push(Piece::Inline { len: more }),
         }
     }
 
@@ -96,6 +98,11 @@ impl Message {
     /// Bytes appended so far.
     pub fn len(&self) -> usize {
         self.parts().len
+    }
+
+    /// Of these, the bytes that were copied: what the message takes besides its buffers.
+    pub fn inline_len(&self) -> usize {
+        self.parts().bytes.len()
     }
 
     /// Whether nothing was appended.

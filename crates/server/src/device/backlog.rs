@@ -1,18 +1,22 @@
-//! What the requests of each client hold of what all share, so that the backlog of one is in nobody else's way.
+//! Quotas of the memory and the places that requests share, by client and by cgroup.
 //!
 //! A client may hold as much as is left for the others: alone a half, two of them a third each, and so on, so that
-//! there is always something left for one that comes later. Source: dynamic thresholds for shared memory in packet
-//! switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+//! there is always something left for one that comes later. All clients of a cgroup together may hold twice what is left:
+//! a tenant that starts more processes gets no more than two thirds. Source: dynamic thresholds for shared memory in
+//! packet switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
 //!
-//! Among the connections of one client those that hold nothing may go further than those that do, so that one which
-//! takes no replies, or sends no payload, is not in the way of the others either.
+//! Connections that hold nothing may go further than those that do, so that one which takes no replies, or sends no
+//! payload, does not stop the others of its client. The largest that all clients of one cgroup reach is four fifths.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of memory that only a client which holds none may have: one payload of the largest size.
+/// Bytes of memory that are left for cgroups that hold none: one payload of the largest size.
 const RESERVE_BYTES: usize = 32 << 20;
+
+/// The largest request that counts as small, in bytes of memory.
+const SMALL_BYTES: usize = 256 << 10;
 
 /// What memory is for. Each kind has its own, so that neither can use up the other's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +29,13 @@ pub(super) enum Memory {
 
 /// Bytes of each kind of memory, held by all clients together.
 type Sums = Rc<[Cell<usize>; 2]>;
+
+/// What all clients of one cgroup hold.
+#[derive(Debug, Default)]
+pub(super) struct Tenant {
+    bytes: [Cell<usize>; 2],
+    sums: Sums,
+}
 
 /// What is not held by anybody.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +53,7 @@ pub(super) struct Left {
 pub(super) struct Backlog {
     bytes: [Cell<usize>; 2],
     requests: Cell<usize>,
-    sums: Sums,
+    tenant: Rc<Tenant>,
     /// Those that hold nothing, then those that do. Some may be there twice, or have gone on already.
     waiting: [RefCell<VecDeque<Waiter>>; 2],
     is_listed: Cell<bool>,
@@ -65,9 +76,9 @@ pub(super) struct Hold {
 pub(super) struct Account(Sums);
 
 impl Account {
-    /// A client that holds nothing yet.
-    pub(super) fn open(&self) -> Rc<Backlog> {
-        Rc::new(Backlog { sums: Rc::clone(&self.0), ..Backlog::default() })
+    /// A cgroup whose clients hold nothing yet.
+    pub(super) fn open(&self) -> Rc<Tenant> {
+        Rc::new(Tenant { sums: Rc::clone(&self.0), ..Tenant::default() })
     }
 
     /// Bytes that all clients hold together.
@@ -76,9 +87,21 @@ impl Account {
     }
 }
 
+impl Tenant {
+    /// A client that holds nothing yet.
+    pub(super) fn open(self: &Rc<Tenant>) -> Rc<Backlog> {
+        Rc::new(Backlog { tenant: Rc::clone(self), ..Backlog::default() })
+    }
+}
+
 impl Backlog {
-    /// Takes a place for a request with `bytes` of `memory`, or `None` when the client has its part of what is `left`.
-    /// `is_light` tells that the connection holds nothing yet.
+    /// Whether both are of one cgroup.
+    pub(super) fn is_beside(&self, other: &Backlog) -> bool {
+        Rc::ptr_eq(&self.tenant, &other.tenant)
+    }
+
+    /// Takes a place for a request with `bytes` of `memory`, or `None` when the client or its cgroup has its part of what
+    /// is `left`. `is_light` tells that the connection holds no such memory yet. O(1).
     pub(super) fn hold(
         self: &Rc<Backlog>,
         memory: Memory,
@@ -86,12 +109,9 @@ impl Backlog {
         is_light: bool,
         left: Left,
     ) -> Option<Hold> {
-        let (held, requests) = (self.bytes[memory as usize].get(), self.requests.get());
-        let counted = if is_light { held / 2 } else { held };
-        let is_first = held == 0 && bytes <= left.bytes;
-        let has_memory = bytes == 0 || is_first || counted + bytes + RESERVE_BYTES <= left.bytes;
+        let requests = self.requests.get();
         let has_place = requests < left.requests || requests < left.depth;
-        if !has_memory || !has_place {
+        if bytes > 0 && !self.has_memory(memory, bytes, is_light, left.bytes) || !has_place {
             return None;
         }
         self.add(memory, bytes);
@@ -99,8 +119,32 @@ impl Backlog {
         Some(Hold { backlog: Rc::clone(self), memory, bytes, requests: 1 })
     }
 
+    /// Whether `bytes` fit below the thresholds of the client and of its cgroup, with `left` bytes held by nobody.
+    fn has_memory(&self, memory: Memory, bytes: usize, is_light: bool, left: usize) -> bool {
+        let held = self.bytes[memory as usize].get();
+        let beside = self.tenant.bytes[memory as usize].get();
+        let is_small = bytes <= SMALL_BYTES;
+        if beside == 0 {
+            // A cgroup's first request leaves a quarter of itself, so that those of any number of cgroups leave something.
+            return bytes + bytes / 4 <= left;
+        }
+        // How many times what is left a client, and its cgroup, may hold; and what must be left besides.
+        let (times, times_beside, reserve) = match (is_light, is_small) {
+            (false, _) => (1, 2, RESERVE_BYTES),
+            (true, false) => (2, 3, RESERVE_BYTES),
+            (true, true) => (4, 4, 0),
+        };
+        (held / times).max(beside / times_beside) + bytes + reserve <= left
+    }
+
+    /// The bytes of `memory` that it holds, its cgroup holds, and all hold.
+    fn sums(&self, memory: Memory) -> [&Cell<usize>; 3] {
+        let memory = memory as usize;
+        [&self.bytes[memory], &self.tenant.bytes[memory], &self.tenant.sums[memory]]
+    }
+
     fn add(&self, memory: Memory, bytes: usize) {
-        for held in [&self.bytes[memory as usize], &self.sums[memory as usize]] {
+        for held in self.sums(memory) {
             held.set(held.get() + bytes);
         }
     }
@@ -152,8 +196,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let (backlog, memory) = (&self.backlog, self.memory as usize);
-        for held in [&backlog.bytes[memory], &backlog.sums[memory]] {
+        let backlog = &self.backlog;
+        for held in backlog.sums(self.memory) {
             held.set(held.get() - self.bytes);
         }
         backlog.requests.set(backlog.requests.get() - self.requests);
@@ -173,7 +217,7 @@ mod tests {
     /// Lets `count` clients take MiB after MiB until none gets more; how many each has, of 192.
     fn shares(count: usize) -> Vec<usize> {
         let account = Account::default();
-        let clients: Vec<Rc<Backlog>> = (0..count).map(|_| account.open()).collect();
+        let clients: Vec<Rc<Backlog>> = (0..count).map(|_| account.open().open()).collect();
         let mut holds: Vec<Vec<Hold>> = clients.iter().map(|_| Vec::new()).collect();
         loop {
             let before: usize = holds.iter().map(Vec::len).sum();
@@ -190,6 +234,53 @@ mod tests {
         shares
     }
 
+    /// What `count` clients of one cgroup hold, MiB, that each take a payload of the largest size and then all they get.
+    fn held_by_one_cgroup(account: &Account, count: usize, is_light: bool, bytes: usize) -> usize {
+        let tenant = account.open();
+        let clients: Vec<Rc<Backlog>> = (0..count).map(|_| tenant.open()).collect();
+        let take = |client: &Rc<Backlog>, bytes| {
+            client.hold(Memory::Replies, bytes, is_light, left(account))
+        };
+        let mut holds: Vec<Hold> =
+            clients.iter().filter_map(|client| take(client, 32 * MIB)).collect();
+        for client in &clients {
+            holds.extend(std::iter::from_fn(|| take(client, bytes)));
+        }
+        let held = account.held(Memory::Replies) / MIB;
+        std::mem::forget(holds);
+        held
+    }
+
+    #[test]
+    fn more_clients_of_one_cgroup_leave_room_for_other_cgroups() {
+        for count in [1, 6, 1000] {
+            for (is_light, bytes, most) in
+                [(false, MIB, 107), (true, MIB, 128), (true, SMALL_BYTES, 154)]
+            {
+                let account = Account::default();
+                let held = held_by_one_cgroup(&account, count, is_light, bytes);
+                assert!(held <= most, "{count} hold {held} MiB");
+                let other = account.open().open();
+                let large = other.hold(Memory::Replies, 16 * MIB, false, left(&account));
+                assert!(large.is_some(), "beside {held} MiB of {count} clients");
+            }
+        }
+    }
+
+    /// Clients of ever more cgroups that each take the largest payload leave room for small requests.
+    #[test]
+    fn first_payloads_of_many_cgroups_leave_room_for_small_requests() {
+        let account = Account::default();
+        let take =
+            |client: Rc<Backlog>, bytes| client.hold(Memory::Replies, bytes, true, left(&account));
+        let large: Vec<Hold> =
+            (0..10).filter_map(|_| take(account.open().open(), 32 * MIB)).collect();
+        assert_eq!(large.len(), 5);
+        let small: Vec<Hold> =
+            (0..100).filter_map(|_| take(account.open().open(), SMALL_BYTES)).collect();
+        assert_eq!(small.len(), 100);
+    }
+
     #[test]
     fn there_is_always_something_left() {
         assert_eq!(shares(1), [80]);
@@ -201,13 +292,13 @@ mod tests {
     #[test]
     fn a_connection_that_holds_nothing_goes_further_than_one_that_does() {
         let account = Account::default();
-        let client = account.open();
+        let client = account.open().open();
         let take = |is_light| client.hold(Memory::Replies, MIB, is_light, left(&account));
         let heavy: Vec<Hold> = std::iter::from_fn(|| take(false)).collect();
         let light: Vec<Hold> = std::iter::from_fn(|| take(true)).collect();
         assert_eq!((heavy.len(), light.len()), (80, 27));
         // Another client has its first one, and more.
-        let other = account.open();
+        let other = account.open().open();
         assert!(other.hold(Memory::Replies, 32 * MIB, false, left(&account)).is_some());
     }
 
@@ -225,7 +316,7 @@ mod tests {
     #[test]
     fn answers_that_are_not_sent_hold_memory_and_no_place() {
         let account = Account::default();
-        let client = account.open();
+        let client = account.open().open();
         let left = Left { bytes: 192 * MIB, requests: 1000, depth: 1 };
         let mut unsent = None;
         for _ in 0..3 {

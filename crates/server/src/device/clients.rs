@@ -5,12 +5,12 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use rustix::net::getpeername;
 use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
 
-use super::backlog::{Account, Backlog, Memory};
+use super::backlog::{Account, Backlog, Memory, Tenant};
 use weir_uring::peer_process;
 
 /// Who is at the other end.
@@ -53,6 +53,8 @@ impl fmt::Display for Peer {
 #[derive(Default)]
 pub(super) struct Clients {
     open: BTreeMap<(CgroupId, Peer), Client>,
+    /// What the clients of each cgroup hold together; gone with the last of them.
+    tenants: BTreeMap<CgroupId, Weak<Tenant>>,
     account: Account,
 }
 
@@ -85,12 +87,14 @@ impl Clients {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) => {
                 let id = engine.open_client(cgroup)?;
-                place.insert(Client {
-                    id,
-                    connections: 0,
-                    backlog: self.account.open(),
-                    write_back: None,
-                })
+                let tenant = self.tenants.entry(cgroup).or_default();
+                let shared = tenant.upgrade().unwrap_or_else(|| {
+                    let opened = self.account.open();
+                    *tenant = Rc::downgrade(&opened);
+                    opened
+                });
+                let backlog = shared.open();
+                place.insert(Client { id, connections: 0, backlog, write_back: None })
             }
         };
         let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
@@ -111,6 +115,11 @@ impl Clients {
                 }
                 engine.close_client(client.id);
                 self.open.remove(&key);
+                // Requests at the device may hold memory of a client that has gone, so a cgroup may be found empty later
+                // only. Looked for when that has doubled the table.
+                if self.tenants.len() > 2 * self.open.len() {
+                    self.tenants.retain(|_, tenant| tenant.strong_count() > 0);
+                }
             }
         }
     }

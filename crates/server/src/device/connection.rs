@@ -5,8 +5,15 @@ use std::rc::Rc;
 use weir_nbd::{Command, Session};
 use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 
-use super::backlog::{Backlog, Hold};
+use super::backlog::{Backlog, Hold, Memory};
 use super::clients::{Member, Peer};
+
+/// Bytes of each [`Memory`] that the requests of one connection may hold, unless it is a single one.
+const CONNECTION_BYTES: usize = 16 << 20;
+
+/// Bytes of heads and short replies that may wait to be sent before nothing more is read: two thousand replies. What is
+/// inside already, at most a task's requests in the engine, comes on top.
+const UNSENT_BYTES: usize = 64 << 10;
 
 /// The state of one connection of a device thread.
 pub(super) struct Connection {
@@ -24,6 +31,8 @@ pub(super) struct Connection {
     pub(super) receiving: bool,
     /// Bytes of the send that is in flight; 0 while there is none.
     pub(super) sending_bytes: usize,
+    /// Of these, those that are in no buffer of the pool.
+    pub(super) sending_inline_bytes: usize,
     /// When it began, in nanoseconds.
     pub(super) sending_since_ns: u64,
     /// Replies for the next send.
@@ -34,11 +43,11 @@ pub(super) struct Connection {
     pub(super) payload: Option<Payload>,
     /// Why nothing is being taken from it, with what has arrived already.
     pub(super) stalled: Option<Stalled>,
-    /// Bytes of requests inside: submitted, and not yet in a send that has ended.
-    pub(super) held_bytes: usize,
+    /// Bytes of requests inside by [`Memory`]: submitted, and not yet in a send that has ended.
+    pub(super) held_bytes: [usize; 2],
     /// Requests inside: submitted and not yet replied to.
     pub(super) requests: u32,
-    /// Of `held_bytes`, what is in `outbox`, and what is in the send in flight.
+    /// Of the bytes of replies, those in `outbox`, and those in the send in flight.
     pub(super) outbox_held_bytes: usize,
     pub(super) sending_held_bytes: usize,
     /// Their client's memory, likewise.
@@ -98,8 +107,10 @@ pub(super) enum Why {
     Itself,
     /// Memory or a place that other requests hold, of this client or of others.
     Others,
-    /// Its handshake replies to be sent.
+    /// Its replies to be sent.
     Sending,
+    /// The others of the device to have their turn.
+    Turn,
 }
 
 /// Bytes that have arrived, and how many of them are dealt with.
@@ -165,12 +176,13 @@ impl Connection {
             backlog: Rc::default(),
             receiving: false,
             sending_bytes: 0,
+            sending_inline_bytes: 0,
             sending_since_ns: 0,
             outbox: None,
             is_dirty: false,
             payload: None,
             stalled: None,
-            held_bytes: 0,
+            held_bytes: [0; 2],
             requests: 0,
             outbox_held_bytes: 0,
             sending_held_bytes: 0,
@@ -185,7 +197,25 @@ impl Connection {
 
     /// Whether it holds no memory.
     pub(super) fn is_light(&self) -> bool {
-        self.held_bytes == 0
+        self.held_bytes == [0; 2]
+    }
+
+    /// Whether it holds no memory of one kind.
+    pub(super) fn holds_no(&self, memory: Memory) -> bool {
+        self.held_bytes[memory as usize] == 0
+    }
+
+    /// Whether `bytes` more of `memory` are too many. A single request is never too large.
+    pub(super) fn is_full(&self, memory: Memory, bytes: usize) -> bool {
+        let held = self.held_bytes[memory as usize];
+        held > 0 && held + bytes > CONNECTION_BYTES
+    }
+
+    /// Whether its client is to take replies before anything more is read from it. Not in the middle of a payload, which
+    /// has its memory already and an end.
+    pub(super) fn is_behind(&self) -> bool {
+        let outbox_bytes = self.outbox.as_ref().map_or(0, Message::inline_len);
+        self.sending_inline_bytes + outbox_bytes > UNSENT_BYTES && self.payload.is_none()
     }
 
     /// Whether nothing is left to answer or to send.

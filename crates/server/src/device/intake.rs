@@ -16,8 +16,8 @@ use super::worker::{Desk, Worker};
 /// A payload with more than this still to come is received right into its buffer.
 const FILL_BYTES: usize = 16 << 10;
 
-/// Bytes that one connection's requests may hold, replies that it has not taken included, unless it has a single one.
-const CONNECTION_BYTES: usize = 16 << 20;
+/// Requests of one connection that are taken in at once: as many as take some tens of microseconds.
+const REQUESTS_A_TURN: u32 = 128;
 
 impl Worker {
     pub(super) fn received(
@@ -66,9 +66,13 @@ impl Worker {
     }
 
     /// Takes in what has arrived on a connection, until it is used up or there is no room for more.
+    ///
+    /// At most [`REQUESTS_A_TURN`] requests: the others of the device wait for it.
     pub(super) fn digest(&mut self, now: Instant, key: usize, mut arrival: Arrival) {
+        let mut requests = REQUESTS_A_TURN;
         loop {
             let connection = &mut self.desk.connections[key];
+            let is_behind = connection.is_behind();
             let Some(transmission) = connection.session.transmission() else {
                 match self.shake_hands(now, key, arrival) {
                     Some(rest) => {
@@ -81,6 +85,12 @@ impl Worker {
             if connection.finishing {
                 break;
             }
+            if is_behind {
+                return self.stall(key, Why::Sending, None, Some(arrival));
+            }
+            if requests == 0 {
+                return self.stall(key, Why::Turn, None, Some(arrival));
+            }
             let parsed = transmission.parse(arrival.left());
             let from = arrival.at;
             arrival.at += parsed.consumed;
@@ -90,11 +100,13 @@ impl Worker {
                     return;
                 }
                 Item::Request(command) => {
+                    requests -= 1;
                     if let Err((why, _)) = self.enter(now, key, command, None) {
                         return self.stall(key, why, Some((command, None)), Some(arrival));
                     }
                 }
                 Item::Write(command) => {
+                    requests -= 1;
                     if let Err(why) = self.desk.make_room(now, key, command) {
                         return self.stall(key, why, Some((command, None)), Some(arrival));
                     }
@@ -115,7 +127,10 @@ impl Worker {
                         }
                     }
                 }
-                Item::Refused(refusal) => self.desk.refuse(key, &refusal),
+                Item::Refused(refusal) => {
+                    requests -= 1;
+                    self.desk.refuse(key, &refusal);
+                }
                 Item::Disconnect => connection.finishing = true,
                 Item::Broken(why) => {
                     self.drop_client(now, key, &why.to_string());
@@ -162,15 +177,14 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         let bytes = memory_of(&command);
         // A write has been counted since its payload began to arrive.
-        let is_full = !connection.is_light() && connection.held_bytes + bytes > CONNECTION_BYTES;
-        if is_full && command.op != Op::Write {
+        if command.op != Op::Write && connection.is_full(Memory::Replies, bytes) {
             return Err((Why::Itself, load));
         }
         let (buffer, hold) = match load {
             Some(Load { buffer, hold }) => (Some(buffer), hold),
             None => {
                 let taken = if bytes > 0 { self.desk.ring.pool().rounded(bytes) } else { 0 };
-                let is_light = connection.is_light();
+                let is_light = connection.holds_no(Memory::Replies);
                 let hold = connection.backlog.hold(Memory::Replies, taken, is_light, left);
                 (None, hold.ok_or((Why::Others, None))?)
             }
@@ -198,7 +212,7 @@ impl Worker {
             Ok(_) => {
                 connection.requests += 1;
                 if command.op != Op::Write {
-                    connection.held_bytes += bytes;
+                    connection.held_bytes[Memory::Replies as usize] += bytes;
                 }
                 Ok(())
             }
@@ -223,13 +237,17 @@ impl Worker {
         }
         self.desk.fund();
         let mut any = false;
-        while let Some((key, serial)) = self.desk.relieved.pop() {
+        // Those that stop again, with more to do, are for the next time.
+        let mut relieved = std::mem::take(&mut self.desk.relieved);
+        for (key, serial) in relieved.drain(..) {
             let connection = self.desk.connections.get(key);
             if connection.is_some_and(|connection| connection.serial == serial) {
                 any = true;
                 self.go_on(now, key);
             }
         }
+        relieved.append(&mut self.desk.relieved);
+        self.desk.relieved = relieved;
         for _ in 0..self.desk.starved.len() {
             let Some(backlog) = self.desk.starved.pop_front() else { break };
             any |= self.resume_client(now, &backlog);
@@ -296,9 +314,16 @@ impl Worker {
     ) {
         let connection = &mut self.desk.connections[key];
         let rest = rest.and_then(Arrival::detach);
+        let serial = connection.serial;
         connection.stalled = Some(Stalled { why, request, rest });
-        if why == Why::Others {
-            self.desk.await_memory(key);
+        match why {
+            Why::Others => self.desk.await_memory(key),
+            Why::Turn => {
+                self.desk.relieved.push((key, serial));
+                self.desk.released = true;
+                self.desk.is_busy = true;
+            }
+            Why::Itself | Why::Sending => {}
         }
     }
 }
@@ -327,15 +352,15 @@ impl Desk {
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
-        let is_light = connection.is_light();
-        if !is_light && connection.held_bytes + len > CONNECTION_BYTES {
+        let is_light = connection.holds_no(Memory::Payload);
+        if connection.is_full(Memory::Payload, len) {
             return Err(Why::Itself);
         }
         let taken = pool.rounded(len);
         let hold = connection.backlog.hold(Memory::Payload, taken, is_light, left);
         let hold = hold.ok_or(Why::Others)?;
         let buffer = Some(pool.get(len).ok_or(Why::Others)?);
-        connection.held_bytes += len;
+        connection.held_bytes[Memory::Payload as usize] += len;
         let since_ns = now.as_nanos();
         connection.payload = Some(Payload { command, buffer, filled: 0, since_ns, hold });
         Ok(())

@@ -9,14 +9,14 @@ use weir_engine::{Dispatch, Event, Instant};
 use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status};
 use weir_uring::{Durability, IoBuf, ZeroOptions};
 
+use super::backlog::Memory;
 use super::connection::Why;
 use super::flight::{Asker, Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
 use crate::log_limit::{LogLine, LogPermit};
 
-/// Extents looked up for one answer. Each is a system call that may read metadata, and other connections wait for
-/// it; clients ask again from where an answer ends.
+/// Extents looked up for one answer; clients ask again from where an answer ends.
 const EXTENTS_PER_ANSWER: usize = 64;
 
 impl Device for Desk {
@@ -127,13 +127,13 @@ impl Desk {
         connection.requests -= 1;
         let Some(bound) = connection.bound else { return };
         if command.op == Op::Write {
-            connection.held_bytes -= memory_of(&command);
+            connection.held_bytes[Memory::Payload as usize] -= memory_of(&command);
         }
         self.relieve(key);
         let connection = &mut self.connections[key];
         if let Err(error) = result {
             if matches!(command.op, Op::Read { .. }) {
-                connection.held_bytes -= memory_of(&command);
+                connection.held_bytes[Memory::Replies as usize] -= memory_of(&command);
             }
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();
@@ -148,32 +148,44 @@ impl Desk {
                 self.push_bytes(key, &head);
                 self.push_buffer(key, buffer);
             }
-            (Op::BlockStatus { one }, _) => self.push_extents(key, &command, flight.extent, one),
+            (Op::BlockStatus { .. }, _) => {
+                self.scratch.clear();
+                block_status(&command, self.extents.drain(..), &mut self.scratch);
+                self.push_scratch(key);
+            }
             _ => self.push_bytes(key, &bound.replies.done(command.cookie)),
         }
     }
 
-    /// Answers where data and holes are. A device that cannot say has data everywhere, which is always true enough.
-    fn push_extents(
-        &mut self,
-        key: usize,
-        command: &Command,
-        asked: weir_engine::Extent,
-        one: bool,
-    ) {
-        let most = if one { 1 } else { EXTENTS_PER_ANSWER };
-        let end = asked.offset + u64::from(asked.len);
-        let mut at = asked.offset;
-        let mut extents = Vec::new();
-        while at < end && extents.len() < most {
-            let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
-            let extent = self.with_cached(extent);
-            extents.push(Extent { len: extent.len, hole: !extent.data, zero: !extent.data });
-            at += extent.len;
+    /// Goes on with the first of the requests that are done by looking, with at most `looks` more extents; its key when
+    /// all is seen, which is then in `extents`. A device that cannot say has data everywhere, which is always true enough.
+    pub(super) fn look(&mut self, looks: &mut usize) -> Option<usize> {
+        let key = *self.instant.front()?;
+        let flight = &self.flights[key];
+        let is_asked_for = match &flight.asker {
+            Asker::Client(client) => {
+                let connection = self.connections.get(client.connection);
+                connection.is_some_and(|connection| connection.serial == client.serial)
+            }
+            Asker::Cache(_) => false,
+        };
+        if let (true, Op::BlockStatus { one }) = (is_asked_for, flight.command.op) {
+            let most = if one { 1 } else { EXTENTS_PER_ANSWER };
+            let asked = flight.extent;
+            let end = asked.offset + u64::from(asked.len);
+            let mut at = asked.offset + self.extents.iter().map(|extent| extent.len).sum::<u64>();
+            while at < end && self.extents.len() < most {
+                *looks = looks.checked_sub(1)?;
+                let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
+                let extent = self.with_cached(extent);
+                let (len, is_hole) = (extent.len, !extent.data);
+                self.extents.push(Extent { len, hole: is_hole, zero: is_hole });
+                at += len;
+            }
+        } else {
+            self.extents.clear();
         }
-        self.scratch.clear();
-        block_status(command, extents, &mut self.scratch);
-        self.push_scratch(key);
+        self.instant.pop_front()
     }
 
     /// A connection that waited for its own requests may have room again.
@@ -184,7 +196,7 @@ impl Desk {
             Why::Itself => self.relieved.push((key, connection.serial)),
             // Now it is one of those that may go further; its old place is void once it has gone on.
             Why::Others if connection.is_light() => self.await_memory(key),
-            Why::Others | Why::Sending => {}
+            Why::Others | Why::Sending | Why::Turn => {}
         }
     }
 
@@ -243,6 +255,7 @@ impl Desk {
             }
             if let (Some(socket), Some(message)) = (&connection.socket, connection.outbox.take()) {
                 connection.sending_bytes = message.len();
+                connection.sending_inline_bytes = message.inline_len();
                 connection.sending_held_bytes = std::mem::take(&mut connection.outbox_held_bytes);
                 connection.sending_hold = connection.outbox_hold.take();
                 connection.sending_since_ns = now.as_nanos();
@@ -276,7 +289,9 @@ impl Worker {
         let Token::Send(key) = Token::unpack(token) else { unreachable!("a send's token") };
         let connection = &mut self.desk.connections[key];
         connection.sending_bytes = 0;
-        connection.held_bytes -= std::mem::take(&mut connection.sending_held_bytes);
+        connection.sending_inline_bytes = 0;
+        connection.held_bytes[Memory::Replies as usize] -=
+            std::mem::take(&mut connection.sending_held_bytes);
         connection.sending_hold = None;
         self.desk.released = true;
         self.desk.relieve(key);

@@ -9,9 +9,10 @@ use std::sync::mpsc::Receiver;
 use slab::Slab;
 use tracing::{debug, info};
 use weir_engine::{Engine, Instant, Outcome};
+use weir_nbd::Extent;
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
-use super::backlog::{Backlog, Waiter};
+use super::backlog::{Backlog, Memory, Waiter};
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
@@ -31,6 +32,12 @@ const HANDSHAKE_NS: u64 = 10_000_000_000;
 const STUCK_NS: u64 = 5_000_000_000;
 /// Longest that requests inside are waited for after [`Command::Drain`].
 const DRAIN_NS: u64 = 10_000_000_000;
+/// How often in one turn connections that have waited for what the turn itself has given back may go on: once more is
+/// what most need, and clients whose requests end at once would go on for ever.
+const ROUNDS_A_TURN: u32 = 2;
+/// Extents looked up in one turn. Each takes a microsecond or two, more where the file's map is not in memory, and other
+/// connections wait for it.
+const LOOKS_A_TURN: usize = 16;
 /// A wake-up for a limit that is later than this is counted.
 const LATE_NS: u64 = 1_000_000;
 
@@ -65,8 +72,11 @@ pub(super) struct Desk {
     pub(super) run: Vec<usize>,
     /// Requests that the engine has dispatched and that wait for memory.
     pub(super) unfunded: VecDeque<usize>,
-    /// Dispatched requests that are done by looking, without the ring.
+    /// Dispatched requests that are done by looking, without the ring, and what the first of them has seen so far.
     pub(super) instant: VecDeque<usize>,
+    pub(super) extents: Vec<Extent>,
+    /// There is more to do than was done in this turn.
+    pub(super) is_busy: bool,
     /// Connections, with their serials, that waited for their own requests and may go on.
     pub(super) relieved: Vec<(usize, u64)>,
     /// Connections with something to send.
@@ -129,6 +139,8 @@ impl Worker {
             run: Vec::new(),
             unfunded: VecDeque::new(),
             instant: VecDeque::new(),
+            extents: Vec::new(),
+            is_busy: false,
             relieved: Vec::new(),
             dirty: Vec::new(),
             starved: VecDeque::new(),
@@ -161,7 +173,8 @@ impl Worker {
         self.carry_out_all(Instant::from_nanos(monotonic_ns()), commands);
         while !self.desk.ended {
             let due = self.engine.poll_timeout();
-            let deadline = match self.desk.storage.warm(&mut self.desk.ring) {
+            let is_busy = std::mem::take(&mut self.desk.is_busy);
+            let deadline = match is_busy || self.desk.storage.warm(&mut self.desk.ring) {
                 true => Some(0),
                 false => self.deadline(due),
             };
@@ -172,20 +185,23 @@ impl Worker {
                 self.handle(now, completion, commands);
             }
             self.finish_modelled(now, commands);
-            loop {
+            let mut looks = LOOKS_A_TURN;
+            for _ in 0..ROUNDS_A_TURN {
                 self.tend_cache(now);
                 weir_driver::turn(&mut self.engine, now, &mut self.desk);
                 let mut has_landed = false;
-                while let Some(key) = self.desk.instant.pop_front() {
+                while let Some(key) = self.desk.look(&mut looks) {
                     has_landed = true;
                     self.landed(now, Token::Disk(key).pack(), None, Ok(()));
                 }
                 // What has landed may be what a flush, or a write, waits for.
                 let is_news = has_landed && self.desk.cache.is_some();
-                if !self.resume(now) && !is_news {
+                self.desk.is_busy = self.resume(now) || is_news;
+                if !self.desk.is_busy {
                     break;
                 }
             }
+            self.desk.is_busy |= !self.desk.instant.is_empty();
             self.expire(now);
             self.desk.send_all(now);
         }
@@ -361,39 +377,41 @@ impl Worker {
         }
     }
 
-    /// Somebody waits for memory, and not because of itself: of the connections that have not taken their replies for a
-    /// while, or not sent the payload that they have announced, the one that holds most goes. It is one of the client
-    /// that waits, unless memory is short for all.
+    /// Ends one connection for the memory it holds, where another connection waits for memory: of those that have not taken
+    /// their replies, or not sent the payload that they have announced, for [`STUCK_NS`], the one that holds most. It is one
+    /// of the cgroup that waits, unless memory is short for all.
     fn drop_slowest(&mut self, now: Instant) {
         let desk = &self.desk;
-        let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > STUCK_NS;
-        let is_stuck = |connection: &Connection| {
+        let stands_for = |connection: &Connection, ns| {
+            let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > ns;
             let payload = connection.payload.as_ref();
             connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
                 || payload.is_some_and(|payload| too_long(payload.since_ns))
         };
-        // Who takes nothing would not be helped by more.
+        let is_stuck = |connection: &Connection| stands_for(connection, STUCK_NS);
+        // A connection that takes nothing would not be helped by more, and is known long before it is stuck.
+        let is_slow = |connection: &Connection| stands_for(connection, STUCK_NS / 5);
         let is_in_need = |(key, serial): Waiter| {
             let connection = desk.connections.get(key);
             connection.is_some_and(|connection| {
-                connection.serial == serial && connection.stalled.is_some() && !is_stuck(connection)
+                connection.serial == serial && connection.stalled.is_some() && !is_slow(connection)
             })
         };
         let in_need = |backlog: &&Rc<Backlog>| backlog.any_waiting(is_in_need);
         let clients: Vec<&Rc<Backlog>> = desk.starved.iter().filter(in_need).collect();
-        let pool = desk.ring.pool();
-        let is_short = match clients[..] {
-            [] => !desk.unfunded.is_empty(),
-            _ => pool.in_use() > pool.budget() / 2 || !desk.unfunded.is_empty(),
-        };
+        // Each kind of memory is half of the budget.
+        let is_scarce = |memory| desk.clients.held(memory) > desk.ring.pool().budget() / 4;
+        let is_short = !desk.unfunded.is_empty()
+            || !clients.is_empty() && [Memory::Payload, Memory::Replies].into_iter().any(is_scarce);
         let may_go = |connection: &Connection| {
-            is_short || clients.iter().any(|client| Rc::ptr_eq(client, &connection.backlog))
+            is_short || clients.iter().any(|client| client.is_beside(&connection.backlog))
         };
         let stuck = desk
             .connections
             .iter()
             .filter(|(_, connection)| is_stuck(connection) && may_go(connection));
-        let slowest = stuck.max_by_key(|(_, connection)| connection.held_bytes);
+        let slowest =
+            stuck.max_by_key(|(_, connection)| connection.held_bytes.iter().sum::<usize>());
         if let Some((key, _)) = slowest {
             self.drop_client(now, key, "it is too slow and others need the memory it holds");
         }

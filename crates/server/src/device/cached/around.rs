@@ -8,6 +8,7 @@ use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::{DiskExtent, IoBuf};
 
 use super::not_written;
+use crate::device::backlog::Memory;
 use crate::device::flight::{Asker, Client, Flight, memory_of};
 use crate::device::worker::{Desk, Worker};
 
@@ -64,7 +65,8 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         connection.requests += 1;
         if op != NbdOp::Write {
-            connection.held_bytes += memory_of(&self.desk.flights[tag].command);
+            connection.held_bytes[Memory::Replies as usize] +=
+                memory_of(&self.desk.flights[tag].command);
         }
         if is_done {
             let flight = self.desk.flights.remove(tag);
