@@ -224,8 +224,16 @@ fn what_jobs_may_not_say() {
             "x:2:10: ioengine: \"cpuio\" is not simulated: the engine asks no disk for anything",
         ),
         (
-            "[a]\nioengine=rbd\npool=p\nrbdname=r\n",
-            "x:2:10: ioengine: \"rbd\" is not simulated: the engine goes past the block layer and NBD; with ioengine=libaio the same requests go to the disk",
+            "[a]\nioengine=http\nhttp_mode=s3\n",
+            "x:2:10: ioengine: \"http\" is not simulated: it asks for no blocks of a disk; ioengine=nbd makes the same requests, past the page cache",
+        ),
+        (
+            "[a]\nioengine=external:/opt/own/engine.so\n",
+            "x:2:10: ioengine: \"external:/opt/own/engine.so\" is not simulated: an external engine is not known here; ioengine=nbd makes the same requests, past the page cache",
+        ),
+        (
+            "[a]\nioengine=windowsaio\n",
+            "x:2:10: ioengine: \"windowsaio\" is not simulated: it is not for Linux; there ioengine=io_uring or libaio does the same",
         ),
         (
             "[a]\nbs=4k-512k\n",
@@ -244,7 +252,7 @@ fn what_jobs_may_not_say() {
             "[a]\nzonemode=zbd\nzonesize=4k\n",
             "x:2:10: zonemode: \"zbd\" is not simulated: zoned devices are not among the disks",
         ),
-        ("[a]\nsize=101%\n", "x:2:6: size: 101 is outside 1 to 100"),
+        ("[a]\nsize=101%\n", "x:2:6: size: 101 is outside 0 to 100"),
         ("[a]\nsize=\n", "x:2:6: size: it needs a value"),
         ("[a]\nreplay_align=3k\n", "x:2:14: replay_align: 3072 is not a power of two"),
         ("[a]\nbs=${X\n", "x:2:4: \"${\" has no closing \"}\""),
@@ -257,7 +265,7 @@ fn what_jobs_may_not_say() {
 /// What every job is given besides counts whatever the file says, also where the file says what cannot be.
 #[test]
 fn what_is_given_besides_replaces_what_is_wrong() {
-    let text = b"[global]\nioengine=rbd\npool=p\n[a]\nblocksize=1.5m\nzonemode=zbd\nzonesize=64m\nsize=1m\n";
+    let text = b"[global]\nioengine=http\nhttp_mode=s3\n[a]\nblocksize=1.5m\nzonemode=zbd\nzonesize=64m\nsize=1m\n";
     let with = |besides: &[(&str, &str)]| {
         let besides: Vec<_> =
             besides.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
@@ -268,7 +276,7 @@ fn what_is_given_besides_replaces_what_is_wrong() {
     assert_eq!(file.jobs[0].options.engine, IoEngine::Libaio);
     assert_eq!(file.jobs[0].options.block_size().read, BlockSize::Fixed(64 << 10));
     let ignored: Vec<_> = file.ignored.iter().map(|ignored| ignored.option).collect();
-    assert_eq!(ignored, ["pool"]);
+    assert_eq!(ignored, ["http_mode"]);
     // One that is not given besides is wrong as before, and so is one that is given wrongly.
     for left_out in 0..all.len() {
         let others: Vec<_> = all.iter().copied().filter(|pair| *pair != all[left_out]).collect();

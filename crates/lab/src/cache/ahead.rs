@@ -60,8 +60,8 @@ impl Reader {
     /// `max` is the largest window.
     pub(super) fn misses(&mut self, page: u64, want: u64, in_order: bool, max: u64) -> (u64, u64) {
         let known = self.windows.iter().position(|window| window.end() == page);
-        if known.is_none() && page > 0 && !in_order && want <= max {
-            // A random read: as asked.
+        if known.is_none() && page > 0 && !in_order {
+            // A random read: as asked, also where it is longer than the largest window (Linux since 4.10).
             return (page, page.saturating_add(want));
         }
         let (len, ahead) = match known {
@@ -191,9 +191,12 @@ mod tests {
         let mut reader = Reader::default();
         let seen = in_order(&mut reader, 1000, 1, 4);
         assert_eq!(seen, [(1000, 1000, 1), (1001, 1001, 4), (1002, 1005, 8)]);
-        for page in [7, 70, 700, 7000, 70_000] {
-            assert!(!reader.arrives(page, page + 1));
-            assert_eq!(reader.misses(page, 1, false, MAX), (page, page + 1));
+        for want in [1, MAX, MAX + 1, 16 * MAX] {
+            let mut reader = Reader::default();
+            for page in [7, 7_000, 70_000, 7_000_000] {
+                assert!(!reader.arrives(page, page + want));
+                assert_eq!(reader.misses(page, want, false, MAX), (page, page + want));
+            }
         }
     }
 

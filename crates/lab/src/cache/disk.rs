@@ -117,7 +117,9 @@ impl PageCache {
                 page = here.end;
                 continue;
             }
-            let taken = self.take_memory(here.end.min(end) - page);
+            // No request is longer than the block layer takes at once.
+            let pages = (here.end.min(end) - page).min(self.limits.chunk);
+            let taken = self.take_memory(pages);
             if taken == 0 {
                 return page;
             }

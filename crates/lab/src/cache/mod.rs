@@ -22,7 +22,7 @@
 //! | [`Settings::dirty_expire_ns`], [`Settings::writeback_interval_ns`] | the flusher's regular look for files that have been dirty for too long; it writes all of such a file |
 //! | order of writing back | file by file, the longest dirty first, 4 MiB of each in turn; in a file by offset |
 //! | [`Settings::write_chunk_bytes`] | neighbouring dirty pages are one request, but not those of different owners |
-//! | [`Settings::read_ahead_bytes`] | windows from 16 KiB (for reads of 4 KiB) that double up to it; the next is read when the reader comes to the mark in the last; a read that continues none is as asked |
+//! | [`Settings::read_ahead_bytes`] | windows from 16 KiB (for reads of 4 KiB) that double up to it; the next is read when the reader comes to the mark in the last; a read that continues none is as asked, however long |
 //! | [`PageCache::sync`] | `fsync`, `fdatasync`: what is dirty now is written, what is on its way is awaited, then a flush |
 //! | `sync` of [`PageCache::write`] | `O_SYNC`, `O_DSYNC`: the same for the pages of the write |
 //! | part of a page written | a page that is in the file and not cached is read first |
@@ -36,8 +36,7 @@
 //!   turn. The rates are the same, the level is somewhat higher, the waits are shorter and more.
 //! - A dirty limit for each disk. One cache is one machine with one disk.
 //! - Two lists of pages (active, inactive) and refaults: order of last use decides alone.
-//! - Reads larger than the window in one request, as Linux has had since 4.10: a window is never above
-//!   [`Settings::read_ahead_bytes`].
+//! - Windows above [`Settings::read_ahead_bytes`] for long reads in order, as Linux has had since 4.10.
 //! - Order found out from what happens to be cached, and descriptors: see [`PageCache::read`].
 //! - Metadata, journals, and delayed allocation: a file is its pages, and has its place on disk from the beginning.
 //!   `fsync` and `fdatasync` do the same.

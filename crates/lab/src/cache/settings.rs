@@ -44,7 +44,7 @@ pub struct Settings {
     pub writeback_interval_ns: u64,
     /// The largest read-ahead window (`queue/read_ahead_kb`). Less than a page switches read-ahead off.
     pub read_ahead_bytes: u64,
-    /// The largest request that is written back (`queue/max_sectors_kb`), and the largest read without read-ahead.
+    /// The largest request that is written back or read (`queue/max_sectors_kb`).
     pub write_chunk_bytes: u64,
     /// Requests that the flusher keeps in flight.
     pub flusher_depth: u32,

@@ -51,6 +51,7 @@ fn flag<'a>(options: &'a mut Options, key: &str) -> Option<&'a mut bool> {
         "stonewall" => &mut options.stonewall,
         "new_group" => &mut options.new_group,
         "exitall" => &mut options.exitall,
+        "exitall_on_error" => &mut options.exitall_on_error,
         "verify_only" => &mut options.verify_only,
         "group_reporting" => &mut options.group_reporting,
         _ => return None,
@@ -79,6 +80,7 @@ fn valued(options: &mut Options, key: &str, text: &str) -> Option<Result<(), Val
             o.file_service_requests = requests;
         }),
         "overwrite" => set(&mut o.overwrite, boolean(text)),
+        "create_only" => set(&mut o.create_only, boolean(text)),
 
         "rw" => set(&mut o.pattern, pattern(text, base)),
         "rw_sequencer" => set(

@@ -1,11 +1,11 @@
-//! Options that job files have for engines that are not simulated, or since versions of fio after 3.33.
+//! Options of libraries and services behind engines, and of versions of fio after 3.33.
 //!
-//! They are no mistakes of who wrote the file. What belongs to another engine is listed as without effect: that engine
-//! is refused where it is named, and `--set fio.ioengine=libaio` then runs the same job through the block layer.
+//! They are no mistakes in a job file. Those of an engine are listed as without effect. An engine that is not simulated is
+//! refused where it is named, and `--set fio.ioengine=nbd` then runs the same job past the page cache.
 
 use super::table::{CPU, LOGS, PROCESS, Refused, VERIFYING};
 
-const ENGINE: &str = "it is for an engine that is not simulated";
+const ENGINE: &str = "it is for the library or service of an engine";
 
 /// Options accepted without effect, with the reason.
 pub(super) const IGNORED: &[(&str, &[&str])] = &[

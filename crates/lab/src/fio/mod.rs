@@ -36,7 +36,7 @@ pub use table::{Ignored, alias_of, ignored_options, refused_options, typed_optio
 pub use workload::{
     Amount, BlockSize, ExitWhat, FileService, Files, IoEngine, LatencyTarget, Mix, Order, Pattern,
     PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split,
-    SteadyRate, SteadyState, SubmitMode, Sync, ThinkBlocks, UnifiedReporting, Zone,
+    SteadyRate, SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting, Zone,
 };
 
 /// Longest job file, in bytes.

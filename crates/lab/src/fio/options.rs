@@ -9,7 +9,7 @@ use super::value::KbBase;
 use super::workload::{
     Amount, BlockSize, ExitWhat, FileService, IoEngine, LatencyTarget, Mix, Order, Pattern,
     PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split,
-    SteadyState, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
+    SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
 };
 
 /// Options of a job, resolved: its section's over those of the `[global]`s above it over fio's defaults.
@@ -84,6 +84,8 @@ pub struct Options {
     pub file_service_requests: u32,
     /// `overwrite`: the file exists before it is written.
     pub overwrite: bool,
+    /// `create_only`: lay the files out, and make no request.
+    pub create_only: bool,
 
     /// `ioengine`.
     pub engine: IoEngine,
@@ -163,6 +165,8 @@ pub struct Options {
     pub wait_for: Option<Arc<str>>,
     /// `exitall`: when the first of the jobs ends, others do; it is for all jobs of a file, whichever has it.
     pub exitall: bool,
+    /// `exitall_on_error`: others end when this one fails.
+    pub exitall_on_error: bool,
     /// `exit_what`: which do when this one ends.
     pub exit_what: ExitWhat,
     /// `flow`: weight among the jobs of one `flow_id`; None is no flow control.
@@ -240,11 +244,39 @@ impl Options {
 
     /// Requests in flight at most: `iodepth`, and 1 for engines that wait for each.
     pub fn depth(&self) -> u32 {
-        if self.engine.is_synchronous() && self.submit_mode == SubmitMode::Inline {
+        if self.is_synchronous() && self.submit_mode == SubmitMode::Inline {
             1
         } else {
             self.iodepth
         }
+    }
+
+    /// Whether the engine waits for each request. `sg` does so on a block device (`SG_IO`), and not on `/dev/sg0`.
+    pub fn is_synchronous(&self) -> bool {
+        let is_block = |names: &str| !names.split(':').any(|name| name.starts_with("/dev/sg"));
+        match self.engine {
+            IoEngine::Sg => self.filename.as_deref().is_some_and(is_block),
+            engine => engine.is_synchronous(),
+        }
+    }
+
+    /// How requests are submitted. Linux serves buffered requests of libaio inside `io_submit`; glibc serves one request
+    /// of a descriptor at a time. Each thread of `io_submit_mode=offload` has descriptors and a context of its own.
+    pub fn submission(&self) -> Submission {
+        match self.engine {
+            _ if self.submit_mode == SubmitMode::Offload => Submission::Parallel,
+            IoEngine::Libaio if !self.direct => Submission::Blocking,
+            IoEngine::Posixaio => Submission::OnePerFile,
+            _ => Submission::Parallel,
+        }
+    }
+
+    /// Whether trims are made by a call that returns when the trim has ended (`BLKDISCARD`), as fio 3.33 makes those of
+    /// all engines of the kernel's.
+    pub fn is_trim_blocking(&self) -> bool {
+        let is_kernels =
+            matches!(self.engine, IoEngine::Libaio | IoEngine::Posixaio | IoEngine::IoUring);
+        is_kernels && self.submit_mode == SubmitMode::Inline
     }
 
     /// What `prio` and `prioclass` ask for, as fio 3.33 does: without a class best effort, without a level the first.
@@ -341,6 +373,7 @@ impl Default for Options {
             file_service: FileService::RoundRobin,
             file_service_requests: 1,
             overwrite: false,
+            create_only: false,
             engine: IoEngine::Psync,
             iodepth: 1,
             iodepth_batch: 1,
@@ -385,6 +418,7 @@ impl Default for Options {
             new_group: false,
             wait_for: None,
             exitall: false,
+            exitall_on_error: false,
             exit_what: ExitWhat::Group,
             flow: None,
             flow_id: 0,

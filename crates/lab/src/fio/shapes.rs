@@ -279,43 +279,61 @@ const NO_STORAGE: &[&str] = &[
     "e4defrag",
 ];
 
-/// Engines whose requests do not come to a scheduler of this machine.
-const OTHER_WAYS: &[&str] = &[
-    "gfapi",
-    "gfapi_async",
-    "mtd",
-    "rados",
-    "rbd",
-    "pmemblk",
-    "dev-dax",
-    "libpmem",
-    "io_uring_cmd",
-    "http",
-    "dfs",
-    "libhdfs",
-    "nfs",
-    "ime_psync",
-    "ime_psyncv",
-    "ime_aio",
-    "libiscsi",
-    "libblkio",
-    "libcufile",
-    "libhipfile",
-    "libzbc",
-    "spdk",
-    "spdk_bdev",
-    "xnvme",
+/// Engines of libraries and drivers in user space, and whether they wait for each request.
+const USERSPACE: &[(&str, bool)] = &[
+    ("dfs", false),
+    ("gfapi", true),
+    ("gfapi_async", false),
+    ("ime_aio", false),
+    ("ime_psync", true),
+    ("ime_psyncv", true),
+    ("io_uring_cmd", false),
+    ("libblkio", false),
+    ("libcufile", true),
+    ("libhipfile", true),
+    ("libiscsi", false),
+    ("nfs", false),
+    ("rados", false),
+    ("rbd", false),
+    ("spdk", false),
+    ("spdk_bdev", false),
+    ("xnvme", false),
 ];
+
+/// Engines whose requests are not for blocks of a disk.
+const NO_BLOCKS: &[&str] = &["dev-dax", "http", "libhdfs", "libpmem", "libzbc", "mtd", "pmemblk"];
+
+/// Engines of other systems than Linux.
+const OTHER_SYSTEMS: &[&str] = &["guasi", "solarisaio", "windowsaio"];
 
 pub(super) fn engine(text: &str) -> Result<IoEngine, ValueError> {
     let not_simulated = |reason| Err(ValueError::NotSimulated { text: text.into(), reason });
     if NO_STORAGE.contains(&text) {
         return not_simulated("the engine asks no disk for anything");
     }
-    if OTHER_WAYS.contains(&text) || text.starts_with("external:") {
+    if NO_BLOCKS.contains(&text) {
         return not_simulated(
-            "the engine goes past the block layer and NBD; with ioengine=libaio the same requests go to the disk",
+            "it asks for no blocks of a disk; ioengine=nbd makes the same requests, past the page cache",
         );
+    }
+    if OTHER_SYSTEMS.contains(&text) {
+        return not_simulated(
+            "it is not for Linux; there ioengine=io_uring or libaio does the same",
+        );
+    }
+    // SPDK's own plugins are named by their files: external:/opt/spdk/build/fio/spdk_nvme.
+    let plugin = text.strip_prefix("external:").map(|path| path.rsplit('/').next());
+    let known = match plugin.flatten() {
+        Some(file) if file.starts_with("spdk_") => "spdk",
+        Some(_) => {
+            return not_simulated(
+                "an external engine is not known here; ioengine=nbd makes the same requests, past the page cache",
+            );
+        }
+        None => text,
+    };
+    if let Some(&(name, is_synchronous)) = USERSPACE.iter().find(|(name, _)| *name == known) {
+        return Ok(IoEngine::Userspace { name, is_synchronous });
     }
     word(
         text,

@@ -117,7 +117,10 @@ fn suffix_error(text: &str, suffix: &str, allowed: &'static str) -> ValueError {
 /// A size, or a percentage from 1 to 100 of a file's.
 pub(super) fn amount(text: &str, base: KbBase) -> Result<Amount, ValueError> {
     if let Some(percent) = text.strip_suffix('%') {
-        return percentage(percent, 1).map(Amount::Percent);
+        return Ok(match percentage(percent, 0)? {
+            0 => Amount::Bytes(0),
+            percent => Amount::Percent(percent),
+        });
     }
     match bytes(text, base) {
         Err(ValueError::Suffix { suffix, .. }) if suffix.eq_ignore_ascii_case("z") => {

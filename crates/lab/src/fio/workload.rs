@@ -175,6 +175,13 @@ pub enum IoEngine {
     Nbd,
     /// Requests that end at once, without a device.
     Null,
+    /// A client library or driver in user space (RBD, SPDK, ...): straight to the disk.
+    Userspace {
+        /// fio's name of the engine.
+        name: &'static str,
+        /// A request must end before the next is made.
+        is_synchronous: bool,
+    },
 }
 
 impl IoEngine {
@@ -189,8 +196,20 @@ impl IoEngine {
                 | IoEngine::Pvsync2
                 | IoEngine::Mmap
                 | IoEngine::Splice
+                | IoEngine::Userspace { is_synchronous: true, .. }
         )
     }
+}
+
+/// Order in which an engine's requests reach the kernel, whatever `iodepth` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submission {
+    /// All that are submitted are under way at the same time.
+    Parallel,
+    /// The call that submits a request returns when the request has ended.
+    Blocking,
+    /// Requests of one file are served one at a time, in order.
+    OnePerFile,
 }
 
 /// `O_SYNC` and its like.

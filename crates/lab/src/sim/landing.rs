@@ -7,6 +7,7 @@ use super::flights::{Flight, NO_FLIGHT, Purpose};
 use super::process::Done;
 use super::search::Verdict;
 use super::world::{Actor, World};
+use crate::fio::Submission;
 use crate::scenario::ScenarioError;
 use crate::stream::Access;
 
@@ -85,7 +86,32 @@ impl World {
             return self.stream_goes_on(replay, stream);
         }
         let process = &mut self.processes[flight.actor as usize];
-        if !process.is_plain && process.plan.batch > 1 {
+        if process.is_plain {
+            process.took(1);
+            self.account(actor.row, Some(flight.actor), done);
+            return self.go_on(flight.actor);
+        }
+        if process.plan.submission == Submission::OnePerFile
+            && access != Access::Trim
+            && let Some(next) = self.descriptors.leave(flight.actor, offset)
+        {
+            self.serve(flight.actor, next.step, next.made_ns);
+        }
+        let process = &mut self.processes[flight.actor as usize];
+        if process.plan.has_calls {
+            let ends_call = process.ends_call(access);
+            if ends_call && process.plan.submission != Submission::Blocking {
+                process.took(1);
+                self.account(actor.row, Some(flight.actor), done);
+            } else {
+                process.put_aside(done);
+            }
+            return match self.processes[flight.actor as usize].is_in_call() {
+                true => Ok(()),
+                false => self.go_on(flight.actor),
+            };
+        }
+        if process.plan.batch > 1 {
             process.put_aside(done);
             if !process.has_batch() {
                 return Ok(());
@@ -120,7 +146,7 @@ impl World {
         let process = &mut self.processes[flight.actor as usize];
         process.synced();
         // What has ended meanwhile could not be taken.
-        if process.has_batch() {
+        if !process.plan.has_calls && process.has_batch() {
             self.take_batch(flight.actor);
         }
         self.go_on(flight.actor)
@@ -129,13 +155,14 @@ impl World {
     /// A process takes what has ended and was put aside.
     pub(super) fn take_batch(&mut self, process: u32) {
         let at = &mut self.processes[process as usize];
+        let count = at.take_count();
         let mut batch = std::mem::take(at.aside());
-        at.took(batch.len() as u32);
+        at.took(count as u32);
         let row = at.row;
-        for &done in &batch {
+        for &done in &batch[..count] {
             self.account(row, Some(process), done);
         }
-        batch.clear();
+        batch.drain(..count);
         *self.processes[process as usize].aside() = batch;
     }
 
@@ -182,8 +209,9 @@ impl World {
 
     /// A process has failed, and makes no further request.
     fn fail(&mut self, process: u32, error: String) {
-        let row = self.processes[process as usize].row;
-        self.desk.recorder.failed(row, error);
+        let at = &mut self.processes[process as usize];
+        at.has_failed = true;
+        self.desk.recorder.failed(at.row, error);
         self.stop(process);
     }
 }

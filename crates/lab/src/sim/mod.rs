@@ -15,6 +15,7 @@
 //! calls and copies of the page cache, and for the way to the disk where one is set ([`crate::scenario::Machine`]).
 
 mod calendar;
+mod descriptors;
 mod desk;
 mod flights;
 mod flow;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::nanos;
 use super::overlap::Overlapping;
-use crate::fio::{IoEngine, Job, Options};
+use crate::fio::{IoEngine, Job, Mix, Options, Submission};
 use crate::scenario::Machine;
+use crate::stream::Access;
 
 /// What clones of a job share.
 #[derive(Debug)]
@@ -17,6 +18,12 @@ pub(super) struct Plan {
     /// Requests that have ended are taken by so many at once.
     pub(super) batch: u32,
     pub(super) path: IoPath,
+    pub(super) submission: Submission,
+    /// Some of its requests end within the call that makes them, while the depth allows others beside them: those of
+    /// [`Submission::Blocking`], and trims. Others that end meanwhile are taken when the queue is full.
+    pub(super) has_calls: bool,
+    /// `create_only`: it ends where it would make its first request.
+    pub(super) creates_only: bool,
     /// `sync=`: each write is on the disk before it ends.
     pub(super) syncs_writes: bool,
     pub(super) runtime_ns: Option<u64>,
@@ -57,12 +64,18 @@ impl Plan {
         let path = match options.engine {
             IoEngine::Null => IoPath::Nowhere,
             // SCSI commands and NBD requests know no page cache of the client.
-            IoEngine::Nbd | IoEngine::Sg => IoPath::Direct,
+            IoEngine::Nbd | IoEngine::Sg | IoEngine::Userspace { .. } => IoPath::Direct,
             _ if options.direct => IoPath::Direct,
             _ => IoPath::Cached,
         };
+        let submission = options.submission();
+        let has_trims = matches!(options.pattern.mix, Mix::Trim | Mix::TrimWrite);
+        let has_blocking_trims = has_trims && options.is_trim_blocking();
         let mut plan = Plan {
             depth,
+            submission,
+            has_calls: depth > 1 && (submission == Submission::Blocking || has_blocking_trims),
+            creates_only: options.create_only,
             low: options.iodepth_low.clamp(1, depth).min(depth - 1),
             batch: options.iodepth_batch_complete_min.clamp(1, depth),
             path,
@@ -83,10 +96,17 @@ impl Plan {
         plan.is_plain = plan.path == IoPath::Direct
             && plan.low + 1 == depth
             && plan.batch == 1
+            && plan.submission == Submission::Parallel
+            && !plan.has_calls
             && plan.latency_max_ns.is_none()
             && plan.overlap.is_none()
             && !(plan.syncs_writes || plan.has_flow);
         plan
+    }
+
+    /// Whether a request ends within the call that makes it.
+    pub(super) fn is_call(&self, access: Access) -> bool {
+        self.has_calls && (self.submission == Submission::Blocking || access == Access::Trim)
     }
 
     /// From when it may start to its end at the latest: `u64::MAX` without a `runtime`.

@@ -13,7 +13,7 @@ use super::nanos;
 use super::pacing::{Rates, Thinking};
 use super::plan::Plan;
 use super::search::{Search, Verdict};
-use crate::fio::Mix;
+use crate::fio::{Mix, Submission};
 use crate::random::Random;
 use crate::results::Found;
 use crate::scenario::Machine;
@@ -47,6 +47,10 @@ pub(super) struct Process {
     may_go: bool,
     /// Nothing is under way that its next request would have to wait for (`serialize_overlap`).
     is_clear: bool,
+    /// In a call that returns when the request that it makes has ended ([`Plan::is_call`]).
+    is_in_call: bool,
+    /// It has failed, by its own `rate_min` or `max_latency` or the like.
+    pub(super) has_failed: bool,
     /// What it does next, as far as its stream has lent it out.
     run: Run,
     pub(super) row: u32,
@@ -156,6 +160,8 @@ impl Process {
             free_ns: 0,
             may_go: false,
             is_clear: false,
+            is_in_call: false,
+            has_failed: false,
             rates: None,
             thinking: None,
             search: None,
@@ -252,7 +258,11 @@ impl Process {
                 State::Waiting | State::Done | State::Blocked => return Act::Wait,
                 State::Sleeping { until_ns, thinks } => {
                     if now_ns < until_ns && now_ns < self.ends_ns {
-                        return Act::Wait;
+                        return self.first_take(Act::Wait);
+                    }
+                    if self.plan.creates_only {
+                        self.state = State::Draining(Then::End);
+                        continue;
                     }
                     if thinks && let Some(thinking) = &mut self.thinking {
                         thinking.over(now_ns);
@@ -328,6 +338,9 @@ impl Process {
     /// The same for any process, with a look at all there is.
     #[inline(never)]
     fn run_any(&mut self, now_ns: u64) -> Option<Act> {
+        if self.is_in_call {
+            return Some(Act::Wait);
+        }
         if !self.is_stopping
             && let Some(thinking) = &mut self.thinking
             && thinking.is_due(now_ns)
@@ -337,13 +350,14 @@ impl Process {
         }
         if let Some(search) = self.search.as_mut().filter(|search| search.is_draining()) {
             if self.in_flight > 0 {
-                return Some(Act::Wait);
+                return Some(self.first_take(Act::Wait));
             }
             search.drained(now_ns);
             self.is_filling = true;
         }
         if !self.is_filling || self.in_flight >= self.depth {
-            return Some(Act::Wait);
+            let is_ready = self.plan.has_calls && self.has_batch();
+            return Some(if is_ready { Act::Take } else { Act::Wait });
         }
         if now_ns >= self.counts_from_ns
             && let Some(ended) = self.ended_in_ramp.take()
@@ -397,16 +411,19 @@ impl Process {
                     let due_ns = rates.due_ns(access);
                     if due_ns > now_ns {
                         self.held = Some(step);
+                        if self.has_kept() {
+                            return Some(Act::Take);
+                        }
                         return Some(self.sleep(due_ns, false));
                     }
                 }
                 if self.plan.has_flow && !self.may_go {
                     self.held = Some(step);
-                    return Some(Act::Ask);
+                    return Some(self.first_take(Act::Ask));
                 }
                 if self.plan.overlap.is_some() && !self.is_clear {
                     self.held = Some(step);
-                    return Some(Act::Clear(step));
+                    return Some(self.first_take(Act::Clear(step)));
                 }
                 (self.may_go, self.is_clear) = (false, false);
                 // What is read again among the writes has its part of the rate all the same.
@@ -418,10 +435,12 @@ impl Process {
                 }
                 self.in_flight += 1;
                 self.is_filling = self.in_flight < self.depth;
+                self.is_in_call = self.plan.is_call(access);
             }
             Step::Sync { .. } => {
-                // Those of the end are of all that was made.
-                if stream.is_closing() && self.in_flight > 0 {
+                // Those of the end are of all that was made, and glibc has syncs wait for what was made before.
+                let waits = stream.is_closing() || self.plan.submission == Submission::OnePerFile;
+                if waits && self.in_flight > 0 {
                     self.held = Some(step);
                     self.state = State::Draining(Then::Do);
                     return None;

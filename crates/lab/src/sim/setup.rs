@@ -23,11 +23,14 @@ use super::steady;
 use super::way::Way;
 use super::world::{Actor, World};
 use crate::cache::PageCache;
-use crate::fio::{Job, JobFile, Options, UnifiedReporting};
+use crate::fio::{IoEngine, Job, JobFile, Options, Submission, SubmitMode, UnifiedReporting};
 use crate::random::Random;
 use crate::results::{Results, Row, Transfers};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
 use crate::stream::Stream;
+
+/// Bytes that requests with `O_DIRECT` must be a multiple of, on most disks.
+const SECTOR_BYTES: u64 = 512;
 
 /// Room in the engine for what the page cache has under way; more than it ever has.
 const CACHE_REQUESTS: u64 = 1 << 24;
@@ -144,6 +147,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         replay_of,
         flows: Default::default(),
         overlaps: Default::default(),
+        descriptors: Default::default(),
         pre_reads: BTreeMap::new(),
         children,
         steadies,
@@ -333,13 +337,61 @@ fn without_effect(
     let has_none = scheduler == SchedulerKind::None;
     let searches = options.read_iolog.is_some() && !options.latency_target.time.is_zero();
     let thinks = options.read_iolog.is_some() && !options.thinktime.pause.is_zero();
+    let is_deep = options.iodepth > 1 && options.read_iolog.is_none() && !options.create_only;
+    let is_inline = options.submit_mode == SubmitMode::Inline;
     let all = [
+        (
+            is_deep && is_inline && options.is_synchronous(),
+            "iodepth",
+            "a synchronous engine has one request at a time",
+        ),
+        (
+            is_deep && options.submission() == Submission::Blocking,
+            "iodepth",
+            "Linux serves buffered requests of libaio one at a time, within the call that submits them; with `direct=1` \
+             or `ioengine=io_uring` they go together",
+        ),
+        (
+            is_deep && options.submission() == Submission::OnePerFile,
+            "iodepth",
+            "glibc serves the requests of posixaio one at a time in each file; with `ioengine=libaio` and `direct=1`, or \
+             `ioengine=io_uring`, they go together",
+        ),
         (thinks, "thinktime", "a replay has the pauses of its trace, and no others"),
         (searches, "latency_target", "a replay has the depth of its trace"),
         (has_none && options.prio.is_some(), "prio", priority),
         (has_none && options.prioclass.is_some(), "prioclass", priority),
     ];
     all.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, name, reason)| (name, reason)).collect()
+}
+
+/// Notes on what an engine is taken for, and on requests that Linux would refuse.
+fn engine_notes(options: &Options) -> Vec<String> {
+    let mut notes = Vec::new();
+    match options.engine {
+        IoEngine::Null => notes.push(
+            "`ioengine=null`: its requests end in the process, one after the other in 500 ns each; page cache, limits \
+             and disk see none of them"
+                .into(),
+        ),
+        IoEngine::Userspace { name, is_synchronous } => {
+            let at_a_time = if is_synchronous { "one at a time" } else { "`iodepth` at a time" };
+            notes.push(format!(
+                "`ioengine={name}`: its requests are taken as direct ones to the disk, {at_a_time}; library, network and \
+                 server take no time but what `--set way=TIME` says"
+            ));
+        }
+        IoEngine::Nbd => {}
+        _ if options.direct && !options.block_min().is_multiple_of(SECTOR_BYTES) => {
+            let block = options.block_min();
+            notes.push(format!(
+                "`direct=1` with requests of {block} bytes: Linux refuses those that are no multiple of a sector \
+                 ({SECTOR_BYTES} bytes), and here they are made"
+            ));
+        }
+        _ => {}
+    }
+    notes
 }
 
 fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<String> {
@@ -351,12 +403,19 @@ fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<Str
             format!("line {line}: `{}` has no effect here: {}", ignored.option, ignored.reason)
         })
         .collect();
-    for job in &jobs.jobs {
+    let mut add = |note: String| {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    // Clones share their options.
+    for job in jobs.jobs.iter().filter(|job| job.clone == 0) {
         for (option, reason) in without_effect(&job.options, scheduler) {
-            let note = format!("`{option}` has no effect here: {reason}");
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
+            add(format!("`{option}` has no effect here: {reason}"));
+        }
+        engine_notes(&job.options).into_iter().for_each(&mut add);
+        if job.options.create_only {
+            add(format!("`create_only`: `{}` lays out its files and makes no request", job.name));
         }
     }
     if unsized_jobs > 0 {

@@ -113,7 +113,8 @@ impl World {
         self.wake(freed);
         self.count_end(index);
         let job = &self.jobs.jobs[index];
-        if self.ends.is_exitall {
+        let has_failed = self.processes[index].has_failed && job.options.exitall_on_error;
+        if self.ends.is_exitall || has_failed {
             let others = match job.options.exit_what {
                 ExitWhat::Group => self.those(|job| job.group, job.group),
                 ExitWhat::Stonewall => self.those(|job| job.stage, job.stage),

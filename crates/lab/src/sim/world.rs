@@ -8,6 +8,7 @@ use weir_engine::{Change, ClientId, Engine, Extent, Instant, Op, Request, TaskId
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
+use super::descriptors::{Descriptors, Waiting};
 use super::desk::Desk;
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
@@ -23,7 +24,7 @@ use super::stages::Ends;
 use super::steady::Steadies;
 use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
-use crate::fio::JobFile;
+use crate::fio::{JobFile, Submission};
 use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
 use crate::stream::{Access, Step};
@@ -71,6 +72,8 @@ pub(super) struct World {
     pub(super) flows: Flows,
     /// What is under way of jobs that ask for it (`serialize_overlap`).
     pub(super) overlaps: Overlaps,
+    /// Requests of jobs whose files serve one at a time (`ioengine=posixaio`).
+    pub(super) descriptors: Descriptors,
     /// By process that has its files read before it starts: how far that is.
     pub(super) pre_reads: BTreeMap<u32, PreRead>,
     /// Rows that end when their rate is steady.
@@ -336,6 +339,23 @@ impl World {
             (flight.len, flight.offset) = (len, at.begin + offset);
             return self.submit(flight);
         }
+        if at.plan.submission == Submission::OnePerFile
+            && let Step::Io { access: Access::Read | Access::Write, file, .. } = step
+        {
+            let (start, request) =
+                (at.files[file as usize].start, Waiting { step, made_ns: self.now_ns });
+            if !self.descriptors.enter(process, start, request) {
+                return;
+            }
+        }
+        self.serve(process, step, self.now_ns);
+    }
+
+    /// A step that a process made at `made_ns` goes to the page cache, the engine or nowhere.
+    pub(super) fn serve(&mut self, process: u32, step: Step, made_ns: u64) {
+        let at = &self.processes[process as usize];
+        let mut flight = Flight::new(Purpose::Fsync, Op::Flush, process, 0, 0, self.now_ns);
+        flight.issued_ns = made_ns;
         let (path, syncs_writes) = (at.plan.path, at.plan.syncs_writes);
         match step {
             Step::Io { access, file, offset, len } => {
@@ -343,7 +363,7 @@ impl World {
                 (flight.len, flight.offset) = (len, file.start + offset);
                 flight.op = op_of(access);
                 match (path, access) {
-                    (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access), CALL_NS),
+                    (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access)),
                     (IoPath::Cached, Access::Read | Access::Write) => {
                         let flight = Flight { purpose: Purpose::Cached(access), ..flight };
                         let token = Token(self.desk.flights.insert(flight) as u64);
@@ -371,7 +391,7 @@ impl World {
             Step::Sync { file, .. } => {
                 let file = at.files[file as usize];
                 match path {
-                    IoPath::Nowhere => self.deliver(flight, Purpose::CachedSync, CALL_NS),
+                    IoPath::Nowhere => self.deliver(flight, Purpose::CachedSync),
                     IoPath::Direct => self.submit(flight),
                     IoPath::Cached => {
                         let flight = Flight { purpose: Purpose::CachedSync, ..flight };
@@ -384,11 +404,14 @@ impl World {
         }
     }
 
-    /// Plans the end of something that is not at the disk.
-    fn deliver(&mut self, mut flight: Flight, purpose: Purpose, after_ns: u64) {
+    /// Plans the end of a call of the null engine. A process makes one at a time, whatever its depth.
+    fn deliver(&mut self, mut flight: Flight, purpose: Purpose) {
         flight.purpose = purpose;
+        let free_ns = &mut self.processes[flight.actor as usize].free_ns;
+        *free_ns = (*free_ns).max(self.now_ns) + CALL_NS;
+        let free_ns = *free_ns;
         let key = self.desk.flights.insert(flight) as u32;
-        self.calendar.plan(self.now_ns + after_ns, Planned::Deliver(key));
+        self.calendar.plan(free_ns, Planned::Deliver(key));
     }
 
     /// Hands a request that was made now to the engine.

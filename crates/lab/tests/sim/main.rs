@@ -4,6 +4,7 @@ mod cached;
 mod depths;
 mod determinism;
 mod ends;
+mod engines;
 mod flows;
 mod forks;
 mod later;

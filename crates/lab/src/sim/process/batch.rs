@@ -1,6 +1,6 @@
 //! How a process takes its requests that have ended: each by itself, or some together (`iodepth_batch_complete_min`).
 
-use super::{Process, State};
+use super::{Act, Process, State};
 use crate::stream::{Access, Stream};
 
 /// A request of a process that has ended.
@@ -42,6 +42,38 @@ impl Process {
             _ => self.plan.batch.min(self.in_flight),
         };
         !self.aside.is_empty() && self.aside.len() >= least as usize
+    }
+
+    /// Requests of those put aside that are taken at once. A full queue is emptied to where it is filled again.
+    pub(crate) fn take_count(&self) -> usize {
+        let kept = self.aside.len();
+        if !self.plan.has_calls || self.is_filling {
+            return kept;
+        }
+        let over = self.in_flight.saturating_sub(self.plan.low).max(self.plan.batch);
+        kept.min(over as usize)
+    }
+
+    /// Whether requests that have ended wait to be taken, of a process that makes calls.
+    pub(super) fn has_kept(&self) -> bool {
+        self.plan.has_calls && !self.aside.is_empty()
+    }
+
+    /// `act`, or first the taking of what has ended.
+    pub(super) fn first_take(&self, act: Act) -> Act {
+        if self.has_kept() { Act::Take } else { act }
+    }
+
+    /// A request has ended. Answers whether its end is also that of the call that made it.
+    pub(crate) fn ends_call(&mut self, access: Access) -> bool {
+        let ends = self.is_in_call && self.plan.is_call(access);
+        self.is_in_call &= !ends;
+        ends
+    }
+
+    /// Whether it is in a call that has not returned.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.is_in_call
     }
 
     /// What was put aside; to be given back, for its room.
