@@ -1,5 +1,7 @@
 //! Text that lines up and stays within a width.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Blanks between two columns.
 const GAP: usize = 2;
 
@@ -70,14 +72,29 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// At most `max` characters of a path: its end tells more than its beginning.
-pub(super) fn end_of(path: &str, max: usize) -> String {
-    let count = length(path);
-    if count <= max {
-        return path.into();
+/// Names of at most `max` characters each: longer ones without their middle, unless others would read the same.
+pub(super) fn shortened(names: &[String], max: usize) -> Vec<String> {
+    let short: Vec<String> = names.iter().map(|name| without_middle(name, max)).collect();
+    let mut whole: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (short, name) in short.iter().zip(names) {
+        whole.entry(short).or_default().insert(name);
     }
-    let kept: String = path.chars().skip(count - max.saturating_sub(2)).collect();
-    format!("..{kept}")
+    let pick = |(short, name): (&String, &String)| match whole[short.as_str()].len() {
+        1 => short.clone(),
+        _ => name.clone(),
+    };
+    short.iter().zip(names).map(pick).collect()
+}
+
+fn without_middle(name: &str, max: usize) -> String {
+    let count = length(name);
+    if count <= max {
+        return name.into();
+    }
+    let kept = max.saturating_sub(2);
+    let front: String = name.chars().take(kept.div_ceil(2)).collect();
+    let back: String = name.chars().skip(count - kept / 2).collect();
+    format!("{front}..{back}")
 }
 
 /// Keeps the words of a text on one line: [`wrap`] makes blanks of it.
@@ -131,9 +148,20 @@ mod tests {
     #[test]
     fn names_cannot_move_the_cursor() {
         assert_eq!(clean("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+
+    #[test]
+    fn short_names_can_be_told_apart() {
+        let short = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
+            shortened(&names, 9).join(" ")
+        };
+        assert_eq!(short(&["/vms/db", "/vms/data1", "/vms/däta2"]), "/vms/db /vms..ta1 /vms..ta2");
+        // Two that differ in the middle alone stay whole, and one that is there twice is short twice.
         assert_eq!(
-            (end_of("/vms/db", 7), end_of("/vms/db1", 7)),
-            ("/vms/db".into(), "..s/db1".into())
+            short(&["read-8-of-3", "read-1-of-3", "write-of-3"]),
+            "read-8-of-3 read-1-of-3 writ..f-3"
         );
+        assert_eq!(short(&["write-of-3", "write-of-3"]), "writ..f-3 writ..f-3");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 
-use super::columns::{Columns, clean, end_of, wrap};
+use super::columns::{Columns, clean, shortened, wrap};
 use super::figures::{Labels, per_sec, quotient, round};
 use crate::results::{CgroupResults, Latency, Results, Transfers};
 
@@ -222,11 +222,13 @@ impl Comparison {
     /// (second to first), at most `width` characters wide where that is possible.
     pub fn table(&self, width: usize) -> String {
         let mut parts = Vec::new();
-        let [a, b] = self.names.each_ref().map(|name| end_of(&clean(name), NAME_MAX));
+        let names = self.names.each_ref().map(|name| clean(name));
+        let short = shortened(&names, NAME_MAX);
+        let [a, b] = [short[0].as_str(), short[1].as_str()];
         parts.push(wrap(&format!("{a} and {b}; ratios are {b} / {a}"), width, 2));
         for (title, pairs) in [("JOBS", &self.jobs), ("CGROUPS", &self.cgroups)] {
             if !pairs.is_empty() {
-                parts.push(self.part(title, pairs, [&a, &b], width));
+                parts.push(self.part(title, pairs, [a, b], width));
             }
         }
         parts.iter().map(|part| part.join("\n") + "\n").collect::<Vec<_>>().join("\n")

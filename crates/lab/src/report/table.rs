@@ -3,7 +3,7 @@
 use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
 use super::bfq;
-use super::columns::{Columns, clean, end_of, unbroken, wrap};
+use super::columns::{Columns, clean, shortened, unbroken, wrap};
 use super::figures::{
     Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
 };
@@ -77,9 +77,12 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
     let labels = Labels::of(results);
     let mut all = Columns::new(3, &JOB_HEAD);
     let mut owners = Vec::new();
+    let names: Vec<String> = rows.iter().map(|row| job_name(&labels, row)).collect();
+    let cgroups: Vec<String> = rows.iter().map(|row| clean(&row.cgroup)).collect();
+    let (mut names, mut cgroups) = (shortened(&names, NAME_MAX), shortened(&cgroups, NAME_MAX));
     for (index, row) in rows.iter().enumerate() {
-        let mut name = end_of(&job_name(&labels, row), NAME_MAX);
-        let mut cgroup = end_of(&clean(&row.cgroup), NAME_MAX);
+        let mut name = std::mem::take(&mut names[index]);
+        let mut cgroup = std::mem::take(&mut cgroups[index]);
         for cells in job_cells(row) {
             // Said once, on the first of a job's lines.
             let named = [std::mem::take(&mut name), std::mem::take(&mut cgroup)];
@@ -179,8 +182,9 @@ fn cgroups(results: &Results, width: usize) -> Vec<String> {
     let head = ["CGROUP", "READ", "WRITE", "READS", "WRITES", "SHARE", "P50", "P99", "HELD"];
     let mut all = Columns::new(1, &head);
     let whole_ns = device_ns(results);
-    for cgroup in listed {
-        all.row(cgroup_cells(results, cgroup, whole_ns));
+    let paths: Vec<String> = listed.iter().map(|cgroup| clean(&cgroup.path)).collect();
+    for (cgroup, path) in listed.iter().zip(shortened(&paths, NAME_MAX)) {
+        all.row(cgroup_cells(results, cgroup, path, whole_ns));
     }
     let is_wide = all.width() <= width;
     let shown = match is_wide {
@@ -210,12 +214,17 @@ fn cgroups(results: &Results, width: usize) -> Vec<String> {
     text
 }
 
-fn cgroup_cells(results: &Results, cgroup: &CgroupResults, whole_ns: u64) -> Vec<String> {
+fn cgroup_cells(
+    results: &Results,
+    cgroup: &CgroupResults,
+    path: String,
+    whole_ns: u64,
+) -> Vec<String> {
     let counters = &cgroup.counters;
     let bytes = |bytes| BytesPerSec(per_sec(bytes, results.elapsed_ns)).rounded().to_string();
     let ios = |ios| IosPerSec(per_sec(ios, results.elapsed_ns)).rounded().to_string();
     vec![
-        end_of(&clean(&cgroup.path), NAME_MAX),
+        path,
         bytes(counters.read.bytes),
         bytes(counters.write.bytes),
         ios(counters.read.ios),
