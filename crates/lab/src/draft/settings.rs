@@ -402,6 +402,10 @@ pub(super) fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, Settin
 }
 
 pub(super) fn time(key: &str, value: &str) -> Result<u64, SettingError> {
+    // Nothing is as long in any unit.
+    if value.trim() == "0" {
+        return Ok(0);
+    }
     let Nanos(time) = value.parse().map_err(|error: weir_engine::units::UnitError| {
         SettingError::new(key, &error, error.hint())
     })?;
@@ -470,6 +474,14 @@ mod tests {
                 (message, Some(hint).filter(|hint| !hint.is_empty()))
             );
         }
+    }
+
+    #[test]
+    fn no_time_needs_no_unit() {
+        for key in ["way", "way-each", "pause-late", "hiccup", "timer-late", "dirty-each"] {
+            draft().set(key, "0").unwrap_or_else(|error| panic!("{error}"));
+        }
+        assert!(draft().set("way", "5").is_err());
     }
 
     #[test]
