@@ -247,11 +247,11 @@ pub enum ScenarioError {
         disk_bytes: u64,
     },
     /// A job that cannot make requests.
-    #[error("job `{job}` (line {line}): {reason}")]
+    #[error("job `{job}`{}: {reason}", at_line(*line))]
     Job {
         /// Its name.
         job: String,
-        /// Line of its section.
+        /// Line of its section; 0 on a command line.
         line: usize,
         /// What is wrong.
         reason: String,
@@ -302,6 +302,11 @@ pub enum ScenarioError {
         /// How many were tried.
         events: u64,
     },
+}
+
+/// ` (line 3)`; nothing for a job of a command line.
+fn at_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(" (line {line})") }
 }
 
 impl ScenarioError {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_lab::fio::{
-    Amount, BlockSize, Files, IoEngine, Job, JobFile, Mix, Order, PerDirection, PrioClass,
-    RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse, parse_with,
+    Amount, BlockSize, CommandLine, Files, Input, IoEngine, Job, JobFile, JobText, Mix, Order,
+    PerDirection, PrioClass, RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse,
+    parse_input, parse_with,
 };
 
 const STAGES: &str = include_str!("jobs/stages.fio");
@@ -192,13 +193,157 @@ x:6:6: size: "1.5m" is not a whole number: write it in a smaller unit
 x:7:10: zonemode: "zbd" is not simulated: zoned devices are not among the disks
 x:8:1: bs: it needs a value
 x:9:9: runtime: "10x" ends in "x": allowed are us, ms, s, m, h and d
-x:10:1: include is refused: a job file is read without the file system; paste "more.fio" here
+x:10:1: include "more.fio": no files are included here; write its options in its place
 x:11:10: variable "WHERE" is not set
 x:12:1: the section's name has no closing "]"
 x:13:5: "d" follows the section's name
 x:15:10: wait_for: no job above is called "aa"; did you mean "a"?
 x:16:9: $ncpus depends on the machine: write the number"#;
     assert_eq!(refused(text), expected);
+}
+
+/// Files by name, found as they are written or beside the file that includes them.
+fn with_files(files: &[(&str, &str)]) -> Input {
+    let read = &mut |path: &str, including: &str| {
+        let folder = including.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let beside = format!("{folder}/{path}");
+        let found = files.iter().find(|(name, _)| *name == path || *name == beside);
+        let (name, text) = found.ok_or("there is no such file")?;
+        Ok(((*name).to_owned(), text.as_bytes().to_vec()))
+    };
+    let text = JobText::load(files[0].0, files[0].1, read);
+    Input::of_file(text, BTreeMap::from([("DEPTH".to_owned(), "3".to_owned())]))
+}
+
+fn of_command(line: &str, files: &[(&str, &str)]) -> Result<JobFile, String> {
+    let words: Vec<String> = line.split_whitespace().map(Into::into).collect();
+    let command = CommandLine::read(&words).map_err(|error| error.to_string())?;
+    let texts = command.files.iter().map(|file| {
+        let (name, text) = files.iter().find(|(name, _)| name == file).expect("a file of the test");
+        JobText::alone(*name, *text)
+    });
+    let input = Input { files: texts.collect(), command, env: BTreeMap::new() };
+    parse_input(&input, &[]).map_err(|errors| errors.to_string())
+}
+
+/// Options of an included file stand where it is included, in the section around it.
+#[test]
+fn included_options_stand_in_the_place_of_the_line() {
+    let input = with_files(&[
+        (
+            "/jobs/top.fio",
+            "[global]\nsize=1m\nbs=4k\ninclude parts/common.fio\n[a]\nrw=write\ninclude parts/common.fio\n[b]\n",
+        ),
+        (
+            "/jobs/parts/common.fio",
+            "; for all\nbs=8k\ninclude deep.fio # more\ninclude=deep.fio\nrw=randread\n",
+        ),
+        ("/jobs/parts/deep.fio", "iodepth=${DEPTH}\nioengine=libaio\nthread"),
+    ]);
+    let file = parse_input(&input, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    for job in &file.jobs {
+        let options = &job.options;
+        assert_eq!(options.block_size().read, BlockSize::Fixed(8192));
+        assert_eq!(
+            (options.pattern.mix, options.iodepth, options.engine),
+            (Mix::Read, 3, IoEngine::Libaio)
+        );
+    }
+    assert_eq!((plan(&file).len(), file.jobs[1].line), (2, 8));
+    let ignored = &file.ignored[0];
+    assert_eq!((ignored.option, ignored.times), ("thread", 4));
+    assert_eq!(ignored.place.words(), "/jobs/parts/deep.fio line 3");
+}
+
+/// Errors of included files have their names and lines, in the order of reading.
+#[test]
+fn errors_of_included_files_are_told_where_they_are() {
+    let input = with_files(&[
+        ("/top", "include a\n[global]\nsize=1q\ninclude a\ninclude none\nbs=x\n"),
+        ("/a", "iodpeth=4\n[b]\ninclude top\ninclude c\n"),
+        ("/c", "rw=${WHAT}\n"),
+    ]);
+    let errors = parse_input(&input, &[]).unwrap_err().to_string();
+    let expected = r#"/top:1:1: option "include a" stands above the first [section]; write [global] above it
+/top:3:6: size: "1q" ends in "q": allowed are k, m, g, t and p, each also with b, i or ib, and b
+/a:1:1: unknown option "iodpeth"; did you mean "iodepth"?
+/a:2:1: a section in an included file: fio allows only options there
+/a:3:1: include "top": /top includes itself
+/c:1:4: variable "WHAT" is not set
+/top:5:1: include "none": there is no such file
+/top:6:4: bs: "x" is not a number"#;
+    assert_eq!(errors, expected);
+    // Twice as many lines with each of 20 files: what is read is bounded, whatever is on the disk.
+    let names: Vec<String> = (0..20).map(|number| format!("/{number}")).collect();
+    let texts: Vec<String> =
+        (1..21).map(|number| format!("include {number}\n").repeat(2)).collect();
+    let mut files: Vec<_> =
+        names.iter().zip(&texts).map(|(name, text)| (&**name, &**text)).collect();
+    files.insert(0, ("/top", "[a]\ninclude 0\n"));
+    let errors = parse_input(&with_files(&files), &[]).unwrap_err();
+    assert!(errors.errors.len() == 100 && errors.more < 2000, "{}", errors.more);
+}
+
+/// As fio reads it: options before the first job are for all, also for those of the files.
+#[test]
+fn a_command_line_is_jobs() {
+    let files =
+        [("one.fio", "[global]\nbs=16k\n[one]\n"), ("two.fio", "[two]\niodepth=2\n[three]\n")];
+    let line = "fio --size=1m --bs 8k --ioengine=libaio --name=first --rw=randread --direct=1 \
+                --name=second --group_reporting one.fio two.fio --output=x --thread";
+    let file = of_command(line, &files).unwrap();
+    assert_eq!(
+        plan(&file),
+        [
+            ("first", 0, 0, 0),
+            ("second", 0, 0, 0),
+            ("one", 0, 0, 0),
+            ("two", 0, 1, 1),
+            ("three", 0, 1, 1)
+        ]
+    );
+    let sizes: Vec<_> =
+        file.jobs.iter().map(|job| job.options.block_size().read.min() >> 10).collect();
+    assert_eq!(sizes, [8, 8, 16, 16, 16]);
+    assert!(file.jobs.iter().all(|job| job.options.engine == IoEngine::Libaio));
+    assert_eq!((file.jobs[0].line, file.jobs[2].line), (0, 3));
+    let ignored: Vec<_> =
+        file.ignored.iter().map(|ignored| (ignored.option, ignored.place.words())).collect();
+    assert_eq!(ignored, [("output", "--output=x".into()), ("thread", "--thread".into())]);
+    // Only some of its jobs.
+    let file =
+        of_command("one.fio two.fio --size=1m --section=three --section=one", &files).unwrap();
+    assert_eq!(plan(&file), [("one", 0, 0, 0), ("three", 0, 0, 0)]);
+    // What the shell left is as it is: no comments, no variables.
+    let file = of_command("--name=a;b --size=1m --filename=/dev/${X}#1;2", &[]).unwrap();
+    assert_eq!(file.jobs[0].file_name(0).as_deref(), Some("/dev/${X}#1;2"));
+    assert_eq!(&*file.jobs[0].name, "a;b");
+}
+
+#[test]
+fn errors_of_a_command_line_name_the_argument() {
+    let files = [("one.fio", "[one]\nsize=1m\nbs=0\n")];
+    for (line, errors) in [
+        (
+            "--name=a --rw raed --bs=1.5k",
+            "--rw raed: rw: \"raed\" is none of read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw, randtrimwrite; did you mean \"read\"?\n--bs=1.5k: bs: \"1.5k\" is not a whole number: write it in a smaller unit",
+        ),
+        (
+            "--name=a --zonemode=zbd one.fio",
+            "--zonemode=zbd: zonemode: \"zbd\" is not simulated: zoned devices are not among the disks\none.fio:3:4: bs: 0 is outside 1 to 18446744073709551615",
+        ),
+        (
+            "--name=a --rate=1m --rate_iops=5 --size=1m",
+            "--name=a: rate and rate_iops exclude each other",
+        ),
+        (
+            "--readonly --name=a --rw=randrw --size=1m",
+            "--name=a: the job writes or trims, and --readonly allows no job to",
+        ),
+        ("--name=a --size=1m --section=b", "command line:1:1: --section: there is no job \"b\""),
+    ] {
+        assert_eq!(of_command(line, &files).unwrap_err(), errors, "{line}");
+    }
 }
 
 #[test]
@@ -348,6 +493,15 @@ proptest! {
     }
 
     #[test]
+    fn any_words(words in proptest::collection::vec("(-{0,2}[a-z_]{0,9}=?[0-9a-z%:]{0,4}|--(name|bs|rw|section|readonly)(=a)?)", 0..8)) {
+        if let Ok(command) = CommandLine::read(&words) {
+            let files = command.files.iter().map(|name| JobText::alone(name.as_str(), *b"[a]\nsize=1m\n"));
+            let input = Input { files: files.collect(), command, env: BTreeMap::new() };
+            let _ = parse_input(&input, &[]).map_err(|errors| errors.to_string());
+        }
+    }
+
+    #[test]
     fn nearly_right(lines in proptest::collection::vec(line(), 0..12)) {
         let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
         let text = format!("[global]\n[a]\n{}", lines.concat());
@@ -359,7 +513,7 @@ proptest! {
                 prop_assert!((1..=job.options.iodepth).contains(&job.options.iodepth_low));
             },
             Err(errors) => for error in &errors.errors {
-                prop_assert!(error.place.span.end <= text.len());
+                prop_assert!((1..=text.lines().count()).contains(&error.place.line));
             },
         }
     }

@@ -16,20 +16,25 @@ Examples:
   weir lab compare job.fio job.fio --b limiter=slice:6.12 --max riops=100
   weir lab compare job.fio job.fio --b disk=ssd-nvme --html page.html
   weir lab compare noisy-neighbour noisy-neighbour --b fio.iodepth=1
+  weir lab compare --b scheduler=bfq -- --name=x --rw=read --size=1g --numjobs=2
 
 Flags are for both, --a and --b for one side and stronger. Jobs are paired by
-name, cgroups by path; ratios are B over A.";
+name, cgroups by path; ratios are B over A. A command line of fio after `--`
+stands for B, or for both.";
 
 /// Run two jobs or scenarios and show them side by side, with ratios
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A fio job file or a scenario
-    #[arg(value_name = "A")]
-    first: String,
+    #[arg(value_name = "A", required_unless_present = "fio")]
+    first: Option<String>,
     /// Another, or the same under other settings
-    #[arg(value_name = "B")]
-    second: String,
+    #[arg(value_name = "B", required_unless_present = "fio")]
+    second: Option<String>,
+    /// A command line of fio in the place of B, or of both
+    #[arg(last = true, value_name = "FIO")]
+    fio: Vec<String>,
     /// A setting of A alone; may be given several times
     #[arg(long = "a", value_name = "KEY=VALUE")]
     set_first: Vec<String>,
@@ -52,10 +57,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
     let mut sides = Vec::new();
+    if args.second.is_some() && !args.fio.is_empty() {
+        let hint = "leave out B, or A and B".to_owned();
+        return Err(Failure::wrong("A, B and a command line of fio are three things").hint(hint));
+    }
     let sides_given =
         [("--a", &args.first, &args.set_first), ("--b", &args.second, &args.set_second)];
     for (flag, what, own) in sides_given {
-        let mut draft = flags::open(what)?;
+        let command = if what.is_some() { &[][..] } else { &args.fio[..] };
+        let mut draft = flags::open_either(what.as_deref(), command)?;
         let common = args.set.iter().map(|text| flags::pair("--set", text));
         let pairs = common.chain(own.iter().map(|text| flags::pair(flag, text)));
         args.settings.apply(&mut draft, &pairs.collect::<Result<Vec<_>, _>>()?)?;

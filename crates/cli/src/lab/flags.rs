@@ -196,11 +196,57 @@ pub(super) fn pair(flag: &str, text: &str) -> Result<(String, String), Failure> 
     }
 }
 
-/// The draft of what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
-pub(super) fn open(what: &str) -> Result<Draft, Failure> {
-    let env: BTreeMap<String, String> = std::env::vars_os()
+/// The draft of what is to be run: by name or file, a command line of fio after `--`, or a job file and both.
+pub(super) fn open_either(what: Option<&str>, fio: &[String]) -> Result<Draft, Failure> {
+    match what {
+        Some(what) if fio.is_empty() => open(what),
+        what => open_command(what, fio),
+    }
+}
+
+/// The draft of a command line of fio. A job file named before `--` is the first of those that it names.
+fn open_command(what: Option<&str>, fio: &[String]) -> Result<Draft, Failure> {
+    let is_program = |word: &&String| word.rsplit('/').next() == Some("fio");
+    let skipped = usize::from(fio.first().filter(is_program).is_some());
+    let words = what.map(str::to_owned).into_iter().chain(fio[skipped..].iter().cloned());
+    let words: Vec<String> = words.collect();
+    let command = fio::CommandLine::read(&words).map_err(|error| {
+        let hint = error.hint();
+        Failure::wrong(format!("fio command line: {error}")).hint(hint)
+    })?;
+    let mut files = Vec::new();
+    for name in &command.files {
+        let path = Path::new(name);
+        let is_scenario = SCENARIOS.iter().any(|(known, _)| known == name) && !path.exists();
+        if is_scenario || is_trace(path) || path.extension().is_some_and(|end| end == "toml") {
+            let reason =
+                format!("{name} is no job file, which alone can stand on a command line of fio");
+            let hint = "a scenario or a trace is run by itself, without `--`".to_owned();
+            return Err(Failure::wrong(reason).hint(hint));
+        }
+        files.push(fio::JobText::load(name.as_str(), read_job(name)?, &mut read_included));
+    }
+    // Long command lines are told by their begin.
+    const TITLE_MAX: usize = 200;
+    let mut title = format!("fio {}", words.join(" "));
+    if let Some((end, _)) = title.char_indices().nth(TITLE_MAX) {
+        title.truncate(end);
+        title.push('…');
+    }
+    let input = fio::Input { command, files, env: environment() };
+    Ok(Draft::new(title, Source::Input(input)))
+}
+
+/// What `${VARIABLE}`s of a job file stand for.
+fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+        .collect()
+}
+
+/// The draft of what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
+fn open(what: &str) -> Result<Draft, Failure> {
+    let env = environment();
     let path = Path::new(what);
     if let Some((name, text)) = SCENARIOS.iter().find(|(name, _)| *name == what)
         && !path.exists()
@@ -211,6 +257,20 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
         let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
         return Ok(Draft::new(name, Source::Trace(Trace::new(path))));
     }
+    let bytes = read_job(what)?;
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
+        return book(what, &text, &env);
+    }
+    let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
+    let text = fio::JobText::load(what, bytes, &mut read_included);
+    Ok(Draft::new(name, Source::Input(fio::Input::of_file(text, env))))
+}
+
+/// The bytes of a job file or a scenario.
+fn read_job(what: &str) -> Result<Vec<u8>, Failure> {
+    let path = Path::new(what);
     let bytes = match std::fs::metadata(path) {
         Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => {
             let reason = format!("{what}: {} bytes are no job file, nor a known trace", meta.len());
@@ -232,13 +292,23 @@ pub(super) fn open(what: &str) -> Result<Draft, Failure> {
         let hint = "a trace is read from a file, not from a pipe".to_owned();
         return Err(Failure::wrong(reason).hint(hint));
     }
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
-        return book(what, &text, &env);
+    Ok(bytes)
+}
+
+/// An included file: as in fio, of the working directory, or else beside the file that includes it.
+fn read_included(path: &str, including: &str) -> Result<(String, Vec<u8>), String> {
+    let here = Path::new(path).to_owned();
+    let beside = Path::new(including).parent().map(|folder| folder.join(path));
+    let found = [Some(here), beside].into_iter().flatten().find(|path| path.exists());
+    let found = found.ok_or_else(|| {
+        format!("there is no such file, neither in the working directory nor beside {including}")
+    })?;
+    let name = found.display().to_string();
+    if !found.is_file() {
+        return Err(format!("{name} is no regular file"));
     }
-    let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
-    Ok(Draft::new(name, Source::Jobs { name: what.into(), text: bytes, env }))
+    let bytes = read_bounded(&found).map_err(|error| format!("{name}: {error}"))?;
+    Ok((name, bytes))
 }
 
 /// What there is, a byte beyond the largest job file at most: a pipe or a device has no length to look at.

@@ -22,6 +22,9 @@ Examples:
   weir lab run noisy-neighbour --format fio-json | jq .jobs[].read.iops
   weir lab run job.fio --config /etc/weir/weir.toml --device disk0
   weir lab run trace.csv.gz --disk ssd-sata --set trace.timing=asap
+  weir lab run --disk ssd-sata -- --name=x --rw=randread --size=1g --direct=1
+
+After `--` stands a command line of fio, with or without the word fio.
 
 Jobs are fio's, as they are: their `cgroup` names the cgroup, the others are in
 /main. Files are laid out on the disk one behind the other; a job without `size`
@@ -35,8 +38,11 @@ Exit status: 0 done, 1 failed, 2 wrong usage or a job file with errors.";
 pub(crate) struct Args {
     /// A fio job file, a scenario file (.toml), a block trace (.csv, .trace, .iolog, .blkparse, .gz, .zst), or the name of
     /// a scenario of `weir lab list`
-    #[arg(value_name = "JOB|SCENARIO|TRACE")]
-    what: String,
+    #[arg(value_name = "JOB|SCENARIO|TRACE", required_unless_present = "fio")]
+    what: Option<String>,
+    /// A command line of fio, instead or besides: options, jobs that begin with --name, job files
+    #[arg(last = true, value_name = "FIO")]
+    fio: Vec<String>,
     #[command(flatten)]
     settings: Settings,
     /// Any setting by name; see `weir lab list settings`
@@ -64,7 +70,7 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
-    let mut draft = flags::open(&args.what)?;
+    let mut draft = flags::open_either(args.what.as_deref(), &args.fio)?;
     let more =
         args.set.iter().map(|text| flags::pair("--set", text)).collect::<Result<Vec<_>, _>>()?;
     args.settings.apply(&mut draft, &more)?;

@@ -29,7 +29,7 @@ Examples:
 
 Each combination of the values is a run; runs share the cores. A value with
 commas is put in braces. A row sums all jobs up; JSON has every run's whole
-report.";
+report. A command line of fio may stand after `--`, in the place of a job file.";
 
 /// Nothing is shown of what takes no longer.
 const QUIET: Duration = Duration::from_secs(2);
@@ -42,8 +42,11 @@ const RUNS_MAX: usize = 100_000;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A fio job file or a scenario
-    #[arg(value_name = "JOB|SCENARIO")]
-    what: String,
+    #[arg(value_name = "JOB|SCENARIO", required_unless_present = "fio")]
+    what: Option<String>,
+    /// A command line of fio, instead or besides: options, jobs that begin with --name, job files
+    #[arg(last = true, value_name = "FIO")]
+    fio: Vec<String>,
     /// A setting and its values; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE,VALUE", required = true)]
     set: Vec<String>,
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if count.is_none_or(|count| count > RUNS_MAX) {
         return Err(Failure::wrong(format!("these are more than {RUNS_MAX} runs")));
     }
-    let draft = flags::open(&args.what)?;
+    let draft = flags::open_either(args.what.as_deref(), &args.fio)?;
     // All are checked before the first runs.
     let mut runs = Vec::new();
     for point in grid(&axes) {

@@ -4,6 +4,7 @@ mod calibrate;
 mod config_check;
 mod demo;
 mod docs;
+mod lab_fio;
 mod serving;
 mod support;
 mod usage;

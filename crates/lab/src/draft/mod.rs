@@ -3,6 +3,7 @@
 mod later;
 mod settings;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use thiserror::Error;
@@ -15,7 +16,7 @@ use self::later::Timed;
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
 use crate::cache;
-use crate::fio::{self, FioErrors};
+use crate::fio::{self, FioErrors, JobText};
 use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Trace, Way, Work};
 
 /// What was asked for so far. Every value in it is valid by itself.
@@ -55,8 +56,24 @@ pub enum Source {
         /// What its `${VARIABLE}`s stand for.
         env: BTreeMap<String, String>,
     },
+    /// A command line of fio, or job files with those that they include.
+    Input(fio::Input),
     /// A block trace.
     Trace(Trace),
+}
+
+impl Source {
+    /// What jobs are read from; None of a trace.
+    fn input(&self) -> Option<Cow<'_, fio::Input>> {
+        match self {
+            Source::Jobs { name, text, env } => {
+                let text = JobText::alone(name.as_str(), text.as_slice());
+                Some(Cow::Owned(fio::Input::of_file(text, env.clone())))
+            }
+            Source::Input(input) => Some(Cow::Borrowed(input)),
+            Source::Trace(_) => None,
+        }
+    }
 }
 
 /// Why a draft is no scenario.
@@ -172,11 +189,12 @@ impl Draft {
     /// Settings that contradict each other; all errors of the job file.
     pub fn scenario(&self) -> Result<Scenario, DraftError> {
         let work = match &self.source {
-            Source::Jobs { name, text, env } => {
-                let jobs = fio::parse_with(name, text, env, &self.besides);
+            Source::Trace(trace) => Work::Trace(trace.clone()),
+            source => {
+                let input = source.input().expect("it is no trace");
+                let jobs = fio::parse_input(&input, &self.besides);
                 Work::Jobs(jobs.map_err(|errors| self.besides_to_blame(errors))?)
             }
-            Source::Trace(trace) => Work::Trace(trace.clone()),
         };
         if let Work::Jobs(file) = &work {
             let names = || file.jobs.iter().map(|job| &*job.name);
@@ -262,12 +280,12 @@ impl Draft {
     /// Errors of the job file, or of the first `fio.` setting that its jobs cannot have: nobody finds that in the file,
     /// and one says it all where there are many jobs.
     fn besides_to_blame(&self, errors: FioErrors) -> DraftError {
-        let Source::Jobs { name, text, env } = &self.source else { return errors.into() };
-        if fio::parse(name, text, env).is_err() {
+        let Some(input) = self.source.input() else { return errors.into() };
+        if fio::parse_input(&input, &[]).is_err() {
             return errors.into();
         }
         let first = self.besides.iter().find_map(|besides| {
-            let errors = fio::parse_with(name, text, env, std::slice::from_ref(besides)).err()?;
+            let errors = fio::parse_input(&input, std::slice::from_ref(besides)).err()?;
             let problem = &errors.errors.first()?.problem;
             let reason = match problem {
                 fio::Problem::Value { error, .. } => error.to_string(),

@@ -1,19 +1,51 @@
 //! What can be wrong with a job file, and where.
 
 use std::fmt;
-use std::ops::Range;
+use std::sync::Arc;
 
-use super::{ERRORS_MAX, FILE_BYTES_MAX, JOBS_MAX, VALUE_BYTES_MAX};
+use super::{ERRORS_MAX, FILE_BYTES_MAX, INCLUDES_MAX, JOBS_MAX, VALUE_BYTES_MAX};
 
-/// A place in a job file.
+/// A place in a job file, or an argument of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Line, from 1.
+    /// The file where it is not the first one; the argument, of a command line.
+    pub file: Option<Arc<str>>,
+    /// Line, from 1; 0 on a command line.
     pub line: usize,
-    /// Column in bytes, from 1.
+    /// Column in bytes, from 1; 0 on a command line.
     pub column: usize,
-    /// Bytes of the file, for those who draw the line.
-    pub span: Range<usize>,
+    /// Lines and arguments read before it, those of included files among them.
+    pub order: usize,
+}
+
+impl Place {
+    /// Before all else.
+    pub(super) fn top() -> Place {
+        Place { file: None, line: 1, column: 1, order: 0 }
+    }
+
+    /// Places by this key are in the order in which they were read.
+    pub(super) fn key(&self) -> (usize, usize) {
+        (self.order, self.column)
+    }
+
+    /// For a sentence that speaks of one input: `line 3`, `common.fio line 3`, `--bs=4k`.
+    pub fn words(&self) -> String {
+        match (&self.file, self.line) {
+            (None, line) => format!("line {line}"),
+            (Some(argument), 0) => argument.to_string(),
+            (Some(file), line) => format!("{file} line {line}"),
+        }
+    }
+
+    /// For a list of errors of the input `name`.
+    fn prefix(&self, name: &str) -> String {
+        let file = self.file.as_deref().unwrap_or(name);
+        match self.line {
+            0 => file.to_owned(),
+            line => format!("{file}:{line}:{}", self.column),
+        }
+    }
 }
 
 /// All that is wrong with a file, in the order of its lines; at most [`ERRORS_MAX`] are listed.
@@ -66,12 +98,29 @@ pub enum Problem {
         /// The text.
         text: String,
     },
-    /// `include FILE`.
-    #[error("include is refused: a job file is read without the file system; paste {path:?} here")]
+    /// `include FILE` of a file that cannot be read.
+    #[error("include {path:?}: {reason}")]
     Include {
         /// The file named.
         path: String,
+        /// Why.
+        reason: String,
     },
+    /// A file that is included again and again.
+    #[error("more than {INCLUDES_MAX} files are included")]
+    ManyIncludes,
+    /// A `[section]` in an included file.
+    #[error("a section in an included file: fio allows only options there")]
+    SectionIncluded,
+    /// `--section` names no job.
+    #[error("--section: there is no job {name:?}")]
+    NoSection {
+        /// The name.
+        name: String,
+    },
+    /// A job that writes, under `--readonly`.
+    #[error("the job writes or trims, and --readonly allows no job to")]
+    ReadOnly,
     /// An option that fio does not have.
     #[error("unknown option {option:?}")]
     UnknownOption {
@@ -320,12 +369,12 @@ pub enum ValueError {
 }
 
 impl fmt::Display for FioErrors {
-    /// One error a line, `name:line:column: what; hint`.
+    /// One error a line, `name:line:column: what; hint`; of a command line `argument: what; hint`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, FioError { place, problem }) in self.errors.iter().enumerate() {
             let newline = if index == 0 { "" } else { "\n" };
             let what = shortened(problem.to_string());
-            write!(f, "{newline}{}:{}:{}: {what}", self.name, place.line, place.column)?;
+            write!(f, "{newline}{}: {what}", place.prefix(&self.name))?;
             if let Some(hint) = problem.hint() {
                 write!(f, "; {hint}")?;
             }
@@ -379,7 +428,7 @@ impl Collector {
         if self.errors.is_empty() {
             return Ok(value);
         }
-        self.errors.sort_by_key(|error| error.place.span.start);
+        self.errors.sort_by_key(|error| error.place.key());
         Err(FioErrors { name: name.into(), errors: self.errors, more: self.more })
     }
 }

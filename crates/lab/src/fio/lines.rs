@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::VALUE_BYTES_MAX;
+use super::command::CommandSection;
 use super::error::{Collector, Place, Problem};
+use super::input::{Input, JobText};
+use super::{FILE_BYTES_MAX, INCLUDES_MAX, VALUE_BYTES_MAX};
 
 /// A `[name]` and the lines under it.
 #[derive(Debug)]
@@ -12,6 +15,8 @@ pub(super) struct Section<'a> {
     pub(super) name: &'a str,
     pub(super) place: Place,
     pub(super) entries: Vec<Entry<'a>>,
+    /// It is the first job of a file after another file.
+    pub(super) is_after_file: bool,
 }
 
 impl Section<'_> {
@@ -34,56 +39,181 @@ pub(super) struct Entry<'a> {
 /// Words that fio replaces by what it finds on the machine.
 const MACHINE_KEYWORDS: [&str; 3] = ["$ncpus", "$pagesize", "$mb_memory"];
 
-/// Splits `bytes` into sections; lines in error are left out and noted.
-pub(super) fn sections<'a>(
-    bytes: &'a [u8],
-    env: &BTreeMap<String, String>,
-    errors: &mut Collector,
-) -> Vec<Section<'a>> {
-    let mut sections: Vec<Section<'a>> = Vec::new();
-    // The header of a section whose name was refused; its options are then no strangers.
-    let mut lost = false;
-    let mut start = 0;
-    let bom = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-    for (number, raw) in bytes.split(|&byte| byte == b'\n').enumerate() {
-        let line = Line { bytes, number: number + 1, start };
-        start += raw.len() + 1;
-        let from = if number == 0 { line.start + bom } else { line.start };
-        let range = line.trimmed(from..line.start + raw.len());
-        match bytes.get(range.start).filter(|_| !range.is_empty()) {
-            None | Some(b';' | b'#') => {}
-            Some(b'[') => match line.header(range, errors) {
-                Some(section) => {
-                    lost = false;
-                    sections.push(section);
-                }
-                None => lost = true,
-            },
-            Some(_) => {
-                let Some(entry) = line.entry(range, env, errors) else { continue };
-                match sections.last_mut() {
-                    _ if lost => {}
-                    Some(section) => section.entries.push(entry),
-                    None => errors.add(&entry.key_place, || Problem::OutsideSection {
-                        option: entry.key.into(),
-                    }),
-                }
+/// Sections of all files of `input`, those of its command line before them; lines in error are left out and noted.
+pub(super) fn sections<'a>(input: &'a Input, errors: &mut Collector) -> Vec<Section<'a>> {
+    let mut reading = Reading {
+        sections: Vec::new(),
+        is_lost: false,
+        env: &input.env,
+        order: 0,
+        bytes: 0,
+        includes: 0,
+        errors,
+    };
+    for section in &input.command.sections {
+        reading.command_section(section);
+    }
+    for (number, text) in input.files.iter().enumerate() {
+        let file = (number > 0).then(|| Arc::from(text.name.as_str()));
+        let first = reading.sections.len();
+        // Options above a file's first section are no section's of the file before.
+        reading.is_lost = false;
+        reading.file(text, &file, Start::File { first });
+        if number > 0 {
+            let jobs = &mut reading.sections[first..];
+            if let Some(job) = jobs.iter_mut().find(|section| !section.is_global()) {
+                job.is_after_file = true;
             }
         }
     }
-    sections
+    reading.sections
+}
+
+/// Paths of all lines that include a file.
+pub(super) fn included_paths(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    bytes.split(|&byte| byte == b'\n').filter_map(|line| {
+        let end = line.iter().position(|byte| matches!(byte, b';' | b'#')).unwrap_or(line.len());
+        included_path(str::from_utf8(&line[..end]).ok()?.trim_ascii())
+    })
+}
+
+/// The path of `include FILE` or `include=FILE`.
+fn included_path(line: &str) -> Option<&str> {
+    let path = line.strip_prefix("include")?;
+    let is_include = path.starts_with(|c: char| c.is_ascii_whitespace() || c == '=');
+    is_include.then(|| path.trim_ascii_start().trim_start_matches('=').trim_ascii())
+}
+
+/// What a file's lines belong to at its begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Nothing, before its first section: sections from `first` on are its own.
+    File { first: usize },
+    /// The section that includes it.
+    Included,
+}
+
+/// Sections on their way.
+struct Reading<'a, 'e> {
+    sections: Vec<Section<'a>>,
+    /// The header of a section was refused; its options are then no strangers.
+    is_lost: bool,
+    env: &'a BTreeMap<String, String>,
+    /// Lines and arguments so far.
+    order: usize,
+    /// Bytes of files so far, and files included.
+    bytes: usize,
+    includes: usize,
+    errors: &'e mut Collector,
+}
+
+impl<'a> Reading<'a, '_> {
+    fn command_section(&mut self, section: &'a CommandSection) {
+        let place = self.argument(&section.argument);
+        let entries = section.options.iter().map(|option| {
+            let place = self.argument(&option.argument);
+            Entry {
+                key: &option.key,
+                key_place: place.clone(),
+                // As in fio, variables are for the shell.
+                value: option.value.clone(),
+                value_place: place,
+            }
+        });
+        let entries = entries.collect();
+        self.sections.push(Section { name: &section.name, place, entries, is_after_file: false });
+    }
+
+    fn argument(&mut self, argument: &str) -> Place {
+        self.order += 1;
+        Place { file: Some(argument.into()), line: 0, column: 0, order: self.order }
+    }
+
+    fn file(&mut self, text: &'a JobText, file: &Option<Arc<str>>, from: Start) {
+        let bytes = text.bytes.as_slice();
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        if self.bytes > FILE_BYTES_MAX {
+            let bytes = self.bytes;
+            let place = Place { file: file.clone(), order: self.order, ..Place::top() };
+            self.errors.add(&place, || Problem::FileTooLong { bytes });
+            return;
+        }
+        let bom = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let mut start = 0;
+        for (number, raw) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            self.order += 1;
+            let line = Line { bytes, number: number + 1, start, order: self.order, file };
+            start += raw.len() + 1;
+            let first = if number == 0 { line.start + bom } else { line.start };
+            let range = line.trimmed(first..line.start + raw.len());
+            match bytes.get(range.start).filter(|_| !range.is_empty()) {
+                None | Some(b';' | b'#') => {}
+                Some(b'[') if from == Start::Included => {
+                    self.errors.add(&line.place(range), || Problem::SectionIncluded);
+                }
+                Some(b'[') => match line.header(range, self.errors) {
+                    Some(section) => {
+                        self.is_lost = false;
+                        self.sections.push(section);
+                    }
+                    None => self.is_lost = true,
+                },
+                Some(_) => self.entry(&line, range, text, from),
+            }
+        }
+    }
+
+    /// A line with an option, or one that includes a file.
+    fn entry(&mut self, line: &Line<'a, '_>, range: Range<usize>, text: &'a JobText, from: Start) {
+        let Some((range, option)) = line.uncommented(range, self.errors) else { return };
+        let is_outside = match from {
+            Start::File { first } => !self.is_lost && self.sections.len() == first,
+            Start::Included => false,
+        };
+        if is_outside {
+            let place = line.place(range);
+            let key = option.split('=').next().unwrap_or(option).trim_ascii();
+            self.errors.add(&place, || Problem::OutsideSection { option: key.into() });
+            return;
+        }
+        let Some(path) = included_path(option) else {
+            let Some(entry) = line.entry(range, option, self.env, self.errors) else { return };
+            match self.sections.last_mut() {
+                Some(section) if !self.is_lost => section.entries.push(entry),
+                _ => {}
+            }
+            return;
+        };
+        let refused = match text.included.get(path) {
+            Some(Ok(included)) if self.includes < INCLUDES_MAX => {
+                self.includes += 1;
+                let name = Some(Arc::from(included.name.as_str()));
+                return self.file(included, &name, Start::Included);
+            }
+            Some(Ok(_)) => Problem::ManyIncludes,
+            Some(Err(reason)) => Problem::Include { path: path.into(), reason: reason.clone() },
+            None => Problem::Include {
+                path: path.into(),
+                reason: "no files are included here; write its options in its place".into(),
+            },
+        };
+        self.errors.add(&line.place(range), || refused);
+    }
 }
 
 /// One line of the file; ranges are of the whole file.
-struct Line<'a> {
+struct Line<'a, 'f> {
     bytes: &'a [u8],
     number: usize,
     start: usize,
+    order: usize,
+    file: &'f Option<Arc<str>>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> Line<'a, '_> {
     fn place(&self, span: Range<usize>) -> Place {
-        Place { line: self.number, column: span.start - self.start + 1, span }
+        let (file, order) = (self.file.clone(), self.order);
+        Place { file, line: self.number, column: span.start - self.start + 1, order }
     }
 
     fn trimmed(&self, mut range: Range<usize>) -> Range<usize> {
@@ -122,28 +252,29 @@ impl<'a> Line<'a> {
             errors.add(&place, || Problem::SectionUnnamed);
             return None;
         }
-        Some(Section { name, place, entries: Vec::new() })
+        Some(Section { name, place, entries: Vec::new(), is_after_file: false })
     }
 
-    /// `key`, `key=value` or `include FILE`. As in fio, the first `;` or `#` ends the line, even inside a value.
-    fn entry(
+    /// What stands before a comment. As in fio, the first `;` or `#` ends the line, even inside a value.
+    fn uncommented(
         &self,
         range: Range<usize>,
-        env: &BTreeMap<String, String>,
         errors: &mut Collector,
-    ) -> Option<Entry<'a>> {
+    ) -> Option<(Range<usize>, &'a str)> {
         let comment = self.bytes[range.clone()].iter().position(|byte| matches!(byte, b';' | b'#'));
         let range = self.trimmed(range.start..comment.map_or(range.end, |at| range.start + at));
         let text = self.text(range.clone(), errors)?;
-        if let Some(path) = text.strip_prefix("include")
-            && path.starts_with(|c: char| c.is_ascii_whitespace())
-        {
-            let path = path.trim_ascii();
-            if !path.starts_with('=') {
-                errors.add(&self.place(range), || Problem::Include { path: path.into() });
-                return None;
-            }
-        }
+        Some((range, text))
+    }
+
+    /// `key` or `key=value`, which is `text` and stands in `range`.
+    fn entry(
+        &self,
+        range: Range<usize>,
+        text: &'a str,
+        env: &BTreeMap<String, String>,
+        errors: &mut Collector,
+    ) -> Option<Entry<'a>> {
         let Some(equals) = text.find('=') else {
             let place = self.place(range);
             return Some(Entry {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use weir_engine::io_max::nearest;
 
+use super::JOBS_MAX;
 use super::apply::apply;
 use super::error::{Collector, FioErrors, Place, Problem};
+use super::input::{Input, JobText};
 use super::lines::{Entry, Section, sections};
 use super::options::Options;
 use super::table::{self, Fate, Ignored};
-use super::workload::{Amount, Files, PerDirection};
-use super::{FILE_BYTES_MAX, JOBS_MAX};
+use super::workload::{Amount, Files, Mix, PerDirection};
 
 /// A job file, read and found valid.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +37,7 @@ pub struct Job {
     pub group: u32,
     /// Places in [`JobFile::jobs`] that must have ended before it starts; empty without `wait_for`.
     pub wait_for: Range<usize>,
-    /// Line of its section's name, from 1.
+    /// Line of its section's name, from 1; 0 for a job of a command line.
     pub line: usize,
     /// Its options, shared by its clones.
     pub options: Arc<Options>,
@@ -166,27 +167,48 @@ pub fn parse_with(
     env: &BTreeMap<String, String>,
     besides: &[(String, String)],
 ) -> Result<JobFile, FioErrors> {
+    let text = JobText::alone(name, text);
+    parse_input(&Input::of_file(text, env.clone()), besides)
+}
+
+/// As [`parse_with`], of a command line and several files, with those that they include.
+///
+/// # Errors
+///
+/// [`FioErrors`]: all errors of the input.
+pub fn parse_input(input: &Input, besides: &[(String, String)]) -> Result<JobFile, FioErrors> {
     let mut errors = Collector::default();
-    let top = Place { line: 1, column: 1, span: 0..0 };
-    if text.len() > FILE_BYTES_MAX {
-        errors.add(&top, || Problem::FileTooLong { bytes: text.len() });
-        return errors.finish(name, JobFile { jobs: Vec::new(), ignored: Vec::new() });
-    }
-    let sections = sections(text, env, &mut errors);
-    let mut reader = Reader { errors, besides, ..Reader::default() };
+    let sections = sections(input, &mut errors);
+    let command = &input.command;
+    let mut reader =
+        Reader { errors, besides, is_readonly: command.is_readonly, ..Reader::default() };
     for section in &sections {
-        reader.section(section);
+        if section.is_global()
+            || command.only.is_empty()
+            || command.only.iter().any(|name| name == section.name)
+        {
+            reader.section(section);
+        }
+    }
+    for name in &command.only {
+        if !sections.iter().any(|section| section.name == name && !section.is_global()) {
+            reader.errors.add(&Place::top(), || Problem::NoSection { name: name.clone() });
+        }
     }
     // A refused section may be the only one; then the file's error is that.
     if reader.named == 0 {
         if reader.errors.is_empty() {
-            reader.errors.add(&top, || Problem::NoJobs);
+            reader.errors.add(&Place::top(), || Problem::NoJobs);
         }
     } else if reader.total > JOBS_MAX as u64 {
         reader.jobs.clear();
     }
-    reader.ignored.sort_by_key(|ignored| ignored.place.span.start);
-    reader.errors.finish(name, JobFile { jobs: reader.jobs, ignored: reader.ignored })
+    for (option, reason, argument) in &command.ignored {
+        let place = Place { file: Some(argument.as_str().into()), line: 0, column: 0, order: 0 };
+        reader.ignore(option, reason, &place);
+    }
+    reader.ignored.sort_by_key(|ignored| ignored.place.key());
+    reader.errors.finish(input.name(), JobFile { jobs: reader.jobs, ignored: reader.ignored })
 }
 
 /// An option of `besides` as if it stood in the section.
@@ -201,6 +223,8 @@ struct Reader<'a> {
     errors: Collector,
     /// What every job has besides.
     besides: &'a [(String, String)],
+    /// No job may write (`--readonly`).
+    is_readonly: bool,
     /// Of the `[global]`s so far.
     globals: Options,
     jobs: Vec<Job>,
@@ -279,6 +303,11 @@ impl Reader<'_> {
 
     fn job(&mut self, section: &Section<'_>, mut options: Options) {
         options.settle();
+        // As in fio, job files run one after the other.
+        options.stonewall |= section.is_after_file;
+        if self.is_readonly && options.pattern.mix != Mix::Read {
+            self.errors.add(&section.place, || Problem::ReadOnly);
+        }
         self.check(section, &options);
         let wait_for = self.waitee(section, &options);
         if self.begun && (options.stonewall || options.new_group) {

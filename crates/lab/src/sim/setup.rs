@@ -383,9 +383,9 @@ fn engine_notes(options: &Options) -> Vec<String> {
         }
         IoEngine::Nbd => {}
         _ if options.direct && !options.block_min().is_multiple_of(SECTOR_BYTES) => {
-            let block = options.block_min();
+            let block = counted(options.block_min(), "byte", "bytes");
             notes.push(format!(
-                "`direct=1` with requests of {block} bytes: Linux refuses those that are no multiple of a sector \
+                "`direct=1` with requests of {block}: Linux refuses those that are no multiple of a sector \
                  ({SECTOR_BYTES} bytes), and here they are made"
             ));
         }
@@ -399,8 +399,8 @@ fn notes(jobs: &JobFile, unsized_jobs: u32, scheduler: SchedulerKind) -> Vec<Str
         .ignored
         .iter()
         .map(|ignored| {
-            let line = ignored.place.line;
-            format!("line {line}: `{}` has no effect here: {}", ignored.option, ignored.reason)
+            let place = ignored.place.words();
+            format!("{place}: `{}` has no effect here: {}", ignored.option, ignored.reason)
         })
         .collect();
     let mut add = |note: String| {

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use weir_lab::fio::{
-    Amount, BlockSize, Job, Problem, alias_of, ignored_options, parse, refused_options,
-    typed_options,
+    Amount, BlockSize, CommandLine, Input, Job, JobText, Problem, alias_of, ignored_options, parse,
+    parse_input, refused_options, typed_options,
 };
 
 /// Says that the running test is left out, and counts it in the file that `$WEIR_SKIPS` names.
@@ -236,4 +236,77 @@ fn stricter_on_purpose() {
             "{errors}"
         );
     }
+}
+
+/// A file and what it includes, and a command line with a file: the same jobs, and the same files that are found.
+#[test]
+fn same_jobs_of_included_files_and_command_lines() {
+    let folder =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("included-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("parts")).expect("the target directory can be written");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    write("top.fio", "[global]\nioengine=null\nsize=64k\ninclude parts/all.fio\n[a]\n[b]\nbs=2k\n");
+    write("parts/all.fio", "bs=8k\ninclude=deep.fio\n");
+    write("parts/deep.fio", "iodepth=3 # so\nrw=randread\n");
+    let top = folder.join("top.fio").display().to_string();
+    let read_included = &mut |path: &str, including: &str| {
+        let found = std::path::Path::new(including).parent().expect("a folder").join(path);
+        let bytes = std::fs::read(&found).map_err(|error| error.to_string())?;
+        Ok((found.display().to_string(), bytes))
+    };
+    for line in [
+        &[top.as_str()][..],
+        &[
+            "--bs=1k",
+            "--ioengine=null",
+            "--size=64k",
+            "--name=first",
+            "--name=global",
+            "--iodepth",
+            "5",
+            "--name=second",
+            "-rw=write",
+            &top,
+        ],
+        &["--section=b", &top],
+        &[
+            "--ioengine=null",
+            "--size=64k",
+            "--group_reporting",
+            "--name=x",
+            "--time_based=0",
+            "--stonewall",
+            "--name=y",
+            "--stonewall=1",
+        ],
+    ] {
+        let Some((_, output)) = fio(line) else { return };
+        let words: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+        let command = CommandLine::read(&words).unwrap_or_else(|error| panic!("{error}"));
+        let texts = command.files.iter().map(|file| {
+            JobText::load(file.as_str(), std::fs::read(file).expect("written"), read_included)
+        });
+        let input = Input { files: texts.collect(), command, env: BTreeMap::new() };
+        let file = parse_input(&input, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+        let ours: Vec<String> = file
+            .jobs
+            .iter()
+            .map(|job| {
+                let size = job.options.block_size().read.min();
+                format!("{}: (g={}) {size} {}", job.name, job.group, job.options.depth())
+            })
+            .collect();
+        let theirs: Vec<String> = output
+            .lines()
+            .filter(|line| line.contains(": (g="))
+            .map(|line| {
+                let (name, rest) = line.split_once(": rw=").expect("fio names the pattern");
+                let size = rest.split_once("(R) ").and_then(|(_, rest)| rest.split_once("B-"));
+                let depth = rest.rsplit_once("iodepth=").expect("fio names the depth").1;
+                format!("{name} {} {depth}", size.expect("fio names the blocks").0)
+            })
+            .collect();
+        assert_eq!(ours, theirs, "{line:?}\n{output}");
+    }
+    std::fs::remove_dir_all(folder).expect("removed");
 }
