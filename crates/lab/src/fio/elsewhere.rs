@@ -96,6 +96,7 @@ pub(super) const IGNORED: &[(&str, &[&str])] = &[
             "xnvme_sync",
         ],
     ),
+    (ENGINE, SPDK),
     (LOGS, &["job_start_clock_id", "log_issue_time", "log_window_value"]),
     (CPU, &["thinkcycles"]),
     (PROCESS, &["priohint"]),
@@ -108,6 +109,35 @@ pub(super) const IGNORED: &[(&str, &[&str])] = &[
             "verify_write_sequence",
         ],
     ),
+];
+
+/// Options of SPDK's two engines.
+const SPDK: &[&str] = &[
+    "arbitration_burst",
+    "bit_bucket_data_len",
+    "digest_enable",
+    "disable_pcie_sgl_merge",
+    "enable_sgl",
+    "enable_vmd",
+    "enable_wrr",
+    "env_context",
+    "high_weight",
+    "hostnqn",
+    "log_flags",
+    "low_weight",
+    "mem_size_mb",
+    "medium_weight",
+    "print_qid_mappings",
+    "sge_size",
+    "shm_id",
+    "spdk_conf",
+    "spdk_core_mask",
+    "spdk_env_context",
+    "spdk_json_conf",
+    "spdk_mem",
+    "spdk_rpc_listen_addr",
+    "spdk_single_seg",
+    "wrr_priority",
 ];
 
 const PLAIN: &str = "only plain reads and writes are made";
@@ -142,6 +172,8 @@ pub(super) const REFUSED: &[Refused] = &[
     ("apptag_mask", &[], PLAIN),
     ("cdb_len", &[], PLAIN),
     ("verify_bytchk", &[], PLAIN),
+    ("initial_zone_reset", &["0"], ZONED),
+    ("zone_append", &["0"], ZONED),
     ("recover_zbd_write_error", &["0"], ZONED),
     ("write_zone_remainders", &["0"], ZONED),
 ];

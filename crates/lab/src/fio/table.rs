@@ -202,7 +202,7 @@ const REFUSED: &[Refused] = &[
     ("cmdprio_class", &[], "a job has one priority; split it in two"),
     ("cmdprio", &[], "a job has one priority; split it in two"),
     ("cmdprio_bssplit", &[], "a job has one priority; split it in two"),
-    ("cmd_type", &[], "only block requests are made"),
+    ("cmd_type", &["nvme"], "only block requests are made"),
     ("readfua", &["0"], "requests carry no FUA flag; use sync=dsync"),
     ("writefua", &["0"], "requests carry no FUA flag; use sync=dsync"),
     ("sg_write_mode", &["write"], "only plain writes are made"),
