@@ -694,7 +694,7 @@ fn one_block_that_fails_does_not_keep_its_neighbours() {
     let mut books = Writeback::new(Settings::default(), Instant::ZERO);
     assert_eq!(books.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
     let mut now = Instant::from_millis(5_000);
-    let mut turn = |books: &mut Writeback, now: Instant| {
+    let turn = |books: &mut Writeback, now: Instant| {
         let mut requests = 0;
         while let Some(write) = books.poll_write(now) {
             requests += 1;
