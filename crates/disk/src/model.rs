@@ -9,6 +9,8 @@ pub enum DiskOp {
     Read,
     /// Transfer to the disk.
     Write,
+    /// The same with FUA (force unit access): complete when it is on the medium.
+    WriteFua,
     /// Make what was written last.
     Flush,
     /// Forget a range (TRIM).

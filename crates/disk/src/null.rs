@@ -60,7 +60,7 @@ impl DiskModel for Null {
     fn submit(&mut self, now_ns: u64, id: u64, op: DiskOp, _offset: u64, len: u32) {
         self.now_ns = self.now_ns.max(now_ns);
         let bytes = match op {
-            DiskOp::Read | DiskOp::Write => u64::from(len),
+            DiskOp::Read | DiskOp::Write | DiskOp::WriteFua => u64::from(len),
             DiskOp::Flush | DiskOp::Discard | DiskOp::WriteZeroes => 0,
         };
         let done = self.transfer(bytes).saturating_add(self.spec.latency_ns);

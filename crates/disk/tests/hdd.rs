@@ -110,6 +110,91 @@ fn writes_are_acknowledged_when_held_and_a_flush_waits_for_the_platters() {
     assert!(disk.next_event().unwrap() > spec.track_to_track_ns);
 }
 
+/// When each of some requests is complete, by id, with none submitted meanwhile.
+fn drain(disk: &mut Hdd) -> Vec<(u64, u64)> {
+    let mut seen = Vec::new();
+    while let Some(at) = disk.next_event() {
+        seen.extend(disk.poll_complete(at).map(|id| (id, at)));
+    }
+    seen
+}
+
+#[test]
+fn a_write_with_fua_is_on_the_platters_when_it_is_complete() {
+    let spec = HddSpec::HDD7200;
+    let mut disk = Hdd::new(spec);
+    disk.submit(0, 1, DiskOp::WriteFua, 1 << 30, 4096);
+    let [(1, durable)] = drain(&mut disk)[..] else { panic!("one request") };
+    assert!(durable > spec.track_to_track_ns);
+    // So a flush has nothing to do.
+    disk.submit(durable, 2, DiskOp::Flush, 0, 0);
+    assert_eq!(drain(&mut disk), [(2, durable + spec.overhead_ns)]);
+    // It costs what a write costs without a cache: a seek and half a turn.
+    let (fua, plain) = (DiskOp::WriteFua, DiskOp::Write);
+    let with_cache = run(&mut Hdd::new(spec), 1, 2000, fua, 4096, random(spec.size));
+    let without = HddSpec { cache: 0, ..spec };
+    let without = run(&mut Hdd::new(without), 1, 2000, plain, 4096, random(spec.size));
+    assert!(is_near(with_cache, without, 1), "{with_cache} and {without}");
+}
+
+/// What is before a flush is completed, then the cache is emptied; what is after it waits.
+#[test]
+fn a_flush_is_not_overtaken_by_what_comes_later() {
+    let spec = HddSpec::HDD7200;
+    let (mut disk, mut next) = (Hdd::new(spec), random(spec.size));
+    disk.submit(0, 0, DiskOp::Write, 1 << 30, 4096);
+    for id in 1..=4 {
+        disk.submit(0, id, DiskOp::Read, next(), 4096);
+    }
+    disk.submit(0, 5, DiskOp::Flush, 0, 0);
+    for id in 6..=40 {
+        disk.submit(0, id, [DiskOp::Read, DiskOp::Write][id as usize % 2], next(), 4096);
+    }
+    disk.submit(0, 41, DiskOp::Flush, 0, 0);
+    let mut seen = drain(&mut disk);
+    let at = |id| seen.iter().position(|&(seen, _)| seen == id).expect("it completes");
+    assert!((0..5).all(|id| at(id) < at(5)) && (6..41).all(|id| at(5) < at(id)));
+    assert_eq!(seen.pop().map(|(id, _)| id), Some(41));
+}
+
+/// Readers that always have four requests at the disk, and a flush of 4 KiB now and then: it waits for these four, and
+/// not until it is older than `age`.
+#[test]
+fn a_flush_beside_readers_takes_as_long_as_they_have_at_the_disk() {
+    let spec = HddSpec::HDD7200;
+    let (mut disk, mut next) = (Hdd::new(spec), random(spec.size));
+    let (mut now, mut id, mut longest, mut flushes) = (0, 100, 0, 0);
+    for _ in 0..4 {
+        id += 1;
+        disk.submit(0, id, DiskOp::Read, next(), 64 << 10);
+    }
+    let mut flush = None;
+    while flushes < 50 {
+        if flush.is_none() {
+            disk.submit(now, 1, DiskOp::Write, next(), 4096);
+            disk.submit(now, 2, DiskOp::Flush, 0, 0);
+            flush = Some(now);
+        }
+        now = disk.next_event().expect("readers read");
+        while let Some(done) = disk.poll_complete(now) {
+            match done {
+                1 => {}
+                2 => {
+                    longest = longest.max(now - flush.take().expect("it was submitted"));
+                    flushes += 1;
+                }
+                _ => {
+                    id += 1;
+                    disk.submit(now, id, DiskOp::Read, next(), 64 << 10);
+                }
+            }
+        }
+    }
+    // Five times the longest seek and a turn.
+    let most = 5 * (spec.full_ns + 60 * SECOND / spec.rpm);
+    assert!(longest < most && longest < spec.age_ns / 5, "{longest} ns of {most}");
+}
+
 /// Reads 128 KiB, and lets the heads read on for 20 ms; answers how long it took.
 fn read_and_think(disk: &mut Hdd, now: &mut u64, offset: u64) -> u64 {
     disk.submit(*now, 0, DiskOp::Read, offset, 128 << 10);
@@ -195,7 +280,7 @@ proptest! {
 
     #[test]
     fn every_request_completes_once_and_not_before_its_time(
-        calls in proptest::collection::vec((0..20_000_000u64, 0..5u8, 0..1u64 << 27, 0..1u32 << 22), 1..60),
+        calls in proptest::collection::vec((0..20_000_000u64, 0..6u8, 0..1u64 << 27, 0..1u32 << 22), 1..60),
         cache in prop_oneof![Just(0), Just(1 << 20), Just(16 << 20)],
         ncq in 1..40u64,
         segments in 1..5u64,

@@ -225,6 +225,30 @@ fn winning_space_back_costs_what_is_copied() {
     }
 }
 
+/// A write with FUA takes its program, exactly, and leaves what is buffered where it is.
+#[test]
+fn a_write_with_fua_is_in_the_flash_when_it_is_complete() {
+    let spec = SsdSpec::NVME;
+    let mut disk = Ssd::new(spec);
+    disk.submit(0, 1, DiskOp::Write, 0, 4096);
+    assert_eq!(disk.poll_complete(SECOND), Some(1));
+    disk.submit(SECOND, 2, DiskOp::WriteFua, 1 << 20, 4096);
+    let durable = loop {
+        let at = disk.next_event().expect("a write is in flight");
+        if disk.poll_complete(at) == Some(2) {
+            break at - SECOND;
+        }
+    };
+    let wire = |rate: u64| (4096 * SECOND).div_ceil(rate);
+    let wanted = spec.overhead_ns
+        + wire(spec.interface)
+        + wire(spec.bus)
+        + spec.program_ns
+        + spec.latency_ns;
+    assert!(durable.abs_diff(wanted) <= 2, "{durable} ns for {wanted}");
+    assert_eq!(disk.counts().programs, 1);
+}
+
 #[test]
 fn a_fresh_disk_slows_down_when_its_blocks_are_used_up() {
     let spec =
@@ -287,7 +311,7 @@ proptest! {
 
     #[test]
     fn every_request_completes_once_and_not_before_its_time(
-        calls in proptest::collection::vec((0..2_000_000u64, 0..5u8, 0..1u64 << 27, 0..1u32 << 20), 1..100),
+        calls in proptest::collection::vec((0..2_000_000u64, 0..6u8, 0..1u64 << 27, 0..1u32 << 20), 1..100),
         (channels, dies, planes) in (1..5u64, 1..5u64, 1..4u64),
         page in prop_oneof![Just(512u64), Just(4096), Just(16 << 10)],
         buffer in 0..4u64 << 20,

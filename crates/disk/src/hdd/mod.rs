@@ -24,8 +24,11 @@ const DRAIN_NEAR: usize = 16;
 ///
 /// The next command is the one whose first sector passes a head soonest, among the first `ncq`. Reads go before what
 /// the cache holds; held writes go out when no command waits, or when a write or flush has waited for longer than
-/// `age`. A flush waits until the cache is empty, and writes that come after it wait for it. Discards change nothing;
-/// zeroing writes to the platters.
+/// `age`. Discards change nothing; zeroing, and a write with FUA, goes to the platters.
+///
+/// A flush is not a queued command (ATA: FLUSH CACHE EXT is no NCQ command, and a host must not mix the two kinds). So the
+/// commands before it are completed first, then the cache is emptied, and commands that come meanwhile reach the disk
+/// when the flush is complete.
 ///
 /// After a read the heads read on until there is something else to do, up to `readahead`; the buffer keeps that stretch,
 /// and as much before it, as one of `segments`, the last used. A read that is all in one of them does not wait for the
@@ -41,8 +44,12 @@ pub struct Hdd {
     serial: u64,
     /// Commands for the platters, oldest first.
     queue: Vec<Command>,
-    /// Writes without room in the cache, and flushes, oldest first.
+    /// Writes without room in the cache, oldest first.
     waiting: VecDeque<Command>,
+    /// The flush that the disk is to carry out, and when it is complete, once that is known.
+    flush: Option<(Command, Option<u64>)>,
+    /// Commands that the host keeps until the flush is complete, oldest first.
+    kept: VecDeque<Command>,
     /// What the cache holds and the platters do not: sectors by first sector.
     dirty: BTreeMap<u64, u64>,
     dirty_sectors: u64,
@@ -58,6 +65,8 @@ pub struct Hdd {
     bus_ns: u64,
     /// Ids by time of completion and order of submission.
     done: BTreeMap<(u64, u64), u64>,
+    /// When the last of all commands so far is complete.
+    last_done_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +95,8 @@ impl Hdd {
             serial: 0,
             queue: Vec::new(),
             waiting: VecDeque::new(),
+            flush: None,
+            kept: VecDeque::new(),
             dirty: BTreeMap::new(),
             dirty_sectors: 0,
             draining: 0,
@@ -95,40 +106,97 @@ impl Hdd {
             segments: Segments::new(spec.segments.saturating_sub(1) as usize),
             bus_ns: 0,
             done: BTreeMap::new(),
+            last_done_ns: 0,
         }
     }
 
     /// Does everything that happens up to `now_ns`.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        while self.geometry.nanos(self.free) <= self.now_ns {
+        loop {
+            if let Some((_, Some(done_ns))) = self.flush {
+                if done_ns > self.now_ns {
+                    break;
+                }
+                self.after_flush(done_ns);
+            }
             let freed_ns = self.geometry.nanos(self.free);
+            if freed_ns > self.now_ns {
+                break;
+            }
             self.dirty_sectors -= core::mem::take(&mut self.draining);
             self.admit(freed_ns);
-            if !self.start() {
+            if !self.start() && !matches!(self.flush, Some((_, Some(_)))) {
                 break;
             }
         }
     }
 
-    /// Takes writes into the cache while there is room, and ends flushes of an empty one.
+    /// Takes writes into the cache while there is room, and ends a flush for which nothing is left to do.
     fn admit(&mut self, now_ns: u64) {
         while let Some(&command) = self.waiting.front() {
             let now_ns = now_ns.max(command.at_ns);
-            if command.op == DiskOp::Flush {
-                if self.dirty_sectors > 0 {
-                    return;
-                }
-                self.finish(command, now_ns.saturating_add(self.spec.overhead_ns));
-            } else {
-                if (self.dirty_sectors + command.sectors) * SECTOR > self.spec.cache {
-                    return;
-                }
-                self.hold(command.lba, command.sectors);
-                let done = self.transfer(now_ns, command.sectors);
-                self.finish(command, done);
+            if (self.dirty_sectors + command.sectors) * SECTOR > self.spec.cache {
+                return;
             }
+            self.hold(command.lba, command.sectors);
+            let done = self.transfer(now_ns, command.sectors);
+            self.finish(command, done);
             self.waiting.pop_front();
+        }
+        if let Some((flush, None)) = self.flush
+            && self.queue.is_empty()
+            && self.dirty_sectors == 0
+        {
+            let drained_ns = now_ns.max(flush.at_ns).max(self.last_done_ns);
+            let done_ns = drained_ns.saturating_add(self.spec.overhead_ns);
+            self.flush = Some((flush, Some(done_ns)));
+            self.finish(flush, done_ns);
+        }
+    }
+
+    /// The flush is complete: the disk gets what the host has kept, up to the next flush.
+    fn after_flush(&mut self, now_ns: u64) {
+        self.flush = None;
+        for _ in 0..self.kept.len() {
+            // Back at the end, and so in order again, if another flush is among those before it.
+            if let Some(command) = self.kept.pop_front() {
+                self.receive(Command { at_ns: now_ns, ..command });
+            }
+        }
+    }
+
+    /// A command reaches the disk, or is kept by the host while there is a flush.
+    fn receive(&mut self, command: Command) {
+        let Command { op, at_ns, lba, sectors, .. } = command;
+        if self.flush.is_some() {
+            self.kept.push_back(command);
+            return;
+        }
+        let fits = op == DiskOp::Write && sectors * SECTOR <= self.spec.cache;
+        if op == DiskOp::Discard || (sectors == 0 && op != DiskOp::Flush) {
+            self.finish(command, at_ns.saturating_add(self.spec.overhead_ns));
+            return;
+        }
+        if op == DiskOp::Read && self.is_held(&command) {
+            // From the buffer, whatever the heads are doing.
+            self.segments.touch(lba);
+            let done = self.transfer(at_ns, sectors);
+            self.finish(command, done);
+            return;
+        }
+        match op {
+            DiskOp::Flush => self.flush = Some((command, None)),
+            _ if fits => self.waiting.push_back(command),
+            _ => self.queue.push(command),
+        }
+        if fits || op == DiskOp::Flush {
+            self.admit(at_ns);
+        }
+        if self.geometry.nanos(self.free) <= at_ns {
+            // The heads were idle until now.
+            self.free = self.free.max(self.geometry.ticks(at_ns));
+            self.start();
         }
     }
 
@@ -341,6 +409,7 @@ impl Hdd {
     }
 
     fn finish(&mut self, command: Command, done_ns: u64) {
+        self.last_done_ns = self.last_done_ns.max(done_ns);
         self.done.insert((done_ns, command.serial), command.id);
     }
 }
@@ -352,35 +421,13 @@ impl DiskModel for Hdd {
         let lba = offset / SECTOR;
         let sectors = (offset % SECTOR + u64::from(len)).div_ceil(SECTOR);
         let (serial, at_ns, spot) = (self.serial, self.now_ns, self.geometry.spot(lba));
-        let command = Command { serial, id, op, at_ns, lba, sectors, spot };
-        let fits = op == DiskOp::Write && sectors * SECTOR <= self.spec.cache;
-        if op == DiskOp::Discard || (sectors == 0 && op != DiskOp::Flush) {
-            self.finish(command, self.now_ns.saturating_add(self.spec.overhead_ns));
-            return;
-        }
-        if op == DiskOp::Read && self.is_held(&command) {
-            // From the buffer, whatever the heads are doing.
-            self.segments.touch(lba);
-            let done = self.transfer(self.now_ns, sectors);
-            self.finish(command, done);
-            return;
-        }
-        if fits || op == DiskOp::Flush {
-            self.waiting.push_back(command);
-            self.admit(self.now_ns);
-        } else {
-            self.queue.push(command);
-        }
-        if self.geometry.nanos(self.free) <= self.now_ns {
-            // The heads were idle until now.
-            self.free = self.free.max(self.geometry.ticks(self.now_ns));
-            self.start();
-        }
+        self.receive(Command { serial, id, op, at_ns, lba, sectors, spot });
     }
 
     fn next_event(&self) -> Option<u64> {
         let done = self.done.keys().next().map(|&(at, _)| at);
-        let is_working = !self.queue.is_empty() || !self.waiting.is_empty();
+        let is_flushing = matches!(self.flush, Some((_, None)));
+        let is_working = !self.queue.is_empty() || !self.waiting.is_empty() || is_flushing;
         let freed = is_working.then(|| self.geometry.nanos(self.free));
         [done, freed].into_iter().flatten().min()
     }

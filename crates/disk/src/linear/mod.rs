@@ -111,7 +111,7 @@ impl DiskModel for Linear {
         self.now_ns = self.now_ns.max(now_ns);
         let op = match op {
             DiskOp::Read => Some(Op::Read),
-            DiskOp::Write => Some(Op::Write),
+            DiskOp::Write | DiskOp::WriteFua => Some(Op::Write),
             DiskOp::Flush | DiskOp::Discard | DiskOp::WriteZeroes => None,
         };
         let cost = op.map_or(DeviceTime::ZERO, |op| {

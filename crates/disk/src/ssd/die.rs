@@ -16,6 +16,8 @@ pub(super) struct Part {
 pub(super) enum Program {
     /// What the buffer holds.
     Data { epoch: u64, bytes: u32 },
+    /// A unit of a write with FUA, by its number.
+    Durable { write: u32, bytes: u32 },
     /// What another block holds.
     Copy,
 }

@@ -32,8 +32,8 @@ const ROWS_SHIFT: u32 = 6;
 /// each plane) that it touches: the die reads the unit into its register unless it is there already, the channel carries
 /// what is wanted, then the interface. A write crosses the interface when the buffer has room, and is complete then; the
 /// buffer goes to the flash in whole units, each on the die that has waited longest for one. On a die, reads go before
-/// programs, until one has waited for `age`; nothing is interrupted. A flush waits until all that was submitted before
-/// it is in the flash. Discards, and zeroing, only tell the disk that the data is gone.
+/// programs, until one has waited for `age`; nothing is interrupted. A write with FUA is programmed by itself, before what
+/// the buffer holds, and complete then. A flush waits until all that was submitted before it is in the flash. Discards, and zeroing, only tell the disk that the data is gone.
 ///
 /// Units lie on the dies in order, one after the other, whatever was written when; reading what was never written
 /// takes the same time. When blocks must be won back, the pages that have to be copied are those of a sample of the
@@ -68,6 +68,9 @@ pub struct Ssd {
     copies_rest: u64,
     counts: SsdCounts,
     reads: Reads,
+    /// Writes with FUA, by their units that are not in the flash, and those of their units that wait for a die.
+    durable: Reads,
+    durable_units: VecDeque<(u32, u32)>,
     /// What ends when.
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
@@ -112,6 +115,8 @@ enum Event {
     Crossed { read: u32, bytes: u32 },
     /// A piece of a write is in the buffer.
     Filled { epoch: u64, bytes: u32 },
+    /// A unit of a write with FUA has crossed the interface.
+    Taken { write: u32, bytes: u32 },
     /// A unit to copy is in the register of a die.
     Lifted { die: u32 },
     /// A die has programmed.
@@ -144,6 +149,8 @@ impl Ssd {
             copies_rest: 0,
             counts: SsdCounts::default(),
             reads: Reads::default(),
+            durable: Reads::default(),
+            durable_units: VecDeque::new(),
             agenda: BinaryHeap::new(),
             order: 0,
             done: BinaryHeap::new(),
@@ -191,6 +198,7 @@ impl Ssd {
                 self.buffer.push(command);
                 self.admit(now_ns);
             }
+            DiskOp::WriteFua if command.len > 0 => self.write_durably(now_ns, command),
             DiskOp::Flush => {
                 self.buffer.close(command);
                 self.dispatch(now_ns);
@@ -202,7 +210,9 @@ impl Ssd {
                 }
                 self.finish(now_ns, command.serial, command.id);
             }
-            DiskOp::Read | DiskOp::Write => self.finish(now_ns, command.serial, command.id),
+            DiskOp::Read | DiskOp::Write | DiskOp::WriteFua => {
+                self.finish(now_ns, command.serial, command.id);
+            }
         }
     }
 
@@ -224,6 +234,10 @@ impl Ssd {
                 self.buffer.fill(epoch, u64::from(bytes));
                 self.dispatch(now_ns);
             }
+            Event::Taken { write, bytes } => {
+                self.durable_units.push_back((write, bytes));
+                self.dispatch(now_ns);
+            }
             Event::Lifted { die } => {
                 // To the controller, which corrects it, and back.
                 let both_ways = 2 * self.unit;
@@ -231,8 +245,16 @@ impl Ssd {
                 self.program(back_ns, die);
             }
             Event::Programmed { die } => {
-                if let Some(Program::Data { epoch, bytes }) = self.dies[die as usize].programmed() {
-                    self.buffer.left(epoch, u64::from(bytes));
+                match self.dies[die as usize].programmed() {
+                    Some(Program::Data { epoch, bytes }) => {
+                        self.buffer.left(epoch, u64::from(bytes));
+                    }
+                    Some(Program::Durable { write, .. }) => {
+                        if let Some((serial, id)) = self.durable.cross(write) {
+                            self.finish(now_ns, serial, id);
+                        }
+                    }
+                    Some(Program::Copy) | None => {}
                 }
                 self.ready.push_back(die);
                 self.admit(now_ns);
@@ -258,6 +280,25 @@ impl Ssd {
         }
     }
 
+    /// Takes a write with FUA over the interface, past the buffer.
+    fn write_durably(&mut self, now_ns: u64, command: Command) {
+        if let Some(translation) = &mut self.translation {
+            translation.write(command.offset, command.len);
+        }
+        let units = command.len.div_ceil(self.unit);
+        let write = self.durable.add(command, units as u32);
+        for unit in 0..units {
+            let bytes = (command.len - unit * self.unit).min(self.unit);
+            let there_ns = self.wire().send(now_ns, bytes);
+            self.plan(there_ns, Event::Taken { write, bytes: bytes as u32 });
+        }
+    }
+
+    /// What writes cross from the host.
+    fn wire(&mut self) -> &mut Pipe {
+        if self.spec.is_duplex { &mut self.down } else { &mut self.up }
+    }
+
     /// Where a unit lies. Neighbours lie on different channels.
     fn die_of(&self, unit: u64) -> u32 {
         let dies = self.dies.len() as u64;
@@ -280,7 +321,7 @@ impl Ssd {
                     let at_ns = now_ns.saturating_add(self.spec.read_ns);
                     return self.plan(at_ns, Event::Lifted { die });
                 }
-                Next::Program(Program::Data { bytes, .. }) => {
+                Next::Program(Program::Data { bytes, .. } | Program::Durable { bytes, .. }) => {
                     let there_ns = self.channel(die).send(now_ns, u64::from(bytes));
                     return self.program(there_ns, die);
                 }
@@ -316,8 +357,7 @@ impl Ssd {
     /// Lets writes cross the interface while the buffer has room.
     fn admit(&mut self, now_ns: u64) {
         while let Some(piece) = self.buffer.admit(self.unit) {
-            let wire = if self.spec.is_duplex { &mut self.down } else { &mut self.up };
-            let there_ns = wire.send(now_ns, piece.bytes);
+            let there_ns = self.wire().send(now_ns, piece.bytes);
             self.plan(there_ns, Event::Filled { epoch: piece.epoch, bytes: piece.bytes as u32 });
             if let Some(command) = piece.last_of {
                 self.finish(there_ns, command.serial, command.id);
@@ -332,6 +372,10 @@ impl Ssd {
                 self.copies -= 1;
                 self.counts.copies += 1;
                 Program::Copy
+            } else if let Some((write, bytes)) = self.durable_units.pop_front() {
+                self.counts.programs += 1;
+                self.owe_copies();
+                Program::Durable { write, bytes }
             } else if let Some((epoch, bytes)) = self.buffer.leave(self.unit) {
                 self.counts.programs += 1;
                 self.owe_copies();

@@ -1,10 +1,10 @@
-//! Reads of which parts are under way.
+//! Requests of which parts are under way: reads, and writes with FUA.
 
 use alloc::vec::Vec;
 
 use super::Command;
 
-/// Reads under way, by number; numbers are used again.
+/// Requests under way, by number; numbers are used again.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reads {
     slots: Vec<Read>,
@@ -15,7 +15,7 @@ pub(super) struct Reads {
 struct Read {
     serial: u64,
     id: u64,
-    /// Parts that have not crossed their channel.
+    /// Parts that have not crossed their channel, or are not in the flash.
     parts: u32,
 }
 

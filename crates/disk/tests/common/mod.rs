@@ -112,6 +112,6 @@ pub(crate) fn check_calls(
 
 /// Any kind of request.
 pub(crate) fn op(number: u8) -> DiskOp {
-    [DiskOp::Read, DiskOp::Write, DiskOp::Flush, DiskOp::Discard, DiskOp::WriteZeroes]
-        [usize::from(number % 5)]
+    use DiskOp::{Discard, Flush, Read, Write, WriteFua, WriteZeroes};
+    [Read, Write, Flush, Discard, WriteZeroes, WriteFua][usize::from(number % 6)]
 }

@@ -39,6 +39,12 @@ impl Flight {
         end(self.piece) == end(self.extent)
     }
 
+    /// Whether the piece at the device is durable before it ends: each piece of a write is, and the last piece of zeroes and
+    /// trims makes all of them so.
+    pub(super) fn is_durable(&self) -> bool {
+        self.command.fua && (self.command.op == NbdOp::Write || self.is_at_last_piece())
+    }
+
     /// Where the piece at the device lies within its buffer.
     fn piece_range(&self) -> Range<usize> {
         let start = (self.piece.offset - self.extent.offset) as usize;

@@ -12,6 +12,7 @@ use weir_uring::{Durability, IoBuf, ZeroOptions};
 use super::backlog::Memory;
 use super::connection::Why;
 use super::flight::{Asker, Flight, engine_op, memory_of};
+use super::storage::Work;
 use super::token::Token;
 use super::worker::{Desk, Worker};
 use crate::log_limit::{LogLine, LogPermit};
@@ -43,7 +44,9 @@ impl Device for Desk {
         let len = run.iter().map(|&key| self.flights[key].piece.len).sum();
         let first = &self.flights[run[0]];
         let (op, offset) = (engine_op(first.command.op), first.piece.offset);
-        if self.storage.defer(now.as_nanos(), run[0], op, offset, len) {
+        let is_durable = run.iter().any(|&key| self.flights[key].is_durable());
+        let work = Work { op, offset, len, is_durable };
+        if self.storage.defer(now.as_nanos(), run[0], work) {
             for pair in run.windows(2) {
                 self.flights[pair[0]].joined = Some(pair[1]);
             }
@@ -72,11 +75,12 @@ impl Desk {
     /// Starts a request at the device, or puts it where it waits for memory.
     pub(super) fn start_at_device(&mut self, key: usize) {
         let flight = &mut self.flights[key];
-        let Command { op, fua, .. } = flight.command;
+        let op = flight.command.op;
         let (offset, len) = (flight.piece.offset, u64::from(flight.piece.len));
-        // The last step of zeroes and trims makes all of them durable, that of a write itself.
-        let is_durable = fua && (op == Op::Write || flight.is_at_last_piece());
-        let durability = if is_durable { Durability::Durable } else { Durability::Volatile };
+        let durability = match flight.is_durable() {
+            true => Durability::Durable,
+            false => Durability::Volatile,
+        };
         let (ring, disk, token) = (&mut self.ring, &self.storage.disk, Token::Disk(key).pack());
         match op {
             Op::Read { .. } => {

@@ -21,18 +21,34 @@ pub(super) struct Storage {
     model: Option<Box<dyn DiskModel>>,
     /// What the model is writing and there may be no memory for yet.
     cold: VecDeque<Range<u64>>,
+    /// Zeroes and trims with FUA at the model, by their keys: each is followed by a flush.
+    flush_after: Vec<u64>,
+}
+
+/// What is asked of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) op: Op,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) is_durable: bool,
 }
 
 impl Storage {
     pub(super) fn new(disk: Disk, model: Option<Box<dyn DiskModel>>) -> Storage {
-        Storage { disk, model, cold: VecDeque::new() }
+        Storage { disk, model, cold: VecDeque::new(), flush_after: Vec::new() }
     }
 
     /// Hands a request to the model; `false` if there is none and it is to be carried out at once.
-    pub(super) fn defer(&mut self, now_ns: u64, key: usize, op: Op, offset: u64, len: u32) -> bool {
+    ///
+    /// What `is_durable` is on the medium before the model has finished it: a write by FUA, zeroes and trims by a flush that
+    /// follows.
+    pub(super) fn defer(&mut self, now_ns: u64, key: usize, work: Work) -> bool {
+        let Work { op, offset, len, is_durable } = work;
         let Some(model) = &mut self.model else { return false };
         let op = match op {
             Op::Read | Op::Cache => DiskOp::Read,
+            Op::Write if is_durable => DiskOp::WriteFua,
             Op::Write => DiskOp::Write,
             Op::Flush => DiskOp::Flush,
             Op::Discard => DiskOp::Discard,
@@ -40,7 +56,10 @@ impl Storage {
             Op::Status => return false,
         };
         model.submit(now_ns, key as u64, op, offset, len);
-        if op == DiskOp::Write {
+        if is_durable && matches!(op, DiskOp::Discard | DiskOp::WriteZeroes) {
+            self.flush_after.push(key as u64);
+        }
+        if matches!(op, DiskOp::Write | DiskOp::WriteFua) {
             if self.cold.len() == COLD_MAX {
                 self.cold.pop_front();
             }
@@ -76,7 +95,15 @@ impl Storage {
 
     /// The next request that the model has finished by now.
     pub(super) fn poll_done(&mut self, now_ns: u64) -> Option<usize> {
-        self.model.as_mut()?.poll_complete(now_ns).map(|id| id as usize)
+        let model = self.model.as_mut()?;
+        loop {
+            let id = model.poll_complete(now_ns)?;
+            let Some(found) = self.flush_after.iter().position(|&key| key == id) else {
+                return Some(id as usize);
+            };
+            self.flush_after.swap_remove(found);
+            model.submit(now_ns, id, DiskOp::Flush, 0, 0);
+        }
     }
 
     /// When the model finishes the next one.
