@@ -15,7 +15,7 @@ const DISK: &str = "null,latency=0ns,size=64M";
 const SIZE: u64 = 64 << 20;
 
 /// A `weir disk mount --foreground`, killed and unmounted when dropped.
-struct Mounted {
+pub(crate) struct Mounted {
     child: Child,
     directory: PathBuf,
     file: PathBuf,
@@ -23,7 +23,7 @@ struct Mounted {
 
 impl Mounted {
     /// `None`, after [`skip`], where it takes rights that the test has not got.
-    fn new(place: &Place, flags: &[&str]) -> Option<Mounted> {
+    pub(crate) fn new(place: &Place, flags: &[&str]) -> Option<Mounted> {
         if !may_mount() {
             return None;
         }
@@ -46,7 +46,12 @@ impl Mounted {
         Some(mounted)
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Where the disk is.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 

@@ -7,6 +7,7 @@ mod cgroups_moved;
 mod clients_share;
 mod device_failures;
 mod disk_mount;
+mod durability;
 mod ending;
 mod fio_verify;
 mod flushes;

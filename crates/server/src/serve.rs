@@ -9,10 +9,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tracing::info;
 use weir_config::{Backend as Source, Config, DeviceConfig, Direct};
 use weir_disk::DiskModel;
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
-use weir_uring::{Backend, DirectMode, OpenError, OpenOptions};
+use weir_uring::{Backend, DirectMode, DiskKind, OpenError, OpenOptions};
 
 use crate::command::{Command, Setting};
 use crate::device::{self, DeviceError, DeviceHandle, Setup};
@@ -104,6 +105,13 @@ impl Running {
         let parts = config.devices.iter().zip(backends).zip(receivers).enumerate();
         // The first device's thread lets connections in, so it starts last, when the others can take them over.
         for (index, ((device, (backend, model)), receiver)) in parts.rev() {
+            if backend.info().kind == DiskKind::Memory {
+                let device = &device.name;
+                info!(
+                    device,
+                    "memory: what is written, flushed or not, is gone when the server ends"
+                );
+            }
             let setup = Setup {
                 name: device.name.clone(),
                 path: source_name(&device.backend),
