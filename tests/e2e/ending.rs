@@ -56,23 +56,67 @@ fn a_signal_lets_requests_under_way_finish() {
 }
 
 #[test]
-fn what_waits_for_a_limit_is_finished_too() {
+fn limits_hold_nothing_back_at_the_end() {
+    for (limiter, cache) in [
+        ("pace", "none"),
+        ("pace", "writeback"),
+        ("token", "none"),
+        ("leaky", "none"),
+        ("slice:6.12", "none"),
+    ] {
+        let place = Place::new();
+        let image = place.hole("disk.img", 1 << 20);
+        // At these limits what is asked for takes minutes.
+        let flags = ["--max", "wiops=1 riops=1", "--limiter", limiter, "--cache", cache];
+        let server = Server::image(&place, &image, &flags);
+        let mut client = Client::of(&server);
+        let bytes = pattern(70, 100 * 4096);
+        for (number, block) in bytes.chunks(4096).enumerate() {
+            let offset = number as u64 * 4096;
+            client.send(Kind::Write, nbd::FUA, offset, 4096, block).expect("it is taken");
+            client.send(Kind::Read, 0, 512 << 10, 4096, &[]).expect("it is taken");
+        }
+        client.send(Kind::Flush, 0, 0, 0, &[]).expect("it is taken");
+        eventually("most of them wait", || server.status().number("throttled") > 100);
+        server.signal(Signal::TERM);
+        while client.pending() > 0 {
+            assert_eq!(client.receive().expect("it is answered").error, 0, "{limiter} {cache}");
+        }
+        let log = server.log_when_ended(0);
+        assert!(log.contains("every request was finished"), "{log}");
+        let image = std::fs::read(&image).expect("it is there");
+        assert!(image[..bytes.len()] == bytes, "{limiter} {cache}");
+    }
+}
+
+#[test]
+fn what_the_device_does_not_finish_in_time_is_cut_and_told() {
     let place = Place::new();
-    let image = place.hole("disk.img", 1 << 20);
-    let server = Server::image(&place, &image, &["--max", "wiops=40", "--burst", "4"]);
-    let mut client = Client::of(&server);
-    let bytes = pattern(70, 60 * 4096);
-    for (number, block) in bytes.chunks(4096).enumerate() {
-        client.send(Kind::Write, 0, number as u64 * 4096, 4096, block).expect("it is taken");
+    let device = "emulated:null,latency=1min,size=16M";
+    let server = Server::image(&place, device, &["--depth", "8", "--drain-time", "100ms"]);
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::of(&server)).collect();
+    for client in &mut clients {
+        for number in 0..10 {
+            client.send(Kind::Write, 0, number * 4096, 4096, &[1; 4096]).expect("it is taken");
+            client.send(Kind::Read, 0, number * 4096, 4096, &[]).expect("it is taken");
+        }
     }
-    eventually("some wait for the limit", || server.status().number("throttled") > 0);
+    eventually("all are inside", || {
+        let status = server.status();
+        status.number("in_flight") + status.number("ready") == 60
+    });
     server.signal(Signal::TERM);
-    while client.pending() > 0 {
-        assert_eq!(client.receive().expect("it is answered").error, 0);
+    for client in &mut clients {
+        while client.pending() > 0 {
+            let reply = client.receive().expect("what is cut is answered");
+            assert_eq!(reply.error, nbd::ESHUTDOWN);
+        }
+        let over = client.receive().expect_err("and then the connection is closed");
+        assert!(is_closed(&over), "{over}");
     }
-    assert_eq!(server.ended().code(), Some(0));
-    let image = std::fs::read(&image).expect("it is there");
-    assert!(image[..bytes.len()] == bytes);
+    let log = server.log_when_ended(1);
+    let last = log.lines().last().expect("it has said something");
+    assert!(last.contains("requests cut at the end: 60, of them at the device: 8"), "{log}");
 }
 
 #[test]
@@ -111,13 +155,16 @@ fn a_second_signal_ends_at_once() {
     {
         let place = Place::new();
         // Nobody waits for the end of this.
-        let flags = ["--max", "riops=1"];
-        let server = Server::image(&place, "memory:1M", &flags);
+        let flags = ["--drain-time", "1h"];
+        let server = Server::image(&place, "emulated:null,latency=1min,size=1M", &flags);
         let mut client = Client::of(&server);
         for number in 0..1000 {
             client.send(Kind::Read, 0, number * 512, 512, &[]).expect("it is taken");
         }
-        eventually("most of them wait", || server.status().number("throttled") > 900);
+        eventually("all of them wait", || {
+            let status = server.status();
+            status.number("in_flight") + status.number("ready") == 1000
+        });
         server.signal(first);
         is_draining(&server);
         // Too soon after the first it is none; and what has ended is there until it is waited for.
@@ -125,9 +172,11 @@ fn a_second_signal_ends_at_once() {
             server.signal(second);
             !server.socket().exists() && !server.control().exists()
         });
-        let log = server.log();
-        assert_eq!(server.ended().code(), Some(code), "{log}");
-        while client.receive().is_ok() {}
+        let log = server.log_when_ended(code);
+        assert!(log.contains("requests are cut") && log.contains("requests=1000"), "{log}");
+        while client.pending() > 0 {
+            assert_eq!(client.receive().expect("it is told").error, nbd::ESHUTDOWN);
+        }
     }
 }
 
@@ -135,19 +184,43 @@ fn a_second_signal_ends_at_once() {
 #[test]
 fn two_signals_at_once_are_one() {
     let place = Place::new();
-    let flags = ["--max", "riops=100", "--burst", "1"];
-    let server = Server::image(&place, "memory:1M", &flags);
+    let device = "emulated:null,latency=20ms,size=1M";
+    let server = Server::image(&place, device, &["--depth", "1"]);
     let mut client = Client::of(&server);
     for number in 0..50 {
         client.send(Kind::Read, 0, number * 512, 512, &[]).expect("it is taken");
     }
-    eventually("most of them wait", || server.status().number("throttled") > 30);
+    eventually("most of them wait", || server.status().number("ready") > 30);
     for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
         server.signal(signal);
     }
     while client.pending() > 0 {
         assert_eq!(client.receive().expect("it is answered").error, 0);
     }
+    assert_eq!(server.ended().code(), Some(0));
+}
+
+/// A client that is in the middle of sending when the signal comes is told of each request that came too late.
+#[test]
+fn what_a_client_is_sending_is_answered() {
+    let place = Place::new();
+    let server = Server::image(&place, "emulated:null,latency=300ms,size=64M", &[]);
+    let mut client = Client::of(&server);
+    client.send(Kind::Read, 0, 0, 4096, &[]).expect("it is taken");
+    eventually("it is at the device", || server.status().number("in_flight") == 1);
+    server.signal(Signal::TERM);
+    is_draining(&server);
+    let block = vec![7; 1 << 20];
+    for number in 0..20 {
+        client.send(Kind::Write, 0, number << 20, 1 << 20, &block).expect("it is read");
+    }
+    let mut refused = 0;
+    while client.pending() > 0 {
+        let reply = client.receive().expect("it is answered");
+        assert!(reply.error == 0 || reply.error == nbd::ESHUTDOWN, "{reply:?}");
+        refused += u32::from(reply.error != 0);
+    }
+    assert_eq!(refused, 20);
     assert_eq!(server.ended().code(), Some(0));
 }
 

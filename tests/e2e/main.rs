@@ -6,6 +6,7 @@ mod bad_requests;
 mod cgroups_moved;
 mod clients_share;
 mod device_failures;
+mod disconnects;
 mod disk_mount;
 mod durability;
 mod ending;

@@ -214,6 +214,19 @@ impl Server {
         wait(&mut self.child).unwrap_or_else(|| panic!("still runs\n{}", self.log()))
     }
 
+    /// Waits for its end, which must be with this exit status, and gives all that it has said on standard error.
+    ///
+    /// # Panics
+    /// When that does not come, or is another.
+    #[track_caller]
+    pub fn log_when_ended(self, code: i32) -> String {
+        let path = self.log.clone();
+        let status = self.ended();
+        let log = fs::read_to_string(path).expect("the log is there");
+        assert_eq!(status.code(), Some(code), "{log}");
+        log
+    }
+
     /// SIGTERM; waits for its end, which must be a good one.
     ///
     /// # Panics

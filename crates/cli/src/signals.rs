@@ -77,6 +77,15 @@ impl Signals {
     }
 }
 
+/// How people call the signal of this number, one of those that [`Signals`] listens for.
+pub(crate) fn name(number: u8) -> &'static str {
+    match SignalKind::from_raw(number.into()) {
+        kind if kind == SignalKind::terminate() => "SIGTERM",
+        kind if kind == SignalKind::interrupt() => "SIGINT",
+        _ => "SIGHUP",
+    }
+}
+
 /// Whether whoever started this process has it ignore the signal; the kernel lists those as bits, from signal 1 on.
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Watermark, Weight};
 
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// `max_connections`: further connections are closed at once; 1 to 65536, 1024 by default.
     pub max_connections: u32,
+    /// `drain_time`: how long requests under way may take at the end before they are cut; 0 to 1 hour, 10 s by default.
+    pub drain_time: Duration,
 }
 
 /// One device.

@@ -2,13 +2,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_engine::units::Nanos;
 
 use crate::backend::Files;
 use crate::model::ServerConfig;
 use crate::report::Report;
 use crate::source::Text;
 use crate::table::Section;
-use crate::value::{cut, path, socket_path};
+use crate::value::{cut, path, quantity, socket_path};
 
 /// Connections at once where nothing is said.
 pub(crate) const CONNECTIONS: u32 = 1_024;
@@ -16,8 +19,20 @@ const CONNECTIONS_MAX: u32 = 65_536;
 /// The port that IANA gave to NBD.
 const NBD_PORT: u16 = 10_809;
 
-const KEYS: [&str; 7] =
-    ["socket", "socket_mode", "listen", "control", "max_connections", "allow_remote", "tls"];
+/// How long requests under way may take at the end.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(3600);
+
+const KEYS: [&str; 8] = [
+    "socket",
+    "socket_mode",
+    "listen",
+    "control",
+    "max_connections",
+    "drain_time",
+    "allow_remote",
+    "tls",
+];
 
 impl Default for ServerConfig {
     fn default() -> ServerConfig {
@@ -27,6 +42,7 @@ impl Default for ServerConfig {
             listen: Vec::new(),
             control: None,
             max_connections: CONNECTIONS,
+            drain_time: DRAIN_TIME,
         }
     }
 }
@@ -74,7 +90,21 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
     }
+    if let Some(text) = section.text("drain_time", report) {
+        server.drain_time = drain_time(&text, report).unwrap_or(server.drain_time);
+    }
     server
+}
+
+/// How long requests under way may take at the end.
+pub(crate) fn drain_time(text: &Text, report: &mut Report) -> Option<Duration> {
+    let time = quantity::<Nanos>(text, report)?.duration();
+    if time > DRAIN_TIME_MAX {
+        let message = format!("{time:?} is more than an hour");
+        report.refuse(text, message, Some("what is usual: \"10s\"".into()));
+        return None;
+    }
+    Some(time)
 }
 
 /// Sets the control socket, which must not be the one for NBD.

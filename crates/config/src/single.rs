@@ -62,6 +62,8 @@ pub struct SingleExport {
     pub allow_remote: bool,
     /// `--control`.
     pub control: Option<String>,
+    /// `--drain-time`: as `drain_time` of the server.
+    pub drain_time: Option<String>,
 }
 
 impl SingleExport {
@@ -98,6 +100,7 @@ impl Config {
             socket: flag("--socket", &single.socket),
             socket_mode: flag("--socket-mode", &single.socket_mode),
             control: flag("--control", &single.control),
+            drain_time: flag("--drain-time", &single.drain_time),
             listen: single
                 .listen
                 .iter()
@@ -127,6 +130,7 @@ struct Flags {
     socket: Option<Text>,
     socket_mode: Option<Text>,
     control: Option<Text>,
+    drain_time: Option<Text>,
     listen: Vec<Text>,
 }
 
@@ -212,6 +216,9 @@ fn server(
         server.socket_mode = server::socket_mode(text, report).unwrap_or(server.socket_mode);
     }
     server::control(&mut server, flags.control.as_ref(), files, report);
+    if let Some(text) = &flags.drain_time {
+        server.drain_time = server::drain_time(text, report).unwrap_or(server.drain_time);
+    }
     server
 }
 

@@ -32,11 +32,13 @@ fn flags_mean_what_keys_mean() {
         socket_mode: some("0660"),
         listen: vec!["127.0.0.1:0".into(), "[::1]:0".into()],
         read_only: true,
+        drain_time: some("1min"),
         ..ram()
     };
     let config = Config::single(&single).unwrap();
     let text = r#"
         [server]
+        drain_time = "1min"
         socket = "/run/weir/one.sock"
         socket_mode = "660"
         listen = ["127.0.0.1:0", "[::1]:0"]

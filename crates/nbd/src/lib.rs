@@ -132,4 +132,6 @@ pub use handshake::{
 };
 pub use reply::{BASE_ALLOCATION_ID, ReplyFormat, ReplyHead, data_chunk, hole_chunk, none_chunk};
 pub use session::Session;
-pub use transmission::{Broken, DRAIN_MAX, Item, Negotiated, Parsed, Transmission};
+pub use transmission::{
+    Broken, DRAIN_MAX, Item, Negotiated, Parsed, Transmission, ends_in_disconnect,
+};

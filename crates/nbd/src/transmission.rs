@@ -145,6 +145,11 @@ impl Transmission {
         self.shutting_down = true;
     }
 
+    /// Whether a part of a request has arrived and the rest of it has not.
+    pub fn is_within_request(&self) -> bool {
+        self.head_len > 0 || matches!(self.pending, Pending::Payload(_) | Pending::Drain { .. })
+    }
+
     /// Bytes the last [`Item::Write`] still lacks.
     pub fn payload_remaining(&self) -> u32 {
         match self.pending {
@@ -274,6 +279,16 @@ impl Transmission {
         self.pending = Pending::End(item);
         item
     }
+}
+
+/// Whether the last bytes of a client's stream are a disconnect request (`NBD_CMD_DISC`), after which it sends nothing.
+///
+/// Looks at the end alone, where the stream before it has not been parsed: a payload that ends in such bytes passes for
+/// one.
+pub fn ends_in_disconnect(stream: &[u8]) -> bool {
+    RequestHeader::ref_from_suffix(stream).is_ok_and(|(_, header)| {
+        header.magic.get() == REQUEST_MAGIC && header.kind.get() == cmd::DISC
+    })
 }
 
 impl fmt::Debug for Transmission {
@@ -434,6 +449,31 @@ mod tests {
         bye[7] = cmd::DISC as u8;
         assert_eq!(parser.parse(&bye).item, Item::Disconnect);
         assert_eq!(parser.parse(&[]).item, Item::Disconnect);
+    }
+
+    #[test]
+    fn a_stream_that_ends_in_a_disconnect_request_is_recognised() {
+        let read = command(1, READ, 4096).to_bytes();
+        let mut bye = command(2, READ, 0).to_bytes();
+        bye[7] = cmd::DISC as u8;
+        let stream = [&read[..], &bye].concat();
+        assert!(ends_in_disconnect(&stream) && ends_in_disconnect(&bye));
+        for other in [&stream[..stream.len() - 1], &read, &bye[1..], &[]] {
+            assert!(!ends_in_disconnect(other));
+        }
+    }
+
+    #[test]
+    fn a_request_that_has_arrived_in_part_is_within_one() {
+        let mut parser = transmission(false);
+        assert!(!parser.is_within_request());
+        let write = command(2, Op::Write, 4).to_bytes();
+        for (bytes, within) in [(&write[..9], true), (&write[9..], true), (b"dat", true)] {
+            parser.parse(bytes);
+            assert_eq!(parser.is_within_request(), within);
+        }
+        parser.parse(b"a");
+        assert!(!parser.is_within_request());
     }
 
     #[test]

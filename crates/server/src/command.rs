@@ -44,7 +44,7 @@ pub enum Command {
     },
     /// Serve a connection that another thread has shaken hands with.
     Adopt(Box<Arrived>),
-    /// Take no new requests, finish those inside, close, end. Said twice: finish nothing, end.
+    /// As [`crate::DeviceHandle::drain`].
     Drain,
 }
 

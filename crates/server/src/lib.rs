@@ -16,6 +16,6 @@ pub mod status;
 mod unix_socket;
 
 pub use command::{Command, SetError, Setting};
-pub use device::{Arrived, DeviceError, DeviceHandle, Gone, Peer};
-pub use serve::{Running, StartError};
+pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Peer};
+pub use serve::{EndError, Running, StartError};
 pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};

@@ -1,5 +1,6 @@
 //! From a configuration to a running server: devices opened, sockets bound, threads started.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -15,7 +16,7 @@ use weir_disk::DiskModel;
 use weir_nbd::{BlockSizes, Export, ExportId, Features};
 use weir_uring::{Backend, DirectMode, DiskKind, OpenError, OpenOptions};
 
-use crate::command::{Command, Setting};
+use crate::command::Setting;
 use crate::device::{self, DeviceError, DeviceHandle, Setup};
 use crate::exports::{ExportTable, Served};
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
@@ -24,7 +25,8 @@ use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 #[derive(Debug)]
 pub struct Running {
     handles: Arc<Vec<DeviceHandle>>,
-    threads: Vec<JoinHandle<Result<(), DeviceError>>>,
+    /// By their device's name.
+    threads: Vec<(String, JoinHandle<Result<(), DeviceError>>)>,
     uris: Vec<(String, String)>,
     sockets: Vec<BoundSocket>,
 }
@@ -129,10 +131,11 @@ impl Running {
                     Vec::new()
                 },
                 connections_max: config.server.max_connections as usize,
+                drain_ns: u64::try_from(config.server.drain_time.as_nanos()).unwrap_or(u64::MAX),
             };
             let (ready, started) = sync_channel(1);
             let thread = device::spawn(setup, receiver, ready).map_err(StartError::Thread)?;
-            running.threads.push(thread);
+            running.threads.push((device.name.clone(), thread));
             if let Ok(Err(source)) = started.recv() {
                 running.drain();
                 return Err(StartError::Device { device: device.name.clone(), source });
@@ -156,39 +159,52 @@ impl Running {
         self.sockets.iter().map(|socket| socket.file().clone()).collect()
     }
 
-    /// Takes no new connections and requests, finishes those inside, flushes, ends. The second time it ends at once.
+    /// Starts [`DeviceHandle::drain`] of every device.
     pub fn drain(&self) {
-        for handle in self.handles.iter() {
-            // A thread that has ended needs no telling.
-            let _ = handle.send(Command::Drain);
-        }
+        self.handles.iter().for_each(DeviceHandle::drain);
     }
 
     /// Whether a device thread has ended: all of them, after a drain, or one that failed.
     pub fn has_ended(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
+        self.threads.iter().any(|(_, thread)| thread.is_finished())
     }
 
     /// Waits until every device thread has ended, and takes the sockets away.
     ///
     /// # Errors
-    /// The first thread that failed.
+    /// All threads that failed.
     ///
     /// # Panics
     /// When a device thread panicked.
-    pub fn join(mut self) -> Result<(), DeviceError> {
-        let results: Vec<_> = self
+    pub fn join(mut self) -> Result<(), EndError> {
+        let failed: Vec<(String, DeviceError)> = self
             .threads
             .drain(..)
-            .map(|thread| match thread.join() {
-                Ok(result) => result,
+            .filter_map(|(device, thread)| match thread.join() {
+                Ok(result) => result.err().map(|error| (device, error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect();
         drop(self.sockets);
-        results.into_iter().collect()
+        if failed.is_empty() { Ok(()) } else { Err(EndError(failed)) }
     }
 }
+
+/// What device threads failed with, by the device's name; at least one.
+#[derive(Debug)]
+pub struct EndError(pub Vec<(String, DeviceError)>);
+
+impl fmt::Display for EndError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (device, error)) in self.0.iter().enumerate() {
+            let separator = if number > 0 { "; " } else { "" };
+            write!(f, "{separator}device `{device}`: {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for EndError {}
 
 type Opened = (Backend, Option<Box<dyn DiskModel>>);
 

@@ -43,6 +43,7 @@ fn file(args: &Args) -> Result<Config, Failure> {
         ("--read-only", args.read_only),
         ("--depth", args.depth.is_some()),
         ("--direct", args.direct.is_some()),
+        ("--drain-time", args.drain_time.is_some()),
     ];
     if let Some((flag, _)) = misplaced.iter().find(|(_, given)| *given) {
         let message = format!("{flag} is for serving one image; {} is a configuration", args.what);
@@ -76,6 +77,7 @@ fn image(args: Args) -> Result<Plan, Failure> {
         listen: args.listen,
         allow_remote: args.allow_remote,
         control: args.control,
+        drain_time: args.drain_time,
     };
     let mut config = Config::single(&single).map_err(Failure::Config)?;
     for device in &mut config.devices {

@@ -25,16 +25,18 @@ served. A server of one image has one export with the empty name, one cgroup,
 
 Standard output gets the NBD URIs, one a line, when clients may connect, and
 nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
-SIGINT, and SIGHUP when the terminal closes, let requests under way finish and
-end the server with status 0; a second one, after a tenth of a second, ends it
-at once, with 128 and the signal's number.
+SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
+limits lifted, and end the server. What is not done after --drain-time is cut
+and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
+the server at once, with 128 and the signal's number.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
 NAME.control.sock for `weir status`, after the image's name; for a
 configuration, nbd.sock and control.sock.
 
-Exit status: 0 ended as asked, 1 failed, 2 wrong usage or configuration.";
+Exit status: 0 ended as asked, every request finished; 1 failed, or requests
+were cut at the end; 2 wrong usage or configuration.";
 
 /// Serve a disk image, a block device or a configuration over NBD, under limits
 #[derive(Debug, clap::Args)]
@@ -100,6 +102,9 @@ pub(crate) struct Args {
     /// Whether to go around the page cache
     #[arg(long, value_enum, value_name = "WHEN", help_heading = "Image")]
     direct: Option<When>,
+    /// How long requests under way may take at the end before they are cut: 10s unless said otherwise
+    #[arg(long, value_name = "TIME", help_heading = "Image")]
+    drain_time: Option<String>,
     /// Unix socket for `weir status` and `weir set`
     #[arg(long, value_name = "PATH")]
     control: Option<String>,

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use weir_config::Config;
 use weir_server::control::{self, ControlSocket};
-use weir_server::{BindError, Running, SocketFile, StartError};
+use weir_server::{BindError, DeviceHandle, Running, SocketFile, StartError};
 use weir_uring::OpenError;
 
 use super::Control;
 use crate::failure::Failure;
 use crate::output;
 use crate::runtime_dir::CONTROL;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long device threads may take to say what they cut, after a second signal.
+const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 /// Paths beside the usual one that are tried for a control socket nobody asked for.
 const ASIDE_MAX: u32 = 9;
 
@@ -47,20 +49,38 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
             () = failed(&running) => None,
         };
         match number {
-            Some(_) => tracing::info!("ending: requests under way are finished"),
+            Some(number) => {
+                let within = config.server.drain_time;
+                let signal = signals::name(number);
+                tracing::info!(signal, ?within, "ending: requests under way are finished");
+            }
             None => tracing::error!("a device thread has ended: ending"),
         }
         running.drain();
-        let join = tokio::task::spawn_blocking(move || running.join());
+        let devices = running.devices().to_vec();
+        let mut join = tokio::task::spawn_blocking(move || running.join());
         let joined = tokio::select! {
-            joined = join => joined,
-            number = signals.next() => end_at_once(number, &files),
+            joined = &mut join => joined,
+            number = signals.next() => {
+                tracing::warn!(signal = signals::name(number), "ending at once");
+                devices.iter().for_each(DeviceHandle::drain);
+                tokio::select! {
+                    _ = join => {}
+                    () = tokio::time::sleep(AT_ONCE_MAX) => {}
+                    _ = signals.next() => {}
+                }
+                files.iter().for_each(SocketFile::remove);
+                std::process::exit(128 + i32::from(number))
+            }
         };
         // Ends it before the runtime does, so that its socket is gone when the process is.
         api.abort();
         let _ = api.await;
         match joined {
-            Ok(Ok(())) if number.is_some() => Ok(()),
+            Ok(Ok(())) if number.is_some() => {
+                tracing::info!("ended: every request was finished");
+                Ok(())
+            }
             Ok(Ok(())) => Err(Failure::failed("a device thread ended unasked: see the log")),
             Ok(Err(error)) => Err(Failure::failed(error)),
             Err(_) => Err(Failure::failed("a device thread panicked: see above")),
@@ -74,13 +94,6 @@ async fn failed(running: &Running) {
     while !running.has_ended() {
         look.tick().await;
     }
-}
-
-/// Removes what a server leaves in the file system, and ends the process.
-fn end_at_once(number: u8, sockets: &[SocketFile]) -> ! {
-    tracing::warn!("ending at once");
-    sockets.iter().for_each(SocketFile::remove);
-    std::process::exit(128 + i32::from(number))
 }
 
 fn bind(control: &Control) -> Result<ControlSocket, Failure> {

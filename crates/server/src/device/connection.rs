@@ -29,12 +29,16 @@ pub(super) struct Connection {
     pub(super) backlog: Rc<Backlog>,
     /// Whether a receive is in flight.
     pub(super) receiving: bool,
+    /// When the last bytes came from its client, in nanoseconds.
+    pub(super) heard_ns: u64,
     /// Bytes of the send that is in flight; 0 while there is none.
     pub(super) sending_bytes: usize,
     /// Of these, those that are in no buffer of the pool.
     pub(super) sending_inline_bytes: usize,
     /// When it began, in nanoseconds.
     pub(super) sending_since_ns: u64,
+    /// Whether replies are sent; not when its client is gone and has asked for things before.
+    pub(super) takes_replies: bool,
     /// Replies for the next send.
     pub(super) outbox: Option<Message>,
     /// Whether it is in the list of those with something to send.
@@ -132,6 +136,10 @@ impl Arrival {
         Arrival { bytes: Bytes::Ring(bytes), at: 0 }
     }
 
+    pub(super) fn nothing() -> Arrival {
+        Arrival::own(Vec::new())
+    }
+
     pub(super) fn own(bytes: Vec<u8>) -> Arrival {
         Arrival { bytes: Bytes::Own(bytes), at: 0 }
     }
@@ -175,9 +183,11 @@ impl Connection {
             bound: None,
             backlog: Rc::default(),
             receiving: false,
+            heard_ns: 0,
             sending_bytes: 0,
             sending_inline_bytes: 0,
             sending_since_ns: 0,
+            takes_replies: true,
             outbox: None,
             is_dirty: false,
             payload: None,
@@ -193,6 +203,14 @@ impl Connection {
             syncs_failed_seen: 0,
             finishing: false,
         }
+    }
+
+    /// Sends nothing from now on, and gives back the memory of what was to be sent.
+    pub(super) fn drop_replies(&mut self) {
+        self.takes_replies = false;
+        self.outbox = None;
+        self.held_bytes[Memory::Replies as usize] -= std::mem::take(&mut self.outbox_held_bytes);
+        self.outbox_hold = None;
     }
 
     /// Whether it holds no memory.

@@ -94,9 +94,9 @@ impl Desk {
             (Some((ranges, source)), _) if !ranges.is_empty() => {
                 let bytes = ranges.iter().map(|range| range.end - range.start).sum();
                 let ranges = text_of(&ranges);
-                DeviceError::Lost { device: self.name.clone(), bytes, ranges, source }
+                DeviceError::Lost { bytes, ranges, source }
             }
-            (_, Some(source)) => DeviceError::LastFlush { device: self.name.clone(), source },
+            (_, Some(source)) => DeviceError::LastFlush { source },
             (_, None) => return Ok(()),
         };
         error!(device = self.name, "{loss}");

@@ -9,6 +9,7 @@ use weir_uring::{IoBuf, ReceivedBuf};
 
 use super::backlog::{Backlog, Left, Memory};
 use super::connection::{Arrival, Load, Payload, Stalled, Why};
+use super::ending::cut_refusal;
 use super::flight::{Asker, Client, Flight, engine_op, memory_of};
 use super::token::Token;
 use super::worker::{Desk, Worker};
@@ -27,7 +28,8 @@ impl Worker {
         result: io::Result<Option<ReceivedBuf>>,
     ) {
         let Token::Receive(key) = Token::unpack(token) else { unreachable!("a receive's token") };
-        self.desk.connections[key].receiving = false;
+        let connection = &mut self.desk.connections[key];
+        (connection.receiving, connection.heard_ns) = (false, now.as_nanos());
         match result {
             Ok(Some(bytes)) => self.digest(now, key, Arrival::ring(bytes)),
             // The peer is gone. Nobody is left to answer: what waits is withdrawn.
@@ -48,7 +50,7 @@ impl Worker {
     ) {
         let Token::Fill(key) = Token::unpack(token) else { unreachable!("a fill's token") };
         let connection = &mut self.desk.connections[key];
-        connection.receiving = false;
+        (connection.receiving, connection.heard_ns) = (false, now.as_nanos());
         if result.is_err() {
             drop(buffer);
             self.close(now, key);
@@ -60,7 +62,7 @@ impl Worker {
         }
         let load = Some(Load { buffer, hold: payload.hold });
         match self.enter(now, key, payload.command, load) {
-            Ok(()) => self.digest(now, key, Arrival::own(Vec::new())),
+            Ok(()) => self.digest(now, key, Arrival::nothing()),
             Err((why, load)) => self.stall(key, why, Some((payload.command, load)), None),
         }
     }
@@ -173,6 +175,10 @@ impl Worker {
         command: Command,
         load: Option<Load>,
     ) -> Result<(), (Why, Option<Load>)> {
+        if self.desk.ending.is_cut {
+            self.desk.refuse(key, &cut_refusal(command.cookie));
+            return Ok(());
+        }
         let left = self.desk.left(Memory::Replies);
         let connection = &mut self.desk.connections[key];
         let bytes = memory_of(&command);
@@ -301,7 +307,7 @@ impl Worker {
                 return;
             }
         }
-        self.digest(now, key, stalled.rest.unwrap_or_else(|| Arrival::own(Vec::new())));
+        self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::nothing));
     }
 
     /// Takes nothing more from a connection until what it waits for has happened.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `cached` is the write-back cache between them, where there is one. `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
-//! the device and replies to connections, `commands` does what the control thread asks.
+//! the device and replies to connections, `commands` does what the control thread asks, `ending` is the drain.
 
 mod backlog;
 mod cached;
@@ -16,6 +16,7 @@ mod clients;
 mod commands;
 mod connection;
 mod door;
+mod ending;
 mod failures;
 mod flight;
 mod homes;
@@ -38,6 +39,7 @@ use weir_nbd::Session;
 use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 
 pub use self::clients::Peer;
+pub use self::ending::Cut;
 use self::worker::Worker;
 use crate::command::{Command, Setting};
 use crate::exports::ExportTable;
@@ -58,6 +60,8 @@ pub(crate) struct Setup {
     /// Bound and listening; only the first device's thread has any.
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) connections_max: usize,
+    /// How long requests inside are waited for at the end.
+    pub(crate) drain_ns: u64,
 }
 
 /// A connection that has been shaken hands with and is to be served by another thread.
@@ -95,6 +99,14 @@ impl DeviceHandle {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Has the device's thread take no new connections and requests, finish those inside without limits, flush, end. What
+    /// is inside after the drain time is cut: the thread then fails with [`DeviceError::Cut`]. The second time that is
+    /// now, and what a write-back cache has is lost.
+    pub fn drain(&self) {
+        // A thread that has ended needs no telling.
+        let _ = self.send(Command::Drain);
     }
 }
 
@@ -154,11 +166,9 @@ pub enum DeviceError {
     Ring(io::Error),
     /// The device refused bytes that clients were told are written, until the end.
     #[error(
-        "device `{device}`: {bytes} bytes that were acknowledged could not be written and are lost, at {ranges}: {source}"
+        "{bytes} bytes that were acknowledged could not be written and are lost, at {ranges}: {source}"
     )]
     Lost {
-        /// Its name.
-        device: String,
         /// How many.
         bytes: u64,
         /// Where.
@@ -168,14 +178,15 @@ pub enum DeviceError {
     },
     /// The last flush failed.
     #[error(
-        "device `{device}`: the last flush failed, so what was written since the one before may be lost: {source}"
+        "the last flush failed, so what was written since the one before may be lost: {source}"
     )]
     LastFlush {
-        /// Its name.
-        device: String,
         /// Why.
         source: io::Error,
     },
+    /// Requests were cut at the end.
+    #[error("requests cut at the end: {}, of them at the device: {}", .0.requests, .0.at_device)]
+    Cut(Cut),
     /// A setting of the configuration was refused.
     #[error("cgroup {cgroup}: {error}")]
     Setting {

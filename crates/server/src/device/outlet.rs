@@ -3,13 +3,14 @@
 use std::io;
 use std::rc::Rc;
 
+use rustix::net::{RecvFlags, recv};
 use tracing::{debug, info};
 use weir_driver::Device;
 use weir_engine::{Dispatch, Event, Instant};
-use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status};
+use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status, ends_in_disconnect};
 use weir_uring::{Durability, IoBuf, ZeroOptions};
 
-use super::backlog::Memory;
+use super::backlog::{Hold, Memory};
 use super::connection::Why;
 use super::flight::{Asker, Flight, engine_op, memory_of};
 use super::storage::Work;
@@ -19,6 +20,17 @@ use crate::log_limit::{LogLine, LogPermit};
 
 /// Extents looked up for one answer; clients ask again from where an answer ends.
 const EXTENTS_PER_ANSWER: usize = 64;
+
+/// Most that is looked at of what a client has left behind. Twice what Linux buffers for a TCP connection at most where
+/// nobody has set that higher.
+const UNREAD_MAX: u64 = 12 << 20;
+
+/// A client's request, as far as its reply needs it.
+pub(super) struct Asked {
+    pub(super) connection: usize,
+    pub(super) serial: u64,
+    pub(super) command: Command,
+}
 
 impl Device for Desk {
     const JOINS: bool = true;
@@ -123,9 +135,22 @@ impl Desk {
     /// Answers a request that the device is done with, if its connection is still there.
     pub(super) fn answer(&mut self, flight: Flight, buffer: Option<IoBuf>, result: io::Result<()>) {
         let Asker::Client(client) = flight.asker else { return };
-        let (key, command) = (client.connection, flight.command);
+        let (connection, serial) = (client.connection, client.serial);
+        let asked = Asked { connection, serial, command: flight.command };
+        self.reply(&asked, Some(client.hold), buffer, result);
+    }
+
+    /// Replies to a request, if its connection is still there. What it `hold`s is held until the reply is sent.
+    pub(super) fn reply(
+        &mut self,
+        asked: &Asked,
+        hold: Option<Hold>,
+        buffer: Option<IoBuf>,
+        result: io::Result<()>,
+    ) {
+        let (key, command) = (asked.connection, asked.command);
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.serial != client.serial || connection.socket.is_none() {
+        if connection.serial != asked.serial || connection.socket.is_none() {
             return;
         }
         connection.requests -= 1;
@@ -135,10 +160,17 @@ impl Desk {
         }
         self.relieve(key);
         let connection = &mut self.connections[key];
-        if let Err(error) = result {
-            if matches!(command.op, Op::Read { .. }) {
-                connection.held_bytes[Memory::Replies as usize] -= memory_of(&command);
+        let is_read = matches!(command.op, Op::Read { .. });
+        if is_read && (result.is_err() || !connection.takes_replies) {
+            connection.held_bytes[Memory::Replies as usize] -= memory_of(&command);
+        }
+        if !connection.takes_replies {
+            if connection.is_answered() {
+                self.answered.push((key, asked.serial));
             }
+            return;
+        }
+        if let Err(error) = result {
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();
             bound.replies.error(command.cookie, code, &error.to_string(), &mut self.scratch);
@@ -147,7 +179,9 @@ impl Desk {
         match (command.op, buffer) {
             (Op::Read { .. }, Some(buffer)) => {
                 connection.outbox_held_bytes += memory_of(&command);
-                connection.outbox_hold = Some(client.hold.answered(connection.outbox_hold.take()));
+                if let Some(hold) = hold {
+                    connection.outbox_hold = Some(hold.answered(connection.outbox_hold.take()));
+                }
                 let head = bound.replies.data(command.cookie, command.offset, command.len);
                 self.push_bytes(key, &head);
                 self.push_buffer(key, buffer);
@@ -222,6 +256,9 @@ impl Desk {
     }
 
     pub(super) fn push_bytes(&mut self, key: usize, bytes: &[u8]) {
+        if !self.connections[key].takes_replies {
+            return;
+        }
         let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
         message.push_bytes(bytes);
         self.mark_dirty(key);
@@ -279,6 +316,23 @@ impl Desk {
         self.released = true;
     }
 
+    /// Whether what a connection has sent and is not read yet ends in a disconnect request. Its client is gone, so it gets
+    /// no longer; the kernel bounds it, as the socket's buffer.
+    fn has_disconnect_ahead(&self, key: usize) -> bool {
+        let connection = &self.connections[key];
+        let Some(socket) = &connection.socket else { return false };
+        let fd = self.ring.socket_fd(socket);
+        let unread = rustix::io::ioctl_fionread(fd).unwrap_or(0);
+        let Ok(unread) = usize::try_from(unread.min(UNREAD_MAX)) else { return false };
+        let rest = connection.stalled.as_ref().and_then(|stalled| stalled.rest.as_ref());
+        let mut ahead = rest.map_or_else(Vec::new, |rest| rest.left().to_vec());
+        let from = ahead.len();
+        ahead.resize(from + unread, 0);
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let len = recv(fd, &mut ahead[from..], flags).map_or(0, |(len, _)| len);
+        ends_in_disconnect(&ahead[..from + len])
+    }
+
     /// Lets go of a connection that another thread has now.
     pub(super) fn forget(&mut self, key: usize) {
         let connection = &mut self.connections[key];
@@ -301,7 +355,7 @@ impl Worker {
         self.desk.relieve(key);
         if let Err(error) = result {
             debug!(device = self.desk.name, %error, "send failed");
-            return self.close(now, key);
+            return self.peer_is_gone(now, key);
         }
         let connection = &mut self.desk.connections[key];
         if connection.outbox.is_some() {
@@ -322,9 +376,27 @@ impl Worker {
     /// Closes a connection that is done once all is answered.
     pub(super) fn finish_if_answered(&mut self, now: Instant, key: usize) {
         let Some(connection) = self.desk.connections.get(key) else { return };
-        if (connection.finishing || self.desk.is_draining) && connection.is_answered() {
+        let is_done = connection.finishing && connection.is_answered();
+        if is_done || self.desk.is_draining && self.desk.is_quiet(now, key) {
             self.close(now, key);
         }
+    }
+
+    /// Nobody takes replies on a connection any more. What its client asked for before a disconnect request
+    /// (`NBD_CMD_DISC`) is carried out all the same, as the protocol has it; without one, what waits is withdrawn.
+    fn peer_is_gone(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.desk.connections[key];
+        // Where a receive is in flight, it brings what the client has sent, and then its end.
+        let goes_on = connection.finishing || connection.receiving;
+        if connection.bound.is_none() || !(goes_on || self.desk.has_disconnect_ahead(key)) {
+            return self.close(now, key);
+        }
+        let connection = &mut self.desk.connections[key];
+        connection.drop_replies();
+        if connection.stalled.as_ref().is_some_and(|stalled| stalled.why == Why::Sending) {
+            self.go_on(now, key);
+        }
+        self.finish_if_answered(now, key);
     }
 
     /// Closes a connection whose client does not behave.

@@ -16,6 +16,7 @@ use super::backlog::{Backlog, Memory, Waiter};
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
+use super::ending::Ending;
 use super::failures::Failures;
 use super::flight::{Asker, Flight};
 use super::homes::Homes;
@@ -30,8 +31,6 @@ use crate::log_limit::LogLimit;
 const HANDSHAKE_NS: u64 = 10_000_000_000;
 /// Longest a send or a payload may make no end while other connections wait for the memory it holds.
 const STUCK_NS: u64 = 5_000_000_000;
-/// Longest that requests inside are waited for after [`Command::Drain`].
-const DRAIN_NS: u64 = 10_000_000_000;
 /// How often in one turn connections that have waited for what the turn itself has given back may go on: once more is
 /// what most need, and clients whose requests end at once would go on for ever.
 const ROUNDS_A_TURN: u32 = 2;
@@ -95,8 +94,11 @@ pub(super) struct Desk {
     pub(super) is_draining: bool,
     /// The last flush is under way.
     pub(super) is_flushing: bool,
-    /// When requests inside are not waited for any more, while a drain waits for them.
-    pub(super) drain_by_ns: Option<u64>,
+    /// How long requests inside are waited for after [`Command::Drain`].
+    pub(super) drain_ns: u64,
+    pub(super) ending: Ending,
+    /// Connections, with their serials, that take no replies and whose last request is done.
+    pub(super) answered: Vec<(usize, u64)>,
     pub(super) connections_dropped: u64,
     /// Failed accepts.
     pub(super) accepts_failed: u64,
@@ -151,7 +153,9 @@ impl Worker {
             serial: 0,
             is_draining: false,
             is_flushing: false,
-            drain_by_ns: None,
+            drain_ns: setup.drain_ns,
+            ending: Ending::default(),
+            answered: Vec::new(),
             connections_dropped: 0,
             accepts_failed: 0,
             log_limit: LogLimit::default(),
@@ -170,16 +174,17 @@ impl Worker {
             self.desk.accept(listener);
         }
         // What was said before there was a waker.
-        self.carry_out_all(Instant::from_nanos(monotonic_ns()), commands);
+        let mut now = Instant::from_nanos(monotonic_ns());
+        self.carry_out_all(now, commands);
         while !self.desk.ended {
             let due = self.engine.poll_timeout();
             let is_busy = std::mem::take(&mut self.desk.is_busy);
             let deadline = match is_busy || self.desk.storage.warm(&mut self.desk.ring) {
                 true => Some(0),
-                false => self.deadline(due),
+                false => self.deadline(now, due),
             };
             self.desk.ring.wait(deadline).map_err(DeviceError::Ring)?;
-            let now = Instant::from_nanos(monotonic_ns());
+            now = Instant::from_nanos(monotonic_ns());
             self.note_lateness(now, due);
             while let Some(completion) = self.desk.ring.poll_completion() {
                 self.handle(now, completion, commands);
@@ -202,6 +207,12 @@ impl Worker {
                 }
             }
             self.desk.is_busy |= !self.desk.instant.is_empty();
+            while let Some((key, serial)) = self.desk.answered.pop() {
+                let connection = self.desk.connections.get(key);
+                if connection.is_some_and(|connection| connection.serial == serial) {
+                    self.finish_if_answered(now, key);
+                }
+            }
             self.expire(now);
             self.desk.send_all(now);
         }
@@ -209,7 +220,8 @@ impl Worker {
         if left_out > 0 {
             info!(device = self.desk.name, left_out, "log lines were left out");
         }
-        self.desk.check_loss()
+        self.desk.check_loss()?;
+        self.desk.check_cut()
     }
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
@@ -323,7 +335,7 @@ impl Worker {
     }
 
     /// The earliest of everything that happens by itself.
-    fn deadline(&self, due: Option<Instant>) -> Option<u64> {
+    fn deadline(&self, now: Instant, due: Option<Instant>) -> Option<u64> {
         let desk = &self.desk;
         let pressed = !desk.starved.is_empty() || !desk.unfunded.is_empty();
         [
@@ -331,7 +343,7 @@ impl Worker {
             desk.cache.as_ref().and_then(|cache| cache.next_event()),
             desk.storage.next_event(),
             desk.handshakes.front().map(|&(by, _, _)| by),
-            desk.drain_by_ns,
+            desk.drain_due_ns(now.as_nanos()),
             desk.resting.front().map(|&(at, _)| at),
             pressed.then(|| monotonic_ns() + STUCK_NS / 5),
         ]
@@ -372,8 +384,7 @@ impl Worker {
             self.drop_slowest(now);
         }
         if self.desk.is_draining {
-            let out_of_time = self.desk.drain_by_ns.take_if(|by| *by <= now_ns).is_some();
-            self.drain(now, out_of_time);
+            self.drain(now);
         }
     }
 
@@ -415,49 +426,6 @@ impl Worker {
         if let Some((key, _)) = slowest {
             self.drop_client(now, key, "it is too slow and others need the memory it holds");
         }
-    }
-
-    /// Moves a drain forward: what is answered is closed; when all are, the device is flushed and the loop ends.
-    fn drain(&mut self, now: Instant, out_of_time: bool) {
-        let desk = &mut self.desk;
-        for listener in &mut desk.listeners {
-            if let Some(socket) = listener.take() {
-                desk.ring.close(socket, Token::Accept(0).pack());
-            }
-        }
-        let answered: Vec<usize> = desk
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.socket.is_some())
-            .filter(|(_, connection)| connection.is_answered() || out_of_time)
-            .map(|(key, _)| key)
-            .collect();
-        for key in answered {
-            self.close(now, key);
-        }
-        let is_written = self.desk.cache.as_ref().is_none_or(|cache| cache.is_drained());
-        let empty = self.desk.connections.is_empty() && self.desk.flights.is_empty() && is_written;
-        if empty && !std::mem::replace(&mut self.desk.is_flushing, true) {
-            self.desk.drain_by_ns = None;
-            self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
-        }
-    }
-
-    /// Starts a drain, or ends at once if one is under way.
-    pub(super) fn start_draining(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.desk.is_draining, true) {
-            self.desk.ended = true;
-            return;
-        }
-        self.desk.drain_by_ns = Some(now.as_nanos().saturating_add(DRAIN_NS));
-        for (_, connection) in &mut self.desk.connections {
-            connection.session.shut_down();
-            connection.finishing |= connection.bound.is_none();
-        }
-        if self.desk.cache.is_some() {
-            self.lift_limits(now);
-        }
-        self.drain(now, false);
     }
 
     /// When a handshake that begins now must be done.

@@ -92,7 +92,10 @@ impl Cached {
 
     /// Why the device failed the last request that it did.
     pub(super) fn last_failure(&self) -> io::Error {
-        io::Error::from_raw_os_error(self.reason.0.cast_signed())
+        match self.reason.0 {
+            0 => io::Error::other("the server was ended before they were written back"),
+            errno => io::Error::from_raw_os_error(errno.cast_signed()),
+        }
     }
 
     pub(super) fn status(&self) -> CacheStatus {

@@ -1,0 +1,236 @@
+//! Drain of a device thread: what is inside is finished, and cut when the drain time is over.
+//!
+//! ```text
+//!  drain ──► limits are lifted, new requests are refused ──► all answered ─────────────────► last flush ──► end
+//!                     │ drain time is over                                                                  ▲
+//!                     └► what is inside is answered with ESHUTDOWN ──► sent, or GRACE_NS is over ───────────┘
+//! ```
+//!
+//! What a write-back cache holds has been acknowledged and is not cut: it is waited for, unless the drain is asked for a
+//! second time.
+
+use std::io;
+
+use rustix::io::Errno;
+use tracing::{info, warn};
+use weir_engine::Instant;
+use weir_nbd::{Command, Cookie, ErrorCode, Refusal};
+
+use super::DeviceError;
+use super::connection::Arrival;
+use super::flight::Asker;
+use super::outlet::Asked;
+use super::token::Token;
+use super::worker::{Desk, Worker};
+
+/// How long the answers to what is cut may take to be sent.
+const GRACE_NS: u64 = 1_000_000_000;
+/// The same when the drain was asked for a second time.
+const HURRIED_GRACE_NS: u64 = 100_000_000;
+/// Silence after which a client is taken to have sent what it was sending when the drain began.
+const QUIET_NS: u64 = 20_000_000;
+/// How long clients that go on sending are answered that the server ends; one that has a request inside, longer.
+const LINGER_NS: u64 = 1_000_000_000;
+/// Serial of no connection: a flight with it has nobody to be answered.
+const NO_SERIAL: u64 = 0;
+
+/// How far a drain is.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// When clients that go on sending are not listened to any more.
+    linger_by_ns: u64,
+    /// When the drain time is over, and then the time for the answers to what was cut.
+    pub(super) by_ns: Option<u64>,
+    /// Whether requests have been cut. None is taken any more.
+    pub(super) is_cut: bool,
+    /// Whether nothing is waited for but what the cache writes back.
+    is_over: bool,
+    /// Whether the cache is not waited for either.
+    is_hurried: bool,
+    pub(super) cut: Cut,
+}
+
+/// Requests that were taken in and not carried out, or not known to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cut {
+    /// All of them.
+    pub requests: u64,
+    /// Of these, those that the device had: they may still be carried out.
+    pub at_device: u64,
+}
+
+/// How a request is refused once requests are cut.
+pub(super) fn cut_refusal(cookie: Cookie) -> Refusal {
+    Refusal { cookie, error: ErrorCode::Shutdown, reason: "the server ends" }
+}
+
+impl Worker {
+    /// Starts a drain: new connections and requests are refused, limits hold nothing back any more. The second time
+    /// requests inside are cut at once, and what is cached is given up.
+    pub(super) fn start_draining(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.desk.is_draining, true) {
+            self.desk.ending.is_hurried = true;
+            if !self.desk.ending.is_cut {
+                self.cut(now);
+            }
+            let by_ns = now.as_nanos().saturating_add(HURRIED_GRACE_NS);
+            self.desk.ending.by_ns = Some(by_ns);
+            return;
+        }
+        self.desk.ending.by_ns = Some(now.as_nanos().saturating_add(self.desk.drain_ns));
+        self.desk.ending.linger_by_ns = now.as_nanos().saturating_add(LINGER_NS);
+        for (_, connection) in &mut self.desk.connections {
+            connection.session.shut_down();
+            connection.finishing |= connection.bound.is_none();
+        }
+        self.lift_limits(now);
+        self.drain(now);
+    }
+
+    /// Moves a drain forward: connections with nothing left are closed; when all are, the device is flushed and the loop
+    /// ends.
+    pub(super) fn drain(&mut self, now: Instant) {
+        if self.desk.ending.by_ns.take_if(|by| *by <= now.as_nanos()).is_some() {
+            if self.desk.ending.is_cut {
+                self.desk.ending.is_over = true;
+            } else {
+                self.cut(now);
+                self.desk.ending.by_ns = Some(now.as_nanos().saturating_add(GRACE_NS));
+            }
+        }
+        let desk = &mut self.desk;
+        for listener in &mut desk.listeners {
+            if let Some(socket) = listener.take() {
+                desk.ring.close(socket, Token::Accept(0).pack());
+            }
+        }
+        let open = desk.connections.iter().filter(|(_, connection)| connection.socket.is_some());
+        let open: Vec<usize> = open.map(|(key, _)| key).collect();
+        for key in open {
+            if self.desk.ending.is_over || self.desk.is_quiet(now, key) {
+                self.close(now, key);
+            }
+        }
+        let Desk { connections, flights, cache, ending, .. } = &self.desk;
+        let is_written = cache.as_ref().is_none_or(|cache| cache.is_drained());
+        if !connections.is_empty() || !(is_written || ending.is_hurried) {
+            return;
+        }
+        if flights.is_empty() && !self.desk.is_flushing {
+            self.desk.is_flushing = true;
+            self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
+            return;
+        }
+        // A flush may have much to write, and a client has been told of what is written back: only a second drain gives
+        // those up.
+        let is_cache = |asker: &Asker| matches!(asker, Asker::Cache(_));
+        let is_owed =
+            self.desk.is_flushing || flights.iter().any(|(_, flight)| is_cache(&flight.asker));
+        if ending.is_over && (ending.is_hurried || !is_owed) {
+            let (device, requests) = (&self.desk.name, flights.len());
+            warn!(device, requests, "the device has not answered: it is not flushed");
+            self.desk.ended = true;
+        }
+    }
+
+    /// Answers everything inside with ESHUTDOWN, and counts it. Nothing is submitted from here on.
+    fn cut(&mut self, now: Instant) {
+        self.desk.ending.is_cut = true;
+        let open: Vec<_> = self
+            .desk
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.socket.is_some())
+            .filter_map(|(key, connection)| Some((key, connection.bound?)))
+            .collect();
+        self.desk.cut_flights();
+        for &(_, bound) in &open {
+            while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
+                self.desk.forget_withdrawn(request.tag as usize);
+            }
+        }
+        for &(key, _) in &open {
+            let connection = &mut self.desk.connections[key];
+            let is_behind = connection.sending_bytes > 0;
+            let Some(stalled) = connection.stalled.take() else { continue };
+            if let Some((Command { cookie, .. }, _)) = stalled.request {
+                // Where replies are not taken, that is what it has waited for.
+                self.desk.ending.cut.requests += u64::from(!is_behind);
+                self.desk.refuse(key, &cut_refusal(cookie));
+            }
+            // What came after it is refused in its turn.
+            self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::nothing));
+        }
+        let Cut { requests, at_device } = self.desk.ending.cut;
+        let (device, connections) = (&self.desk.name, self.desk.connections.len());
+        if requests > 0 {
+            warn!(device, requests, at_device, "requests are cut: answered with ESHUTDOWN");
+        } else if connections > 0 {
+            info!(device, connections, "clients that take no replies are not waited for");
+        }
+    }
+}
+
+impl Desk {
+    /// What was taken in and not carried out.
+    ///
+    /// # Errors
+    /// How many requests.
+    pub(super) fn check_cut(&self) -> Result<(), DeviceError> {
+        match self.ending.cut {
+            Cut { requests: 0, .. } => Ok(()),
+            cut => Err(DeviceError::Cut(cut)),
+        }
+    }
+
+    /// Answers clients' requests, wherever they are; what cannot be withdrawn goes on without an asker.
+    fn cut_flights(&mut self) {
+        let mut cut = Vec::new();
+        for (_, flight) in &mut self.flights {
+            let Asker::Client(client) = &mut flight.asker else { continue };
+            let (connection, serial) = (client.connection, client.serial);
+            let open = self.connections.get(connection);
+            if open.is_some_and(|open| open.serial == serial && open.socket.is_some()) {
+                client.serial = NO_SERIAL;
+                let asked = Asked { connection, serial, command: flight.command };
+                cut.push((asked, flight.ticket.is_some()));
+            }
+        }
+        for (asked, is_at_device) in cut {
+            self.ending.cut.requests += 1;
+            self.ending.cut.at_device += u64::from(is_at_device);
+            self.reply(&asked, None, None, Err(shut_down()));
+        }
+    }
+
+    /// When a drain is to be looked at again, where no completion tells of it.
+    pub(super) fn drain_due_ns(&self, now_ns: u64) -> Option<u64> {
+        let waits_for_silence = self.is_draining && now_ns <= self.ending.linger_by_ns;
+        let looks_again = waits_for_silence && !self.connections.is_empty();
+        let silence = looks_again.then_some(now_ns.saturating_add(QUIET_NS / 2));
+        [self.ending.by_ns, silence].into_iter().flatten().min()
+    }
+
+    /// Whether a connection has nothing left to be answered, sent or read, and its client is silent.
+    pub(super) fn is_quiet(&mut self, now: Instant, key: usize) -> bool {
+        let connection = &mut self.connections[key];
+        if !connection.is_answered() || connection.stalled.is_some() {
+            return false;
+        }
+        let Some(transmission) = connection.session.transmission() else { return true };
+        if transmission.is_within_request() {
+            return false;
+        }
+        if now.as_nanos() > self.ending.linger_by_ns {
+            return true;
+        }
+        let silent_ns = now.as_nanos().saturating_sub(connection.heard_ns);
+        let socket = connection.socket.as_ref();
+        let unread = socket.map(|socket| rustix::io::ioctl_fionread(self.ring.socket_fd(socket)));
+        silent_ns >= QUIET_NS && !matches!(unread, Some(Ok(1..)))
+    }
+}
+
+fn shut_down() -> io::Error {
+    Errno::SHUTDOWN.into()
+}
