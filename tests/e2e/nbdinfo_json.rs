@@ -1,7 +1,9 @@
 //! nbdinfo: what clients are told of an export.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
-use weir_tests::{Place, Server, peer};
+use weir_tests::{LoopDevice, Place, Server, peer, skip};
 
 fn export_of(server: &Server) -> Option<Value> {
     let info = peer("nbdinfo")?.run(&["--json", server.uri()]);
@@ -69,4 +71,59 @@ fn an_odd_size_is_told_to_the_byte() {
     let Some(nbdinfo) = peer("nbdinfo") else { return };
     assert_eq!(nbdinfo.run(&["--size", server.uri()]).trim(), "1234567");
     server.stop();
+}
+
+#[test]
+fn a_disk_with_platters_is_said_to_rotate() {
+    for (disk, rotates) in [
+        ("emulated:hdd7200,size=16M", true),
+        ("emulated:ssd-nvme,size=16M", false),
+        ("emulated:null,size=16M", false),
+        ("memory:16M", false),
+    ] {
+        let place = Place::new();
+        let server = Server::image(&place, disk, &[]);
+        let Some(export) = export_of(&server) else { return };
+        assert_eq!(export["is_rotational"], rotates, "{disk}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_block_device_rotates_if_the_system_says_so() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let Some(device) = LoopDevice::new(&image, 512) else { return };
+    let name = device.path().file_name().expect("it has a name").to_owned();
+    let attribute = Path::new("/sys/block").join(name).join("queue/rotational");
+    for rotates in [true, false] {
+        if std::fs::write(&attribute, if rotates { "1" } else { "0" }).is_err() {
+            return skip("sysfs cannot be written");
+        }
+        let server = Server::image(&place, device.path(), &[]);
+        let Some(export) = export_of(&server) else { return };
+        assert_eq!(export["is_rotational"], rotates);
+        server.stop();
+    }
+}
+
+#[test]
+fn several_connections_are_offered_where_there_may_be_several() {
+    for connections in [1, 2] {
+        let place = Place::new();
+        let config = format!(
+            r#"
+            max_connections = {connections}
+            [device.disk]
+            path = "memory:1M"
+            [export.""]
+            device = "disk"
+            cgroup = "/"
+            "#
+        );
+        let server = Server::config(&place, &config);
+        let Some(export) = export_of(&server) else { return };
+        assert_eq!(export["can_multi_conn"], connections > 1);
+        server.stop();
+    }
 }

@@ -285,6 +285,9 @@ impl Handshake {
                 replies.ack();
                 return Ok(Expect::OptionHeader);
             }
+            opt::STRUCTURED_REPLY if self.structured_replies => {
+                (rep::ERR_INVALID, "structured replies are negotiated already")
+            }
             opt::STRUCTURED_REPLY => {
                 self.structured_replies = true;
                 replies.ack();

@@ -217,6 +217,16 @@ fn options_that_are_refused_keep_the_stream_in_step() {
 }
 
 #[test]
+fn structured_replies_are_negotiated_once() {
+    let mut session = session(3);
+    assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ACK);
+    assert_eq!(only_reply(&mut session, opt::STRUCTURED_REPLY, b""), rep::ERR_INVALID);
+    let (state, _) = say(&mut session, &option(opt::GO, &info_data("vm1", &[])));
+    let HandshakeState::Transmission(negotiated) = state else { panic!("{state:?}") };
+    assert!(negotiated.structured_replies, "the first time counts");
+}
+
+#[test]
 fn block_status_needs_the_context_of_the_same_export() {
     let contexts = context_data("vm1", &["base:allocation", "qemu:allocation-depth"]);
     let mut session = session(3);

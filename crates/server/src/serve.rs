@@ -252,12 +252,13 @@ fn exports(config: &Config, backends: &[Opened]) -> Result<ExportTable, StartErr
             read_only: export.read_only || info.read_only,
             flush: true,
             fua: true,
-            rotational: info.rotational == Some(true),
+            rotational: is_rotational(device, info.rotational),
             trim: true,
             write_zeroes: true,
             fast_zero: true,
-            // One queue of one device is behind every connection: what one has flushed, all have.
-            multi_conn: true,
+            // One queue of one device is behind every connection: what one has flushed, all have. A client that is told
+            // so opens several, and would fail where there may be one.
+            multi_conn: config.server.max_connections > 1,
             cache: true,
         };
         let preferred = info.block_bytes.clamp(4096, 1 << 20);
@@ -277,6 +278,14 @@ fn exports(config: &Config, backends: &[Opened]) -> Result<ExportTable, StartErr
         });
     }
     Ok(table)
+}
+
+/// Whether seeks take time: the model of an emulated device knows, of others the system.
+fn is_rotational(device: &DeviceConfig, known: Option<bool>) -> bool {
+    match &device.backend {
+        Source::Emulated(spec) => spec.is_rotational(),
+        Source::File { .. } | Source::Memory { .. } => known == Some(true),
+    }
 }
 
 /// How long a socket may seem alive whose server was killed just now; ten times what the kernel took here.
