@@ -239,3 +239,24 @@ fn a_slow_reader_is_not_waited_for_long() {
     Client::of(&server).read(0, 512).expect("a good client is served");
     server.stop();
 }
+
+#[test]
+fn a_server_that_is_to_exit_last_ends_when_its_last_client_leaves() {
+    let place = Place::new();
+    let image = place.hole("disk.img", 1 << 20);
+    let server = Server::image(&place, &image, &["--exit-last", "--max", "wiops=10"]);
+    // A connection that chooses no export is no client.
+    drop(UnixStream::connect(server.socket()));
+    let mut first = Client::of(&server);
+    let second = Client::of(&server);
+    drop(second);
+    eventually("one is left", || server.status().number("connections") == 1);
+    for number in 0..20 {
+        first.send(Kind::Write, 0, number * 4096, 4096, &[7; 4096]).expect("it is taken");
+    }
+    first.send(Kind::Disconnect, 0, 0, 0, &[]).expect("it is taken");
+    drop(first);
+    let log = server.log_when_ended(0);
+    assert!(log.contains("the last client has left"), "{log}");
+    assert!(std::fs::read(&image).expect("it is there")[..20 * 4096] == [7; 20 * 4096]);
+}

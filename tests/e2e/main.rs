@@ -40,6 +40,7 @@ mod qemu_img_map;
 mod qemu_io_patterns;
 mod qemu_io_zeroes;
 mod qemu_qcow2;
+mod reloading;
 mod replay;
 mod schedulers_switched;
 mod several_devices;

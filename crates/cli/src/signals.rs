@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM, and for a server SIGHUP: the first asks for the end, the second does not ask, unless it comes at once.
+//! SIGINT and SIGTERM: the first asks for the end, the second does not ask, unless it comes at once. For a server SIGHUP,
+//! too, which asks for the end where its terminal has closed, and to read its configuration again otherwise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,6 +13,9 @@ use crate::failure::Failure;
 /// Signals so soon after one that was told of are the same wish: `timeout` sends one to its child and one to the group that
 /// both are in, and a terminal and whoever started the command may send one each. Nobody presses Ctrl-C twice as fast.
 const SAME_WISH: Duration = Duration::from_millis(100);
+
+/// The number of SIGHUP.
+pub(crate) const HANGUP: u8 = 1;
 
 /// The signals that end a command. Inside a tokio runtime.
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl Signals {
         Ok(Signals { terminate, interrupt, hangup: None, told: None })
     }
 
-    /// Also for SIGHUP, which comes when the terminal closes, unless `nohup` has said that it is to be ignored.
+    /// Also for SIGHUP, unless `nohup` has said that it is to be ignored.
     pub(crate) fn with_hangup() -> Result<Signals, Failure> {
         let hangup = SignalKind::hangup();
         let heard =
@@ -59,6 +63,11 @@ impl Signals {
         number
     }
 
+    /// The last one was no wish for the end: another may come at once.
+    pub(crate) fn was_no_end(&mut self) {
+        self.told = None;
+    }
+
     async fn any(&mut self) -> u8 {
         let Signals { terminate, interrupt, hangup, .. } = self;
         let hangup = async {
@@ -74,6 +83,28 @@ impl Signals {
         };
         // SIGTERM is 15, SIGINT 2, SIGHUP 1.
         kind.as_raw_value() as u8
+    }
+}
+
+/// The terminal that controls this process, from which the kernel sends SIGHUP when it closes.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    was_there: bool,
+}
+
+impl Terminal {
+    /// As it is now.
+    pub(crate) fn of_this_process() -> Terminal {
+        Terminal { was_there: Terminal::is_there() }
+    }
+
+    /// Whether there was one that is not there any more. The kernel takes it away before it sends SIGHUP.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.was_there && !Terminal::is_there()
+    }
+
+    fn is_there() -> bool {
+        std::fs::File::open("/dev/tty").is_ok()
     }
 }
 

@@ -34,6 +34,8 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// `max_connections`: further connections are closed at once; 1 to 65536, 1024 by default.
     pub max_connections: u32,
+    /// `exit_last`: end when the last client leaves; off by default.
+    pub exit_last: bool,
     /// `drain_time`: how long requests under way may take at the end before they are cut; 0 to 1 hour, 10 s by default.
     pub drain_time: Duration,
 }

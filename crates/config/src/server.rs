@@ -23,12 +23,13 @@ const NBD_PORT: u16 = 10_809;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3600);
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "socket",
     "socket_mode",
     "listen",
     "control",
     "max_connections",
+    "exit_last",
     "drain_time",
     "allow_remote",
     "tls",
@@ -42,6 +43,7 @@ impl Default for ServerConfig {
             listen: Vec::new(),
             control: None,
             max_connections: CONNECTIONS,
+            exit_last: false,
             drain_time: DRAIN_TIME,
         }
     }
@@ -90,6 +92,7 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
     }
+    server.exit_last = section.switch("exit_last", report).unwrap_or(server.exit_last);
     if let Some(text) = section.text("drain_time", report) {
         server.drain_time = drain_time(&text, report).unwrap_or(server.drain_time);
     }

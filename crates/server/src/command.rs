@@ -26,6 +26,13 @@ pub enum Command {
         /// Gets the answer.
         reply: oneshot::Sender<Result<(), SetError>>,
     },
+    /// Change several settings, all of them or none.
+    Apply {
+        /// Each with its cgroup, created if need be; parents first.
+        settings: Vec<(Path, Setting)>,
+        /// Gets the answer; a refusal with the cgroup that is meant.
+        reply: oneshot::Sender<Result<Applied, (Path, SetError)>>,
+    },
     /// Remove a cgroup; its connections go on until they close.
     Remove {
         /// Which.
@@ -46,6 +53,24 @@ pub enum Command {
     Adopt(Box<Arrived>),
     /// As [`crate::DeviceHandle::drain`].
     Drain,
+}
+
+/// What [`Command::Apply`] has changed, so that it can be taken back.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Applied {
+    /// What was set before, of what has changed in cgroups that were there; the last change first.
+    pub before: Vec<(Path, Setting)>,
+    /// Cgroups that were not there, parents first.
+    pub created: Vec<Path>,
+    /// Settings of those.
+    pub set_in_created: usize,
+}
+
+impl Applied {
+    /// How many settings have changed.
+    pub fn changed(&self) -> usize {
+        self.before.len() + self.set_in_created
+    }
 }
 
 /// A setting that can be changed while requests are queued.

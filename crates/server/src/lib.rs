@@ -11,11 +11,13 @@ pub mod control;
 mod device;
 mod exports;
 mod log_limit;
+mod presence;
+pub mod reload;
 mod serve;
 pub mod status;
 mod unix_socket;
 
-pub use command::{Command, SetError, Setting};
+pub use command::{Applied, Command, SetError, Setting};
 pub use device::{Arrived, Cut, DeviceError, DeviceHandle, Gone, Peer};
 pub use serve::{EndError, Running, StartError};
 pub use unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};

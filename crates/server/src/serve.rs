@@ -19,6 +19,7 @@ use weir_uring::{Backend, DirectMode, DiskKind, OpenError, OpenOptions};
 use crate::command::Setting;
 use crate::device::{self, DeviceError, DeviceHandle, Setup};
 use crate::exports::{ExportTable, Served};
+use crate::presence::Presence;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
 /// A server at work: its device threads, and the sockets that are taken away when it ends.
@@ -29,6 +30,7 @@ pub struct Running {
     threads: Vec<(String, JoinHandle<Result<(), DeviceError>>)>,
     uris: Vec<(String, String)>,
     sockets: Vec<BoundSocket>,
+    presence: Arc<Presence>,
 }
 
 /// Why a server does not start.
@@ -102,6 +104,7 @@ impl Running {
             handles: Arc::clone(&handles),
             threads: Vec::new(),
             sockets,
+            presence: Arc::default(),
         };
         let mut listeners = Some(listeners);
         let parts = config.devices.iter().zip(backends).zip(receivers).enumerate();
@@ -125,6 +128,7 @@ impl Running {
                 settings: settings(config, index),
                 exports: Arc::clone(&exports),
                 threads: Arc::clone(&handles),
+                presence: Arc::clone(&running.presence),
                 listeners: if index == 0 {
                     listeners.take().unwrap_or_default()
                 } else {
@@ -162,6 +166,11 @@ impl Running {
     /// Starts [`DeviceHandle::drain`] of every device.
     pub fn drain(&self) {
         self.handles.iter().for_each(DeviceHandle::drain);
+    }
+
+    /// Waits until the last connection that has chosen an export is over; not before there was one.
+    pub async fn all_left(&self) {
+        self.presence.all_left().await;
     }
 
     /// Whether a device thread has ended: all of them, after a drain, or one that failed.

@@ -193,11 +193,11 @@ fn refused(error: MountError) -> Failure {
 
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let coloured = output::colours_on(&std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(coloured)
+        // Colours would take another crate.
+        .with_ansi(false)
         .with_target(false)
         // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
         .log_internal_errors(false)

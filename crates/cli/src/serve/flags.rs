@@ -11,7 +11,8 @@ use crate::failure::Failure;
 /// What is to be served.
 #[derive(Debug)]
 pub(super) enum Plan {
-    File(Config),
+    /// A configuration with what flags add, and as the file has it.
+    File(Config, Config),
     /// An image, and a name for its sockets.
     Image(Config, String),
 }
@@ -20,10 +21,10 @@ pub(super) enum Plan {
 const NAME_MAX: usize = 40;
 
 pub(super) fn read(args: Args) -> Result<Plan, Failure> {
-    if args.what.ends_with(".toml") { file(&args).map(Plan::File) } else { image(args) }
+    if args.what.ends_with(".toml") { file(&args) } else { image(args) }
 }
 
-fn file(args: &Args) -> Result<Config, Failure> {
+fn file(args: &Args) -> Result<Plan, Failure> {
     let misplaced = [
         ("--socket", args.socket.is_some()),
         ("--socket-mode", args.socket_mode.is_some()),
@@ -49,11 +50,13 @@ fn file(args: &Args) -> Result<Config, Failure> {
         let message = format!("{flag} is for serving one image; {} is a configuration", args.what);
         return Err(Failure::wrong(message).hint("say it in the file".to_owned()));
     }
-    let mut config = Config::from_file(Path::new(&args.what)).map_err(Failure::Config)?;
+    let read = Config::from_file(Path::new(&args.what)).map_err(Failure::Config)?;
+    let mut config = read.clone();
     if let Some(control) = &args.control {
         config.server.control = Some(control.into());
     }
-    Ok(config)
+    config.server.exit_last |= args.exit_last;
+    Ok(Plan::File(config, read))
 }
 
 fn image(args: Args) -> Result<Plan, Failure> {
@@ -80,6 +83,7 @@ fn image(args: Args) -> Result<Plan, Failure> {
         drain_time: args.drain_time,
     };
     let mut config = Config::single(&single).map_err(Failure::Config)?;
+    config.server.exit_last = args.exit_last;
     for device in &mut config.devices {
         if let Some(depth) = args.depth.and_then(NonZeroU32::new) {
             device.engine.depth = depth;

@@ -1,6 +1,7 @@
 //! `weir serve`.
 
 mod flags;
+mod reload;
 mod running;
 
 use std::path::PathBuf;
@@ -9,8 +10,9 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 use weir_config::{Config, Direct};
 
+use self::reload::Reload;
 use crate::failure::Failure;
-use crate::{output, runtime_dir};
+use crate::runtime_dir;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +30,8 @@ nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
 SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
 limits lifted, and end the server. What is not done after --drain-time is cut
 and answered with ESHUTDOWN. A second signal, after a tenth of a second, ends
-the server at once, with 128 and the signal's number.
+the server at once, with 128 and the signal's number. Otherwise SIGHUP has it
+read CONFIG.toml again: what `weir set` can change holds at once, all or none.
 
 Sockets that are not named are in $XDG_RUNTIME_DIR/weir, or /run/weir for root,
 or /tmp/weir-UID: NAME.sock for NBD, if there is no --listen either, and
@@ -108,6 +111,9 @@ pub(crate) struct Args {
     /// Unix socket for `weir status` and `weir set`
     #[arg(long, value_name = "PATH")]
     control: Option<String>,
+    /// End, as on SIGTERM, when the last client leaves
+    #[arg(long)]
+    exit_last: bool,
     /// End, as on SIGTERM, when the program that started this one ends
     #[arg(long)]
     exit_with_parent: bool,
@@ -141,20 +147,27 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             .map_err(|error| Failure::failed(format!("--exit-with-parent: {error}")))?;
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let coloured = output::colours_on(&std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(coloured)
+        // Colours would take another crate.
+        .with_ansi(false)
         .with_target(false)
         // A log that cannot be written, to a full disk or a reader that is gone, is no reason to end.
         .log_internal_errors(false)
         .init();
-    let (config, control) = match flags::read(args)? {
-        flags::Plan::File(config) => with_defaults(config, "")?,
-        flags::Plan::Image(config, name) => with_defaults(config, &format!("{name}."))?,
+    let path = PathBuf::from(&args.what);
+    let (config, control, reload) = match flags::read(args)? {
+        flags::Plan::File(config, read) => {
+            let (config, control) = with_defaults(config, "")?;
+            (config, control, Some(Reload::new(path, read)))
+        }
+        flags::Plan::Image(config, name) => {
+            let (config, control) = with_defaults(config, &format!("{name}."))?;
+            (config, control, None)
+        }
     };
-    running::serve(&config, &control)
+    running::serve(&config, &control, reload)
 }
 
 /// Adds sockets where none are named; the control socket's path, and whether it may be moved aside.

@@ -10,10 +10,11 @@ use weir_server::{BindError, DeviceHandle, Running, SocketFile, StartError};
 use weir_uring::OpenError;
 
 use super::Control;
+use super::reload::Reload;
 use crate::failure::Failure;
 use crate::output;
 use crate::runtime_dir::CONTROL;
-use crate::signals::{self, Signals};
+use crate::signals::{self, Signals, Terminal};
 
 /// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -23,7 +24,11 @@ const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 const ASIDE_MAX: u32 = 9;
 
 /// Serves until a signal or a failure ends it.
-pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
+pub(super) fn serve(
+    config: &Config,
+    control: &Control,
+    mut reload: Option<Reload>,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -31,6 +36,7 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
     runtime.block_on(async {
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::with_hangup()?;
+        let terminal = Terminal::of_this_process();
         let socket = bind(control)?;
         let running = Running::start(config)
             .map_err(|error| Failure::failed(&error).hint(start_hint(&error)))?;
@@ -44,30 +50,42 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
             other => other,
         })?;
         let api = tokio::spawn(control::serve(socket, running.devices().to_vec()));
-        let number = tokio::select! {
-            number = signals.next() => Some(number),
-            () = failed(&running) => None,
+        let why = loop {
+            let why = tokio::select! {
+                number = signals.next() => Why::Signal(number),
+                () = running.all_left(), if config.server.exit_last => Why::LastLeft,
+                () = failed(&running) => Why::Failed,
+            };
+            match why {
+                Why::Signal(signals::HANGUP) if !terminal.has_closed() => signals.was_no_end(),
+                why => break why,
+            }
+            match &mut reload {
+                Some(reload) => reload.read_again(running.devices()).await,
+                None => tracing::info!("SIGHUP: there is no configuration to be read again"),
+            }
         };
-        match number {
-            Some(number) => {
-                let within = config.server.drain_time;
+        let within = config.server.drain_time;
+        match why {
+            Why::Signal(number) => {
                 let signal = signals::name(number);
                 tracing::info!(signal, ?within, "ending: requests under way are finished");
             }
-            None => tracing::error!("a device thread has ended: ending"),
+            Why::LastLeft => tracing::info!(?within, "ending: the last client has left"),
+            Why::Failed => tracing::error!("a device thread has ended: ending"),
         }
         running.drain();
         let devices = running.devices().to_vec();
         let mut join = tokio::task::spawn_blocking(move || running.join());
         let joined = tokio::select! {
             joined = &mut join => joined,
-            number = signals.next() => {
+            number = next_end(&mut signals) => {
                 tracing::warn!(signal = signals::name(number), "ending at once");
                 devices.iter().for_each(DeviceHandle::drain);
                 tokio::select! {
                     _ = join => {}
                     () = tokio::time::sleep(AT_ONCE_MAX) => {}
-                    _ = signals.next() => {}
+                    _ = next_end(&mut signals) => {}
                 }
                 files.iter().for_each(SocketFile::remove);
                 std::process::exit(128 + i32::from(number))
@@ -77,7 +95,7 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
         api.abort();
         let _ = api.await;
         match joined {
-            Ok(Ok(())) if number.is_some() => {
+            Ok(Ok(())) if !matches!(why, Why::Failed) => {
                 tracing::info!("ended: every request was finished");
                 Ok(())
             }
@@ -86,6 +104,27 @@ pub(super) fn serve(config: &Config, control: &Control) -> Result<(), Failure> {
             Err(_) => Err(Failure::failed("a device thread panicked: see above")),
         }
     })
+}
+
+/// Why a server ends.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Signal(u8),
+    /// The last client has left, and that was to be the end.
+    LastLeft,
+    /// A device thread has ended by itself.
+    Failed,
+}
+
+/// The next signal that asks for the end, of a server that is ending.
+async fn next_end(signals: &mut Signals) -> u8 {
+    loop {
+        match signals.next().await {
+            // Nothing is read again any more.
+            signals::HANGUP => signals.was_no_end(),
+            number => return number,
+        }
+    }
 }
 
 /// Ready when a device thread has ended by itself.

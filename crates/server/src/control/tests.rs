@@ -60,7 +60,7 @@ fn keep(device: &mut DeviceStatus, command: Command) {
             let refusal = Err(SetError::InUse(cgroup, "vm1".into()));
             drop(reply.send(if device.device == "b" { refusal } else { Ok(()) }));
         }
-        Command::Adopt(_) | Command::Drain => {}
+        Command::Apply { .. } | Command::Adopt(_) | Command::Drain => {}
     }
 }
 

@@ -1,11 +1,13 @@
 //! Carrying out what the control thread asks.
 
+use std::num::NonZeroU32;
+
 use weir_engine::{
     BfqSettings, CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path,
 };
 
 use super::worker::Worker;
-use crate::command::{Command, SetError, Setting};
+use crate::command::{Applied, Command, SetError, Setting};
 
 impl Worker {
     pub(super) fn carry_out(&mut self, now: Instant, command: Command) {
@@ -15,6 +17,7 @@ impl Worker {
             Command::Set { cgroup, setting, reply } => {
                 drop(reply.send(self.change(now, &cgroup, setting)));
             }
+            Command::Apply { settings, reply } => drop(reply.send(self.apply(now, settings))),
             Command::Remove { cgroup, reply } => drop(reply.send(self.remove(now, &cgroup))),
             Command::Move { cgroup, parent, reply } => {
                 drop(reply.send(self.move_below(now, &cgroup, &parent)));
@@ -33,6 +36,72 @@ impl Worker {
         }
         self.bound_dirty(now);
         Ok(())
+    }
+
+    /// Changes all of `settings`, or none.
+    fn apply(
+        &mut self,
+        now: Instant,
+        settings: Vec<(Path, Setting)>,
+    ) -> Result<Applied, (Path, SetError)> {
+        let mut applied = Applied::default();
+        for (path, setting) in settings {
+            let before = self.present(&path, &setting);
+            if before.as_ref() == Some(&setting) {
+                continue;
+            }
+            let created = self.missing(&path);
+            let changed = self.change(now, &path, setting);
+            // Also where it is refused a cgroup may have come into being.
+            applied.created.extend(created.into_iter().filter(|path| self.find(path).is_ok()));
+            match (changed, before) {
+                (Ok(()), Some(before)) if !applied.created.contains(&path) => {
+                    applied.before.insert(0, (path, before));
+                }
+                (Ok(()), _) => applied.set_in_created += 1,
+                (Err(error), _) => {
+                    self.take_back(now, applied);
+                    return Err((path, error));
+                }
+            }
+        }
+        Ok(applied)
+    }
+
+    /// What was allowed before is allowed again, so nothing of it is refused.
+    fn take_back(&mut self, now: Instant, applied: Applied) {
+        for (path, setting) in applied.before {
+            let _ = self.change(now, &path, setting);
+        }
+        for path in applied.created.iter().rev() {
+            let _ = self.remove(now, path);
+        }
+    }
+
+    /// What is set now where `setting` would be; `None` where there is no such cgroup.
+    fn present(&self, path: &Path, setting: &Setting) -> Option<Setting> {
+        let engine = &self.engine;
+        let cgroup = engine.find_cgroup(path)?;
+        Some(match setting {
+            Setting::Weight(_) => Setting::Weight(engine.weight(cgroup)?),
+            Setting::PrioClass(_) => Setting::PrioClass(engine.prio_class(cgroup)?),
+            Setting::LowLatency(_) => Setting::LowLatency(engine.low_latency(cgroup)),
+            Setting::Watermark(_) => Setting::Watermark(engine.watermark(cgroup)),
+            Setting::Depth(_) => Setting::Depth(NonZeroU32::new(engine.device().depth)?),
+            Setting::Scheduler(_) => Setting::Scheduler(engine.device().scheduler),
+            Setting::Bfq(_) => Setting::Bfq(engine.bfq_settings().to_string()),
+            Setting::Limits(_) | Setting::Limiter(_) | Setting::Text { .. } => {
+                Setting::Limits(engine.limits(cgroup)?)
+            }
+        })
+    }
+
+    /// The cgroups on the way to `path`, it included, that are not there; parents first.
+    fn missing(&self, path: &Path) -> Vec<Path> {
+        let text = path.as_str();
+        let ends = text.match_indices('/').map(|(at, _)| at).skip(1).chain([text.len()]);
+        let all = ends.filter_map(|end| Path::parse(&text[..end]).ok());
+        all.filter(|path| self.find(path).is_err()).collect()
     }
 
     /// Whether the cgroup at `path` itself has a limit on writes.

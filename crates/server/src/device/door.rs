@@ -122,6 +122,7 @@ impl Worker {
                 let connection = &mut self.desk.connections[key];
                 connection.backlog = backlog;
                 connection.bound = Some(Bound { member, start, end, replies });
+                self.desk.presence.enter();
                 let failures = self.desk.ring.sync_failures(&self.desk.storage.disk);
                 connection.syncs_failed_seen = failures.count;
                 if let Some(cache) = &self.desk.cache {

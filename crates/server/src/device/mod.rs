@@ -43,6 +43,7 @@ pub use self::ending::Cut;
 use self::worker::Worker;
 use crate::command::{Command, Setting};
 use crate::exports::ExportTable;
+use crate::presence::Presence;
 
 /// What a device thread is made of.
 pub(crate) struct Setup {
@@ -57,6 +58,7 @@ pub(crate) struct Setup {
     pub(crate) settings: Vec<(Path, Setting)>,
     pub(crate) exports: Arc<ExportTable>,
     pub(crate) threads: Arc<Vec<DeviceHandle>>,
+    pub(crate) presence: Arc<Presence>,
     /// Bound and listening; only the first device's thread has any.
     pub(crate) listeners: Vec<OwnedFd>,
     pub(crate) connections_max: usize,

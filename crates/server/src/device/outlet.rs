@@ -423,6 +423,7 @@ impl Worker {
                 self.desk.forget_withdrawn(request.tag as usize);
             }
             self.desk.clients.leave(&mut self.engine, bound.member);
+            self.desk.presence.leave();
         }
         self.desk.released = true;
         self.desk.ring.close(socket, Token::Close(key).pack());

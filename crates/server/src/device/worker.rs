@@ -26,6 +26,7 @@ use super::{DeviceError, DeviceHandle, Setup};
 use crate::command::Command;
 use crate::exports::ExportTable;
 use crate::log_limit::LogLimit;
+use crate::presence::Presence;
 
 /// Longest a handshake may take.
 const HANDSHAKE_NS: u64 = 10_000_000_000;
@@ -60,6 +61,8 @@ pub(super) struct Desk {
     pub(super) homes: Homes,
     /// All device threads, this one included.
     pub(super) threads: Arc<Vec<DeviceHandle>>,
+    /// Connections of all device threads that have chosen an export.
+    pub(super) presence: Arc<Presence>,
     pub(super) listeners: Vec<Option<Socket>>,
     /// Listeners that failed, and when they may go on.
     pub(super) resting: VecDeque<(u64, usize)>,
@@ -132,6 +135,7 @@ impl Worker {
             homes: Homes::new(&setup.exports, setup.index),
             exports: setup.exports,
             threads: setup.threads,
+            presence: setup.presence,
             listeners,
             resting: VecDeque::new(),
             connections: Slab::new(),
