@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Size,
     /// Bytes a second.
     Rate,
+    /// Bytes a second, or 0 for bytes that take no time.
+    RateOrNone,
     /// Operations a second.
     Iops,
     /// A time.
@@ -116,7 +118,7 @@ impl<S> Setting<S> {
         let number = match self.kind {
             Kind::Disk => size(text)?,
             Kind::Size => text.parse::<Bytes>().map_err(unit)?.0,
-            Kind::Rate => text.parse::<BytesPerSec>().map_err(unit)?.0,
+            Kind::Rate | Kind::RateOrNone => text.parse::<BytesPerSec>().map_err(unit)?.0,
             Kind::Iops => text.parse::<IosPerSec>().map_err(unit)?.0,
             Kind::Time => text.parse::<Nanos>().map_err(unit)?.0,
             Kind::Count => text.parse::<Ios>().map_err(unit)?.0,
@@ -128,10 +130,13 @@ impl<S> Setting<S> {
                 });
             }
         };
-        if !(self.min..=self.max).contains(&number) {
+        let takes_zero = matches!(self.kind, Kind::RateOrNone);
+        let is_free = number == 0 && takes_zero;
+        if !is_free && !(self.min..=self.max).contains(&number) {
             let [number, min, max] =
                 [number, self.min, self.max].map(|number| self.kind.print(number));
-            return Err(refuse(format!("{number} is not between {min} and {max}")));
+            let zero = if takes_zero { "0, nor " } else { "" };
+            return Err(refuse(format!("{number} is not {zero}between {min} and {max}")));
         }
         Ok(number)
     }
@@ -141,7 +146,7 @@ impl Kind {
     fn print(self, value: u64) -> String {
         match self {
             Kind::Disk | Kind::Size => format!("{}", Bytes(value)),
-            Kind::Rate => format!("{}", BytesPerSec(value)),
+            Kind::Rate | Kind::RateOrNone => format!("{}", BytesPerSec(value)),
             Kind::Time => format!("{}", Nanos(value)),
             Kind::Iops | Kind::Count | Kind::Words(_) => format!("{value}"),
         }

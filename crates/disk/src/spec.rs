@@ -51,7 +51,7 @@ use crate::ssd::{self, Ssd, SsdSpec};
 /// | | `gc`, `op` | `on` or `off`; percent of over-provisioning | |
 /// | | `state` | `fresh`, `full` or `aged` | |
 /// | the linear profiles of [`presets`] | `size` | bytes, a multiple of 512 | the profile's, see [`LinearSpec`] |
-/// | | `rbps`, `wbps` | bytes a second | |
+/// | | `rbps`, `wbps` | bytes a second; 0, here and below, takes no time | |
 /// | | `rseqiops`, `wseqiops` | operations of 4 KiB a second, in order | |
 /// | | `rrandiops`, `wrandiops` | the same at random places | |
 /// | | `latency` | time on top that others do not wait for | 0 |
@@ -203,7 +203,14 @@ impl Spec {
         match self {
             Spec::Null(_) | Spec::Ssd { .. } => false,
             Spec::Hdd { .. } => true,
-            Spec::Linear { spec, .. } => spec.read_rand_iops <= spec.read_seq_iops / 10,
+            Spec::Linear { spec, .. } => {
+                // A figure of 0 takes no time: bytes are what is left to compare with, or nothing.
+                let sequential = match spec.read_seq_iops {
+                    0 => spec.read_bps / 4096,
+                    iops => iops,
+                };
+                spec.read_rand_iops > 0 && spec.read_rand_iops <= sequential / 10
+            }
         }
     }
 
@@ -342,6 +349,7 @@ mod tests {
             "hdd7200,size=1073741824,average=9000000ns",
             "ssd-sata",
             "linear-hdd,rrandiops=120,latency=100000ns",
+            "linear-hdd,rbps=0,wseqiops=0,wrandiops=0",
             "samsung-ssd-970-pro-512gb",
             "ssd-nvme,channels=4,read=30000ns,duplex=half,gc=off,state=aged",
         ] {
@@ -365,7 +373,7 @@ mod tests {
                 "`buffer`: 16 KiB do not hold a page of each of 2 planes, 32 KiB",
             ),
             ("linear-ssd", "linear-ssd", "there is no disk model \"linear-ssd\""),
-            ("linear-hdd,rbps=1", "1", "`rbps`: 1 B/s is not between 4 KiB/s and 1 TiB/s"),
+            ("linear-hdd,rbps=1", "1", "`rbps`: 1 B/s is not 0, nor between 4 KiB/s and 1 TiB/s"),
             ("ssd-sata,op=0", "0", "`op`: 0 is not between 1 and 400"),
             ("", "", "there is no disk model \"\""),
             ("null,latncy=10us", "latncy", "unknown key \"latncy\" of disk model `null`"),

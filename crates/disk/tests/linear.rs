@@ -139,3 +139,27 @@ proptest! {
         check_calls(Box::new(Linear::new(spec)), Box::new(Linear::new(spec)), &calls);
     }
 }
+
+/// As in `io.cost.model`: what a figure of 0 stands for takes no time.
+#[test]
+fn a_figure_of_0_takes_no_time() {
+    for (settings, len, times_ns) in [
+        // A request is its base alone, an eighth of a second in order and half a second at random.
+        ("rbps=0,rseqiops=8,rrandiops=2", 4096, [125_000_000, 500_000_000]),
+        ("rbps=0,rseqiops=8,rrandiops=2", 1 << 20, [125_000_000, 500_000_000]),
+        // Its pages alone: eight a second.
+        ("rbps=32768,rseqiops=0,rrandiops=0", 8192, [250_000_000, 250_000_000]),
+        ("rbps=0,rseqiops=0,rrandiops=0", 1 << 20, [0, 0]),
+    ] {
+        for (offset, time_ns) in [0, 1 << 30].into_iter().zip(times_ns) {
+            let spec: Spec = format!("linear-hdd,{settings}").parse().unwrap();
+            assert!(!spec.to_string().is_empty() && spec.to_string().parse() == Ok(spec));
+            let mut disk = spec.build();
+            disk.submit(0, 1, DiskOp::Read, offset, len);
+            assert_eq!(disk.next_event(), Some(time_ns), "{settings}, {len} at {offset}");
+        }
+    }
+    let is_rotational = |line: &str| line.parse::<Spec>().unwrap().is_rotational();
+    assert!(is_rotational("linear-hdd") && is_rotational("linear-hdd,rseqiops=0"));
+    assert!(!is_rotational("linear-hdd,rrandiops=0"));
+}

@@ -5,13 +5,14 @@ mod line;
 
 use alloc::collections::VecDeque;
 
-use weir_engine::{CostFigures, CostModel, DeviceTime, Extent, Op, Positions};
+use weir_engine::{CostModel, DeviceTime, Extent, Op, Positions};
 
 use crate::model::{DiskModel, DiskOp};
 pub(crate) use drives::DRIVES;
 pub(crate) use line::{KEYS, TABLE};
 
-/// The settings of a [`Linear`] disk: six figures as benchmarks tell them, each at least 1.
+/// The settings of a [`Linear`] disk: six figures as benchmarks tell them. As in the kernel's `io.cost.model`, what a figure
+/// of 0 stands for takes no time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinearSpec {
     /// Bytes on the disk, a multiple of 512.
@@ -35,14 +36,11 @@ pub struct LinearSpec {
 }
 
 impl LinearSpec {
-    /// What requests cost on the disk; `None` if a figure is 0.
-    pub const fn costs(&self) -> Option<CostModel> {
-        let reads = CostFigures::new(self.read_bps, self.read_seq_iops, self.read_rand_iops);
-        let writes = CostFigures::new(self.write_bps, self.write_seq_iops, self.write_rand_iops);
-        match (reads, writes) {
-            (Some(reads), Some(writes)) => Some(CostModel::new(reads, writes)),
-            _ => None,
-        }
+    /// What requests cost on the disk.
+    pub const fn costs(&self) -> CostModel {
+        let reads = [self.read_bps, self.read_seq_iops, self.read_rand_iops];
+        let writes = [self.write_bps, self.write_seq_iops, self.write_rand_iops];
+        CostModel::from_io_cost(reads, writes)
     }
 }
 
@@ -76,14 +74,10 @@ pub struct Linear {
 
 impl Linear {
     /// An idle disk, whose last request ended at offset 0.
-    ///
-    /// # Panics
-    ///
-    /// If one of the figures is 0; a [`Spec`](crate::Spec) never has that.
     pub fn new(spec: LinearSpec) -> Linear {
         Linear {
             spec,
-            costs: spec.costs().expect("no figure of a disk is 0"),
+            costs: spec.costs(),
             now_ns: 0,
             free_ns: 0,
             carry: 0,

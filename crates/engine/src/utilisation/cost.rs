@@ -110,6 +110,12 @@ impl CostModel {
         CostModel { reads: Coefficients::new(reads), writes: Coefficients::new(writes) }
     }
 
+    /// From six figures as `io.cost.model` has them: bytes a second, and sequential and random requests of 4 KiB a second,
+    /// of reads and of writes. As there, what a figure of 0 stands for takes no time.
+    pub const fn from_io_cost(reads: [u64; 3], writes: [u64; 3]) -> CostModel {
+        CostModel { reads: Coefficients::of(reads), writes: Coefficients::of(writes) }
+    }
+
     /// The price of a request of `len` bytes that does, or does not, go on where one before it ended; see
     /// [`Positions`].
     ///
@@ -143,9 +149,15 @@ struct Coefficients {
 impl Coefficients {
     /// The base is what is left of a request of one page, and nothing if that is less than the page alone.
     const fn new(figures: CostFigures) -> Coefficients {
-        let page = SECOND.div_ceil(figures.bytes_per_sec.get().div_ceil(PAGE));
-        let sequential = SECOND.div_ceil(figures.sequential_iops.get()).saturating_sub(page);
-        let random = SECOND.div_ceil(figures.random_iops.get()).saturating_sub(page);
+        let CostFigures { bytes_per_sec, sequential_iops, random_iops } = figures;
+        Coefficients::of([bytes_per_sec.get(), sequential_iops.get(), random_iops.get()])
+    }
+
+    /// Likewise; a figure of 0 makes its part free.
+    const fn of([bytes_per_sec, sequential_iops, random_iops]: [u64; 3]) -> Coefficients {
+        let page = time_of_one(bytes_per_sec.div_ceil(PAGE));
+        let sequential = time_of_one(sequential_iops).saturating_sub(page);
+        let random = time_of_one(random_iops).saturating_sub(page);
         Coefficients { page, sequential, random }
     }
 
@@ -155,6 +167,11 @@ impl Coefficients {
         // At most 2^37 + 2^20 * 2^37.
         DeviceTime(base + pages * self.page)
     }
+}
+
+/// A second divided by `per_second`, rounded up; nothing of 0.
+const fn time_of_one(per_second: u64) -> u64 {
+    if per_second == 0 { 0 } else { SECOND.div_ceil(per_second) }
 }
 
 /// Where requests ended on a device, to tell which of the next go on there.
@@ -251,6 +268,19 @@ mod tests {
             assert_eq!((price(true), price(false)), (1 + pages, 3 + pages), "{len}");
         }
         assert_eq!(model.price(Op::Read, 4096, true).as_nanos(), 250_000_000);
+    }
+
+    #[test]
+    fn a_figure_of_0_makes_its_part_free() {
+        let free = CostModel::from_io_cost([0, 4, 2], [8 * PAGE, 0, 0]);
+        let price = |op, len, is_sequential| free.price(op, len, is_sequential).units();
+        assert_eq!(price(Op::Read, 1 << 20, true), SECOND / 4);
+        assert_eq!(price(Op::Read, 4096, false), SECOND / 2);
+        for is_sequential in [true, false] {
+            assert_eq!(price(Op::Write, 8192, is_sequential), SECOND / 4);
+        }
+        let nothing = CostModel::from_io_cost([0; 3], [0; 3]);
+        assert_eq!(nothing.price(Op::Write, u32::MAX, false), DeviceTime::ZERO);
     }
 
     #[test]
