@@ -73,7 +73,16 @@ pub(crate) fn read(text: &Text, report: &mut Report) -> Option<LimiterKind> {
 fn slice(text: &Text, settings: Option<&str>, report: &mut Report) -> Option<SliceProfile> {
     let (mut kernel, mut hz) = (Some(KernelProfile::K615), Some(HZ));
     let (mut length, mut length_word) = (Some(SLICE), text.value.as_str());
+    let mut seen: Vec<&str> = Vec::new();
     for word in settings.iter().flat_map(|settings| settings.split(',')) {
+        let name = word.split_once('=').map_or("kernel", |(key, _)| key);
+        if seen.contains(&name) {
+            kernel = None;
+            let message = format!("the {name} of slice is given twice");
+            refuse(text, word, message, "write it once".into(), report);
+            continue;
+        }
+        seen.push(name);
         match word.split_once('=') {
             Some(("hz", value)) => hz = read_hz(text, value, report),
             Some(("slice", value)) => {
@@ -127,15 +136,45 @@ fn read_length(text: &Text, value: &str, report: &mut Report) -> Option<Duration
 
 /// A profile's name, or the version of a kernel.
 fn read_kernel(text: &Text, word: &str, report: &mut Report) -> Option<KernelProfile> {
-    let named = PROFILES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    let kernel = named.map(|(_, kernel)| kernel).or_else(|| version(word).map(of_version));
-    if kernel.is_none() {
-        let message = format!("{:?} is no kernel", cut(word));
-        let hint =
-            "write a version such as \"slice:6.12\", or K418, K419a, K419, K61, K612 or K615";
-        refuse(text, word, message, hint.into(), report);
+    if let Some((_, kernel)) =
+        PROFILES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))
+    {
+        return Some(kernel);
     }
-    kernel
+    let (newest_major, newest_minor) = NEWEST;
+    let (message, hint) = match version(word) {
+        Some(version) if is_released(version) => return Some(of_version(version)),
+        Some(version) if version > NEWEST => (
+            format!("Linux {} is newer than any whose throttling is known", cut(word)),
+            format!(
+                "the newest is {newest_major}.{newest_minor}; to have that one write \"slice:K615\""
+            ),
+        ),
+        Some(_) => (
+            format!("there is no Linux {}", cut(word)),
+            "write a version that was released, such as \"slice:6.12\"".into(),
+        ),
+        None => (
+            format!("{:?} is no kernel", cut(word)),
+            "write a version such as \"slice:6.12\", or K418, K419a, K419, K61, K612 or K615"
+                .into(),
+        ),
+    };
+    refuse(text, word, message, hint, report);
+    None
+}
+
+/// The newest kernel that a profile stands for.
+const NEWEST: (u16, u16) = (7, 0);
+
+/// Whether there is a kernel of this major and minor version that limits I/O, up to [`NEWEST`]: 2.6.37 was the first.
+fn is_released((major, minor): (u16, u16)) -> bool {
+    match major {
+        2 => minor == 6,
+        3 | 5 | 6 => minor <= 19,
+        4 => minor <= 20,
+        _ => (major, minor) <= NEWEST && major >= 2,
+    }
 }
 
 /// Major and minor of `6.12`, `6.12.3` or `6.12.3-amd64`.
@@ -205,6 +244,26 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_is_not_known_is_refused_with_those_that_are() {
+        for (text, expected) in [
+            (
+                "slice:99.99",
+                "Linux 99.99 is newer than any whose throttling is known (the newest is 7.0; to have that one write \
+                 \"slice:K615\")",
+            ),
+            (
+                "slice:4.21",
+                "there is no Linux 4.21 (write a version that was released, such as \"slice:6.12\")",
+            ),
+            ("slice:6.1,6.12", "the kernel of slice is given twice (write it once)"),
+        ] {
+            let errors = parse_limiter(text).unwrap_err();
+            let told = errors.errors()[0].to_string();
+            assert_eq!(told, format!("setting: io.limiter: {expected}"));
+        }
+    }
+
+    #[test]
     fn the_others_have_no_settings() {
         assert_eq!(parse("pace"), Some(LimiterKind::Pace));
         assert_eq!(parse("token"), Some(LimiterKind::Token));
@@ -219,6 +278,20 @@ mod tests {
             "slice:x.y",
             "slice:+6.1",
             "slice:1.0",
+            "slice:2.4",
+            "slice:2.7",
+            "slice:3.20",
+            "slice:4.21",
+            "slice:6.20",
+            "slice:7.1",
+            "slice:99.99",
+            "slice:65535.65535",
+            "slice:6.1,6.12",
+            "slice:K61,6.12",
+            "slice:hz=100,hz=250",
+            "slice:slice=100ms,slice=20ms",
+            "slice:6.12 ",
+            " slice:6.12",
             "slice:hz=99",
             "slice:slice=2s",
             "slice:slice=0s",
