@@ -69,9 +69,14 @@ fn valid(config: &Config) -> Value {
                 "io_peak": text(limits.limits.peak),
             })
         });
+        let weights = cgroup
+            .device_weights
+            .iter()
+            .map(|(device, weight)| (config.devices[*device].name.clone(), json!(weight.get())));
         json!({
             "cgroup": cgroup.path.as_str(),
             "io_weight": cgroup.weight.get(),
+            "io_weight_by_device": weights.collect::<serde_json::Map<String, Value>>(),
             "limiter": limiter::name(cgroup.limiter),
             "limits": limits.collect::<Vec<_>>(),
         })
@@ -127,7 +132,11 @@ fn summary(config: &Config) -> String {
             .iter()
             .map(|on| format!("{} {}", config.devices[on.device].name, on.limits.max))
             .collect();
-        let (path, weight) = (cgroup.path.to_string(), cgroup.weight.get().to_string());
+        let own = cgroup.device_weights.iter();
+        let weights: Vec<String> = std::iter::once(cgroup.weight.get().to_string())
+            .chain(own.map(|(on, weight)| format!("{} {}", config.devices[*on].name, weight.get())))
+            .collect();
+        let (path, weight) = (cgroup.path.to_string(), weights.join("; "));
         cgroups.row([path, weight, limiter::name(cgroup.limiter), limits.join("; ")]);
     }
     let mut exports = Table::new(&["EXPORT", "DEVICE", "CGROUP", ""]);

@@ -13,8 +13,8 @@ Keys and values are those of the configuration:
                                          not named: kept; max: no limit
   io.burst      [DEVICE] KEY=AMOUNT ..   how much may go at once after a pause
   io.peak       [DEVICE] KEY=RATE ..     the rate inside a burst
-  io.weight     1 to 1000                share among siblings; also called
-                                         io.bfq.weight
+  io.weight     [DEVICE|default] N       share among siblings, 1 to 10000; also
+                                         called io.bfq.weight, 1 to 1000
   io.limiter    pace, slice:KERNEL,      how limits are enforced
                 token or leaky
   io.watermark  PERCENT [mode=gate] ..,  utilisation from which on limits bind
@@ -37,6 +37,9 @@ Examples:
   weir set / io.scheduler bfq
   weir set / io.bfq slice_idle=0 low_latency=0
   weir set / io.watermark 90
+
+Plain numbers are bytes or I/Os, as in cgroup v2; letters are Weir's: of bytes
+by 1024 (10M is 10485760), of I/Os by 1000.
 
 Requests that wait go on waiting under the new limit; none is lost, repeated or
 overtaken.

@@ -30,6 +30,42 @@ impl Files {
     }
 }
 
+/// What the system says of a file or block device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Facts {
+    /// Major and minor number of a block device.
+    pub(crate) number: Option<(u32, u32)>,
+    /// Bytes.
+    pub(crate) size: Option<u64>,
+}
+
+/// Looks at what `backend` names, unless files are not looked at; nothing is opened.
+pub(crate) fn facts(backend: &Backend, files: &Files) -> Facts {
+    let (Backend::File { path, .. }, Files::Look(_) | Files::Plan(_)) = (backend, files) else {
+        return Facts::default();
+    };
+    let number = backend.number();
+    let size = match number {
+        // Its unit is 512 bytes, whatever the device's blocks are.
+        Some((major, minor)) => {
+            let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+            sectors.ok().and_then(|text| text.trim().parse::<u64>().ok()?.checked_mul(SECTOR))
+        }
+        None => path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len()),
+    };
+    Facts { number, size }
+}
+
+impl Backend {
+    /// Major and minor number, if it is a block device; the file system is asked.
+    pub fn number(&self) -> Option<(u32, u32)> {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let Backend::File { path, .. } = self else { return None };
+        let found = path.metadata().ok().filter(|found| found.file_type().is_block_device())?;
+        Some((rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev())))
+    }
+}
+
 /// Bytes that memory and emulated devices are multiples of.
 const SECTOR: u64 = 512;
 /// The largest device: offsets are signed in the kernel's calls.
@@ -104,6 +140,18 @@ fn look(text: &Text, files: &Files, report: &mut Report) -> Option<PathBuf> {
     }
 }
 
+/// What to do about an image that is not there.
+fn instead_of(path: &Path) -> String {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    if path.starts_with("/dev") {
+        "block devices are made by the kernel: `lsblk --paths` lists those there are".into()
+    } else if !directory.is_dir() {
+        format!("its directory {directory:?} does not exist either: write where the image is")
+    } else {
+        format!("create it, for example with `truncate -s 10G {path:?}`")
+    }
+}
+
 fn examine(path: &Path) -> Result<PathBuf, (String, Option<String>)> {
     use std::os::unix::fs::FileTypeExt;
     let found = path.canonicalize().and_then(|found| Ok((found.metadata()?.file_type(), found)));
@@ -115,10 +163,9 @@ fn examine(path: &Path) -> Result<PathBuf, (String, Option<String>)> {
             let message = format!("{path:?} is {what}: only files and block devices can be served");
             Err((message, Some(hint.into())))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err((
-            format!("{path:?} does not exist"),
-            Some(format!("create it, for example with `truncate -s 10G {path:?}`")),
-        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err((format!("{path:?} does not exist"), Some(instead_of(path))))
+        }
         Err(error) => Err((
             format!("{path:?} cannot be looked at: {error}"),
             Some("serve it as a user who may read it, and every directory above it".into()),

@@ -1,6 +1,10 @@
 //! `[cgroup."/PATH"]`.
 
-use weir_engine::{LowLatency, NameError, Path, PrioClass, Weight, WeightError};
+use std::collections::BTreeMap;
+
+use weir_engine::{
+    LowLatency, NameError, Path, PrioClass, Weight, WeightKey, WeightLine, parse_weight,
+};
 
 use crate::device::{self, Devices};
 use crate::limiter;
@@ -103,7 +107,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         refuse_root(&section, report);
         return None;
     }
-    let weight = weight_of(&section, report).unwrap_or_default();
+    let (weight, device_weights) = weights(&section, devices, report);
     let prio_class = section
         .text("io.prio.class", report)
         .and_then(|text| prio_class(&text, report))
@@ -121,19 +125,59 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
         .into_iter()
         .map(|(device, limits)| DeviceLimits { device, limits })
         .collect();
-    Some(CgroupConfig { path, weight, prio_class, low_latency, watermark, limiter, limits })
+    Some(CgroupConfig {
+        path,
+        weight,
+        device_weights,
+        prio_class,
+        low_latency,
+        watermark,
+        limiter,
+        limits,
+    })
 }
 
-/// `io.weight`, or `io.bfq.weight`, which is the same.
-fn weight_of(section: &Section<'_>, report: &mut Report) -> Option<Weight> {
-    let [plain, alias] = ["io.weight", "io.bfq.weight"].map(|name| section.get(name));
-    if let (Some(_), Some(alias)) = (&plain, &alias) {
+/// The lines of `io.weight`, or of `io.bfq.weight`, which is the same setting: the cgroup's weight, and those of single
+/// devices. Lines are applied in their order.
+fn weights(
+    section: &Section<'_>,
+    devices: &Devices,
+    report: &mut Report,
+) -> (Weight, Vec<(usize, Weight)>) {
+    let [plain, alias] = WeightKey::ALL.map(|key| section.get(key.key()).map(|entry| (key, entry)));
+    if let (Some(_), Some((_, alias))) = (&plain, &alias) {
         let message = "this is `io.weight`, which is set too: say one of them";
         let hint = "take this line out".to_owned();
         report.add(Problem::new(alias.key_span, &alias.key, message).hint(hint));
     }
-    let text = plain.or(alias)?.amount(report)?;
-    weight(&text, report)
+    let (mut weight, mut own) = (Weight::DEFAULT, BTreeMap::new());
+    let Some((key, entry)) = plain.or(alias) else { return (weight, Vec::new()) };
+    for text in entry.amounts(report) {
+        let Some(line) = weight_line(key, &text, report) else { continue };
+        match (line.device, line.weight) {
+            (None, asked) => weight = asked.unwrap_or_default(),
+            (Some(device), asked) => {
+                for index in devices.targets(device, &text, report) {
+                    match asked {
+                        Some(asked) => own.insert(index, asked),
+                        None => own.remove(&index),
+                    };
+                }
+            }
+        }
+    }
+    (weight, own.into_iter().collect())
+}
+
+/// `text` as a line of `key`.
+pub(crate) fn weight_line<'t>(
+    key: WeightKey,
+    text: &'t Text,
+    report: &mut Report,
+) -> Option<WeightLine<'t>> {
+    parse_weight(key, &text.value)
+        .map_err(|error| report.refuse(text, error.to_string(), Some(error.hint().into())))
+        .ok()
 }
 
 /// The root has nothing beside it to share with, and a limit on all of a device is its own price.
@@ -175,22 +219,4 @@ fn prio_class(text: &Text, report: &mut Report) -> Option<PrioClass> {
 fn low_latency(text: &Text, report: &mut Report) -> Option<LowLatency> {
     let names = LowLatency::ALL.map(LowLatency::name);
     value::word(text, &names, report).map(|index| LowLatency::ALL[index])
-}
-
-/// `text` as a weight.
-pub(crate) fn weight(text: &Text, report: &mut Report) -> Option<Weight> {
-    let hint = "write a number from 1 to 1000; 100 is what others have who say nothing";
-    let (message, hint) = match text.value.parse() {
-        Ok(weight) => match Weight::new(weight) {
-            Ok(weight) => return Some(weight),
-            Err(WeightError { asked }) if asked > 1000 => (
-                format!("weight {asked} is not between 1 and 1000"),
-                "only the ratio to siblings counts: divide all of them by the same number",
-            ),
-            Err(error) => (error.to_string(), hint),
-        },
-        Err(_) => (format!("{:?} is no weight", value::cut(&text.value)), hint),
-    };
-    report.refuse(text, message, Some(hint.into()));
-    None
 }

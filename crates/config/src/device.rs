@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::ops::Range;
 
+use weir_engine::io_max::DeviceRef;
 use weir_engine::units::Bytes;
 use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark, WatermarkError};
 
-use crate::backend::{self, Files};
+use crate::backend::{self, Facts, Files};
 use crate::bfq;
 use crate::cache;
 use crate::measured::DeviceModel;
@@ -49,6 +51,8 @@ pub(crate) struct Devices {
     pub(crate) configs: Vec<DeviceConfig>,
     /// Every name in the file, also of devices that were refused: those are known, if not usable.
     names: BTreeMap<String, Option<usize>>,
+    /// What the system says of each, as far as files are looked at.
+    facts: Vec<Facts>,
     paths: BTreeMap<std::path::PathBuf, String>,
 }
 
@@ -73,8 +77,54 @@ impl Devices {
         self.names.keys().map(String::as_str)
     }
 
+    /// The devices that the first word of `line` stands for; reports one that is not there.
+    pub(crate) fn targets(
+        &self,
+        device: DeviceRef<'_>,
+        line: &Text,
+        report: &mut Report,
+    ) -> Range<usize> {
+        match device {
+            DeviceRef::Any => 0..self.configs.len(),
+            DeviceRef::Name(name) => match self.find(name) {
+                Lookup::Found(index) => index..index + 1,
+                Lookup::Refused => 0..0,
+                Lookup::Unknown => {
+                    let message = format!("there is no device {:?}", value::cut(name));
+                    let hint = value::unknown_name(name, self.names());
+                    report.add(Problem::new(line.place_of(name), &line.key, message).hint(hint));
+                    0..0
+                }
+            },
+            DeviceRef::Number { major, minor } => {
+                let number = Some((major, minor));
+                if let Some(index) = self.facts.iter().position(|facts| facts.number == number) {
+                    return index..index + 1;
+                }
+                let message = format!("no device here is the block device {major}:{minor}");
+                report.refuse(line, message, value::unknown_name("", self.names()));
+                0..0
+            }
+        }
+    }
+
+    /// How long the device at `index` is, as far as that is known.
+    pub(crate) fn size(&self, index: usize) -> Option<u64> {
+        match &self.configs[index].backend {
+            Backend::Memory { size } => Some(*size),
+            Backend::Emulated(spec) => Some(spec.size()),
+            Backend::File { .. } => self.facts[index].size,
+        }
+    }
+
     /// Adds `device`; `path` is what was written for it.
-    pub(crate) fn add(&mut self, device: DeviceConfig, path: &Text, report: &mut Report) {
+    pub(crate) fn add(
+        &mut self,
+        device: DeviceConfig,
+        path: &Text,
+        files: &Files,
+        report: &mut Report,
+    ) {
         if let Backend::File { path: file, .. } = &device.backend
             && let Some(first) = self.paths.insert(file.clone(), device.name.clone())
         {
@@ -84,6 +134,7 @@ impl Devices {
             report.refuse(path, message, Some(hint.into()));
         }
         self.names.insert(device.name.clone(), Some(self.configs.len()));
+        self.facts.push(backend::facts(&device.backend, files));
         self.configs.push(device);
     }
 }
@@ -133,7 +184,7 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     engine.rotational = is_rotational(&backend);
     let watermark = watermark.unwrap_or_default();
     let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
-    devices.add(device, &path, report);
+    devices.add(device, &path, files, report);
 }
 
 /// Whether seeks take time there, as far as that is known: a file may be anywhere.
@@ -213,12 +264,14 @@ pub(crate) fn model(text: &Text, files: &Files, report: &mut Report) -> Option<C
     }
 }
 
-/// Names stand in `io.max` lines, so they have no blanks; `any` means every device there.
+/// Names stand in `io.max` and `io.weight` lines, so they have no blanks, and none of the words that mean something there.
 fn check_name(name: &str, span: Span, key: &str, report: &mut Report) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let first = |c: char| c.is_ascii_alphanumeric();
     let message = if name == "any" {
         "`any` means every device in io.max, so none can have this name"
+    } else if name == "default" {
+        "`default` means every other device in io.weight, so none can have this name"
     } else if name.len() > NAME_MAX {
         "a device's name has at most 64 bytes"
     } else if !name.starts_with(first) || !name.chars().all(allowed) {

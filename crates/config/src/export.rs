@@ -7,7 +7,7 @@ use weir_engine::units::Bytes;
 
 use crate::cgroup;
 use crate::device::{Devices, Lookup};
-use crate::model::{Backend, CgroupConfig, DeviceRange, ExportConfig};
+use crate::model::{CgroupConfig, DeviceRange, ExportConfig};
 use crate::report::{Problem, Report};
 use crate::source::Text;
 use crate::table::{Entry, Section};
@@ -64,7 +64,7 @@ fn read(
         .and_then(|text| device(&text, devices, report));
     let range = section.text("range", report).and_then(|text| {
         let range = range(&text, report)?;
-        inside(range, &text, device.map(|device| &devices.configs[device].backend), report);
+        inside(range, &text, device.and_then(|device| devices.size(device)), report);
         Some(range)
     });
     let asked = section.switch("read_only", report);
@@ -90,10 +90,9 @@ const A_NAME: &str = "write one short line of letters, digits and signs";
 fn check_string(text: &str) -> Option<String> {
     if text.len() > STRING_MAX {
         Some(format!("has {} bytes, at most {STRING_MAX} are allowed", text.len()))
-    } else if text.chars().any(char::is_control) {
-        Some("holds a control character".into())
     } else {
-        None
+        let character = weir_engine::hidden_character(text)?;
+        Some(format!("holds the control or invisible character U+{:04X}", u32::from(character)))
     }
 }
 
@@ -174,13 +173,9 @@ fn range(text: &Text, report: &mut Report) -> Option<DeviceRange> {
     Some(DeviceRange { start, end })
 }
 
-/// Files are measured when they are opened; these sizes are known.
-fn inside(range: DeviceRange, text: &Text, backend: Option<&Backend>, report: &mut Report) {
-    let size = match backend {
-        Some(Backend::Memory { size }) => *size,
-        Some(Backend::Emulated(spec)) => spec.size(),
-        _ => return,
-    };
+/// Whether a device of `size`, if that is known, has all of `range`. A file may be another size when it is opened.
+fn inside(range: DeviceRange, text: &Text, size: Option<u64>, report: &mut Report) {
+    let Some(size) = size else { return };
     let last = range.end.unwrap_or(range.start.saturating_add(1));
     if last > size {
         let message = format!("the range reaches past the device's end at {}", Bytes(size));

@@ -1,14 +1,14 @@
 //! `io.max`, `io.burst` and `io.peak` of one cgroup: lines of `DEVICE KEY=VALUE...`, applied in their order.
 
-use weir_engine::io_max::{DeviceRef, IoMaxError, LimitKey, parse_limits, split_device};
+use weir_engine::io_max::{IoMaxError, LimitKey, parse_limits, split_device};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
 
 use crate::contradiction::{self, Contradiction};
-use crate::device::{Devices, Lookup};
+use crate::device::Devices;
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 use crate::table::Section;
-use crate::value::{cut, unknown_name};
+use crate::value::unknown_name;
 
 /// What the lines of one cgroup have said so far.
 pub(crate) struct LimitLines {
@@ -62,26 +62,7 @@ impl LimitLines {
                 return;
             }
         };
-        let targets = match device {
-            DeviceRef::Any => 0..self.limits.len(),
-            DeviceRef::Name(name) => match devices.find(name) {
-                Lookup::Found(index) => index..index + 1,
-                Lookup::Refused => 0..0,
-                Lookup::Unknown => {
-                    let message = format!("there is no device {:?}", cut(name));
-                    let hint = unknown_name(name, devices.names());
-                    report.add(Problem::new(line.place_of(name), &line.key, message).hint(hint));
-                    0..0
-                }
-            },
-            DeviceRef::Number { major, minor } => {
-                let message =
-                    format!("devices have names here, not numbers such as {major}:{minor}");
-                let hint = unknown_name("", devices.names());
-                report.refuse(line, message, hint);
-                0..0
-            }
-        };
+        let targets = devices.targets(device, line, report);
         self.words(limit, line, rest, targets, report);
     }
 
@@ -98,12 +79,22 @@ impl LimitLines {
             self.said[index][limit as usize] =
                 Some(Said { key: line.key.clone(), span: line.span });
         }
+        let (mut before, mut is_in_number) = (None, false);
         for word in rest.split_ascii_whitespace() {
             if let Err(error) = parse_limits(limit, word, PerDimension::NONE) {
+                let error = error.after(before);
+                // The groups after the first of `1 000 000` say the same.
+                let was_in_number = is_in_number;
+                is_in_number = matches!(error, IoMaxError::BlankInNumber { .. });
+                if is_in_number && was_in_number {
+                    continue;
+                }
+                before = if is_in_number { before } else { Some(word) };
                 let problem = Problem::new(line.place_of(word), &line.key, error.to_string());
                 report.add(problem.hint(error.hint()));
                 continue;
             }
+            (before, is_in_number) = (Some(word), false);
             for limits in &mut self.limits[targets.clone()] {
                 let values = match limit {
                     LimitKey::Max => &mut limits.max,
@@ -154,8 +145,7 @@ impl LimitLines {
     }
 }
 
-/// For a line whose device was forgotten, the line with the one there is. Numbers are for cgroup files, not for
-/// configurations, so they are not offered.
+/// For a line whose device was forgotten, the line with the one there is.
 fn device_error(error: &IoMaxError, devices: &Devices) -> (String, Option<String>) {
     let IoMaxError::Device { device } = error else { return (error.to_string(), error.hint()) };
     let message = format!("{device:?} is no device's name");

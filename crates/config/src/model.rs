@@ -95,8 +95,10 @@ pub enum Direct {
 pub struct CgroupConfig {
     /// Where it is in the tree; at most 64 names deep.
     pub path: Path,
-    /// `io.weight`.
+    /// `io.weight`: `N` or `default N`, on devices without a weight of their own.
     pub weight: Weight,
+    /// `io.weight` of single devices, `DEVICE N`: index into [`Config::devices`] and weight, sorted.
+    pub device_weights: Vec<(usize, Weight)>,
     /// `io.prio.class`.
     pub prio_class: PrioClass,
     /// `io.bfq.low_latency`; `None` goes by the nearest cgroup above that says something.
@@ -108,6 +110,14 @@ pub struct CgroupConfig {
     pub limiter: LimiterKind,
     /// `io.max`, `io.burst` and `io.peak`, by device; devices without any are left out.
     pub limits: Vec<DeviceLimits>,
+}
+
+impl CgroupConfig {
+    /// The weight on the device at `index` of [`Config::devices`].
+    pub fn weight_on(&self, index: usize) -> Weight {
+        let own = self.device_weights.iter().find(|(device, _)| *device == index);
+        own.map_or(self.weight, |(_, weight)| *weight)
+    }
 }
 
 /// A cgroup's limits on one device.

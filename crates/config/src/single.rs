@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use weir_engine::io_max::{LimitKey, parse_limits};
+use weir_engine::io_max::{DeviceRef, LimitKey, parse_limits};
 use weir_engine::units::{Bytes, Ios};
-use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource};
+use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource, Weight, WeightKey};
 
 use crate::backend::{self, Files};
 use crate::bfq;
@@ -15,7 +15,7 @@ use crate::limits::LimitLines;
 use crate::model::{
     CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, ExportConfig, ServerConfig,
 };
-use crate::report::Report;
+use crate::report::{Problem, Report};
 use crate::source::{Source, Span, Text};
 use crate::{cgroup, limiter, server, value};
 
@@ -143,7 +143,7 @@ fn build(
 ) -> Config {
     let backend = backend::read(image, None, files, report);
     let server = server(single, flags, files, report);
-    let weight = flags.weight.as_ref().and_then(|text| cgroup::weight(text, report));
+    let weight = flags.weight.as_ref().and_then(|text| weight(text, report));
     let limiter =
         flags.limiter.as_ref().and_then(|text| limiter::read(text, report)).unwrap_or_default();
     let mut engine = weir_engine::Config::default();
@@ -163,11 +163,13 @@ fn build(
         let name = SingleExport::DEVICE.to_owned();
         let read_only = single.read_only;
         let device = DeviceConfig { name, backend, read_only, watermark, engine, cache };
-        devices.add(device, image, report);
+        devices.add(device, image, files, report);
     }
     let mut lines = LimitLines::new(1);
     for (limit, text) in [(LimitKey::Max, &flags.max), (LimitKey::Peak, &flags.peak)] {
-        if let Some(text) = text {
+        if let Some(text) = text
+            && names_no_device(text, report)
+        {
             lines.words(limit, text, &text.value, 0..1, report);
         }
     }
@@ -183,6 +185,7 @@ fn build(
     let cgroup = CgroupConfig {
         path: path.clone(),
         weight: weight.unwrap_or_default(),
+        device_weights: Vec::new(),
         prio_class: PrioClass::NoChange,
         low_latency: None,
         watermark: None,
@@ -222,10 +225,41 @@ fn server(
     server
 }
 
+/// Reports a device in front of a limit, as lines of a file have: with one image there is none to name.
+fn names_no_device(text: &Text, report: &mut Report) -> bool {
+    let Some((first, rest)) = text.value.trim_ascii().split_once(|c: char| c.is_ascii_whitespace())
+    else {
+        return true;
+    };
+    // Not with blanks around the sign: "rbps = 4M".
+    let is_limit = rest.trim_ascii_start().find('=').is_some_and(|at| at > 0);
+    if first.contains('=') || DeviceRef::parse(first).is_none() || !is_limit {
+        return true;
+    }
+    let message = format!("{:?} names a device: a single image has no name", value::cut(first));
+    let hint = format!("leave it out: {:?}", rest.trim_ascii());
+    report.add(Problem::new(text.place_of(first), &text.key, message).hint(hint));
+    false
+}
+
+/// `--weight`: as `io.weight`, but for the only device.
+fn weight(text: &Text, report: &mut Report) -> Option<Weight> {
+    let line = cgroup::weight_line(WeightKey::Io, text, report)?;
+    if line.device.is_some() {
+        let hint = "leave it out: write the weight alone".to_owned();
+        report.refuse(text, "a single image has no name: no device can be named", Some(hint));
+        return None;
+    }
+    line.weight
+}
+
 /// `--burst`: words with keys as they are, a single amount for each key of `--max` that it fits.
 fn burst(lines: &mut LimitLines, text: &Text, report: &mut Report) {
     let amount = text.value.trim_ascii();
     if amount.contains('=') {
+        if !names_no_device(text, report) {
+            return;
+        }
         return lines.words(LimitKey::Burst, text, &text.value, 0..1, report);
     }
     let (resource, keys) = if amount.bytes().all(|byte| byte.is_ascii_digit()) {

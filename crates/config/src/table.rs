@@ -215,26 +215,33 @@ impl<'t> Entry<'t> {
 
     /// A string, or each string of an array.
     pub(crate) fn texts(&self, report: &mut Report) -> Vec<Text> {
-        let Some(array) = self.value.get_ref().as_array() else {
+        let Some(elements) = self.elements() else {
             if self.as_text().is_none() {
                 self.wrong_type("a string or an array of strings", self.in_quotes(), report);
             }
             return self.as_text().into_iter().collect();
         };
-        array
-            .iter()
-            .filter_map(|value| {
-                let key = self.key.clone();
-                let element = Entry {
-                    name: self.name,
-                    key,
-                    key_span: self.key_span,
-                    source: self.source,
-                    value,
-                };
-                element.text(report)
-            })
-            .collect()
+        elements.filter_map(|element| element.text(report)).collect()
+    }
+
+    /// A string or an integer, or each of an array.
+    pub(crate) fn amounts(&self, report: &mut Report) -> Vec<Text> {
+        match self.elements() {
+            Some(elements) => elements.filter_map(|element| element.amount(report)).collect(),
+            None => self.amount(report).into_iter().collect(),
+        }
+    }
+
+    /// The values of an array, as if each had been given to the key alone.
+    fn elements(&self) -> Option<impl Iterator<Item = Entry<'t>>> {
+        let array = self.value.get_ref().as_array()?;
+        Some(array.iter().map(|value| Entry {
+            name: self.name,
+            key: self.key.clone(),
+            key_span: self.key_span,
+            source: self.source,
+            value,
+        }))
     }
 
     fn wrong_type(&self, expected: &str, hint: String, report: &mut Report) {

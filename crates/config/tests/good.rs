@@ -254,6 +254,60 @@ fn a_file_s_images_are_beside_it_and_must_exist() {
 }
 
 #[test]
+fn a_range_is_inside_the_image_that_is_there() {
+    let directory = Directory::new("ranges");
+    let file = directory.0.join("weir.toml");
+    let image = std::fs::File::create(directory.0.join("disk0.img")).unwrap();
+    image.set_len(1 << 30).unwrap();
+    for (range, fits) in [
+        ("0..1G", true),
+        ("1023M..", true),
+        ("512..1024", true),
+        ("0..1073741825", false),
+        ("1G..", false),
+        ("2G..3G", false),
+    ] {
+        let text = format!("{MINIMAL}range = {range:?}").replace("/srv/disk0.img", "disk0.img");
+        std::fs::write(&file, &text).unwrap();
+        match Config::from_file(&file) {
+            Ok(_) => assert!(fits, "{range}"),
+            Err(errors) => {
+                assert!(!fits, "{range}: {errors}");
+                let message = "the range reaches past the device's end at 1 GiB";
+                assert_eq!(errors.errors()[0].message, message, "{range}");
+            }
+        }
+        // Who opens nothing need not have it all, but what is there is looked at.
+        assert_eq!(Config::plan_from_file(&file).is_ok(), fits, "{range}");
+        assert!(Config::from_str("weir.toml", &text).is_ok(), "{range}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_not_told_to_be_made_where_it_cannot_be() {
+    let directory = Directory::new("missing");
+    let file = directory.0.join("weir.toml");
+    for (path, hint) in [
+        (
+            "/dev/nvme9n9p9",
+            "block devices are made by the kernel: `lsblk --paths` lists those there are",
+        ),
+        (
+            "/dev/mapper/none",
+            "block devices are made by the kernel: `lsblk --paths` lists those there are",
+        ),
+    ] {
+        std::fs::write(&file, MINIMAL.replace("/srv/disk0.img", path)).unwrap();
+        let errors = Config::from_file(&file).unwrap_err();
+        assert_eq!(errors.errors()[0].hint.as_deref(), Some(hint), "{path}");
+    }
+    std::fs::write(&file, MINIMAL.replace("/srv/disk0.img", "none/disk0.img")).unwrap();
+    let errors = Config::from_file(&file).unwrap_err();
+    let hint = errors.errors()[0].hint.clone().unwrap();
+    assert!(hint.starts_with("its directory") && !hint.contains("truncate"), "{hint}");
+}
+
+#[test]
 fn two_names_of_one_image_are_seen() {
     let directory = Directory::new("links");
     std::fs::write(directory.0.join("a.img"), [0; 512]).unwrap();

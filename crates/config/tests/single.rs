@@ -90,7 +90,7 @@ fn refused(single: &SingleExport, expected: &str) -> ConfigErrors {
 fn errors_name_the_flag_and_point_into_the_command_line() {
     let single = SingleExport {
         max: some("rbps=4MB riosp=500"),
-        weight: some("5000"),
+        weight: some("50000"),
         limiter: some("pase"),
         listen: vec!["0.0.0.0:10809".into()],
         ..ram()
@@ -100,36 +100,36 @@ fn errors_name_the_flag_and_point_into_the_command_line() {
         r#"
 error: --max: rbps: "4MB" is ambiguous: allowed are 1 to 18446744073709551614 and max
  |
- | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
  |                             ^^^^^^^^
  |
  = help: write "4MiB" for 4 x 1024^2, or "4000000" for 4 x 10^6 bytes
 
 error: --max: unknown key "riosp" (= "500"): allowed are rbps, wbps, riops, wiops, rwbps and rwiops
  |
- | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
  |                                      ^^^^^^^^^
  |
  = help: did you mean "riops"?
 
-error: --weight: weight 5000 is not between 1 and 1000
+error: --weight: weight 50000 is not between 1 and 10000
  |
- | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
- |                                                          ^^^^
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
+ |                                                          ^^^^^
  |
- = help: only the ratio to siblings counts: divide all of them by the same number
+ = help: only ratios among siblings count: divide all of them by the same number
 
 error: --limiter: there is no limiter "pase"
  |
- | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
- |                                                                         ^^^^
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
+ |                                                                          ^^^^
  |
  = help: did you mean "pace"?
 
 error: --listen: 0.0.0.0:10809 can be reached from other machines, and there is no TLS yet
  |
- | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 5000 --limiter pase --listen 0.0.0.0:10809
- |                                                                                       ^^^^^^^^^^^^^
+ | weir serve memory:1G --max "rbps=4MB riosp=500" --weight 50000 --limiter pase --listen 0.0.0.0:10809
+ |                                                                                        ^^^^^^^^^^^^^
  |
  = help: listen on 127.0.0.1, or say `--allow-remote` if everyone on that network may read and write the exports
 "#,
@@ -140,8 +140,8 @@ error: --listen: 0.0.0.0:10809 can be reached from other machines, and there is 
         "line": 1,
         "column": 58,
         "key": "--weight",
-        "message": "weight 5000 is not between 1 and 1000",
-        "hint": "only the ratio to siblings counts: divide all of them by the same number",
+        "message": "weight 50000 is not between 1 and 10000",
+        "hint": "only ratios among siblings count: divide all of them by the same number",
     });
     assert_eq!(record, expected);
     assert_eq!(

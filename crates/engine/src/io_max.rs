@@ -2,10 +2,10 @@
 //!
 //! `DEVICE [KEY=VALUE]...` with keys `rbps`, `wbps`, `riops`, `wiops`, `rwbps`, `rwiops` in any order. A key that is
 //! not named keeps its value, `max` removes it, the last of a repeated key wins, and a text that is refused changes
-//! nothing: the grammar of Linux cgroup v2 (specification 1.2). Four things differ, each on purpose: there are two keys
-//! more, for reads and writes together, which are read back only where they are set; values may carry the units of
-//! [`crate::units`]; junk after a number is refused where the kernel ignores it, and so is a number over 64 bits where
-//! the kernel wraps.
+//! nothing: the grammar of Linux cgroup v2. Four things differ, each on purpose: there are two keys more, for reads and
+//! writes together, which are read back only where they are set; values may carry the units of [`crate::units`]; junk
+//! after a number is refused where the kernel ignores it; and so is a number too large to be a limit, which the kernel
+//! takes for `max`, or wraps where it is over 64 bits.
 
 use alloc::string::String;
 use core::fmt;
@@ -56,6 +56,20 @@ pub enum DeviceRef<'a> {
     },
     /// Anything else without a colon or an equals sign. Whether it exists is for the caller to know.
     Name(&'a str),
+}
+
+impl<'a> DeviceRef<'a> {
+    /// Reads `word`; `None` if it can be no device. It has no blanks.
+    pub fn parse(word: &'a str) -> Option<DeviceRef<'a>> {
+        match word.split_once(':') {
+            Some((major, minor)) => {
+                Some(DeviceRef::Number { major: decimal(major)?, minor: decimal(minor)? })
+            }
+            None if word == "*" || word == "any" => Some(DeviceRef::Any),
+            None if word.is_empty() || word.contains('=') => None,
+            None => Some(DeviceRef::Name(word)),
+        }
+    }
 }
 
 /// The errno that the kernel gives for a refused write.
@@ -133,13 +147,23 @@ pub enum IoMaxError {
         /// The key.
         dimension: Dimension,
     },
-    /// A burst that is no burst any more. A rate as large as this means "unlimited" and is accepted.
-    #[error("{} = {value}: a burst is at most {}", dimension.key(), dimension.largest())]
-    BurstTooLarge {
+    /// A value that is too large to limit anything.
+    #[error("{} = {value}: allowed are 1 to {} and max", dimension.key(), dimension.largest())]
+    TooLarge {
         /// The key.
         dimension: Dimension,
         /// The value it was given.
         value: u64,
+    },
+    /// A word of digits after a value: `rbps=1 000 000`.
+    #[error("{key}: {token:?} stands alone after {before:?}, and a number has no blanks in it")]
+    BlankInNumber {
+        /// The word.
+        token: String,
+        /// The value before it.
+        before: String,
+        /// The key of that value.
+        key: String,
     },
 }
 
@@ -148,7 +172,7 @@ impl IoMaxError {
     pub fn errno(&self) -> Errno {
         match self {
             IoMaxError::Zero { .. }
-            | IoMaxError::BurstTooLarge { .. }
+            | IoMaxError::TooLarge { .. }
             | IoMaxError::Value { error: UnitError::TooLarge { .. }, .. } => Errno::Erange,
             _ => Errno::Einval,
         }
@@ -183,18 +207,42 @@ impl IoMaxError {
             IoMaxError::TokenTooLong { .. } => {
                 Some("write the number shorter, with a unit: \"rbps=4M\"".into())
             }
-            IoMaxError::BurstTooLarge { dimension, .. } => Some(alloc::format!(
-                "write \"{}={}\" or less",
-                dimension.key(),
-                dimension.largest()
-            )),
+            IoMaxError::TooLarge { dimension, .. } => {
+                Some(alloc::format!("for no limit write \"{}=max\"", dimension.key()))
+            }
+            IoMaxError::BlankInNumber { key, .. } => {
+                Some(alloc::format!("a million is \"{key}=1000000\""))
+            }
+        }
+    }
+
+    /// The same error, told with the word before the refused one, if that explains it.
+    #[must_use]
+    pub fn after(self, before: Option<&str>) -> IoMaxError {
+        match (self, before.and_then(|before| before.split_once('='))) {
+            (IoMaxError::NoValue { token, .. }, Some((key, value)))
+                if is_group_of_digits(&token) && is_digits(value) =>
+            {
+                IoMaxError::BlankInNumber { token, before: clip(value), key: clip(key) }
+            }
+            (error, _) => error,
         }
     }
 }
 
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Three digits, and perhaps a unit: what stands after a blank in `1 000 000` or `1 000K`.
+fn is_group_of_digits(token: &str) -> bool {
+    let unit = token.trim_start_matches(|c: char| c.is_ascii_digit());
+    token.len() - unit.len() == 3 && unit.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
 /// `token` where it looks like a value whose key was forgotten.
 fn or_four_mebi(token: &str) -> &str {
-    if token.parse::<BytesPerSec>().is_ok() { token } else { "4M" }
+    if token.parse().is_ok_and(|BytesPerSec(rate)| rate > 0) { token } else { "4M" }
 }
 
 /// Splits `DEVICE rest`; the rest may be empty, but not the blank before it.
@@ -208,17 +256,9 @@ pub fn split_device(line: &str) -> Result<(DeviceRef<'_>, &str), IoMaxError> {
     if word.is_empty() {
         return Err(IoMaxError::NoDevice);
     }
+    // Also where the device was forgotten: "rbps=4M".
     let refused = || IoMaxError::Device { device: clip(word) };
-    let device = match word.split_once(':') {
-        Some((major, minor)) => DeviceRef::Number {
-            major: decimal(major).ok_or_else(refused)?,
-            minor: decimal(minor).ok_or_else(refused)?,
-        },
-        None if word == "*" || word == "any" => DeviceRef::Any,
-        // The device was forgotten: "rbps=4M".
-        None if word.contains('=') => return Err(refused()),
-        None => DeviceRef::Name(word),
-    };
+    let device = DeviceRef::parse(word).ok_or_else(refused)?;
     if rest.is_empty() {
         return Err(IoMaxError::NothingAfterDevice { device: clip(word) });
     }
@@ -227,7 +267,7 @@ pub fn split_device(line: &str) -> Result<(DeviceRef<'_>, &str), IoMaxError> {
 
 /// Digits only: `u32::from_str` would take a plus sign.
 fn decimal(text: &str) -> Option<u32> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+    if is_digits(text) { text.parse().ok() } else { None }
 }
 
 fn is_blank(c: char) -> bool {
@@ -236,8 +276,8 @@ fn is_blank(c: char) -> bool {
 
 /// What `old` becomes when `text`, the part of an `io.max` line after the device, is written.
 ///
-/// A value that is too large to be a limit means "unlimited", as in the kernel: 2^32-1 and more I/Os per second, or
-/// 2^64-1 bytes per second.
+/// A value that is too large to be a limit is refused: 2^32-1 and more I/Os per second, or 2^64-1 bytes per second. The
+/// kernel takes it for `max`.
 ///
 /// # Errors
 ///
@@ -257,9 +297,11 @@ pub fn parse_limits(
     old: PerDimension,
 ) -> Result<PerDimension, IoMaxError> {
     let mut new = old;
+    let mut before = None;
     for token in text.split_ascii_whitespace() {
-        let (dimension, value) = parse_token(limit, token)?;
+        let (dimension, value) = parse_token(limit, token).map_err(|error| error.after(before))?;
         new.set(dimension, value);
+        before = Some(token);
     }
     Ok(new)
 }
@@ -272,7 +314,7 @@ fn parse_token(
         return Err(IoMaxError::TokenTooLong { token: clip(token), len: token.len() });
     }
     let Some((key, value)) = token.split_once('=') else {
-        return Err(IoMaxError::NoValue { token: token.into(), nearest: nearest_key(token) });
+        return Err(IoMaxError::NoValue { token: clip(token), nearest: nearest_key(token) });
     };
     let Some(dimension) = Dimension::ALL.into_iter().find(|dimension| dimension.key() == key)
     else {
@@ -292,8 +334,8 @@ fn parse_token(
         (_, Resource::Ios) => value.parse().map(|IosPerSec(value)| value),
     }
     .map_err(|error| IoMaxError::Value { dimension, error })?;
-    if limit == LimitKey::Burst && value > dimension.largest() {
-        return Err(IoMaxError::BurstTooLarge { dimension, value });
+    if value > dimension.largest() {
+        return Err(IoMaxError::TooLarge { dimension, value });
     }
     let value = NonZeroU64::new(value).ok_or(IoMaxError::Zero { dimension })?;
     Ok((dimension, Some(value)))
@@ -404,10 +446,7 @@ mod tests {
             // 26 bytes exactly: long, odd, and allowed.
             ("rbps=000000000000000000001", "rbps=1 wbps=7 riops=max wiops=max"),
             ("riops=4294967294", "rbps=max wbps=7 riops=4294967294 wiops=max"),
-            ("riops=4294967295", "rbps=max wbps=7 riops=max wiops=max"),
-            ("riops=18446744073709551615", "rbps=max wbps=7 riops=max wiops=max"),
             ("wbps=18446744073709551614", "rbps=max wbps=18446744073709551614 riops=max wiops=max"),
-            ("wbps=18446744073709551615", "rbps=max wbps=max riops=max wiops=max"),
             ("rwbps=8M rwiops=max", "rbps=max wbps=7 riops=max wiops=max rwbps=8388608"),
             ("rwiops=4294967294", "rbps=max wbps=7 riops=max wiops=max rwiops=4294967294"),
             ("rwbps=18446744073709551614 rwbps=max", "rbps=max wbps=7 riops=max wiops=max"),
@@ -490,6 +529,41 @@ mod tests {
                 r#"rbps: "18446744073709551616" does not fit 64 bits: allowed are 1 to 18446744073709551614 and max; write a smaller number"#,
             ),
             (
+                "riops=4294967295",
+                Erange,
+                r#"riops = 4294967295: allowed are 1 to 4294967294 and max; for no limit write "riops=max""#,
+            ),
+            (
+                "rwiops=4295M",
+                Erange,
+                r#"rwiops = 4295000000: allowed are 1 to 4294967294 and max; for no limit write "rwiops=max""#,
+            ),
+            (
+                "wbps=18446744073709551615",
+                Erange,
+                r#"wbps = 18446744073709551615: allowed are 1 to 18446744073709551614 and max; for no limit write "wbps=max""#,
+            ),
+            (
+                "rbps=1 000 000",
+                Einval,
+                r#"rbps: "000" stands alone after "1", and a number has no blanks in it; a million is "rbps=1000000""#,
+            ),
+            (
+                "rbps=1 MiB",
+                Einval,
+                r#""MiB" is not KEY=VALUE: allowed keys are rbps, wbps, riops, wiops, rwbps and rwiops; write for example "rbps=4M""#,
+            ),
+            (
+                "rbps=1.5G",
+                Einval,
+                r#"rbps: "1.5G" is not a whole number: allowed are 1 to 18446744073709551614 and max; write "1536MiB""#,
+            ),
+            (
+                "rbps=1,000",
+                Einval,
+                r#"rbps: "1,000" has a separator among its digits: allowed are 1 to 18446744073709551614 and max; write "1000""#,
+            ),
+            (
                 "riops=000000000000000000001",
                 Einval,
                 r#""riops=000000000000000000001" is 27 bytes long: at most 26 are allowed; write the number shorter, with a unit: "rbps=4M""#,
@@ -511,7 +585,7 @@ mod tests {
         );
         assert!(burst("rbps=1M/s").is_err(), "a rate is no amount");
         let error = burst("riops=4294967295").unwrap_err();
-        assert_eq!(error.to_string(), "riops = 4294967295: a burst is at most 4294967294");
+        assert_eq!(error.to_string(), "riops = 4294967295: allowed are 1 to 4294967294 and max");
         assert_eq!(error.errno(), Errno::Erange);
         assert!(parse_limits(LimitKey::Peak, "rbps=1M/s", OLD).is_ok());
     }

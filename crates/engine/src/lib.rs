@@ -102,8 +102,8 @@ pub use throttle::{
     Watermark, WatermarkError, WatermarkMode, WatermarkStats,
 };
 pub use time::Instant;
-pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use tree::{CgroupId, ClientId, NameError, Path, TaskId, hidden_character};
 pub use utilisation::Capacity;
 pub use utilisation::Share;
 pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
-pub use weight::{Weight, WeightError};
+pub use weight::{Weight, WeightError, WeightKey, WeightLine, WeightTextError, parse_weight};

@@ -6,6 +6,7 @@
 //! | `64K`, `64k`, `64Ki`, `64KiB` | powers of 1024, up to `E` | as dd, fio, QEMU and Kubernetes' `Ki` read them |
 //! | `64KB`, `64kB`, `4MB` | refused | 10^6 to some (SI), 2^20 to others (io-throttle's "4MB/s") |
 //! | `1.5G` | refused, with the whole number that means it | a limit is exact |
+//! | `1,000`, `1.000`, `1_000`, `1 000` | refused | a thousand to some, one or a typing error to others |
 //! | `50M/s` | a rate in bytes; the `/s` may be left out | |
 //! | `100k` of I/Os | powers of **1000**: `k` or `K`, `M`, `G` | nobody says "100k IOPS" and means 102400 |
 //! | `10ms` | a time: `ns`, `us`, `ms`, `s`, `min`, `h` | the unit is always written |
@@ -79,6 +80,14 @@ pub enum UnitError {
         /// The same amount in a unit of which it is a whole multiple, if there is one.
         whole: Option<String>,
     },
+    /// Its digits stand in groups.
+    #[error("{text:?} has a separator among its digits")]
+    Separator {
+        /// What was written.
+        text: String,
+        /// The same without separators.
+        joined: String,
+    },
     /// The unit means different amounts to different people (`MB`, or `m` for a time).
     #[error("{text:?} is ambiguous")]
     Ambiguous {
@@ -124,6 +133,7 @@ impl UnitError {
             UnitError::Fraction { whole: None, .. } => {
                 "write a whole number of a smaller unit".into()
             }
+            UnitError::Separator { joined, .. } => format!("write {joined:?}"),
             UnitError::Ambiguous { hint, .. } => hint.clone(),
             UnitError::MissingUnit { text } => {
                 format!("write \"{text}ms\", or another of {}", Quantity::Time.units())
@@ -187,6 +197,10 @@ impl Quantity {
                 _ => UnitError::NotANumber { text: clipped(), quantity: self },
             });
         }
+        if is_grouped(digits, rest) {
+            let joined = text.replace(SEPARATORS, "");
+            return Err(UnitError::Separator { text: clipped(), joined: clip(&joined) });
+        }
         if let Some((fraction, unit)) = split_fraction(rest) {
             let whole = self.whole(digits, fraction, unit.trim_ascii_start());
             return Err(UnitError::Fraction { text: clipped(), whole });
@@ -222,7 +236,8 @@ impl Quantity {
             .checked_add(u128::from(number(fraction)?))?
             .checked_mul(factor)?;
         let value = u64::try_from(scaled / power).ok()?;
-        (scaled % power == 0).then(|| format!("{}", self.exact(value)))
+        // Without a blank: in `io.max` that would end the value.
+        (scaled % power == 0).then(|| format!("{}", self.exact(value)).replace(' ', ""))
     }
 }
 
@@ -307,6 +322,26 @@ fn split_digits(text: &str) -> (&str, &str) {
 /// The digits after a point or comma, and the unit after them.
 fn split_fraction(rest: &str) -> Option<(&str, &str)> {
     rest.strip_prefix(['.', ',']).map(split_digits)
+}
+
+/// What stands between groups of digits, in one country or another.
+const SEPARATORS: [char; 6] = [' ', ',', '.', '_', '\'', '\u{a0}'];
+
+/// Whether `rest`, what follows the first `digits`, is more of them: groups of three after the same separator and nothing
+/// else (`,000,000`), or digits after what can be no decimal point (`_5`, ` 000K`).
+fn is_grouped(digits: &str, rest: &str) -> bool {
+    let Some(separator) = rest.chars().next().filter(|c| SEPARATORS.contains(c)) else {
+        return false;
+    };
+    let mut groups = rest.split(separator).skip(1);
+    match separator {
+        '.' | ',' => {
+            let is_group =
+                |group: &str| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit());
+            !digits.starts_with('0') && digits.len() <= 3 && groups.all(is_group)
+        }
+        _ => groups.next().is_some_and(|group| group.starts_with(|c: char| c.is_ascii_digit())),
+    }
 }
 
 /// The beginning of `text`, so that an error stays small whatever was fed in.
@@ -492,7 +527,12 @@ mod tests {
             ("max", r#""max" is not a number; write a size such as "4096", "64K" or "4MiB""#),
             ("+4", r#""+4" is not a number; write a size such as "4096", "64K" or "4MiB""#),
             ("-4", r#""-4" is negative; write a number without a sign"#),
-            ("1.5M", r#""1.5M" is not a whole number; write "1536 KiB""#),
+            ("1.5M", r#""1.5M" is not a whole number; write "1536KiB""#),
+            ("1.000", r#""1.000" has a separator among its digits; write "1000""#),
+            ("1,000,000", r#""1,000,000" has a separator among its digits; write "1000000""#),
+            ("1_000_000", r#""1_000_000" has a separator among its digits; write "1000000""#),
+            ("1 000K", r#""1 000K" has a separator among its digits; write "1000K""#),
+            ("1'024", r#""1'024" has a separator among its digits; write "1024""#),
             ("0,3K", r#""0,3K" is not a whole number; write a whole number of a smaller unit"#),
             (
                 "4MB",

@@ -27,7 +27,7 @@ enum Top {
 
 fn tree() -> impl Strategy<Value = Vec<Top>> {
     let len = || (1..=REQUEST_MAX / 512).prop_map(|sectors| sectors * 512);
-    let weight = || prop_oneof![1..1001_u64, 1..11_u64];
+    let weight = || prop_oneof![1..10_001_u64, 1..11_u64];
     let clients = prop::collection::vec(len(), 1..4);
     let below = prop::collection::vec((weight(), clients), 1..4);
     let cgroup = (weight(), below).prop_map(|(weight, below)| Top::Cgroup { weight, below });

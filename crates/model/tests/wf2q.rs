@@ -52,7 +52,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (cgroup, flow) = (0..10_usize, 0..12_usize);
-    let weight = || prop_oneof![1..1001_u64, 1..4_u64];
+    let weight = || prop_oneof![1..10_001_u64, 1..4_u64];
     prop_oneof![
         60 => Just(Step::Dispatch),
         4 => (cgroup.clone(), weight()).prop_map(|(cgroup, weight)| Step::Weigh { cgroup, weight }),
@@ -308,7 +308,7 @@ proptest! {
     /// Whatever happens to weights, cgroups and flows: the engine serves whom the model serves, request by request.
     #[test]
     fn the_engine_serves_whom_a_scan_finds(
-        cgroups in prop::collection::vec((0..10_usize, 1..1001_u64), 0..8),
+        cgroups in prop::collection::vec((0..10_usize, 1..10_001_u64), 0..8),
         flows in prop::collection::vec((0..10_usize, 1..4000_u32), 1..8),
         steps in prop::collection::vec(step(), 1..600),
     ) {
@@ -329,7 +329,7 @@ proptest! {
     /// with a bound of its own.
     #[test]
     fn lags_go_with_ones_own_budget(
-        children in prop::collection::vec((1..1001_u64, 1..512_u64), 1..7),
+        children in prop::collection::vec((1..10_001_u64, 1..512_u64), 1..7),
         slots in prop::collection::vec(1..=64_u64, 50..400),
     ) {
         let chunk = 8 * SECTOR;
@@ -361,10 +361,10 @@ proptest! {
     /// its coming on, and the largest budget and a request of the others.
     #[test]
     fn a_newcomer_waits_for_a_budget_of_the_others(
-        children in prop::collection::vec((1..1001_u64, 1..512_u64), 1..7),
+        children in prop::collection::vec((1..10_001_u64, 1..512_u64), 1..7),
         before in 0..100_usize,
         into in 0..512_u64,
-        (weight, chunks) in (1..1001_u64, 1..512_u64),
+        (weight, chunks) in (1..10_001_u64, 1..512_u64),
     ) {
         let chunk = 8 * SECTOR;
         let (mut tree, mut budgets) = (Wf2q::new(), BTreeMap::new());

@@ -97,7 +97,7 @@ impl Running {
         let exports = Arc::new(exports(config, &backends)?);
         let (listeners, sockets, addresses) = listen(config)?;
         let (handles, receivers): (Vec<_>, Vec<_>) =
-            config.devices.iter().map(|device| device::prepare(&device.name)).unzip();
+            config.devices.iter().map(device::prepare).unzip();
         let handles = Arc::new(handles);
         let mut running = Running {
             uris: uris(&exports, config.server.socket.as_deref(), &addresses),
@@ -328,7 +328,7 @@ fn settings(config: &Config, device: usize) -> Vec<(weir_engine::Path, Setting)>
     let mut settings = vec![(root, watermark)];
     for cgroup in &config.cgroups {
         let mut set = |setting| settings.push((cgroup.path.clone(), setting));
-        set(Setting::Weight(cgroup.weight));
+        set(Setting::Weight(cgroup.weight_on(device)));
         set(Setting::PrioClass(cgroup.prio_class));
         set(Setting::LowLatency(cgroup.low_latency));
         set(Setting::Watermark(cgroup.watermark));

@@ -39,7 +39,7 @@ Exit status: 0 mounted or ended as asked, 1 failed, 2 wrong usage.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The disk: a name of `weir disk list`, and settings; \"hdd7200,ncq=1\"
+    /// The disk: a name of `weir disk list`, and settings; "hdd7200,ncq=1"
     disk: String,
     /// An empty directory
     #[arg(value_name = "DIR")]
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// The file's name
     #[arg(long, default_value = "disk")]
     name: String,
-    /// The disk's size, where its settings do not say it; \"10G\"
+    /// The disk's size, where its settings do not say it; "10G"
     #[arg(long)]
     size: Option<String>,
     /// Memory for what is written; more is refused as if the disk were full

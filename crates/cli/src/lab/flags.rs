@@ -30,7 +30,7 @@ pub(super) struct Settings {
     /// The rate inside a burst
     #[arg(long, value_name = "[/CGROUP] RATES", help_heading = "Settings")]
     peak: Vec<String>,
-    /// Share among siblings that wait, 1 to 1000: "/vm1 200"
+    /// Share among siblings that wait, 1 to 10000: "/vm1 200"
     #[arg(long, value_name = "[/CGROUP] N", help_heading = "Settings")]
     weight: Vec<String>,
     /// The class of a cgroup with the scheduler bfq: no-change, promote-to-rt, restrict-to-be or idle

@@ -25,6 +25,9 @@ A name that ends in .toml is a configuration, everything else is what is to be
 served. A server of one image has one export with the empty name, one cgroup,
 /main, and calls its device `disk`.
 
+Limits are those of cgroup v2 io.max: plain numbers are bytes or I/Os a second.
+Letters are Weir's: of bytes by 1024 (10M is 10485760), of I/Os by 1000.
+
 Standard output gets the NBD URIs, one a line, when clients may connect, and
 nothing else. The log goes to standard error; RUST_LOG=debug says more. SIGTERM,
 SIGINT, and SIGHUP when the terminal closes, let requests under way finish, with
@@ -70,7 +73,7 @@ pub(crate) struct Args {
     /// The rate inside a burst: "riops=2k"
     #[arg(long, value_name = "LIMITS", help_heading = "Image")]
     peak: Option<String>,
-    /// Share among siblings that wait, 1 to 1000
+    /// Share among siblings that wait, 1 to 10000
     #[arg(long, value_name = "N", help_heading = "Image")]
     weight: Option<String>,
     /// How limits are enforced: pace, slice, token or leaky; "slice:6.12" is what Linux 6.12 does,

@@ -55,6 +55,7 @@ fn a_good_one_as_json() {
     let cgroup = json!({
         "cgroup": "/vm1",
         "io_weight": 100,
+        "io_weight_by_device": {},
         "limiter": "slice:K612,hz=250,slice=100ms",
         "limits": [{
             "device": "disk0",

@@ -35,6 +35,7 @@ fn help_has_examples_everywhere_and_fits_eighty_columns() {
             assert!(narrow.contains("Examples:\n  weir "), "{command:?}:\n{narrow}");
             let long = narrow.lines().find(|line| line.chars().count() > 80);
             assert_eq!(long, None, "{command:?}");
+            assert!(!narrow.contains("\\\""), "{command:?}: quotes that are escaped");
             // What is written by hand, tables and lines to be copied, is not broken in the middle.
             assert_eq!(by_hand(&narrow), by_hand(&wide), "{command:?}");
         }
@@ -59,6 +60,18 @@ fn wrong_usage_is_2_and_what_cannot_be_done_1() {
         (&["serve", "memory:1M", "--depth", "0"], 2, "1..=4096"),
         (&["serve", "memory:1M", "--direct", "on"], 2, "--direct: only files"),
         (&["serve", "memory:1M", "--max", "riops=x"], 2, "--max: riops"),
+        (&["serve", "memory:1M", "--max", "riops=4294967296"], 2, "write \"riops=max\""),
+        (&["serve", "memory:1M", "--max", "8:16 riops=5"], 2, "leave it out: \"riops=5\""),
+        (&["serve", "memory:1M", "--max", "riops=5", "--max", "riops=6"], 2, "multiple times"),
+        (&["serve", "memory:1M", "--weight", "10001"], 2, "between 1 and 10000"),
+        (&["serve", "memory:1M", "--limiter", "slice:99.99"], 2, "the newest is 7.0"),
+        (&["serve", "/dev/nowhere"], 2, "`lsblk --paths`"),
+        (&["lab", "run", "weights", "--max", "8:16 rbps=4M"], 2, "leave it out: \"rbps=4M\""),
+        (
+            &["lab", "run", "weights", "--limiter", "pace", "--limiter", "token"],
+            2,
+            "multiple times",
+        ),
         (&["serve", "nowhere.img"], 2, "does not exist"),
         (&["serve", "nowhere.toml"], 2, "cannot be read"),
         (&["serve", "nowhere.toml", "--max", "riops=1"], 2, "is a configuration"),

@@ -1,7 +1,8 @@
 //! Virtual time: service divided by weight, exact to 2^-29 of a byte at weight 1.
 
-/// Bits after the point. Sixteen more than the kernel has (specification 2.1 counts sectors, with 22), because there
-/// the 512 bytes of a small request among 100,000 cgroups of weight 1,000 are 0.02 units, and V would stand still.
+/// Bits after the point. Sixteen more than the kernel has, which counts sectors, with 22: there the 512 bytes of a small
+/// request among 100,000 cgroups of weight 1,000 are 0.02 units, and V would stand still. Here they are 2,748, and 274 at
+/// weight 10,000.
 const FRACTION_BITS: u32 = 29;
 
 /// An instant of a service tree's virtual time, on a circle of 2^64.
@@ -40,7 +41,8 @@ impl Vtime {
     }
 
     /// This instant after `bytes` of service at `weight`, at least 1. Rounds down: V falls behind by less than one
-    /// unit a request, which at 4 KiB a request and a sum of weights of 10,000,000 is one in 200,000.
+    /// unit a request, which at 4 KiB a request and a sum of weights of 10,000,000 is one in 200,000, and of 1,000,000,000
+    /// (100,000 cgroups of weight 10,000) one in 2,000.
     pub(crate) fn after(self, bytes: u64, weight: u64) -> Vtime {
         debug_assert!(bytes < 1 << (64 - FRACTION_BITS), "{bytes} bytes in one slot");
         Vtime(self.0.wrapping_add((bytes << FRACTION_BITS) / weight))

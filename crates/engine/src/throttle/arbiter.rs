@@ -85,8 +85,9 @@ impl Entry {
     }
 }
 
-/// Virtual time per nanosecond of service at the default weight of 100: small costs at large weights keep
-/// four bits of fraction, and 2^63 of it are eighteen years without a pause.
+/// Virtual time per nanosecond of service at weight 1. At the default weight of 100 a nanosecond has four bits of fraction,
+/// and 2^63 units are eighteen years without a pause; at the largest, 10000, a unit is 6.25 ns, 0.16 % of what 4 KiB take
+/// at 1 GiB/s.
 const VTIME_SCALE: u64 = 1_600;
 
 /// Above this, tags are brought back down; far below where they would saturate.

@@ -16,9 +16,17 @@ pub enum NameError {
     /// `.` and `..` mean something else to people.
     #[error("`{0}` is not a name for a cgroup")]
     Dots(String),
-    /// A slash separates names; NUL and control characters break what prints them.
-    #[error("cgroup name {0:?} holds a slash or a control character")]
-    Character(String),
+    /// A slash separates names.
+    #[error("cgroup name {0:?} holds a slash")]
+    Slash(String),
+    /// Control characters break what prints them, and what cannot be seen makes two names look alike.
+    #[error("cgroup name {name:?} holds the control or invisible character U+{:04X}", u32::from(*character))]
+    Character {
+        /// The name.
+        name: String,
+        /// The first such character in it.
+        character: char,
+    },
     /// Too long.
     #[error("a cgroup's name has {bytes} bytes, at most {MAX_NAME_BYTES} are allowed")]
     TooLong {
@@ -79,11 +87,29 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
         "" => Err(NameError::Empty),
         "." | ".." => Err(NameError::Dots(name.to_owned())),
         _ if name.len() > MAX_NAME_BYTES => Err(NameError::TooLong { bytes: name.len() }),
-        _ if name.chars().any(|c| c == '/' || c.is_control()) => {
-            Err(NameError::Character(name.to_owned()))
-        }
-        _ => Ok(()),
+        _ if name.contains('/') => Err(NameError::Slash(name.to_owned())),
+        _ => match hidden_character(name) {
+            Some(character) => Err(NameError::Character { name: name.to_owned(), character }),
+            None => Ok(()),
+        },
     }
+}
+
+/// The first character of `text` that cannot be seen, or that changes how others are shown: control characters, marks of
+/// writing direction, joiners, fillers, variation selectors, and blanks other than the plain one.
+///
+/// What is left may still look alike (Latin `a`, Cyrillic `а`). O(characters).
+pub fn hidden_character(text: &str) -> Option<char> {
+    text.chars().find(|&c| {
+        c.is_control() || c.is_whitespace() && c != ' ' || {
+            // Unicode's Default_Ignorable_Code_Point, with the interlinear annotation characters.
+            matches!(u32::from(c),
+                0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F
+                | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0x3164
+                | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB
+                | 0x1_BCA0..=0x1_BCA3 | 0x1_D173..=0x1_D17A | 0xE_0000..=0xE_0FFF)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -98,7 +124,41 @@ mod tests {
         for text in ["", "vm1", "//", "/a//b", "/..", "/a/./b", "/a\0b"] {
             assert!(Path::parse(text).is_err(), "{text:?}");
         }
+        for text in ["/größe", "/データ", "/my vm", "/8:16", "/a=b", "/מסד"] {
+            assert!(Path::parse(text).is_ok(), "{text:?}");
+        }
         assert!(Path::parse(&alloc::format!("/{}", "x".repeat(255))).is_ok());
         assert!(Path::parse(&alloc::format!("/{}", "x".repeat(256))).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_refused_and_named() {
+        for character in [
+            '\u{202e}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{2066}',
+            '\u{feff}',
+            '\u{ad}',
+            '\u{a0}',
+            '\u{2028}',
+            '\u{3164}',
+            '\u{fe0f}',
+            '\u{e0041}',
+            '\u{61c}',
+            '\n',
+            '\u{85}',
+            '\u{7f}',
+        ] {
+            let text = alloc::format!("/vm/a{character}b");
+            let error = Path::parse(&text).unwrap_err();
+            let named = alloc::format!("U+{:04X}", u32::from(character));
+            assert!(alloc::string::ToString::to_string(&error).ends_with(&named), "{error}");
+        }
+        let error = Path::parse("/a\u{202e}b").unwrap_err();
+        assert_eq!(
+            alloc::string::ToString::to_string(&error),
+            r#"cgroup name "a\u{202e}b" holds the control or invisible character U+202E"#
+        );
     }
 }

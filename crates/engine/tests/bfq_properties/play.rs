@@ -106,7 +106,7 @@ fn act() -> impl Strategy<Value = Act> {
     let classes = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
     let settings = ["", "slice_idle=0", "low_latency=0", "max_budget=64KiB", "merge_window=off"];
     let step = prop_oneof![
-        2 => (number(), 1..1001_u64).prop_map(|(cgroup, weight)| Step::Weigh { cgroup, weight }),
+        2 => (number(), 1..10_001_u64).prop_map(|(cgroup, weight)| Step::Weigh { cgroup, weight }),
         4 => (number(), number()).prop_map(|(cgroup, parent)| Step::Move { cgroup, parent }),
         2 => number().prop_map(|cgroup| Step::Remove { cgroup }),
         1 => (1..9_u32).prop_map(|depth| Step::Depth { depth }),

@@ -120,7 +120,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     let scheduler = prop_oneof![3 => Just(SchedulerKind::Bfq), 1 => Just(SchedulerKind::None)];
     let offset = || prop_oneof![0..64_u64, Just(1 << 20), Just((1 << 40) - 64)];
     let outcome = prop_oneof![3 => Just(Outcome::Done), 1 => Just(Outcome::Failed)];
-    let weight = || prop_oneof![1..1001_u64, 1..4_u64];
+    let weight = || prop_oneof![1..10_001_u64, 1..4_u64];
     let rate = prop::option::of(prop_oneof![1..20_u64, 100..100_000_u64]);
     let slices = SliceProfile { kernel: KernelProfile::K612, hz: 1000, slice_ticks: 100 };
     let kinds =

@@ -167,7 +167,7 @@ impl Draft {
             let limits = cgroup.limits.iter().find(|limits| limits.device == index);
             let Cgroup { setting: at, limiter } = self.cgroup_entry(cgroup.path.clone());
             *limiter = Some(cgroup.limiter);
-            at.weight = Some(cgroup.weight);
+            at.weight = Some(cgroup.weight_on(index));
             at.prio_class = Some(cgroup.prio_class);
             at.low_latency = cgroup.low_latency;
             at.watermark = cgroup.watermark;

@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 
 use thiserror::Error;
-use weir_engine::io_max::{LimitKey, nearest, parse_limits};
+use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits};
 use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
     BfqError, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass, SchedulerKind,
-    Watermark, Weight,
+    Watermark, WeightKey, parse_weight,
 };
 
 use super::{Draft, Source};
@@ -30,7 +30,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ),
     ("burst", "[/CGROUP] AMOUNTS", "io.burst, likewise (riops=8)"),
     ("peak", "[/CGROUP] RATES", "io.peak, likewise"),
-    ("weight", "[/CGROUP] N", "io.weight, 1 to 1000"),
+    ("weight", "[/CGROUP] N", "io.weight, 1 to 10000"),
     (
         "prio-class",
         "[/CGROUP] CLASS",
@@ -173,12 +173,13 @@ impl Draft {
             }
             "max" | "burst" | "peak" => self.limit(key, value)?,
             "weight" => {
-                let (path, weight) = self.split(key, value)?;
-                let refuse = |reason: String| SettingError::new(key, reason, None);
-                let weight: u64 =
-                    weight.parse().map_err(|_| refuse(not_from(weight, "1 to 1000")))?;
-                let weight = Weight::new(weight).map_err(|error| refuse(error.to_string()))?;
-                self.cgroup(path).weight = Some(weight);
+                let (path, text) = self.split(key, value)?;
+                let line = parse_weight(WeightKey::Io, text)
+                    .map_err(|error| SettingError::new(key, &error, error.hint().to_owned()))?;
+                if line.device.is_some() {
+                    return Err(of_a_device(key, text));
+                }
+                self.cgroup(path).weight = line.weight;
             }
             "prio-class" => {
                 let (path, name) = self.split(key, value)?;
@@ -333,14 +334,26 @@ impl Draft {
         };
         let read = |old: PerDimension| {
             parse_limits(kind, words, old).map_err(|error| {
-                // Who forgot the slash of a path reads about KEY=VALUE otherwise.
-                let hint = match words.split_once(char::is_whitespace) {
-                    Some((first, rest)) if !first.contains('=') => {
-                        Some(format!("a cgroup begins with a slash: \"/{first} {}\"", rest.trim()))
+                // A word before the limits is a cgroup without its slash, or a device of a line for `io.max`.
+                match words.split_once(char::is_whitespace) {
+                    // Not with blanks around the sign: "rbps = 4M".
+                    Some((first, rest))
+                        if !first.contains('=')
+                            && rest.trim_start().find('=').is_some_and(|at| at > 0) =>
+                    {
+                        match DeviceRef::parse(first) {
+                            Some(DeviceRef::Name(_)) | None => {
+                                let hint = format!(
+                                    "a cgroup begins with a slash: \"/{first} {}\"",
+                                    rest.trim()
+                                );
+                                SettingError::new(key, &error, hint)
+                            }
+                            Some(_) => of_a_device(key, words),
+                        }
                     }
-                    _ => error.hint(),
-                };
-                SettingError::new(key, &error, hint)
+                    _ => SettingError::new(key, &error, error.hint()),
+                }
             })
         };
         if words.is_empty() {
@@ -377,6 +390,13 @@ impl Draft {
 
 pub(super) fn bfq_error(key: &str, error: &BfqError) -> SettingError {
     SettingError::new(key, error, error.hint())
+}
+
+/// A value that begins with a device, as lines of `io.max` and `io.weight` do.
+fn of_a_device(key: &str, words: &str) -> SettingError {
+    let (device, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+    let reason = format!("{device:?} names a device, and the lab has one disk");
+    SettingError::new(key, reason, format!("leave it out: {:?}", rest.trim()))
 }
 
 fn not_from(value: &str, range: &str) -> String {
@@ -434,7 +454,24 @@ mod tests {
     #[test]
     fn what_is_wrong_says_what_would_be_right() {
         for (key, value, message, hint) in [
-            ("weight", "heavy", "weight: \"heavy\" is no number from 1 to 1000", ""),
+            (
+                "weight",
+                "heavy",
+                "weight: \"heavy\" is no weight",
+                "write a whole number, \"default 200\" or \"DEVICE 200\"; unset it is 100",
+            ),
+            (
+                "weight",
+                "/a 8:0 200",
+                "weight: \"8:0\" names a device, and the lab has one disk",
+                "leave it out: \"200\"",
+            ),
+            (
+                "max",
+                "8:16 rbps=4M",
+                "max: \"8:16\" names a device, and the lab has one disk",
+                "leave it out: \"rbps=4M\"",
+            ),
             ("stop-after", "0s", "stop-after: nothing happens in no time", "for example 60s"),
             ("kernal", "6.12", "kernal: there is no such setting", "did you mean `kernel`?"),
             (

@@ -279,7 +279,7 @@ impl Run {
     fn reweigh(&mut self, cgroup: usize, weight: u64) {
         let change = Change::SetWeight {
             cgroup: self.cgroups[cgroup],
-            weight: Weight::new(weight).expect("1 to 1000"),
+            weight: Weight::new(weight).expect("1 to 10000"),
         };
         if self.engine.reconfigure(self.at(), change).is_ok() {
             self.record(Event::Reweigh { cgroup: pace::CgroupId(cgroup), weight });

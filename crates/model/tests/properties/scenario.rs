@@ -179,7 +179,7 @@ fn pick() -> impl Strategy<Value = Pick> {
 }
 
 fn cgroup(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Cgroup> {
-    let weight = prop_oneof![1 => Just(100u64), 1 => 1u64..=1000];
+    let weight = prop_oneof![1 => Just(100u64), 1 => 1u64..=10_000];
     (pick(), weight, lim(limiters, numbers)).prop_map(|(parent, weight, limits)| Cgroup {
         parent,
         weight,
@@ -271,7 +271,7 @@ fn step(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Step> {
             remainder: dice == 28 && limiters == Limiters::Pulled,
         }),
         1 => (pick(), lim(limiters, numbers)).prop_map(|(cgroup, limits)| Step::Limit { cgroup, limits: Box::new(limits) }),
-        1 => (pick(), 1u64..=1000).prop_map(|(cgroup, weight)| Step::Reweigh { cgroup, weight }),
+        1 => (pick(), 1u64..=10_000).prop_map(|(cgroup, weight)| Step::Reweigh { cgroup, weight }),
         1 => (pick(), pick()).prop_map(|(cgroup, parent)| Step::Move { cgroup, parent }),
         1 => pick().prop_map(move |pick| match numbers {
             Numbers::Common => Step::Remove { cgroup: pick },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weir_engine::Path;
-use weir_engine::io_max::nearest;
+use weir_engine::io_max::{DeviceRef, nearest};
 
 use super::api::{DoneReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest};
 use super::refuse::Refused;
@@ -21,6 +21,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 pub trait Target: Send + Sync + 'static {
     /// The device's name in the configuration.
     fn name(&self) -> &str;
+    /// Major and minor number, if it is a block device.
+    fn number(&self) -> Option<(u32, u32)> {
+        None
+    }
     /// Hands it a command; false when the thread has ended.
     fn send(&self, command: Command) -> bool;
 }
@@ -28,6 +32,10 @@ pub trait Target: Send + Sync + 'static {
 impl Target for DeviceHandle {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn number(&self) -> Option<(u32, u32)> {
+        self.number
     }
 
     fn send(&self, command: Command) -> bool {
@@ -162,7 +170,11 @@ impl<T: Target> Control<T> {
     }
 
     fn device(&self, name: &str) -> Result<&T, Refused> {
-        self.devices.iter().find(|device| device.name() == name).ok_or_else(|| {
+        let is_meant = |device: &&T| match DeviceRef::parse(name) {
+            Some(DeviceRef::Number { major, minor }) => device.number() == Some((major, minor)),
+            _ => device.name() == name,
+        };
+        self.devices.iter().find(is_meant).ok_or_else(|| {
             let hint = match nearest(name, self.devices.iter().map(Target::name)) {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("known: {}", self.names()),

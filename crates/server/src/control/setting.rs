@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
 use weir_engine::{
     BfqError, BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass,
-    SchedulerKind, Watermark, Weight,
+    SchedulerKind, Watermark, WeightKey, parse_weight,
 };
 
 use super::refuse::Refused;
@@ -22,7 +22,7 @@ const INHERIT: &str = "inherit";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Limit(LimitKey),
-    Weight,
+    Weight(WeightKey),
     PrioClass,
     LowLatency,
     Limiter,
@@ -46,7 +46,7 @@ impl Key {
         Key::Limit(LimitKey::Max),
         Key::Limit(LimitKey::Burst),
         Key::Limit(LimitKey::Peak),
-        Key::Weight,
+        Key::Weight(WeightKey::Io),
         Key::PrioClass,
         Key::LowLatency,
         Key::Limiter,
@@ -58,8 +58,8 @@ impl Key {
 
     pub(super) fn parse(text: &str) -> Result<Key, Refused> {
         // The kernel's name for it.
-        if text == "io.bfq.weight" {
-            return Ok(Key::Weight);
+        if text == WeightKey::Bfq.key() {
+            return Ok(Key::Weight(WeightKey::Bfq));
         }
         Key::ALL.into_iter().find(|key| key.name() == text).ok_or_else(|| {
             let names = Key::ALL.map(Key::name);
@@ -74,7 +74,7 @@ impl Key {
     pub(super) fn name(self) -> &'static str {
         match self {
             Key::Limit(limit) => limit.key(),
-            Key::Weight => "io.weight",
+            Key::Weight(key) => key.key(),
             Key::PrioClass => "io.prio.class",
             Key::LowLatency => "io.bfq.low_latency",
             Key::Limiter => "io.limiter",
@@ -99,7 +99,7 @@ impl Key {
     pub(super) fn read(self, value: &str) -> Result<(Which<'_>, Setting), Refused> {
         match self {
             Key::Limit(limit) => self.limits(limit, value),
-            Key::Weight => self.weight(value).map(|weight| (Which::Unnamed, weight)),
+            Key::Weight(key) => self.weight(key, value),
             Key::PrioClass => self.prio_class(value).map(|class| (Which::Unnamed, class)),
             Key::LowLatency => self.low_latency(value).map(|policy| (Which::Unnamed, policy)),
             Key::Limiter => limiter(value).map(|kind| (Which::Unnamed, Setting::Limiter(kind))),
@@ -170,12 +170,23 @@ impl Key {
         })
     }
 
-    fn weight(self, value: &str) -> Result<Setting, Refused> {
-        let hint = || "write a whole number from 1 to 1000; 100 is what nobody set".to_owned();
-        let refuse = |message: String| Refused::bad(self.name(), message).hint(hint());
-        let weight: u64 =
-            value.trim().parse().map_err(|_| refuse(format!("{value:?} is no weight")))?;
-        Weight::new(weight).map(Setting::Weight).map_err(|error| refuse(error.to_string()))
+    /// `default N` is every device, also one that has been given a weight of its own: a server at work keeps one weight
+    /// for each device, and not beside it the one that it would have by default.
+    fn weight(self, key: WeightKey, value: &str) -> Result<(Which<'_>, Setting), Refused> {
+        let line = parse_weight(key, value).map_err(|error| {
+            Refused::bad(self.name(), error.to_string()).hint(error.hint().to_owned())
+        })?;
+        let which = match line.device {
+            None => Which::Unnamed,
+            Some(DeviceRef::Any) => Which::Every,
+            Some(_) => Which::One(value.split_ascii_whitespace().next().unwrap_or_default()),
+        };
+        let Some(weight) = line.weight else {
+            let message = "a server at work knows no other weight to go back to";
+            let hint = "write the number: \"default 100\", or a device and a number";
+            return Err(Refused::bad(self.name(), message).hint(hint.to_owned()));
+        };
+        Ok((which, Setting::Weight(weight)))
     }
 
     fn prio_class(self, value: &str) -> Result<Setting, Refused> {
@@ -226,7 +237,7 @@ impl Key {
             Key::Limit(LimitKey::Max) => limits(&cgroup.io_max),
             Key::Limit(LimitKey::Burst) => limits(&cgroup.io_burst),
             Key::Limit(LimitKey::Peak) => limits(&cgroup.io_peak),
-            Key::Weight => cgroup.io_weight.to_string(),
+            Key::Weight(_) => cgroup.io_weight.to_string(),
             Key::PrioClass => cgroup.io_prio_class.clone(),
             Key::LowLatency => {
                 cgroup.io_bfq_low_latency.clone().unwrap_or_else(|| INHERIT.to_owned())
@@ -250,6 +261,7 @@ fn limiter(value: &str) -> Result<LimiterKind, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_engine::Weight;
 
     fn read(key: &str, value: &str) -> Result<(String, Setting), String> {
         let read = Key::parse(key).and_then(|key| {
@@ -289,7 +301,11 @@ mod tests {
             ("io.burst", "* rbps=4M", "*", text(LimitKey::Burst, " rbps=4M")),
             ("io.peak", "any wiops=9", "*", text(LimitKey::Peak, " wiops=9")),
             ("io.max", "8:16 wbps=1", "8:16", text(LimitKey::Max, " wbps=1")),
-            ("io.weight", "1000", "-", Setting::Weight(Weight::new(1000).unwrap())),
+            ("io.weight", "10000", "-", Setting::Weight(Weight::new(10_000).unwrap())),
+            ("io.weight", " default 200\n", "-", Setting::Weight(Weight::new(200).unwrap())),
+            ("io.weight", "8:0 200", "8:0", Setting::Weight(Weight::new(200).unwrap())),
+            ("io.weight", "disk0 200", "disk0", Setting::Weight(Weight::new(200).unwrap())),
+            ("io.weight", "* 200", "*", Setting::Weight(Weight::new(200).unwrap())),
             ("io.limiter", "token", "-", Setting::Limiter(LimiterKind::Token)),
             ("io.bfq.weight", "7", "-", Setting::Weight(Weight::new(7).unwrap())),
             ("io.prio.class", "idle", "-", Setting::PrioClass(PrioClass::Idle)),
@@ -329,13 +345,23 @@ mod tests {
             ),
             (
                 "io.weight",
+                "10001",
+                "io.weight: weight 10001 is not between 1 and 10000 (only ratios among siblings count: divide all of them by the same number)",
+            ),
+            (
+                "io.bfq.weight",
                 "1001",
-                "io.weight: weight 1001 is not between 1 and 1000 (write a whole number from 1 to 1000; 100 is what nobody set)",
+                "io.bfq.weight: weight 1001 is not between 1 and 1000 (`io.weight` takes 1 to 10000, on the same scale)",
             ),
             (
                 "io.weight",
                 "-1",
-                "io.weight: \"-1\" is no weight (write a whole number from 1 to 1000; 100 is what nobody set)",
+                "io.weight: \"-1\" is no weight (write a whole number, \"default 200\" or \"DEVICE 200\"; unset it is 100)",
+            ),
+            (
+                "io.weight",
+                "8:0 default",
+                "io.weight: a server at work knows no other weight to go back to (write the number: \"default 100\", or a device and a number)",
             ),
             (
                 "io.limiter",

@@ -1,5 +1,8 @@
 //! The API over a real socket, against device threads that keep books and do no I/O.
 
+#[path = "../../../engine/tests/shared/texts.rs"]
+mod texts;
+
 use std::sync::Mutex;
 
 use weir_engine::io_max::{LimitKey, parse_limits};
@@ -13,6 +16,7 @@ use crate::status::{CgroupStatus, DeviceStatus};
 /// A device thread that only remembers what it was told, and answers at once.
 struct Books {
     name: String,
+    number: Option<(u32, u32)>,
     device: Mutex<DeviceStatus>,
     /// Replies that are neither sent nor dropped: what a device thread does that hangs.
     hung: Option<Mutex<Vec<Command>>>,
@@ -21,6 +25,10 @@ struct Books {
 impl Target for Books {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn number(&self) -> Option<(u32, u32)> {
+        self.number
     }
 
     fn send(&self, command: Command) -> bool {
@@ -36,7 +44,8 @@ fn books(name: &str) -> Books {
     let mut device = DeviceStatus { device: name.into(), depth: 32, ..DeviceStatus::default() };
     device.cgroups.extend(["/", "/vm1", "/vm1/db"].map(cgroup));
     let hung = (name == "hung").then(Mutex::default);
-    Books { name: name.into(), device: Mutex::new(device), hung }
+    let number = (name == "b").then_some((8, 16));
+    Books { name: name.into(), number, device: Mutex::new(device), hung }
 }
 
 fn cgroup(path: &str) -> CgroupStatus {
@@ -77,6 +86,8 @@ fn set(device: &mut DeviceStatus, path: &Path, setting: Setting) -> Result<(), S
             cgroup.io_max = Some(parse_limits(LimitKey::Max, &text, old)?.to_string());
         }
         Setting::Weight(weight) => cgroup.io_weight = weight.get(),
+        Setting::Limiter(kind) => cgroup.limiter = format!("{kind:?}"),
+        Setting::Watermark(mark) => cgroup.io_watermark = mark.map(|mark| mark.to_string()),
         Setting::Depth(depth) => device.depth = depth.get(),
         other => panic!("no test sends {other:?}"),
     }
@@ -115,7 +126,16 @@ fn a_setting_finds_its_devices() {
     assert_eq!(told(&["a", "b"], &request("/vm1", "io.weight", "7")), Ok("a 7; b 7".into()));
     assert_eq!(told(&["a"], &request("/", "io.depth", "9")), Ok("a 9".into()));
 
+    // As cgroup v2 writes it: a block device by its number, the rest by default.
+    assert_eq!(told(&["a", "b"], &limit("8:16 riops=100")), Ok(format!("b {hundred}")));
+    for (value, holds) in [("8:16 7", "b 7"), ("b 7", "b 7"), ("default 7", "a 7; b 7")] {
+        let request = request("/vm1", "io.weight", value);
+        assert_eq!(told(&["a", "b"], &request), Ok(holds.into()), "{value}");
+    }
+
     let refused = |status, message: &str| Err((status, message.to_owned()));
+    let message = "there is no device \"8:0\"";
+    assert_eq!(told(&["a", "b"], &request("/vm1", "io.weight", "8:0 7")), refused(404, message));
     assert_eq!(told(&["a", "b"], &limit("riops=100")), refused(400, "io.max: which device?"));
     assert_eq!(told(&["a"], &limit("c riops=1")), refused(404, "there is no device \"c\""));
     let other = SetRequest { device: Some("a".into()), ..limit("b riops=1") };
@@ -127,6 +147,24 @@ fn a_setting_finds_its_devices() {
     assert_eq!(told(&["a"], &request("/", "io.max", "riops=1")), refused(400, message));
     let message = "cgroup path \"vm1\" does not begin with `/`";
     assert_eq!(told(&["a"], &request("vm1", "io.weight", "9")), refused(400, message));
+}
+
+#[test]
+fn a_text_means_what_it_says_or_is_refused() {
+    for key in ["max", "weight", "bfq.weight", "limiter", "watermark"] {
+        for text in texts::of(key) {
+            let found = told(&["a"], &request("/vm1", &format!("io.{key}"), text.text));
+            let means = text.means.map(|means| match key {
+                "limiter" => format!("a {:?}", weir_config::parse_limiter(means).unwrap()),
+                _ => format!("a {means}"),
+            });
+            match (found, means) {
+                (found, Some(means)) => assert_eq!(found, Ok(means), "{key} {:?}", text.text),
+                (Err((status, _)), None) => assert_eq!(status, 400, "{key} {:?}", text.text),
+                (Ok(found), None) => panic!("{key} {:?} is taken for {found}", text.text),
+            }
+        }
+    }
 }
 
 #[test]
@@ -230,6 +268,24 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
             ("GET /v1/set", "", "405", "{\"error\":{\"message\":\"not with this method\""),
             ("POST /v1/set", "", "400", "the body is not such a request"),
             ("POST /v1/set", "{\"cgroup\":1}", "400", "expected a string"),
+            (
+                "POST /v1/set",
+                "{\"cgroup\":\"/vm1\",\"key\":\"io.weight\",\"value\":\"1\",\"value\":\"2\"}",
+                "400",
+                "duplicate field `value`",
+            ),
+            (
+                "POST /v1/set",
+                "{\"cgroup\":\"/vm1\",\"key\":\"io.weight\",\"value\":200}",
+                "400",
+                "expected a string",
+            ),
+            (
+                "POST /v1/set",
+                "{\"cgroup\":\"/a\\u202eb\",\"key\":\"io.weight\",\"value\":\"2\"}",
+                "400",
+                "U+202E",
+            ),
             (
                 "POST /v1/remove",
                 "{\"cgroup\":\"/\",\"recurse\":1}",

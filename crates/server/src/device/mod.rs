@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
+use weir_config::DeviceConfig;
 use weir_disk::DiskModel;
 use weir_engine::{Config, Engine, Instant, Path};
 use weir_nbd::Session;
@@ -81,6 +82,8 @@ pub struct Arrived {
 pub struct DeviceHandle {
     /// The device's name in the configuration.
     pub name: String,
+    /// Major and minor number, if it is a block device.
+    pub number: Option<(u32, u32)>,
     commands: Sender<Command>,
     waker: Arc<std::sync::OnceLock<Waker>>,
 }
@@ -113,9 +116,10 @@ impl DeviceHandle {
 }
 
 /// Makes the ends of a device's thread; [`spawn`] starts it.
-pub(crate) fn prepare(name: &str) -> (DeviceHandle, mpsc::Receiver<Command>) {
+pub(crate) fn prepare(device: &DeviceConfig) -> (DeviceHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel();
-    (DeviceHandle { name: name.to_owned(), commands, waker: Arc::default() }, receiver)
+    let (name, number) = (device.name.clone(), device.backend.number());
+    (DeviceHandle { name, number, commands, waker: Arc::default() }, receiver)
 }
 
 /// Starts a device's thread; it is ready when `ready` says so.

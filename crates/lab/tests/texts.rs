@@ -1,0 +1,99 @@
+//! Texts of settings, as the lab's flags and scenario files read them.
+
+#[path = "../../engine/tests/shared/texts.rs"]
+mod texts;
+
+use std::collections::BTreeMap;
+
+use weir_lab::book;
+use weir_lab::draft::{Draft, DraftError, Source};
+use weir_lab::scenario::{CgroupSetting, Scenario};
+
+const JOB: &str = "[a]\nsize=1m\n";
+
+fn scenario(draft: &Draft) -> Result<Scenario, String> {
+    draft.scenario().map_err(|error| match error {
+        DraftError::Setting(error) => error.to_string(),
+        DraftError::Jobs(errors) => errors.to_string(),
+    })
+}
+
+/// A setting given by name, as `--max`, `--weight`, `--limiter` and `--set` are.
+fn by_name(key: &str, text: &str) -> Result<Scenario, String> {
+    let jobs = Source::Jobs { name: "x.fio".into(), text: JOB.into(), env: BTreeMap::new() };
+    let mut draft = Draft::new("x", jobs);
+    draft.set(key, text).map_err(|error| error.to_string())?;
+    // A limiter is told of by what it limits.
+    if key == "limiter" {
+        draft.set("max", "rbps=1M").unwrap();
+    }
+    scenario(&draft)
+}
+
+fn in_a_scenario(key: &str, text: &str) -> Result<Scenario, String> {
+    let limits = if key == "limiter" { "max = \"rbps=1M\"\n" } else { "" };
+    let file = format!("about = \"x\"\n{key} = {text:?}\n{limits}job = {JOB:?}\n");
+    let book = book::read("x.toml", &file, &BTreeMap::new()).map_err(|error| error.to_string())?;
+    scenario(&book.draft)
+}
+
+fn home(scenario: &Scenario) -> &CgroupSetting {
+    scenario.cgroups.iter().find(|cgroup| cgroup.path.as_str() == Draft::HOME).unwrap()
+}
+
+/// What it is set to, in the words of the table.
+fn said(scenario: &Scenario, key: &str) -> String {
+    match key {
+        "max" => home(scenario).limits.max.to_string(),
+        "weight" => home(scenario).weight.unwrap().get().to_string(),
+        "limiter" => format!("{:?}", home(scenario).limits.limiter),
+        _ => scenario.cgroups[0].watermark.unwrap().to_string(),
+    }
+}
+
+#[test]
+fn a_text_means_what_it_says_or_is_refused() {
+    type Read = fn(&str, &str) -> Result<Scenario, String>;
+    for (place, read) in [("name", by_name as Read), ("scenario", in_a_scenario as Read)] {
+        for key in ["max", "weight", "limiter", "watermark"] {
+            for text in texts::of(key) {
+                let found = read(key, text.text).map(|scenario| said(&scenario, key));
+                let means = text.means.map(|means| match key {
+                    "limiter" => {
+                        format!("{:?}", weir_config::parse_limiter(means).unwrap())
+                    }
+                    _ => means.to_owned(),
+                });
+                match means {
+                    Some(means) => assert_eq!(found, Ok(means), "{place}: {key} {:?}", text.text),
+                    None => assert!(found.is_err(), "{place}: {key} {:?}: {found:?}", text.text),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_said_twice_in_a_scenario_is_refused() {
+    for twice in ["depth = 1\ndepth = 2", "max = \"rbps=1\"\n'max' = \"rbps=2\""] {
+        let file = format!("about = \"x\"\n{twice}\njob = {JOB:?}\n");
+        assert!(book::read("x.toml", &file, &BTreeMap::new()).is_err(), "{twice}");
+    }
+}
+
+#[test]
+fn a_cgroups_name_holds_nothing_that_cannot_be_seen() {
+    for key in ["max", "weight"] {
+        let error = by_name(key, "/a\u{202e}b 5").unwrap_err();
+        assert!(error.ends_with("U+202E"), "{error}");
+    }
+    let job = "[a]\nsize=1m\ncgroup=a\u{200b}\n";
+    let jobs = Source::Jobs { name: "x.fio".into(), text: job.into(), env: BTreeMap::new() };
+    let refused = match Draft::new("x", jobs).scenario() {
+        Ok(scenario) => {
+            weir_lab::sim::run(&scenario, &mut |_| std::ops::ControlFlow::Continue(())).is_err()
+        }
+        Err(_) => true,
+    };
+    assert!(refused, "a job's cgroup");
+}
