@@ -18,6 +18,8 @@ pub(crate) struct Account {
     other_ios: u64,
     failed: u64,
     window_ns: u64,
+    /// Prices of what went to the device, by its model; only where it has one.
+    modelled_ns: u64,
     /// Waits for limits of cgroups above, and nothing else.
     above: Blame,
 }
@@ -93,6 +95,11 @@ impl Account {
         self.window_ns += wait_ns;
     }
 
+    /// A request that a device of the model takes so long for goes to the device.
+    pub(crate) fn took_of_device(&mut self, price_ns: u64) {
+        self.modelled_ns = self.modelled_ns.saturating_add(price_ns);
+    }
+
     /// A request is past the limits, of which some that it waited for are no more.
     #[inline]
     pub(crate) fn passed(&mut self, request: &Request, lifted_ns: u64) {
@@ -142,6 +149,7 @@ impl Account {
         counters.discard.add(self.discard);
         counters.other_ios += self.other_ios;
         counters.failed += self.failed;
+        counters.modelled_ns = counters.modelled_ns.saturating_add(self.modelled_ns);
         let blame = &mut counters.blame;
         blame.window_ns += self.window_ns;
         for side in [read, write] {

@@ -515,7 +515,9 @@ impl Engine {
         }
         core.in_flight += 1;
         if let Some(modelled) = &mut core.modelled {
-            modelled.take(now, request);
+            let price_ns = modelled.take(now, request);
+            let cgroup = core.tree.tasks[task].cgroup;
+            core.tree.cgroups[cgroup].account_mut().took_of_device(price_ns);
         }
         Dispatch { ticket: Ticket::of(id), request: *request }
     }

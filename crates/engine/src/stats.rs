@@ -47,6 +47,9 @@ pub struct Counters {
     pub other_ios: u64,
     /// Requests the device failed.
     pub failed: u64,
+    /// Time that a device of the model ([`crate::Config::capacity`]) works for what went to the device, in nanoseconds; 0
+    /// without a model.
+    pub modelled_ns: u64,
 }
 
 /// What limits did to one task since it was opened, by dimension in the order of [`Dimension::ALL`].
@@ -84,6 +87,7 @@ impl Counters {
         }
         self.other_ios += other.other_ios;
         self.failed += other.failed;
+        self.modelled_ns = self.modelled_ns.saturating_add(other.modelled_ns);
         for (mine, theirs) in self.throttled.iter_mut().zip(other.throttled) {
             *mine += theirs;
         }

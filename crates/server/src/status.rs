@@ -141,6 +141,9 @@ pub struct CgroupStatus {
     pub failed_ios: u64,
     /// Requests completed: what the waits below are spread over.
     pub completed_ios: u64,
+    /// Time that the device takes for what went there by its `model`, in nanoseconds; 0 without a model.
+    #[serde(default)]
+    pub modelled_ns: u64,
     /// Requests that had to wait for a limit, by dimension.
     pub throttled_ios: PerDimension,
     /// What completed requests waited for, in nanoseconds.

@@ -29,9 +29,10 @@ Examples:
 Two readings, --interval apart, give the rates. Per device: utilisation, the
 share of the time with a request at it, and how many it has of those it may have
 at once. Per cgroup, with all below it: what it reads and writes; its share of
-the device's requests; how many a second were held by a limit; how long a
-request took on average, and what it waited for: a limit (whose, and which),
-other clients that had their turn, room at the device, the device.
+the bytes that were, or, where the device has a model, of the time that they
+take by it; how many a second were held by a limit; how long a request took on
+average, and what it waited for: a limit (whose, and which), other clients that
+had their turn, room at the device, the device.
 
 JSON is the answer of the control API, counters since the start, with
 `utilisation_percent` and `interval_ns` in each device and `rates` in each

@@ -14,8 +14,12 @@ pub(crate) struct CgroupRates {
     /// Requests that began to wait for a limit.
     pub(crate) throttled_ios_per_sec: f64,
     pub(crate) completed_ios_per_sec: f64,
-    /// Part of the requests that the device completed.
+    /// Part of the requests that the device completed, whatever their size.
     pub(crate) share_percent: f64,
+    /// Part of the bytes that were read and written; 0 while none are.
+    pub(crate) bytes_share_percent: f64,
+    /// Part of the time that the device takes for all of it by its model; `null` without a model.
+    pub(crate) modelled_share_percent: Option<f64>,
     /// Time inside for a request that completed, the device's included; `null` if none did.
     pub(crate) wait_ns_mean: Option<u64>,
     /// What that time was spent on, the longest first.
@@ -30,25 +34,20 @@ impl CgroupRates {
         cgroup: &CgroupStatus,
     ) -> CgroupRates {
         let path = &cgroup.cgroup;
-        let old = before.cgroups.iter().find(|old| old.cgroup == *path);
-        // A device's first cgroup is its root.
-        let completed =
-            |device: &DeviceStatus| device.cgroups.first().map(|root| root.completed_ios);
-        let all = completed(after)
-            .unwrap_or_default()
-            .saturating_sub(completed(before).unwrap_or_default());
-        CgroupRates::of(
-            old.unwrap_or(&CgroupStatus::default()),
-            cgroup,
-            seconds(before, after),
-            all,
-        )
+        let none = CgroupStatus::default();
+        let old = before.cgroups.iter().find(|old| old.cgroup == *path).unwrap_or(&none);
+        // A device's first cgroup is its root, in which all is.
+        let [first, last] =
+            [before, after].map(|device| Done::of(device.cgroups.first().unwrap_or(&none)));
+        let all = last.since(first);
+        CgroupRates::of(old, cgroup, seconds(before, after), all)
     }
 
-    fn of(old: &CgroupStatus, new: &CgroupStatus, seconds: f64, all: u64) -> CgroupRates {
+    fn of(old: &CgroupStatus, new: &CgroupStatus, seconds: f64, all: Done) -> CgroupRates {
         let per_sec = |old: u64, new: u64| new.saturating_sub(old) as f64 / seconds;
         let throttled = |cgroup: &CgroupStatus| cgroup.throttled_ios.sum();
-        let completed = new.completed_ios.saturating_sub(old.completed_ios);
+        let done = Done::of(new).since(Done::of(old));
+        let completed = done.completed;
         let waited_for = causes(&old.wait, &new.wait, completed);
         CgroupRates {
             read_bytes_per_sec: per_sec(old.read_bytes, new.read_bytes).round() as u64,
@@ -57,12 +56,45 @@ impl CgroupRates {
             write_ios_per_sec: per_sec(old.write_ios, new.write_ios),
             throttled_ios_per_sec: per_sec(throttled(old), throttled(new)),
             completed_ios_per_sec: per_sec(old.completed_ios, new.completed_ios),
-            share_percent: 100.0 * completed as f64 / all.max(1) as f64,
+            share_percent: percent(completed, all.completed),
+            bytes_share_percent: percent(done.bytes, all.bytes),
+            modelled_share_percent: (all.modelled_ns > 0)
+                .then(|| percent(done.modelled_ns, all.modelled_ns)),
             wait_ns_mean: (completed > 0)
                 .then(|| waited_for.iter().map(|cause| cause.wait_ns_mean).sum()),
             waited_for,
         }
     }
+}
+
+/// What the device did for a cgroup.
+#[derive(Clone, Copy)]
+struct Done {
+    completed: u64,
+    bytes: u64,
+    modelled_ns: u64,
+}
+
+impl Done {
+    fn of(cgroup: &CgroupStatus) -> Done {
+        Done {
+            completed: cgroup.completed_ios,
+            bytes: cgroup.read_bytes.saturating_add(cgroup.write_bytes),
+            modelled_ns: cgroup.modelled_ns,
+        }
+    }
+
+    fn since(self, before: Done) -> Done {
+        Done {
+            completed: self.completed.saturating_sub(before.completed),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            modelled_ns: self.modelled_ns.saturating_sub(before.modelled_ns),
+        }
+    }
+}
+
+fn percent(part: u64, all: u64) -> f64 {
+    100.0 * part as f64 / all.max(1) as f64
 }
 
 /// Time between two readings; never zero, so that rates of one reading are huge rather than no numbers.
@@ -99,6 +131,43 @@ mod tests {
         assert_eq!((rates.read_ios_per_sec, rates.read_bytes_per_sec), (50.0, 204_800));
         assert_eq!((rates.share_percent, rates.wait_ns_mean), (25.0, Some(0)));
         assert_eq!(utilisation_percent(&before, &after), 50.0);
+    }
+
+    #[test]
+    fn a_share_is_of_the_bytes_and_with_a_model_of_its_time() {
+        let cgroup = |path: &str, ios: u64, len: u64, modelled_ns| CgroupStatus {
+            cgroup: path.into(),
+            read_ios: ios,
+            read_bytes: ios * len,
+            completed_ios: ios,
+            modelled_ns,
+            ..CgroupStatus::default()
+        };
+        // As many small requests as large ones: half of the requests, and hardly any of what the device does.
+        let device = |seconds: u64, busy_ns: u64| {
+            let (small, large) = (2_000 * seconds, 2_000 * seconds);
+            let mut root = cgroup("/", small + large, 0, 10 * busy_ns * seconds);
+            root.read_bytes = small * 4096 + large * 262_144;
+            let cgroups = vec![
+                root,
+                cgroup("/small", small, 4096, busy_ns * seconds),
+                cgroup("/large", large, 262_144, 9 * busy_ns * seconds),
+            ];
+            DeviceStatus { at_ns: seconds, cgroups, ..DeviceStatus::default() }
+        };
+        let shares = |busy_ns, at: usize| {
+            let (before, after) = (device(1, busy_ns), device(2, busy_ns));
+            let rates = CgroupRates::between(&before, &after, &after.cgroups[at]);
+            let round = |percent: f64| percent.round() as u32;
+            (
+                round(rates.share_percent),
+                round(rates.bytes_share_percent),
+                rates.modelled_share_percent.map(round),
+            )
+        };
+        assert_eq!([shares(0, 1), shares(0, 2)], [(50, 2, None), (50, 98, None)]);
+        assert_eq!([shares(5, 1), shares(5, 2)], [(50, 2, Some(10)), (50, 98, Some(90))]);
+        assert_eq!(shares(0, 0), (100, 100, None));
     }
 
     #[test]

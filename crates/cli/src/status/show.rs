@@ -135,7 +135,7 @@ fn table(shown: &[(&CgroupStatus, CgroupRates)]) -> Vec<String> {
             BytesPerSec(rates.write_bytes_per_sec).rounded().to_string(),
             ios(rates.read_ios_per_sec),
             ios(rates.write_ios_per_sec),
-            format!("{:.0} %", rates.share_percent),
+            format!("{:.0} %", rates.modelled_share_percent.unwrap_or(rates.bytes_share_percent)),
             ios(rates.throttled_ios_per_sec),
             rates.wait_ns_mean.map_or("-".into(), |ns| Nanos(ns).rounded().to_string()),
         ]);

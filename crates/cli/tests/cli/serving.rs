@@ -44,9 +44,13 @@ fn it_is_found_told_and_ended() {
     let main = cgroups.iter().find(|cgroup| cgroup["cgroup"] == "/main").unwrap();
     assert_eq!(main["io_max"], "rbps=max wbps=4194304 riops=5000 wiops=max");
     assert_eq!((&main["io_weight"], &main["limiter"]), (&7.into(), &"pace".into()));
-    for name in
-        ["read_bytes_per_sec", "completed_ios_per_sec", "share_percent", "throttled_ios_per_sec"]
-    {
+    for name in [
+        "read_bytes_per_sec",
+        "completed_ios_per_sec",
+        "share_percent",
+        "bytes_share_percent",
+        "throttled_ios_per_sec",
+    ] {
         assert!(main["rates"][name].is_number(), "{name}: {main}");
     }
     assert!(main["rates"]["wait_ns_mean"].is_null() && main["rates"]["waited_for"].is_array());

@@ -46,15 +46,16 @@ impl Modelled {
         (self.now, self.busy) = (now, Busy::new(now));
     }
 
-    /// A request goes to the device.
-    pub(crate) fn take(&mut self, now: Instant, request: &Request) {
+    /// A request goes to the device; returns its price in nanoseconds.
+    pub(crate) fn take(&mut self, now: Instant, request: &Request) -> u64 {
         let Request { op, extent, .. } = *request;
         if !matches!(op, Op::Read | Op::Cache | Op::Write) {
-            return;
+            return 0;
         }
         let is_sequential = self.positions.is_sequential(extent);
         let price_ns = self.costs.price(op, extent.len, is_sequential).as_nanos();
         self.free_at = self.free_at.max(now).plus_nanos(price_ns);
+        price_ns
     }
 
     /// When it rests, if it is given nothing more.

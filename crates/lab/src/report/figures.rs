@@ -127,8 +127,40 @@ pub(super) fn inside_ns(waits: &[Wait<'_>]) -> u64 {
     waits.iter().map(|wait| wait.wait_ns).fold(0, u64::saturating_add)
 }
 
-/// Time at the device of all requests. The root has them all; without it, the cgroups that have no parent in the list.
+/// Time at the device of all requests.
 pub(super) fn device_ns(results: &Results) -> u64 {
+    of_all(results, |cgroup| cgroup.blame().device_ns)
+}
+
+/// What the disk did for each cgroup, as parts of a whole: the time by its model where it has one, else the bytes.
+pub(super) struct Shares {
+    all: u64,
+    is_modelled: bool,
+}
+
+impl Shares {
+    pub(super) fn of(results: &Results) -> Shares {
+        let modelled = of_all(results, |cgroup| cgroup.counters.modelled_ns);
+        match modelled {
+            0 => Shares { all: of_all(results, bytes), is_modelled: false },
+            all => Shares { all, is_modelled: true },
+        }
+    }
+
+    /// The part of a cgroup, and of all below it.
+    pub(super) fn text(&self, cgroup: &CgroupResults) -> String {
+        let part = if self.is_modelled { cgroup.counters.modelled_ns } else { bytes(cgroup) };
+        percent_text(part, self.all)
+    }
+}
+
+/// Bytes read and written.
+fn bytes(cgroup: &CgroupResults) -> u64 {
+    cgroup.counters.read.bytes.saturating_add(cgroup.counters.write.bytes)
+}
+
+/// `figure` of all requests. The root has them all; without it, the cgroups that have no parent in the list.
+fn of_all(results: &Results, figure: impl Fn(&CgroupResults) -> u64) -> u64 {
     let has_parent = |path: &str| {
         results.cgroups.iter().any(|other| {
             let below = path.strip_prefix(other.path.as_str());
@@ -136,10 +168,10 @@ pub(super) fn device_ns(results: &Results) -> u64 {
         })
     };
     match results.cgroups.iter().find(|cgroup| cgroup.path == "/") {
-        Some(root) => root.blame().device_ns,
+        Some(root) => figure(root),
         None => {
             let tops = results.cgroups.iter().filter(|cgroup| !has_parent(&cgroup.path));
-            tops.map(|cgroup| cgroup.blame().device_ns).fold(0, u64::saturating_add)
+            tops.map(figure).fold(0, u64::saturating_add)
         }
     }
 }

@@ -5,7 +5,7 @@ use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
 use super::bfq;
 use super::columns::{Columns, clean, shortened, unbroken, wrap};
 use super::figures::{
-    Labels, device_ns, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
+    Labels, Shares, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
 };
 use crate::results::{CgroupResults, Results, Row};
 
@@ -181,10 +181,10 @@ fn cgroups(results: &Results, width: usize) -> Vec<String> {
     let listed = &worth[..worth.len().min(LISTED_MAX)];
     let head = ["CGROUP", "READ", "WRITE", "READS", "WRITES", "SHARE", "P50", "P99", "HELD"];
     let mut all = Columns::new(1, &head);
-    let whole_ns = device_ns(results);
+    let shares = Shares::of(results);
     let paths: Vec<String> = listed.iter().map(|cgroup| clean(&cgroup.path)).collect();
     for (cgroup, path) in listed.iter().zip(shortened(&paths, NAME_MAX)) {
-        all.row(cgroup_cells(results, cgroup, path, whole_ns));
+        all.row(cgroup_cells(results, cgroup, path, &shares));
     }
     let is_wide = all.width() <= width;
     let shown = match is_wide {
@@ -218,7 +218,7 @@ fn cgroup_cells(
     results: &Results,
     cgroup: &CgroupResults,
     path: String,
-    whole_ns: u64,
+    shares: &Shares,
 ) -> Vec<String> {
     let counters = &cgroup.counters;
     let bytes = |bytes| BytesPerSec(per_sec(bytes, results.elapsed_ns)).rounded().to_string();
@@ -229,7 +229,7 @@ fn cgroup_cells(
         bytes(counters.write.bytes),
         ios(counters.read.ios),
         ios(counters.write.ios),
-        percent_text(counters.blame.device_ns, whole_ns),
+        shares.text(cgroup),
         time(&cgroup.latency, cgroup.latency.p50_ns()),
         time(&cgroup.latency, cgroup.latency.p99_ns()),
         Ios(throttled(counters.throttled)).rounded().to_string(),

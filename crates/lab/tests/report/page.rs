@@ -84,8 +84,8 @@ fn the_page_has_what_the_table_has() {
     let has = |what: &str| assert!(text.contains(&format!("\n{what}\n")), "{what}");
     // A job: 1,500 reads of 4 KiB in 10 s, its p50, p99 and maximum.
     ["db", "600 KiB/s", "150/s", "8.80 ms", "13.6 ms", "259 ms"].into_iter().for_each(has);
-    // A cgroup: its limits, its share of the disk, what it waited for.
-    ["/batch", "max wbps=20MiB; burst wbps=1MiB; slice:K612,hz=250,slice=100ms", "41 %"]
+    // A cgroup: its limits, its share of the bytes, what it waited for.
+    ["/batch", "max wbps=20MiB; burst wbps=1MiB; slice:K612,hz=250,slice=100ms", "76 %"]
         .into_iter()
         .for_each(has);
     ["limits of /vms/db", "70 %", "riops", "5 %", "24 %"].into_iter().for_each(has);

@@ -142,6 +142,7 @@ impl Worker {
             other_ios: counters.other_ios,
             failed_ios: counters.failed,
             completed_ios: counters.completed,
+            modelled_ns: counters.modelled_ns,
             throttled_ios: per_dimension(counters.throttled),
             wait: WaitStatus {
                 limits: waits.collect(),

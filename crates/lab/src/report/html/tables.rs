@@ -6,7 +6,7 @@ use super::markup::{Attributes, Markup};
 use super::palette::Palette;
 use crate::report::compare::{Comparison, Pair, ratio_text};
 use crate::report::figures::{
-    Labels, device_ns, limits, lines, per_sec, percent_text, throttled, time, way,
+    Labels, Shares, limits, lines, per_sec, percent_text, throttled, time, way,
 };
 use crate::results::{CgroupResults, Results};
 
@@ -185,21 +185,21 @@ pub(super) fn cgroups(markup: &mut Markup, results: &Results, palette: &Palette)
         "p99",
         "held",
     ];
-    let whole_ns = device_ns(results);
+    let shares = Shares::of(results);
     table(markup, "Cgroups", &head, &["cgroup", "limits"], |markup| {
         for cgroup in results.cgroups.iter().take(ROWS_MAX) {
             markup.element("tr", &[], |markup| {
                 row_head(markup, &palette.colour(&cgroup.path).class(), &cgroup.path);
                 let limits = limits(&cgroup.limits);
                 text(markup, if limits.is_empty() { "none" } else { &limits });
-                numbers(markup, &cgroup_cells(results, cgroup, whole_ns));
+                numbers(markup, &cgroup_cells(results, cgroup, &shares));
             });
         }
     });
     left_out(markup, results.cgroups.len());
 }
 
-fn cgroup_cells(results: &Results, cgroup: &CgroupResults, whole_ns: u64) -> [String; 9] {
+fn cgroup_cells(results: &Results, cgroup: &CgroupResults, shares: &Shares) -> [String; 9] {
     let counters = &cgroup.counters;
     let bytes = |bytes| BytesPerSec(per_sec(bytes, results.elapsed_ns)).rounded().to_string();
     let ios = |ios| IosPerSec(per_sec(ios, results.elapsed_ns)).rounded().to_string();
@@ -209,7 +209,7 @@ fn cgroup_cells(results: &Results, cgroup: &CgroupResults, whole_ns: u64) -> [St
         bytes(counters.write.bytes),
         ios(counters.read.ios),
         ios(counters.write.ios),
-        percent_text(counters.blame.device_ns, whole_ns),
+        shares.text(cgroup),
         time(&cgroup.latency, cgroup.latency.p50_ns()),
         time(&cgroup.latency, cgroup.latency.p99_ns()),
         Ios(throttled(counters.throttled)).rounded().to_string(),
