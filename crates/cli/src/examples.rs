@@ -90,7 +90,9 @@ fn command_of(line: &str) -> Option<&str> {
 
 /// Lines that end in a backslash go on with the next.
 fn joined(block: &str) -> String {
-    block.replace("\\\n", " ")
+    let mut parts = block.split("\\\n");
+    let first = parts.next().unwrap_or_default().trim_end().to_owned();
+    parts.fold(first, |joined, part| joined + " " + part.trim_start())
 }
 
 #[test]

@@ -190,6 +190,8 @@ pub struct Trace {
     pub path: PathBuf,
     /// What it is; found out by its looks if not given.
     pub format: Option<weir_trace::Format>,
+    /// The device, volume or file whose requests are taken; those of all if not given.
+    pub device: Option<String>,
     /// When requests are due.
     pub timing: Timing,
     /// With [`Timing::Asap`], requests of a stream in flight at most.
@@ -210,6 +212,7 @@ impl Trace {
         Trace {
             path: path.into(),
             format: None,
+            device: None,
             timing: Timing::Original,
             depth: 32,
             repeat: 1,
@@ -230,6 +233,9 @@ pub enum Timing {
     /// As soon as the stream's depth and what they depend on let them.
     Asap,
 }
+
+/// A trace format by columns, for messages.
+pub const COLUMNS: &str = "trace.format=csv:time_us=6,op=4,lba512=5,bytes=2";
 
 /// Why a scenario cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -323,8 +329,10 @@ impl ScenarioError {
                 Some("give the disk a latency or the job a `thinktime` or a `rate`".into())
             }
             ScenarioError::TraceFormat { .. } => {
-                let names = weir_trace::Format::ALL.map(weir_trace::Format::name).join(", ");
-                Some(format!("`--set trace.format=NAME` says it: {names}"))
+                let names = weir_trace::Format::names();
+                Some(format!(
+                    "`--set trace.format=NAME` says it: {names}; or by columns: {COLUMNS}"
+                ))
             }
             ScenarioError::Job { .. }
             | ScenarioError::Cgroup { .. }

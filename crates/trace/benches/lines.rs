@@ -35,9 +35,10 @@ fn main() {
     let records: Vec<Record> = Reader::new(&excerpt[..], Format::CloudPhysics)
         .map(|record| record.expect("memory"))
         .collect();
-    for format in Format::ALL {
-        let text = scaled(&records, format);
-        run(format.name(), || Reader::new(text.as_bytes(), format));
+    let columns = "csv:time_us=1,op=2,lba512=3,blocks512=4,stream=5".parse().expect("columns");
+    for format in Format::ALL.into_iter().chain([columns]) {
+        let text = scaled(&records, &format);
+        run(format.name(), || Reader::new(text.as_bytes(), format.clone()));
         if format == Format::CloudPhysics {
             let mut encoder =
                 flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -45,16 +46,16 @@ fn main() {
             let gzip = encoder.finish().expect("memory");
             run("cloudphysics, gzip", || {
                 let text = flate2::read::MultiGzDecoder::new(&gzip[..]);
-                Reader::new(std::io::BufReader::with_capacity(128 * 1024, text), format)
+                Reader::new(std::io::BufReader::with_capacity(128 * 1024, text), format.clone())
             });
         }
     }
 }
 
 /// The same requests over and over, each time a minute later.
-fn scaled(records: &[Record], format: Format) -> String {
+fn scaled(records: &[Record], format: &Format) -> String {
     let mut text = String::new();
-    if format == Format::FioIolog {
+    if *format == Format::FioIolog {
         text.push_str("fio version 3 iolog\n");
     }
     for index in 0..LINES {
@@ -92,6 +93,7 @@ fn scaled(records: &[Record], format: Format) -> String {
                 text,
                 "xterm-{volume} .000001 {sectors:5} {sector:11} Rand -1 0 {letter:>9} {seconds:3}.{micros:06} C"
             ),
+            Format::Columns(_) => writeln!(text, "{us},{letter},{sector},{sectors},{volume}"),
         }
         .expect("memory");
     }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::columns::{Columns, ColumnsError, TimeUnit};
 use crate::reader::Reader;
 
 /// A kind of trace. `docs/traces.md` shows the columns of each.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Format {
     /// MSR Cambridge CSV: `timestamp,host,disk,Read|Write,offset,size,response`; time in ticks of 100 ns, the rest in
     /// bytes. A stream is a disk of a host, named `host_disk`.
@@ -38,10 +39,13 @@ pub enum Format {
     /// The application start-ups of the S benchmark suite. A stream is a process, and every record of it but the first
     /// is [`dependent`](crate::Record::dependent): a start-up asks for the next thing when it has the one before.
     Startup,
+    /// Any other text of a request a line, by what its columns are. Without columns for them, one device and one stream; a
+    /// device without a stream is one.
+    Columns(Box<Columns>),
 }
 
 impl Format {
-    /// All of them, in the order in which messages list them.
+    /// All that have a name, and are known by their looks, in the order in which messages list them.
     pub const ALL: [Format; 7] = [
         Format::Msr,
         Format::Alibaba,
@@ -67,24 +71,24 @@ impl Format {
         let lines = whole.split_inclusive(|&byte| byte == b'\n');
         let telling = lines.filter(|line| !line.trim_ascii().is_empty()).take(LINES);
         let sample: Vec<u8> = telling.flatten().copied().collect();
-        let understood = |&format: &Format| {
-            let mut reader = Reader::new(&sample[..], format);
+        let understood = |format: Format| {
+            let mut reader = Reader::new(&sample[..], format.clone());
             reader.by_ref().for_each(drop);
             let bad = reader.bad_lines().count;
             let good = reader.lines() - bad;
             (good > bad).then_some((good, format))
         };
-        let mut fitting: Vec<_> = Format::ALL.iter().filter_map(understood).collect();
+        let mut fitting: Vec<_> = Format::ALL.into_iter().filter_map(understood).collect();
         fitting.sort_by_key(|&(good, _)| std::cmp::Reverse(good));
         match fitting.as_slice() {
             [(best, _), (second, _), ..] if best == second => None,
-            [(_, format), ..] => Some(*format),
+            [(_, format), ..] => Some(format.clone()),
             [] => None,
         }
     }
 
     /// The name on the command line.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Format::Msr => "msr",
             Format::Alibaba => "alibaba",
@@ -93,13 +97,54 @@ impl Format {
             Format::Blkparse => "blkparse",
             Format::FioIolog => "fio-iolog",
             Format::Startup => "startup",
+            Format::Columns(_) => "columns",
+        }
+    }
+
+    /// The names of those that have one, for messages.
+    pub fn names() -> String {
+        Format::ALL.each_ref().map(Format::name).join(", ")
+    }
+
+    /// Whether its traces say of which device, volume or file a request is; and whether that is who asks.
+    pub(crate) fn devices(&self) -> DevicesAre {
+        match self {
+            Format::Msr | Format::Alibaba | Format::Tencent | Format::FioIolog => {
+                DevicesAre::Streams
+            }
+            Format::Blkparse => DevicesAre::Apart,
+            Format::Columns(columns) if columns.device.is_some() => DevicesAre::Apart,
+            Format::CloudPhysics | Format::Startup | Format::Columns(_) => DevicesAre::One,
+        }
+    }
+
+    /// Whether its times may be whole seconds.
+    pub(crate) fn counts_seconds(&self) -> bool {
+        match self {
+            Format::Tencent | Format::CloudPhysics => true,
+            Format::Columns(columns) => columns.time.unit == TimeUnit::Second,
+            _ => false,
         }
     }
 }
 
+/// Where a format says of which device a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DevicesAre {
+    /// Nowhere: a trace is of one.
+    One,
+    /// Each is a stream.
+    Streams,
+    /// Beside the stream.
+    Apart,
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        match self {
+            Format::Columns(columns) => columns.fmt(f),
+            named => f.pad(named.name()),
+        }
     }
 }
 
@@ -107,20 +152,29 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(name: &str) -> Result<Format, UnknownFormat> {
+        if Columns::is_meant(name) {
+            return Ok(Format::Columns(Box::new(name.parse().map_err(UnknownFormat::Columns)?)));
+        }
         let format = Format::ALL.into_iter().find(|format| format.name() == name);
-        format.ok_or_else(|| UnknownFormat { name: name.to_owned() })
+        format.ok_or_else(|| UnknownFormat::Name { name: name.to_owned() })
     }
 }
 
-/// There is no trace format of that name.
+/// A text that says no trace format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "no trace format is called `{name}`; there are {}",
-    Format::ALL.map(Format::name).join(", ")
-)]
-pub struct UnknownFormat {
-    /// The name that was asked for.
-    pub name: String,
+pub enum UnknownFormat {
+    /// There is none of that name.
+    #[error(
+        "no trace format is called `{name}`; there are {}, and columns by number: csv:time_us=6,op=4,lba512=5,bytes=2",
+        Format::names()
+    )]
+    Name {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// Columns that cannot be.
+    #[error(transparent)]
+    Columns(ColumnsError),
 }
 
 #[cfg(test)]
@@ -136,8 +190,12 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "no trace format is called `spc`; there are msr, alibaba, tencent, cloudphysics, blkparse, fio-iolog, \
-             startup"
+             startup, and columns by number: csv:time_us=6,op=4,lba512=5,bytes=2"
         );
+        let columns: Format = "csv:time_us=6,op=4,lba512=5,bytes=2".parse().unwrap();
+        assert_eq!(columns.to_string(), "csv:time_us=6,op=4,lba512=5,bytes=2");
+        let error = "csv:op=4".parse::<Format>().unwrap_err().to_string();
+        assert!(error.starts_with("the time is missing: "), "{error}");
     }
 
     #[test]
@@ -165,7 +223,7 @@ mod tests {
             ("", None),
         ];
         for (head, format) in cases {
-            assert_eq!(Format::detect(head.as_bytes()), *format, "{head:?}");
+            assert_eq!(&Format::detect(head.as_bytes()), format, "{head:?}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Block traces of others, read line by line.
 //!
-//! A trace says who asked a disk for what, and when. Seven kinds of them, each in its own shape, become one stream of
+//! A trace says who asked a disk for what, and when. Seven kinds of them, each in its own shape, and others by their columns,
+//! become one stream of
 //! [`Record`]s, in the order of the file:
 //!
 //! ```text
@@ -36,19 +37,24 @@
 #![forbid(unsafe_code)]
 
 mod bad;
+mod columns;
+mod devices;
 mod format;
 mod lines;
+mod notes;
 mod open;
 mod parsers;
 mod reader;
 mod record;
+mod spread;
 mod streams;
 mod text;
 
 pub use bad::{BadLines, FIRST_BAD_MAX, Reason};
+pub use columns::{Columns, ColumnsError};
 pub use format::{Format, UnknownFormat};
 pub use lines::LINE_MAX;
 pub use open::{HEAD_MAX, OpenError};
-pub use reader::{ReadError, Reader};
+pub use reader::{NoDevices, ReadError, Reader};
 pub use record::Record;
 pub use streams::{STREAM_NAME_MAX, STREAMS_MAX};

@@ -28,4 +28,7 @@ pub struct Record {
     pub dependent: bool,
     /// For dependent records the pause, in nanoseconds, after that completion; 0 for others.
     pub delay_ns: u64,
+    /// The file system asked for it on its own account, as traces of the block layer tell with an `M`; false where a
+    /// format does not tell.
+    pub metadata: bool,
 }

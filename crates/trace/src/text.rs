@@ -133,6 +133,26 @@ fn seconds_if(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
+/// A decimal count of `unit`s of nanoseconds, a power of ten up to a second; what is finer is cut off.
+pub(crate) fn decimal(text: &[u8], unit: u64, column: &'static str) -> Result<u64, Reason> {
+    match digits(text) {
+        Some(whole) => whole.checked_mul(unit).ok_or(Reason::Time { column }),
+        None => {
+            let text = text.trim_ascii();
+            let point =
+                text.iter().position(|&byte| byte == b'.').ok_or(Reason::Time { column })?;
+            let whole = if point == 0 { 0 } else { ticks(&text[..point], unit, column)? };
+            // Below one, so in nanoseconds of a second that are as many of a billionth of the unit.
+            let part = match point + 1 < text.len() || point == 0 {
+                true => seconds(&text[point..], column)?,
+                false => 0,
+            };
+            let part = u64::try_from(u128::from(part) * u128::from(unit) / 1_000_000_000);
+            part.ok().and_then(|part| whole.checked_add(part)).ok_or(Reason::Time { column })
+        }
+    }
+}
+
 /// A count of `unit`s of nanoseconds.
 pub(crate) fn ticks(text: &[u8], unit: u64, column: &'static str) -> Result<u64, Reason> {
     digits(text).and_then(|count| count.checked_mul(unit)).ok_or(Reason::Time { column })
@@ -209,6 +229,31 @@ mod tests {
         ];
         for &(text, value) in cases {
             assert_eq!(seconds(text, "t").ok(), value, "{:?}", text.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn decimals_have_any_unit() {
+        let cases: &[(&[u8], u64, Option<u64>)] = &[
+            (b"12", 1000, Some(12_000)),
+            (b"1.5", 1_000_000, Some(1_500_000)),
+            (b".0000009", 1_000_000_000, Some(900)),
+            (b"3.99", 1, Some(3)),
+            (b"7.", 100, Some(700)),
+            (b".", 100, None),
+            (b"1.5.2", 100, None),
+            (b"-1", 100, None),
+            (b"x", 100, None),
+            (b"1e3", 100, None),
+            (b"18446744073709551615", 10, None),
+        ];
+        for &(text, unit, value) in cases {
+            assert_eq!(
+                decimal(text, unit, "t").ok(),
+                value,
+                "{:?}",
+                text.escape_ascii().to_string()
+            );
         }
     }
 

@@ -64,11 +64,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let sides_given =
         [("--a", &args.first, &args.set_first), ("--b", &args.second, &args.set_second)];
     for (flag, what, own) in sides_given {
-        let command = if what.is_some() { &[][..] } else { &args.fio[..] };
-        let mut draft = flags::open_either(what.as_deref(), command)?;
         let common = args.set.iter().map(|text| flags::pair("--set", text));
         let pairs = common.chain(own.iter().map(|text| flags::pair(flag, text)));
-        args.settings.apply(&mut draft, &pairs.collect::<Result<Vec<_>, _>>()?)?;
+        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        let command = if what.is_some() { &[][..] } else { &args.fio[..] };
+        let is_trace = flags::tells_a_trace(&pairs);
+        let mut draft = flags::open_either(what.as_deref(), command, is_trace)?;
+        args.settings.apply(&mut draft, &pairs)?;
         let name = match own.is_empty() {
             true => draft.title().to_owned(),
             false => own.join(" "),

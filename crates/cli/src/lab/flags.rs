@@ -196,10 +196,21 @@ pub(super) fn pair(flag: &str, text: &str) -> Result<(String, String), Failure> 
     }
 }
 
+/// Whether settings say what kind of trace it is that is run.
+pub(super) fn tells_a_trace<V>(settings: &[(String, V)]) -> bool {
+    settings.iter().any(|(key, _)| key == "trace.format")
+}
+
 /// The draft of what is to be run: by name or file, a command line of fio after `--`, or a job file and both.
-pub(super) fn open_either(what: Option<&str>, fio: &[String]) -> Result<Draft, Failure> {
+///
+/// A file is a trace in any case where the settings say so.
+pub(super) fn open_either(
+    what: Option<&str>,
+    fio: &[String],
+    is_told_a_trace: bool,
+) -> Result<Draft, Failure> {
     match what {
-        Some(what) if fio.is_empty() => open(what),
+        Some(what) if fio.is_empty() => open(what, is_told_a_trace),
         what => open_command(what, fio),
     }
 }
@@ -245,7 +256,7 @@ fn environment() -> BTreeMap<String, String> {
 }
 
 /// The draft of what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
-fn open(what: &str) -> Result<Draft, Failure> {
+fn open(what: &str, is_told_a_trace: bool) -> Result<Draft, Failure> {
     let env = environment();
     let path = Path::new(what);
     if let Some((name, text)) = SCENARIOS.iter().find(|(name, _)| *name == what)
@@ -253,7 +264,7 @@ fn open(what: &str) -> Result<Draft, Failure> {
     {
         return book(name, text, &env);
     }
-    if is_trace(path) {
+    if is_told_a_trace || is_trace(path) {
         let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
         return Ok(Draft::new(name, Source::Trace(Trace::new(path))));
     }
@@ -262,6 +273,9 @@ fn open(what: &str) -> Result<Draft, Failure> {
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
         return book(what, &text, &env);
+    }
+    if !may_be_jobs(&bytes) {
+        return Err(neither(what));
     }
     let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
     let text = fio::JobText::load(what, bytes, &mut read_included);
@@ -272,12 +286,7 @@ fn open(what: &str) -> Result<Draft, Failure> {
 fn read_job(what: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(what);
     let bytes = match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => {
-            let reason = format!("{what}: {} bytes are no job file, nor a known trace", meta.len());
-            let hint =
-                "of a trace that its looks do not tell the name must end in .trace".to_owned();
-            return Err(Failure::wrong(reason).hint(hint));
-        }
+        Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => return Err(neither(what)),
         _ => read_bounded(path).map_err(|error| {
             let names = SCENARIOS.iter().map(|(name, _)| *name);
             let hint = match weir_engine::io_max::nearest(what, names) {
@@ -327,6 +336,35 @@ fn is_trace(path: &Path) -> bool {
     is_named && path.exists()
         || path.is_file()
             && matches!(Reader::open(path, None), Ok(_) | Err(OpenError::Foreign { .. }))
+}
+
+/// Whether a text may be meant for a job file: it has a section, or begins with an option that has a value.
+fn may_be_jobs(text: &[u8]) -> bool {
+    let lines = || text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let is_telling =
+        |line: &&[u8]| !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b";");
+    if text.contains(&0) {
+        return false;
+    }
+    let has_section = lines().any(|line| line.starts_with(b"[") || line.starts_with(b"include "));
+    has_section || lines().find(is_telling).is_none_or(|line| line.contains(&b'='))
+}
+
+/// The error for a file that is no job file, no trace and no scenario.
+fn neither(what: &str) -> Failure {
+    let begins = match Reader::open(Path::new(what), None) {
+        Err(OpenError::UnknownFormat { first_line, .. }) => {
+            format!("; it begins with {first_line:?}")
+        }
+        _ => String::new(),
+    };
+    let reason =
+        format!("{what}: neither a fio job file, which has a [section], nor a known trace{begins}");
+    let names = weir_trace::Format::names();
+    Failure::wrong(reason).hint(format!(
+        "known traces: {names}; others by columns: --set {}",
+        weir_lab::scenario::COLUMNS
+    ))
 }
 
 fn book(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Draft, Failure> {

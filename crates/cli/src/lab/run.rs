@@ -70,9 +70,10 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::listen()?;
-    let mut draft = flags::open_either(args.what.as_deref(), &args.fio)?;
     let more =
         args.set.iter().map(|text| flags::pair("--set", text)).collect::<Result<Vec<_>, _>>()?;
+    let is_trace = flags::tells_a_trace(&more);
+    let mut draft = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
     args.settings.apply(&mut draft, &more)?;
     let results = simulate(&flags::scenario(&draft)?, &stop)?;
     match args.format {

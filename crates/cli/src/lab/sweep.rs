@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "FIO")]
     fio: Vec<String>,
     /// A setting and its values; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE,VALUE", required = true)]
+    #[arg(long = "set", value_name = "KEY=VALUES", required = true)]
     set: Vec<String>,
     #[command(flatten)]
     settings: Settings,
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if count.is_none_or(|count| count > RUNS_MAX) {
         return Err(Failure::wrong(format!("these are more than {RUNS_MAX} runs")));
     }
-    let draft = flags::open_either(args.what.as_deref(), &args.fio)?;
+    let is_trace = flags::tells_a_trace(&axes);
+    let draft = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
     // All are checked before the first runs.
     let mut runs = Vec::new();
     for point in grid(&axes) {
@@ -82,6 +83,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match args.format {
         output::Format::Table => {
             let mut lines = picture(&axes, &runs, &results);
+            let names: Vec<String> = runs.iter().map(|(point, _)| setting(point)).collect();
+            let of_each = names
+                .iter()
+                .zip(&results)
+                .filter_map(|(name, results)| Some((name.as_str(), &results.as_ref()?.notes[..])));
+            let notes = report::notes(of_each, output::width());
+            if !notes.is_empty() {
+                lines.push(String::new());
+                lines.extend(notes);
+            }
             lines.push(String::new());
             output::print(&lines.join("\n"))?;
         }
@@ -129,6 +140,11 @@ fn refuse_repeats(axes: &[(String, Vec<String>)]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The settings of a run, for people.
+fn setting(point: &[(String, String)]) -> String {
+    point.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The settings of a run, for programs: a list of values where one was given several times.

@@ -28,12 +28,14 @@ use crate::output;
 use crate::signals;
 
 const EXAMPLES: &str = "\
-Traces: msr, alibaba, tencent, cloudphysics (CSV), blkparse, fio-iolog, startup;
-plain, .gz or .zst.
+Traces: msr, alibaba, tencent, cloudphysics (CSV), blkparse, fio-iolog, startup,
+and others by columns; plain, .gz or .zst.
 
 Examples:
   weir replay trace.csv.gz --to 'nbd+unix:///?socket=/tmp/weir.sock' --read-only
   weir replay sda.blkparse --to /dev/sdb --read-only --time asap --depth 8
+  weir replay F.spc --trace-format csv:time_s=5,op=4,lba512=2,bytes=3,device=1 \\
+      --trace-device 0 --to /dev/sdb --read-only
   weir replay app.iolog --to scratch.img --write --time scaled:0.5 --format json
 
 Offsets beyond the target's end wrap. A trace that writes needs --write or
@@ -51,9 +53,13 @@ pub(crate) struct Args {
     /// Where to: a block device, a file, or an NBD URI as `weir serve` prints it
     #[arg(long, value_name = "DEVICE|FILE|URI")]
     to: String,
-    /// The trace's format, where its first lines do not tell
-    #[arg(long, value_name = "FORMAT")]
+    /// The trace's format, where its first lines do not tell, or what its columns are:
+    /// csv:time_us=6,op=4,lba512=5,bytes=2
+    #[arg(long, value_name = "FORMAT|COLUMNS")]
     trace_format: Option<Format>,
+    /// Only requests of this device, volume or file of the trace
+    #[arg(long, value_name = "NAME")]
+    trace_device: Option<String>,
     /// Keep the trace's times (original), multiply them (scaled:F), or go as fast as requests that wait for others
     /// allow (asap)
     #[arg(long, value_name = "PACE", default_value = "original")]
@@ -117,7 +123,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         _ => Writes::Refuse,
     };
     // The trace first: a wrong name there should not touch the target.
-    let source = Source::open(&args.trace, args.trace_format, args.passes, writes)?;
+    let (format, device) = (args.trace_format.clone(), args.trace_device.as_deref());
+    let source = Source::open(&args.trace, format, device, args.passes, writes)?;
     let (sender, inbox) = channel();
     let direct = args.direct.map(|direct| direct == Switch::On);
     let intent = Intent { write: args.write, force: args.force, direct };

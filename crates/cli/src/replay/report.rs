@@ -38,7 +38,7 @@ pub(super) struct Report {
 #[derive(Serialize)]
 struct Trace {
     path: String,
-    format: &'static str,
+    format: String,
     passes: u64,
     streams: usize,
     lines: u64,
@@ -46,6 +46,8 @@ struct Trace {
     reordered: u64,
     bad_lines: u64,
     first_bad_lines: Vec<BadLine>,
+    /// Where it was not read as it stands.
+    notes: Vec<String>,
     /// Time of the last record that was read, over all passes.
     at_ns: u64,
 }
@@ -93,7 +95,7 @@ impl Report {
         Report {
             trace: Trace {
                 path: args.trace.display().to_string(),
-                format: source.format().name(),
+                format: source.format().to_string(),
                 passes: source.passes(),
                 streams: source.streams(),
                 lines,
@@ -101,6 +103,7 @@ impl Report {
                 reordered: source.reordered(),
                 bad_lines: bad.count,
                 first_bad_lines: first_bad_lines.collect(),
+                notes: source.notes(),
                 at_ns: source.latest_ns(),
             },
             target: Target { name: args.to.clone(), size_bytes: room.size() },
@@ -150,6 +153,7 @@ impl Report {
             skipped_lines,
             reordered,
             bad_lines,
+            notes,
             at_ns,
             ..
         } = &self.trace;
@@ -161,6 +165,9 @@ impl Report {
             text,
             "  {lines} lines, {bad_lines} of them bad, {skipped_lines} no requests; {reordered} records ran back in time"
         );
+        for note in notes {
+            let _ = writeln!(text, "  {note}");
+        }
         let _ = writeln!(text, "{}  {}", self.target.name, Bytes(self.target.size_bytes).rounded());
         let _ = writeln!(
             text,

@@ -194,7 +194,16 @@ mod tests {
     use super::*;
 
     fn at(at_ns: u64, stream: u32) -> Record {
-        Record { at_ns, op: Op::Read, offset: 0, len: 512, stream, dependent: false, delay_ns: 0 }
+        Record {
+            at_ns,
+            op: Op::Read,
+            offset: 0,
+            len: 512,
+            stream,
+            dependent: false,
+            delay_ns: 0,
+            metadata: false,
+        }
     }
 
     fn after(at_ns: u64, stream: u32, delay_ns: u64) -> Record {

@@ -21,6 +21,8 @@ pub(super) enum Writes {
 pub(super) struct Source {
     path: PathBuf,
     reader: Reader<Box<dyn BufRead + Send>>,
+    /// The only one whose requests are taken.
+    device: Option<String>,
     writes: Writes,
     passes_left: u64,
     /// Where this pass begins in the time of all, and the latest record's time there.
@@ -38,13 +40,14 @@ impl Source {
     pub(super) fn open(
         path: &Path,
         format: Option<Format>,
+        device: Option<&str>,
         passes: u64,
         writes: Writes,
     ) -> Result<Source, Failure> {
-        let reader = Reader::open(path, format).map_err(|error| refused(&error))?;
         Ok(Source {
             path: path.to_owned(),
-            reader,
+            reader: opened(path, format, device)?,
+            device: device.map(str::to_owned),
             writes,
             passes_left: passes - 1,
             base_ns: 0,
@@ -78,7 +81,7 @@ impl Source {
                     }
                     if self.writes == Writes::Refuse {
                         let what = if record.op == Op::Write { "write" } else { "discard" };
-                        let (path, line) = (self.path.display(), self.reader.lines());
+                        let (path, line) = (self.path.display(), self.reader.line());
                         return Err(Failure::wrong(format!(
                             "{path}:{line}: this is a {what}, and --write is not given"
                         ))
@@ -95,6 +98,10 @@ impl Source {
                     return Err(Failure::failed(format!("{}: {error}", self.path.display())));
                 }
                 // A pass without a request would be followed by another for ever.
+                None if self.passes == 1 && self.reader.streams().is_empty() => {
+                    let reason = self.reader.without_requests();
+                    return Err(Failure::failed(format!("{}: {reason}", self.path.display())));
+                }
                 None if self.passes_left == 0 || !self.has_any => {
                     return Ok(None);
                 }
@@ -106,8 +113,7 @@ impl Source {
                     self.has_any = false;
                     let format = Some(self.reader.format());
                     // Streams get the same numbers again: they are given in order of appearance.
-                    self.reader =
-                        Reader::open(&self.path, format).map_err(|error| refused(&error))?;
+                    self.reader = opened(&self.path, format, self.device.as_deref())?;
                 }
             }
         }
@@ -128,6 +134,11 @@ impl Source {
     /// Lines of the last pass: read, skipped, and bad ones.
     pub(super) fn lines(&self) -> (u64, u64, &BadLines) {
         (self.reader.lines(), self.reader.skipped(), self.reader.bad_lines())
+    }
+
+    /// How the last pass was read, where not as it stands.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.reader.notes()
     }
 
     /// Records of the last pass whose time ran back.
@@ -155,12 +166,29 @@ impl Source {
     }
 }
 
+fn opened(
+    path: &Path,
+    format: Option<Format>,
+    device: Option<&str>,
+) -> Result<Reader<Box<dyn BufRead + Send>>, Failure> {
+    let mut reader = Reader::open(path, format).map_err(|error| refused(&error))?;
+    if let Some(device) = device {
+        reader
+            .only_device(device)
+            .map_err(|error| Failure::wrong(format!("--trace-device {device}: {error}")))?;
+    }
+    Ok(reader)
+}
+
 fn refused(error: &OpenError) -> Failure {
     let failure = Failure::wrong(error);
     match error {
         OpenError::UnknownFormat { .. } => {
-            let formats = Format::ALL.map(Format::name).join(", ");
-            failure.hint(format!("--trace-format says it: {formats}"))
+            let columns = "csv:time_us=6,op=4,lba512=5,bytes=2";
+            failure.hint(format!(
+                "--trace-format says it: {}; or by columns: {columns}",
+                Format::names()
+            ))
         }
         _ => failure,
     }
@@ -174,7 +202,7 @@ mod tests {
     fn reads_of(name: &str, text: &str, passes: u64) -> (Vec<Record>, u64) {
         let path = std::env::temp_dir().join(format!("weir-source-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let mut source = Source::open(&path, None, passes, Writes::LeaveOut).unwrap();
+        let mut source = Source::open(&path, None, None, passes, Writes::LeaveOut).unwrap();
         let records = std::iter::from_fn(|| source.next().unwrap()).collect();
         std::fs::remove_file(&path).unwrap();
         (records, source.passes)

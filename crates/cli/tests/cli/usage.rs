@@ -191,3 +191,53 @@ fn a_flag_of_the_lab_does_what_the_setting_of_its_name_does() {
     assert_eq!(status, 2);
     assert!(err.contains("--memory \"much\": "), "{err}");
 }
+
+#[test]
+fn a_text_that_is_no_job_file_and_no_trace_is_said_to_be_neither() {
+    let place = Place::new("neither");
+    let spc = place.file("F.spc", &"0,303567,3584,w,0.000000\n".repeat(100));
+    let (status, out, err) = place.run(&["lab", "run", &spc]);
+    assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 2), "{err}");
+    for words in [
+        "F.spc: neither a fio job file, which has a [section], nor a known trace",
+        "it begins with \"0,303567,3584,w,0.000000\"",
+        "help: known traces: msr, alibaba,",
+        "--set trace.format=csv:",
+    ] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
+    let binary = place.file("image", "[\0=\0\n\n\n");
+    let (status, _, err) = place.run(&["lab", "run", &binary]);
+    assert_eq!(status, 2);
+    assert!(err.contains("image: neither a fio job file"), "{err}");
+    // Columns make a trace of it, whatever its name; options without a section are a job file that misses one.
+    let columns = "trace.format=csv:time_s=5,op=4,lba512=2,bytes=3,device=1";
+    let (status, out, err) = place.run(&["lab", "run", &spc, "--set", columns]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(out.contains("100 requests"), "{out}");
+    let options = place.file("options", "rw=read\nbs=4k\n");
+    let (status, _, err) = place.run(&["lab", "run", &options]);
+    assert_eq!(status, 2);
+    assert!(err.contains("write [global] above it"), "{err}");
+}
+
+#[test]
+fn sweep_and_compare_tell_the_notes_of_their_runs() {
+    let place = Place::new("notes");
+    let job = place.file("job.fio", "[a]\nrw=randread\nsize=1m\ndirect=1\n");
+    let note = "limits of /vm1 had nothing to do";
+    let (_, out, _) = place.run(&["lab", "compare", &job, &job, "--b", "max=/vm1 riops=9"]);
+    let (table, notes) = out.split_once("\nNotes\n").expect("notes");
+    assert!(table.contains("ratio") && notes.matches(note).count() == 1, "{out}");
+    let told: String = notes.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.ends_with("(max=/vm1 riops=9)"), "{out}");
+    let sweep = ["lab", "sweep", &job, "--set", "depth=1,2,4", "--max", "/vm1 riops=9"];
+    let (_, out, _) = place.run(&sweep);
+    let (_, notes) = out.split_once("\nNotes\n").expect("notes");
+    assert!(notes.matches(note).count() == 1 && !notes.contains("runs:"), "{out}");
+    let compare = ["lab", "compare", &job, &job, "--b", "max=/vm1 riops=9", "--format", "json"];
+    let (_, out, _) = place.run(&compare);
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(found["notes"]["a"].as_array().map(Vec::len), Some(0));
+    assert!(found["notes"]["b"][0].as_str().is_some_and(|told| told.starts_with(note)), "{out}");
+}

@@ -87,8 +87,9 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "trace.format",
         "FORMAT",
-        "what a trace is, if its looks do not tell (msr, cloudphysics, blkparse, ...)",
+        "what a trace is, if its looks do not tell (msr, blkparse, ...), or its columns (csv:time_us=6,op=4,lba512=5,bytes=2)",
     ),
+    ("trace.device", "NAME", "only the trace's requests of this device, volume or file"),
     (
         "trace.timing",
         "original|asap|N%",
@@ -301,6 +302,11 @@ impl Draft {
                     value.parse().map_err(|error| SettingError::new(key, error, None))?;
                 trace.format = Some(format);
             }
+            "trace.device" if value.is_empty() => {
+                let hint = "for example trace.device=8,0".to_owned();
+                return Err(SettingError::new(key, "no device is named", hint));
+            }
+            "trace.device" => trace.device = Some(value.to_owned()),
             "trace.timing" => {
                 let percent = value.strip_suffix('%').map(|number| number.trim().parse::<u32>());
                 trace.timing = match (value, percent) {
@@ -318,7 +324,8 @@ impl Draft {
             "trace.repeat" => trace.repeat = number(1)?,
             _ => {
                 let hint =
-                    "known: trace.format, trace.timing, trace.depth, trace.repeat".to_owned();
+                    "known: trace.format, trace.device, trace.timing, trace.depth, trace.repeat"
+                        .to_owned();
                 return Err(SettingError::new(key, "there is no such setting", hint));
             }
         }

@@ -7,6 +7,7 @@ use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, shortened, wrap};
 use super::figures::{Labels, per_sec, quotient, round};
+use super::notes::notes;
 use crate::results::{CgroupResults, Latency, Results, Transfers};
 
 /// Pairs that the table lists; the JSON has all.
@@ -43,6 +44,7 @@ pub(super) struct Pair {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     names: [String; 2],
+    notes: [Vec<String>; 2],
     pub(super) jobs: Vec<Pair>,
     pub(super) cgroups: Vec<Pair>,
 }
@@ -52,6 +54,7 @@ pub struct Comparison {
 pub fn compare(a: (&str, &Results), b: (&str, &Results)) -> Comparison {
     Comparison {
         names: [a.0.to_owned(), b.0.to_owned()],
+        notes: [a.1.notes.clone(), b.1.notes.clone()],
         jobs: pairs(job_figures(a.1), job_figures(b.1)),
         cgroups: pairs(cgroup_figures(a.1), cgroup_figures(b.1)),
     }
@@ -231,6 +234,11 @@ impl Comparison {
                 parts.push(self.part(title, pairs, [a, b], width));
             }
         }
+        let [of_a, of_b] = &self.notes;
+        let notes = notes([(self.names[0].as_str(), &of_a[..]), (&self.names[1], of_b)], width);
+        if !notes.is_empty() {
+            parts.push(notes);
+        }
         parts.iter().map(|part| part.join("\n") + "\n").collect::<Vec<_>>().join("\n")
     }
 
@@ -272,6 +280,7 @@ impl Comparison {
             "b": self.names[1],
             "jobs": list(&self.jobs, "job"),
             "cgroups": list(&self.cgroups, "cgroup"),
+            "notes": { "a": self.notes[0], "b": self.notes[1] },
         })
     }
 }

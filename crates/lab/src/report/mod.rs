@@ -12,6 +12,7 @@ mod fio_json;
 mod fio_latency;
 mod html;
 mod json;
+mod notes;
 mod table;
 
 pub use columns::{unbroken, wrap};
@@ -19,4 +20,5 @@ pub use compare::{Comparison, compare};
 pub use fio_json::fio_json;
 pub use html::{calibration, html};
 pub use json::json;
+pub use notes::notes;
 pub use table::table;

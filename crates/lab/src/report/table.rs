@@ -7,6 +7,7 @@ use super::columns::{Columns, clean, shortened, unbroken, wrap};
 use super::figures::{
     Labels, Shares, inside_ns, limits, lines, per_sec, percent_text, throttled, time, waits, way,
 };
+use super::notes;
 use crate::results::{CgroupResults, Results, Row};
 
 /// Rows and cgroups that are listed; more would scroll away what matters.
@@ -42,9 +43,7 @@ pub fn table(results: &Results, width: usize) -> String {
         parts.push(std::iter::once("Changed while it ran".to_owned()).chain(changes).collect());
     }
     if !results.notes.is_empty() {
-        let notes =
-            results.notes.iter().flat_map(|note| wrap(&format!("  - {}", clean(note)), width, 4));
-        parts.push(std::iter::once("Notes".to_owned()).chain(notes).collect());
+        parts.push(notes::of_one(&results.notes, width));
     }
     parts.iter().map(|part| part.join("\n") + "\n").collect::<Vec<_>>().join("\n")
 }

@@ -86,6 +86,8 @@ pub(super) struct Flight {
     pub(super) op: Op,
     /// Whether somebody waits for it: not so for what the page cache writes back by itself.
     pub(super) sync: bool,
+    /// Whether the file system makes it on its own account, as a trace says.
+    pub(super) metadata: bool,
     /// Who made it, among the actors; for the page cache's, who is charged.
     pub(super) actor: u32,
     pub(super) len: u32,
@@ -123,6 +125,7 @@ impl Flight {
             purpose,
             op,
             sync: true,
+            metadata: false,
             actor,
             len,
             offset,

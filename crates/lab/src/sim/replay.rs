@@ -123,14 +123,19 @@ impl Replay {
     /// off is over there.
     ///
     /// # Errors
-    /// Nothing of it can be read.
+    /// Nothing of it can be read, or nothing in it is a request: a report of nothing would look like a run.
     pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
         while self.ahead < AHEAD_MAX {
             let mut record = match self.read() {
                 Ok(Some(record)) => record,
                 Ok(None) => {
                     self.has_ended = true;
-                    return Ok(());
+                    let is_empty = self.streams.is_empty() && self.process.is_none();
+                    return if is_empty {
+                        Err(self.error(self.rounds.reader().without_requests()))
+                    } else {
+                        Ok(())
+                    };
                 }
                 Err(error) if self.streams.is_empty() => return Err(error),
                 Err(error) => {
@@ -301,6 +306,23 @@ impl Replay {
                 "{}: {lines} back in time, taken for no later than the one before",
                 self.name_of()
             ));
+        }
+        notes.extend(self.readings());
+        notes
+    }
+
+    /// How times and places were taken, where that is not as they stand.
+    fn readings(&self) -> Vec<String> {
+        let (reader, name) = (self.rounds.reader(), self.name_of());
+        let mut notes: Vec<String> =
+            reader.notes().into_iter().map(|note| format!("{name}: {note}")).collect();
+        // A job's log has no setting.
+        let is_several = reader.devices().0.len() > 1 && self.trace.device.is_none();
+        if is_several && self.process.is_none() {
+            let advice = format!(
+                "{name}: `--set trace.device=NAME` takes the requests of one device, volume or file"
+            );
+            notes.push(advice);
         }
         notes
     }

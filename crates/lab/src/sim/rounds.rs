@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use weir_trace::{OpenError, ReadError, Reader, Record};
+use weir_trace::{NoDevices, OpenError, ReadError, Reader, Record};
 
 use crate::scenario::{ScenarioError, Trace};
 
@@ -89,7 +89,17 @@ impl Rounds {
 }
 
 fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
-    Reader::open(&trace.path, trace.format).map_err(|error| {
+    let file = trace.path.display().to_string();
+    let mut reader = opened(trace)?;
+    if let Some(device) = &trace.device {
+        let none = |error: NoDevices| ScenarioError::Trace { file, reason: error.to_string() };
+        reader.only_device(device).map_err(none)?;
+    }
+    Ok(reader)
+}
+
+fn opened(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
+    Reader::open(&trace.path, trace.format.clone()).map_err(|error| {
         let file = trace.path.display().to_string();
         // The file is named already.
         let reason = match error {

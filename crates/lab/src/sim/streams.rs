@@ -58,7 +58,8 @@ impl World {
                 _ => Purpose::Fsync,
             };
             let (op, offset, len) = (record.op, record.offset, record.len);
-            self.submit(Flight::new(purpose, op, actor, offset, len, self.now_ns));
+            let flight = Flight::new(purpose, op, actor, offset, len, self.now_ns);
+            self.submit(Flight { metadata: record.metadata, ..flight });
         }
     }
 

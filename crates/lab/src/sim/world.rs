@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::ops::ControlFlow;
 
-use weir_engine::{Change, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
+use weir_engine::{Change, Class, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
@@ -516,7 +516,8 @@ impl World {
 #[inline]
 fn request_of(flight: &Flight, task: TaskId, key: usize) -> Request {
     let extent = Extent::new(flight.offset, flight.len);
-    Request { sync: flight.sync, ..Request::new(task, flight.op, extent, key as u64) }
+    let class = if flight.metadata { Class::Metadata } else { Class::Data };
+    Request { sync: flight.sync, class, ..Request::new(task, flight.op, extent, key as u64) }
 }
 
 /// What an access is to the engine.

@@ -174,15 +174,26 @@ fn gzipped(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_empty_trace_is_over_at_once() {
-    for text in
-        ["Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n", "nonsense\nnonsense\n"]
-    {
+fn a_trace_without_a_request_is_an_error() {
+    for (text, reason) in [
+        (
+            "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n",
+            "no request in 1 line read as msr",
+        ),
+        (
+            "nonsense\nnonsense\n",
+            "no request in 2 lines read as msr; 2 bad, the first is line 1: 1 columns where the format has 7",
+        ),
+    ] {
         let file = File::new("csv", text);
         let settings = [("trace.format", "msr"), ("trace.repeat", "1000000")];
-        let results = replay(ONE_MS, &settings, &file);
-        assert_eq!((results.elapsed_ns, results.requests), (0, 0));
+        let error = finish(&trace_draft(ONE_MS, &settings, &file.0)).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: {reason}", file.0.display()));
     }
+    let file = File::new("csv", msr(3, 1_000, 2));
+    let error = finish(&trace_draft(ONE_MS, &[("trace.device", "srv_7")], &file.0)).unwrap_err();
+    let reason = "no request in 3 lines read as msr; none of device srv_7, but of srv_0; srv_1";
+    assert_eq!(error.to_string(), format!("{}: {reason}", file.0.display()));
     let gone = trace_draft(ONE_MS, &[], std::path::Path::new("/nowhere/trace.csv"));
     let error = finish(&gone).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/trace.csv: "), "{error}");
@@ -335,4 +346,82 @@ fn who_is_never_raised_is_not_when_it_parts_from_others_either() {
     assert_eq!(raisings, [0, 0]);
     assert!(a.abs_diff(b) < (a + b) / 10, "{a} and {b}");
     assert!(read("auto").1[0] > 0, "else nothing is shown");
+}
+
+/// 200 reads a second, as a trace of whole seconds has them: the disk could do them one by one, and does.
+#[test]
+fn a_trace_of_whole_seconds_is_no_burst() {
+    let line = |at: u64| format!("{},{},8,0,1\n", 1_538_323_200 + at / 200, at * 8);
+    let file = File::new("csv", (0..2000).map(line).collect::<String>());
+    let results = replay(ONE_MS, &[("depth", "1")], &file);
+    assert_eq!(results.rows[0].read.ios, 2000);
+    assert_eq!(results.rows[0].read.latency.max_ns(), MS);
+    assert_eq!(results.elapsed_ns / MS, 9996);
+    let note = "its times are whole seconds; 1990 requests were moved, so that those of each second come evenly over it";
+    assert!(results.notes.iter().any(|told| told.ends_with(note)), "{:?}", results.notes);
+}
+
+#[test]
+fn a_trace_of_several_devices_says_so_and_one_can_be_taken() {
+    let line = |at: u64| {
+        let device = if at % 4 == 0 { "253,0" } else { "8,0" };
+        format!("{device} 0 {at} 0.{at:03} 7 Q R {} + 8 [dd]\n", at * 8)
+    };
+    let file = File::new("blkparse", (0..100).map(line).collect::<String>());
+    let all = replay(ONE_MS, &[], &file);
+    assert_eq!(all.rows[0].read.ios, 100);
+    let told = all.notes.join("\n");
+    assert!(
+        told.contains(
+            "requests of 2 devices, volumes or files (253,0; 8,0) are all on the one disk"
+        ),
+        "{told}"
+    );
+    assert!(told.contains("`--set trace.device=NAME`"), "{told}");
+    let one = replay(ONE_MS, &[("trace.device", "8,0"), ("trace.repeat", "2")], &file);
+    assert_eq!(one.rows[0].read.ios, 150);
+    assert!(
+        one.notes.join("\n").contains("25 requests of other devices left out"),
+        "{:?}",
+        one.notes
+    );
+}
+
+#[test]
+fn a_trace_of_completions_is_replayed_and_says_so() {
+    let line = |at: u64| format!("8,0 1 {at} 0.{at:03} 0 C R {} + 8 [0]\n", at * 8);
+    let file = File::new("blkparse", (0..10).map(line).collect::<String>());
+    let results = replay(ONE_MS, &[], &file);
+    assert_eq!((results.rows[0].name.as_str(), results.rows[0].read.ios), ("8,0", 10));
+    assert!(
+        results.notes.join("\n").contains("10 requests are there only as completed"),
+        "{:?}",
+        results.notes
+    );
+}
+
+/// What a trace marks with an `M` overtakes data at a limit, and is owed.
+#[test]
+fn metadata_of_a_trace_overtakes_data_at_a_limit() {
+    let worst = |letters: &str| {
+        let data = (0..50).map(|at| format!("8,0 0 {at} 0.000000 7 Q W {} + 8 [dd]\n", at * 8));
+        let last = format!("8,0 0 50 0.100000 8 Q {letters} 8000 + 8 [jbd2]\n");
+        let file = File::new("blkparse", data.chain([last]).collect::<String>());
+        let settings = [("max", "wiops=10"), ("burst", "wiops=1")];
+        row(&replay(ONE_MS, &settings, &file), "jbd2-8").write.latency.max_ns()
+    };
+    assert_eq!(worst("WSM"), MS);
+    assert!(worst("WS") > 50 * MS);
+}
+
+/// The same requests by columns and in a format with a name are the same run.
+#[test]
+fn a_trace_by_columns_is_a_trace() {
+    let file = File::new("csv", msr(100, 10_000, 2));
+    let named = replay(ONE_MS, &[], &file);
+    let columns = "csv:time_100ns=1,op=4,offset=5,bytes=6,stream=3";
+    let by_columns = replay(ONE_MS, &[("trace.format", columns)], &file);
+    assert_eq!((by_columns.requests, by_columns.elapsed_ns), (named.requests, named.elapsed_ns));
+    assert_eq!(by_columns.rows[1].read.latency, named.rows[1].read.latency);
+    assert_eq!(by_columns.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["0", "1"]);
 }

@@ -2,7 +2,7 @@
 
 use weir_engine::Op;
 
-use super::{Asked, Follows, Parsed};
+use super::{Asked, Parsed};
 use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text;
@@ -25,12 +25,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     text::number(device, "device_id")?;
     let (offset, len) =
         text::extent(text::number(offset, "offset")?, text::number(length, "length")?)?;
-    Ok(Some(Asked {
-        time: text::ticks(timestamp, TICK_NS, "timestamp")?,
-        op,
-        offset,
-        len,
-        who: Who { key: device.trim_ascii(), called: Called::AsKeyed },
-        follows: Follows::Never,
-    }))
+    let time = text::ticks(timestamp, TICK_NS, "timestamp")?;
+    let who = Who { key: device.trim_ascii(), called: Called::AsKeyed };
+    Ok(Some(Asked::new(time, op, offset, len, who)))
 }

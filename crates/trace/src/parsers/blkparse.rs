@@ -3,7 +3,7 @@
 use weir_engine::Op;
 
 use super::rwbs::{self, Does};
-use super::{Asked, Follows, Parsed};
+use super::{Asked, Parsed};
 use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text::{self, Words};
@@ -13,6 +13,8 @@ use crate::text::{self, Words};
 pub(crate) struct State {
     /// A request was queued: from here on those that are sent to the driver have been taken already.
     queues: bool,
+    /// A request was sent to the driver or queued: from here on those that complete have been taken already.
+    sends: bool,
     /// The events are over, and what follows is blkparse's own account of them.
     summary: bool,
 }
@@ -30,15 +32,18 @@ impl State {
         let time = text::seconds(words.word("time")?, "time")?;
         let process = words.word("pid")?;
         text::number(process, "pid")?;
+        let mut completes = false;
         match words.word("action")? {
-            b"Q" => self.queues = true,
-            b"D" if !self.queues => {}
+            b"Q" => (self.queues, self.sends) = (true, true),
+            b"D" if !self.queues => self.sends = true,
+            b"C" if !self.sends => completes = true,
             // Source: blkparse(1), "Action identifiers". `m` is a message and may hold anything.
             b"A" | b"B" | b"C" | b"D" | b"F" | b"G" | b"I" | b"M" | b"P" | b"R" | b"S" | b"T"
             | b"U" | b"UT" | b"X" | b"m" => return Ok(None),
             _ => return Err(Reason::Operation { column: "action" }),
         }
-        let does = rwbs::does(words.word("rwbs")?);
+        let letters = words.word("rwbs")?;
+        let does = rwbs::does(letters);
         let rest = words.rest();
         let (op, place) = match does {
             None => return Err(Reason::Operation { column: "rwbs" }),
@@ -56,15 +61,17 @@ impl State {
             Some((sector, count)) => text::extent_of_sectors(sector, count)?,
             None => (0, 0),
         };
-        let called = command(rest).map_or(Called::AsKeyed, Called::Command);
-        Ok(Some(Asked {
-            time,
-            op,
-            offset,
-            len,
-            who: Who { key: process, called },
-            follows: Follows::Never,
-        }))
+        let who = match completes {
+            // Whoever ran when it completed, and in brackets its error: neither says who asked.
+            true => Who { key: device, called: Called::AsKeyed },
+            false => {
+                let called = command(rest).map_or(Called::AsKeyed, Called::Command);
+                Who { key: process, called }
+            }
+        };
+        let asked = Asked::new(time, op, offset, len, who);
+        let metadata = rwbs::is_metadata(letters);
+        Ok(Some(Asked { device, metadata, completed: completes, ..asked }))
     }
 }
 

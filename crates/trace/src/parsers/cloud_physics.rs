@@ -2,7 +2,7 @@
 
 use weir_engine::Op;
 
-use super::{Asked, Follows, Parsed};
+use super::{Asked, Parsed};
 use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text;
@@ -33,7 +33,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
         Op::Flush => (0, 0),
         _ => text::extent(text::offset_of_sector(lbn)?, size)?,
     };
-    Ok(Some(Asked { time, op, offset, len, who: DISK, follows: Follows::Never }))
+    Ok(Some(Asked::new(time, op, offset, len, DISK)))
 }
 
 enum Scsi {

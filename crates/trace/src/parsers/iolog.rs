@@ -70,13 +70,9 @@ impl State {
                 text::extent(offset, text::number(words.word("length")?, "length")?)?
             }
         };
-        Ok(Some(Asked {
-            time: time.unwrap_or(self.waited),
-            op,
-            offset,
-            len,
-            who: Who { key: file, called: Called::AsKeyed },
-            follows: if time.is_some() { Follows::Never } else { Follows::AfterGap },
-        }))
+        let who = Who { key: file, called: Called::AsKeyed };
+        let follows = if time.is_some() { Follows::Never } else { Follows::AfterGap };
+        let asked = Asked::new(time.unwrap_or(self.waited), op, offset, len, who);
+        Ok(Some(Asked { follows, ..asked }))
     }
 }

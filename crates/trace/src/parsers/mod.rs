@@ -3,6 +3,7 @@
 mod alibaba;
 mod blkparse;
 mod cloud_physics;
+pub(crate) mod columns;
 mod iolog;
 mod msr;
 mod rwbs;
@@ -25,6 +26,20 @@ pub(crate) struct Asked<'a> {
     pub(crate) len: u32,
     pub(crate) who: Who<'a>,
     pub(crate) follows: Follows,
+    /// The device, where it is not who asks; empty where the format has none.
+    pub(crate) device: &'a [u8],
+    /// File-system metadata.
+    pub(crate) metadata: bool,
+    /// The time is that of its completion, for want of anything before that.
+    pub(crate) completed: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// Data, on the device that is asked.
+    pub(crate) fn new(time: u64, op: Op, offset: u64, len: u32, who: Who<'a>) -> Asked<'a> {
+        let (follows, device) = (Follows::Never, &b""[..]);
+        Asked { time, op, offset, len, who, follows, device, metadata: false, completed: false }
+    }
 }
 
 /// Whether a request waits for the one before it in its stream.
@@ -50,6 +65,7 @@ pub(crate) enum Parser {
     Blkparse(blkparse::State),
     FioIolog(iolog::State),
     Startup,
+    Columns(Box<columns::State>),
 }
 
 impl Parser {
@@ -62,6 +78,7 @@ impl Parser {
             Format::Blkparse => Parser::Blkparse(blkparse::State::default()),
             Format::FioIolog => Parser::FioIolog(iolog::State::default()),
             Format::Startup => Parser::Startup,
+            Format::Columns(columns) => Parser::Columns(Box::new(columns::State::new(*columns))),
         }
     }
 
@@ -74,6 +91,7 @@ impl Parser {
             Parser::Blkparse(_) => Format::Blkparse,
             Parser::FioIolog(_) => Format::FioIolog,
             Parser::Startup => Format::Startup,
+            Parser::Columns(state) => Format::Columns(Box::new(state.columns().clone())),
         }
     }
 
@@ -89,6 +107,7 @@ impl Parser {
             Parser::Blkparse(state) => state.parse(line),
             Parser::FioIolog(state) => state.parse(line),
             Parser::Startup => startup::parse(line),
+            Parser::Columns(state) => state.parse(line),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_engine::Op;
 
-use super::{Asked, Follows, Parsed};
+use super::{Asked, Parsed};
 use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text;
@@ -33,12 +33,6 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let (offset, len) = text::extent(text::number(offset, "Offset")?, text::number(size, "Size")?)?;
     // Both columns and the comma between them.
     let key = &line[timestamp.len() + 1..][..host.len() + 1 + disk.len()];
-    Ok(Some(Asked {
-        time: text::ticks(timestamp, TICK_NS, "Timestamp")?,
-        op,
-        offset,
-        len,
-        who: Who { key, called: Called::HostDisk },
-        follows: Follows::Never,
-    }))
+    let time = text::ticks(timestamp, TICK_NS, "Timestamp")?;
+    Ok(Some(Asked::new(time, op, offset, len, Who { key, called: Called::HostDisk })))
 }

@@ -15,7 +15,7 @@ pub(super) enum Does {
 /// Source: blkparse(1), "RWBS description".
 ///
 /// The first letter says what it does, after an `F` for a flush before it; those that follow say how (`S` synchronous,
-/// `M` metadata, `A` read ahead, `F` through the cache, `B` barrier, `E` erase), which changes nothing here.
+/// `A` read ahead, `F` through the cache, `B` barrier, `E` erase), which changes nothing here; see [`is_metadata`].
 pub(super) fn does(letters: &[u8]) -> Option<Does> {
     if letters.is_empty() || !letters.iter().all(u8::is_ascii_uppercase) {
         return None;
@@ -36,6 +36,11 @@ pub(super) fn does(letters: &[u8]) -> Option<Does> {
         Some(b'N' | b'Z') => Does::Nothing,
         _ => return None,
     })
+}
+
+/// Whether the file system marked it as metadata, with an `M`.
+pub(super) fn is_metadata(letters: &[u8]) -> bool {
+    letters.contains(&b'M')
 }
 
 #[cfg(test)]

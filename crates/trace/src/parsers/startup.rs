@@ -25,7 +25,8 @@ fn around<'a>(mut left: Words<'a>, mut right: Words<'a>) -> Parsed<'a> {
     // How far the head went and how long it has gone straight: the reader can tell from the sectors.
     right.word("distance")?;
     right.word("run")?;
-    let op = match rwbs::does(right.word("kind")?) {
+    let kind = right.word("kind")?;
+    let op = match rwbs::does(kind) {
         Some(Does::Data(op)) => op,
         Some(Does::FlushWrite) => Op::Write,
         Some(Does::Nothing) => return Ok(None),
@@ -47,5 +48,6 @@ fn around<'a>(mut left: Words<'a>, mut right: Words<'a>) -> Parsed<'a> {
         _ => text::extent_of_sectors(first, count)?,
     };
     let who = Who { key: left.rest(), called: Called::AsKeyed };
-    Ok(Some(Asked { time, op, offset, len, who, follows: Follows::Always }))
+    let asked = Asked::new(time, op, offset, len, who);
+    Ok(Some(Asked { follows: Follows::Always, metadata: rwbs::is_metadata(kind), ..asked }))
 }

@@ -2,7 +2,7 @@
 
 use weir_engine::Op;
 
-use super::{Asked, Follows, Parsed};
+use super::{Asked, Parsed};
 use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text;
@@ -22,12 +22,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     text::number(volume, "VolumeID")?;
     let (first, count) = (text::number(offset, "Offset")?, text::number(size, "Size")?);
     let (offset, len) = text::extent_of_sectors(first, count)?;
-    Ok(Some(Asked {
-        time: text::seconds(timestamp, "Timestamp")?,
-        op,
-        offset,
-        len,
-        who: Who { key: volume.trim_ascii(), called: Called::AsKeyed },
-        follows: Follows::Never,
-    }))
+    let time = text::seconds(timestamp, "Timestamp")?;
+    let who = Who { key: volume.trim_ascii(), called: Called::AsKeyed };
+    Ok(Some(Asked::new(time, op, offset, len, who)))
 }

@@ -20,6 +20,22 @@ pub struct Trace {
     pub lines: u64,
     pub skipped: u64,
     pub reordered: u64,
+    pub spread: u64,
+    pub completions: u64,
+}
+
+/// Columns of every kind, besides the formats that have names.
+const COLUMNS: [&str; 4] = [
+    "csv:time_s=5,op=4,lba512=2,bytes=3,device=1",
+    "csv:time_100ns=1,op=-3,offset=-2,blocks4096=6,stream=2,read=28+88,flush=x,skip=1,sep=;",
+    "words:time_us=4,op=7,lba512=8,blocks512=10,device=1,stream=-1,only=6:Q",
+    "csv:time_ms=-1,op=2,lba4096=3,bytes=4",
+];
+
+/// All formats that are tried.
+pub fn formats() -> Vec<Format> {
+    let columns = COLUMNS.iter().map(|text| text.parse().expect("columns"));
+    Format::ALL.into_iter().chain(columns).collect()
 }
 
 /// Reads all of it, and checks what holds for any input.
@@ -34,11 +50,24 @@ pub fn read(bytes: &[u8], format: Format) -> Trace {
     trace
 }
 
+/// Text as columns: what is read is printed, and read again, as the same.
+pub fn any_columns(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(format) = text.parse::<Format>()
+    {
+        let again = format.to_string().parse::<Format>();
+        assert_eq!(again.as_ref(), Ok(&format));
+        read(data, format);
+    }
+}
+
 /// The fuzz target: the first byte chooses the format, the second how the rest comes in pieces.
 pub fn any_bytes(data: &[u8]) -> Option<Trace> {
+    any_columns(data);
     let (&[format, piece], text) = data.split_first_chunk()?;
-    let format = Format::ALL[usize::from(format) % Format::ALL.len()];
-    let trace = read(text, format);
+    let formats = formats();
+    let format = formats[usize::from(format) % formats.len()].clone();
+    let trace = read(text, format.clone());
     let pieces = Pieces { bytes: text, piece: usize::from(piece) + 1 };
     let again = collect(Reader::new(BufReader::with_capacity(1, pieces), format));
     assert_eq!(trace, again, "pieces make no difference");
@@ -59,11 +88,14 @@ fn collect<R: BufRead>(mut reader: Reader<R>) -> Trace {
         lines: reader.lines(),
         skipped: reader.skipped(),
         reordered: reader.reordered(),
+        spread: reader.spread(),
+        completions: reader.completions(),
     }
 }
 
 fn check(trace: &Trace) {
-    let Trace { records, streams, bad, lines, skipped, reordered } = trace;
+    let Trace { records, streams, bad, lines, skipped, reordered, spread, completions } = trace;
+    assert!(*spread <= records.len() as u64 && *completions <= records.len() as u64);
     assert_eq!(*lines, records.len() as u64 + bad.count + skipped, "each line is one of three");
     assert!(*reordered <= records.len() as u64);
     assert_eq!(bad.first.len() as u64, bad.count.min(FIRST_BAD_MAX as u64));
@@ -84,7 +116,7 @@ fn check(trace: &Trace) {
     let mut seen = vec![false; streams.len()];
     let mut next = 0;
     for record in records {
-        let Record { at_ns, op, offset, len, stream, dependent, delay_ns } = *record;
+        let Record { at_ns, op, offset, len, stream, dependent, delay_ns, metadata: _ } = *record;
         assert!(at_ns >= now, "time does not run back");
         now = at_ns;
         let stream = stream as usize;

@@ -153,3 +153,20 @@ cgroup = \"/vm1\"
     }
     assert!(count >= 15, "{count} examples");
 }
+
+#[test]
+fn the_columns_of_traces_in_the_manual_are_right() {
+    let mut count = 0;
+    for page in page::all() {
+        let codes = page.text.split(|letter: char| letter.is_whitespace() || letter == '`');
+        for code in codes.map(|code| code.trim_start_matches("trace.format=")) {
+            let is_whole = code.contains('=') && !code.contains('…');
+            if is_whole && (code.starts_with("csv:") || code.starts_with("words:")) {
+                let format = code.parse::<weir_trace::Format>();
+                format.unwrap_or_else(|error| panic!("{}: {code}: {error}", page.name));
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 9, "{count}");
+}
