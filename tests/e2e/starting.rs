@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use weir_tests::nbd::{Client, dial};
-use weir_tests::{LoopDevice, Place, Refused, Server};
+use weir_tests::{LoopDevice, Place, Refused, Server, weir};
 
 /// Starting must fail with exit status `code` and a message that holds all of `words`.
 #[track_caller]
@@ -153,4 +153,29 @@ fn sockets_are_the_owners() {
     let server = Server::image(&place, "memory:1M", &["--socket-mode", "660"]);
     assert_eq!((mode(server.control()), mode(server.socket())), (0o600, 0o660));
     server.stop();
+}
+
+#[test]
+fn too_few_files_are_an_error_and_no_panic() {
+    let place = Place::new();
+    let socket = place.socket("nbd.sock");
+    for files in 3..13 {
+        let script = format!("ulimit -n {files}; exec \"$0\" serve memory:1M --socket \"$1\"");
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(script)
+            .arg(weir())
+            .arg(&socket)
+            .env("XDG_RUNTIME_DIR", place.file(""));
+        let output = command.output().expect("there is a shell");
+        let log = String::from_utf8_lossy(&output.stderr);
+        // With fewer than the loader needs there is no program to say anything.
+        assert!(
+            matches!(output.status.code(), Some(1 | 127)),
+            "{files} files: {}\n{log}",
+            output.status
+        );
+        assert!(!log.contains("panicked"), "{log}");
+    }
 }

@@ -30,6 +30,8 @@ pub const CLIENT_FLAGS: u32 = 3;
 pub const OPT_GO: u32 = 7;
 /// The flag of commands that are answered when their effect is on stable storage.
 pub const FUA: u16 = 1;
+/// The number for a device that failed.
+pub const EIO: u32 = 5;
 /// The number for an offset or length that makes no sense.
 pub const EINVAL: u32 = 22;
 /// The number for a server that is going away.

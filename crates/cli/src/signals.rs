@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 /// Signals so soon after one that was told of are the same wish: `timeout` sends one to its child and one to the group that
 /// both are in, and a terminal and whoever started the command may send one each. Nobody presses Ctrl-C twice as fast.
 const SAME_WISH: Duration = Duration::from_millis(100);
+
+/// Files that any command opens that listens for signals: standard ones, its runtime's, and one to work on.
+const FILES_MIN: u64 = 16;
 
 /// The number of SIGHUP.
 pub(crate) const HANGUP: u8 = 1;
@@ -30,6 +34,13 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens from now on: none is lost that comes before [`Signals::next`].
     pub(crate) fn new() -> Result<Signals, Failure> {
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        if most < FILES_MIN {
+            // tokio panics where it gets no descriptors for its signals.
+            let message =
+                format!("only {most} files may be open, and at least {FILES_MIN} are needed");
+            return Err(Failure::failed(message).hint("raise it: ulimit -n 1024".to_owned()));
+        }
         let listen = |kind| signal(kind).map_err(cannot_wait);
         let (terminate, interrupt) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);

@@ -29,6 +29,8 @@ pub(crate) enum LogLine {
     ConnectionDropped,
     /// The device failed a request.
     DeviceFailed,
+    /// Requests that waited were failed, because the device is gone.
+    WaitingFailed,
 }
 
 /// Leave to write one line.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use weir_cache::{Overlay, Reason, WriteId};
-use weir_engine::{CgroupId, Extent, Op, Ticket};
+use weir_engine::{CgroupId, Extent, Op, RequestId, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::IoBuf;
 
@@ -19,6 +19,8 @@ pub(super) struct Flight {
     pub(super) piece: Extent,
     /// A write's payload, until the device has it; a read's bytes between two pieces.
     pub(super) buffer: Option<IoBuf>,
+    /// The engine's name of a client's request, while the engine has it.
+    pub(super) request: Option<RequestId>,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
     /// The one that is joined to it at an emulated device.

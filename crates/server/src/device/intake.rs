@@ -204,6 +204,7 @@ impl Worker {
             extent,
             piece: extent,
             buffer,
+            request: None,
             ticket: None,
             joined: None,
             overlay: None,
@@ -215,7 +216,8 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {
-            Ok(_) => {
+            Ok(request) => {
+                self.desk.flights[tag].request = Some(request);
                 connection.requests += 1;
                 if command.op != Op::Write {
                     connection.held_bytes[Memory::Replies as usize] += bytes;

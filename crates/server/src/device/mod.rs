@@ -19,6 +19,7 @@ mod door;
 mod ending;
 mod failures;
 mod flight;
+mod gone;
 mod homes;
 mod intake;
 mod outlet;

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::ending::Ending;
 use super::failures::Failures;
 use super::flight::{Asker, Flight};
+use super::gone;
 use super::homes::Homes;
 use super::storage::Storage;
 use super::token::Token;
@@ -102,6 +103,7 @@ pub(super) struct Desk {
     pub(super) ending: Ending,
     /// Connections, with their serials, that take no replies and whose last request is done.
     pub(super) answered: Vec<(usize, u64)>,
+    pub(super) presence_of_device: gone::Presence,
     pub(super) connections_dropped: u64,
     /// Failed accepts.
     pub(super) accepts_failed: u64,
@@ -160,6 +162,7 @@ impl Worker {
             drain_ns: setup.drain_ns,
             ending: Ending::default(),
             answered: Vec::new(),
+            presence_of_device: gone::Presence::default(),
             connections_dropped: 0,
             accepts_failed: 0,
             log_limit: LogLimit::default(),
@@ -307,6 +310,7 @@ impl Worker {
             None => (buffer, result),
         };
         let mut flight = self.desk.flights.remove(key);
+        self.desk.presence_of_device.note(flight.extent.offset, &result);
         let result = self.desk.note_outcome(now, &flight, result);
         let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
@@ -369,6 +373,7 @@ impl Worker {
     fn expire(&mut self, now: Instant) {
         let now_ns = now.as_nanos();
         self.desk.rouse(now);
+        self.watch_device(now);
         while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
             let connection = self.desk.connections.get(key);
             let pending = connection.is_some_and(|connection| {

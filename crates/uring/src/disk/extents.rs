@@ -30,8 +30,12 @@ pub(super) fn next(fd: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<Disk
             Ok(_) => all(true),
             Err(errno) => Err(errno.into()),
         },
-        // No data from here to the end of the file.
-        Err(Errno::NXIO) => all(false),
+        // No data from here to the end of the file, which may have been cut short: what was there cannot be read.
+        Err(Errno::NXIO) => match seek(fd, SeekFrom::End(0))? {
+            size if size >= end => all(false),
+            size if size > offset => until(size, false),
+            _ => all(true),
+        },
         Err(Errno::INVAL | Errno::OPNOTSUPP) => all(true),
         Err(errno) => Err(errno.into()),
     }

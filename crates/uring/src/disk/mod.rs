@@ -216,6 +216,18 @@ impl Ring {
         });
     }
 
+    /// Bytes that the device has now: its size, or fewer where its file was cut short or the device has gone. From here on
+    /// writes past them are refused with `EIO`. One system call, and none for memory.
+    pub fn look(&mut self, disk: &Disk) -> u64 {
+        let state = self.disks.get_mut(disk.index);
+        if let Store::File(file) = state.store {
+            // The position means nothing: all operations say where.
+            let end = rustix::fs::seek(self.core.files.fd(file), rustix::fs::SeekFrom::End(0));
+            state.present = end.unwrap_or(0).min(state.info.size);
+        }
+        state.present
+    }
+
     /// The extent that begins at `offset`, as far as it is alike, up to `end` at most. Only files have holes.
     ///
     /// The one call here that is carried out at once: io_uring has no such operation. Costs one or two system calls,

@@ -29,6 +29,8 @@ pub(crate) enum Waiting {
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) info: DiskInfo,
+    /// Bytes that it had when it was looked at last: fewer than at first where it was cut short or is gone.
+    pub(crate) present: u64,
     /// Used on direct devices only: elsewhere the kernel keeps parts of a block apart.
     pub(crate) ranges: Ranges<Waiting>,
     /// Ways ([`super::zeroing::Way::bit`]) that the device turned out not to have.
@@ -79,6 +81,7 @@ impl Disks {
     pub(crate) fn insert(&mut self, store: Store, info: DiskInfo) -> u32 {
         self.states.push(State {
             store,
+            present: info.size,
             info,
             ranges: Ranges::new(),
             refused: 0,
@@ -149,11 +152,16 @@ impl State {
         self.check_inside(offset, len, libc::EINVAL)
     }
 
-    /// Whether it may be written: `ENOSPC` outside the device, `EROFS` if nothing may be.
+    /// Whether it may be written: `ENOSPC` outside the device, `EROFS` if nothing may be, `EIO` where the device has
+    /// nothing any more. A write there would make a file that was cut short grow again, with zeroes for what is lost.
     pub(crate) fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
-        match self.info.read_only {
-            true => Err(io::Error::from_raw_os_error(libc::EROFS)),
-            false => self.check_inside(offset, len, libc::ENOSPC),
+        if self.info.read_only {
+            return Err(io::Error::from_raw_os_error(libc::EROFS));
+        }
+        self.check_inside(offset, len, libc::ENOSPC)?;
+        match offset + len > self.present {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
         }
     }
 

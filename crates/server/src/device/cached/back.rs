@@ -127,6 +127,7 @@ impl Worker {
                 extent: write.extent,
                 piece: write.extent,
                 buffer: None,
+                request: None,
                 ticket: None,
                 joined: None,
                 overlay: None,

@@ -1,0 +1,143 @@
+//! Devices that are gone or were cut short: what waits for a limit fails at once, where it would fail anyway.
+//!
+//! A device is looked at every second while there are requests, and more often after a failure. One that fails without
+//! saying so in its size, as a disk that was pulled out, is known by [`FAILURES_MAX`] failures in a row at different
+//! places. Nothing is remembered but that: the next request goes to the device, and when one succeeds all is well again.
+
+use std::io;
+
+use rustix::io::Errno;
+use tracing::{error, info, warn};
+use weir_engine::Instant;
+
+use super::flight::{Asker, Flight};
+use super::outlet::Asked;
+use super::worker::{Desk, Worker};
+use crate::log_limit::{LogLine, LogPermit};
+
+/// Failures in a row, none at the place of the one before, after which a device is taken to be gone. A client that tries
+/// one bad sector again and again is no reason to fail what others wait for; a region of so many bad requests is, once.
+const FAILURES_MAX: u32 = 8;
+/// How often a device is looked at, and how often after a failure.
+const LOOK_NS: u64 = 1_000_000_000;
+const LOOK_AFTER_FAILURE_NS: u64 = 50_000_000;
+/// Serial of no connection.
+const NO_SERIAL: u64 = 0;
+
+/// What is known of a device's presence.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    failures_in_a_row: u32,
+    last_failure_at: Option<u64>,
+    looked_ns: u64,
+    /// Bytes that it lacked when it was looked at last.
+    missing_bytes: u64,
+}
+
+impl Presence {
+    /// Takes note of how a request at the device has ended.
+    pub(super) fn note(&mut self, offset: u64, result: &io::Result<()>) {
+        let Err(error) = result else {
+            (self.failures_in_a_row, self.last_failure_at) = (0, None);
+            return;
+        };
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        let is_devices =
+            matches!(errno, Some(Errno::IO | Errno::NXIO | Errno::NODEV | Errno::SHUTDOWN));
+        if is_devices && self.last_failure_at.replace(offset) != Some(offset) {
+            self.failures_in_a_row += 1;
+        }
+    }
+}
+
+impl Worker {
+    /// Looks at the device if that is due, and fails what waits for what is not there any more.
+    pub(super) fn watch_device(&mut self, now: Instant) {
+        let desk = &mut self.desk;
+        let every_ns = if desk.presence_of_device.failures_in_a_row > 0 {
+            LOOK_AFTER_FAILURE_NS
+        } else {
+            LOOK_NS
+        };
+        let since_ns = now.as_nanos().saturating_sub(desk.presence_of_device.looked_ns);
+        if desk.flights.is_empty() || since_ns < every_ns {
+            return;
+        }
+        let size = desk.storage.disk.info().size;
+        let present = desk.ring.look(&desk.storage.disk);
+        let presence = &mut desk.presence_of_device;
+        presence.looked_ns = now.as_nanos();
+        let missing_bytes = size - present;
+        let was_missing = std::mem::replace(&mut presence.missing_bytes, missing_bytes);
+        if missing_bytes > was_missing {
+            error!(
+                device = desk.name,
+                size, present, "the device was cut short: what is missing fails"
+            );
+        } else if missing_bytes < was_missing {
+            info!(device = desk.name, size, present, "some of what was missing is back");
+        }
+        let is_gone = present == 0 || presence.failures_in_a_row >= FAILURES_MAX;
+        if is_gone || present < size {
+            self.fail_waiting(now, if is_gone { 0 } else { present });
+        }
+    }
+
+    /// Fails clients' requests that reach past `present` and that the device has not got yet. O(requests inside).
+    fn fail_waiting(&mut self, now: Instant, present: u64) {
+        let is_lost = |flight: &Flight| {
+            flight.extent.len > 0 && flight.extent.offset + u64::from(flight.extent.len) > present
+        };
+        let waiting = self.desk.flights.iter().filter(|(_, flight)| flight.ticket.is_none());
+        let lost = waiting.filter(|(_, flight)| is_lost(flight));
+        let lost: Vec<_> = lost.filter_map(|(key, flight)| Some((key, flight.request?))).collect();
+        let mut failed = 0;
+        for (key, request) in lost {
+            if self.engine.withdraw(now, request).is_none() {
+                continue;
+            }
+            failed += 1;
+            let flight = &mut self.desk.flights[key];
+            if let Asker::Client(client) = &mut flight.asker {
+                let (connection, serial) = (client.connection, client.serial);
+                client.serial = NO_SERIAL;
+                let asked = Asked { connection, serial, command: flight.command };
+                self.desk.reply(&asked, None, None, Err(Errno::IO.into()));
+            }
+            self.desk.forget_withdrawn(key);
+        }
+        let Desk { log_limit, name, .. } = &mut self.desk;
+        if failed > 0
+            && let Some(LogPermit { left_out }) = log_limit.permit(now, LogLine::WaitingFailed)
+        {
+            warn!(
+                device = name,
+                requests = failed,
+                left_out,
+                "the device is gone: what waited fails at once"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bad_place_is_no_device_that_is_gone() {
+        let mut presence = Presence::default();
+        let failed = Err(Errno::IO.into());
+        for _ in 0..100 {
+            presence.note(4096, &failed);
+        }
+        assert_eq!(presence.failures_in_a_row, 1);
+        for number in 0..10 {
+            presence.note(number, &failed);
+            presence.note(number, &Err(Errno::NOSPC.into()));
+        }
+        assert_eq!(presence.failures_in_a_row, 11);
+        presence.note(0, &Ok(()));
+        assert_eq!(presence.failures_in_a_row, 0);
+    }
+}
