@@ -85,8 +85,10 @@ fn what_waits_for_a_device_that_is_gone_fails_at_once() {
     let flags = ["--max", "riops=4", "--burst", "1", "--direct", "on"];
     let server = Server::image(&place, device.path(), &flags);
     let mut client = Client::of(&server);
+    // Eight reads in a row are in eight of the device's 64 areas.
     for number in 0..500 {
-        client.send(Kind::Read, 0, number * u64::from(BLOCK), BLOCK, &[]).expect("it is taken");
+        let block = number * 37 % 1024;
+        client.send(Kind::Read, 0, block * u64::from(BLOCK), BLOCK, &[]).expect("it is taken");
     }
     eventually("they wait", || server.status().number("throttled") > 480);
     set_len(&image, 0);

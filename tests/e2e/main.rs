@@ -13,7 +13,6 @@ mod ending;
 mod fio_verify;
 mod flushes;
 mod gone_devices;
-mod gone_devices;
 mod hostile_floods;
 mod hostile_memory;
 mod hostile_replies;

@@ -1,8 +1,8 @@
 //! Devices that are gone or were cut short: what waits for a limit fails at once, where it would fail anyway.
 //!
 //! A device is looked at every second while there are requests, and more often after a failure. One that fails without
-//! saying so in its size, as a disk that was pulled out, is known by [`FAILURES_MAX`] failures in a row at different
-//! places. Nothing is remembered but that: the next request goes to the device, and when one succeeds all is well again.
+//! saying so in its size, as a disk that was pulled out, is known by failures in [`AREAS_FAILED_MAX`] of [`AREAS`] areas
+//! without a success in between. The next request goes to the device all the same, and when one succeeds all is well again.
 
 use std::io;
 
@@ -15,9 +15,11 @@ use super::outlet::Asked;
 use super::worker::{Desk, Worker};
 use crate::log_limit::{LogLine, LogPermit};
 
-/// Failures in a row, none at the place of the one before, after which a device is taken to be gone. A client that tries
-/// one bad sector again and again is no reason to fail what others wait for; a region of so many bad requests is, once.
-const FAILURES_MAX: u32 = 8;
+/// Equal parts of a device.
+const AREAS: u64 = 64;
+/// Areas with failures after which a device is taken to be gone. A region of bad sectors lies in one or two of them: it is
+/// no reason to fail what others wait for.
+const AREAS_FAILED_MAX: u32 = 8;
 /// How often a device is looked at, and how often after a failure.
 const LOOK_NS: u64 = 1_000_000_000;
 const LOOK_AFTER_FAILURE_NS: u64 = 50_000_000;
@@ -27,26 +29,29 @@ const NO_SERIAL: u64 = 0;
 /// What is known of a device's presence.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
-    failures_in_a_row: u32,
-    last_failure_at: Option<u64>,
+    /// One bit for each area that has had failures since the last success.
+    areas_failed: u64,
     looked_ns: u64,
     /// Bytes that it lacked when it was looked at last.
     missing_bytes: u64,
 }
 
 impl Presence {
-    /// Takes note of how a request at the device has ended.
-    pub(super) fn note(&mut self, offset: u64, result: &io::Result<()>) {
+    /// Takes note of how a request at `offset` of a device of `size` bytes has ended.
+    pub(super) fn note(&mut self, offset: u64, size: u64, result: &io::Result<()>) {
         let Err(error) = result else {
-            (self.failures_in_a_row, self.last_failure_at) = (0, None);
+            self.areas_failed = 0;
             return;
         };
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-        let is_devices =
-            matches!(errno, Some(Errno::IO | Errno::NXIO | Errno::NODEV | Errno::SHUTDOWN));
-        if is_devices && self.last_failure_at.replace(offset) != Some(offset) {
-            self.failures_in_a_row += 1;
+        if matches!(errno, Some(Errno::IO | Errno::NXIO | Errno::NODEV | Errno::SHUTDOWN)) {
+            let area = offset / size.div_ceil(AREAS).max(1);
+            self.areas_failed |= 1 << area.min(AREAS - 1);
         }
+    }
+
+    fn has_failed_all_over(&self) -> bool {
+        self.areas_failed.count_ones() >= AREAS_FAILED_MAX
     }
 }
 
@@ -54,11 +59,8 @@ impl Worker {
     /// Looks at the device if that is due, and fails what waits for what is not there any more.
     pub(super) fn watch_device(&mut self, now: Instant) {
         let desk = &mut self.desk;
-        let every_ns = if desk.presence_of_device.failures_in_a_row > 0 {
-            LOOK_AFTER_FAILURE_NS
-        } else {
-            LOOK_NS
-        };
+        let every_ns =
+            if desk.presence_of_device.areas_failed != 0 { LOOK_AFTER_FAILURE_NS } else { LOOK_NS };
         let since_ns = now.as_nanos().saturating_sub(desk.presence_of_device.looked_ns);
         if desk.flights.is_empty() || since_ns < every_ns {
             return;
@@ -77,7 +79,7 @@ impl Worker {
         } else if missing_bytes < was_missing {
             info!(device = desk.name, size, present, "some of what was missing is back");
         }
-        let is_gone = present == 0 || presence.failures_in_a_row >= FAILURES_MAX;
+        let is_gone = present == 0 || presence.has_failed_all_over();
         if is_gone || present < size {
             self.fail_waiting(now, if is_gone { 0 } else { present });
         }
@@ -124,20 +126,30 @@ impl Worker {
 mod tests {
     use super::*;
 
+    const SIZE: u64 = 64 << 20;
+
     #[test]
-    fn one_bad_place_is_no_device_that_is_gone() {
+    fn a_bad_region_is_no_device_that_is_gone() {
         let mut presence = Presence::default();
-        let failed = Err(Errno::IO.into());
-        for _ in 0..100 {
-            presence.note(4096, &failed);
+        for number in 0..100 {
+            presence.note((4 << 20) + number * 4096, SIZE, &Err(Errno::IO.into()));
         }
-        assert_eq!(presence.failures_in_a_row, 1);
-        for number in 0..10 {
-            presence.note(number, &failed);
-            presence.note(number, &Err(Errno::NOSPC.into()));
+        assert!(!presence.has_failed_all_over());
+    }
+
+    #[test]
+    fn failures_all_over_tell_of_a_device_that_is_gone_until_a_success() {
+        let mut presence = Presence::default();
+        for number in 0..8 {
+            presence.note(number << 20, SIZE, &Err(Errno::NOSPC.into()));
         }
-        assert_eq!(presence.failures_in_a_row, 11);
-        presence.note(0, &Ok(()));
-        assert_eq!(presence.failures_in_a_row, 0);
+        assert!(!presence.has_failed_all_over(), "a full file system is there");
+        for number in 0..8 {
+            assert!(!presence.has_failed_all_over());
+            presence.note(number << 20, SIZE, &Err(Errno::IO.into()));
+        }
+        assert!(presence.has_failed_all_over());
+        presence.note(SIZE - 1, SIZE, &Ok(()));
+        assert!(!presence.has_failed_all_over());
     }
 }

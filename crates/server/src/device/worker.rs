@@ -310,7 +310,8 @@ impl Worker {
             None => (buffer, result),
         };
         let mut flight = self.desk.flights.remove(key);
-        self.desk.presence_of_device.note(flight.extent.offset, &result);
+        let size = self.desk.storage.disk.info().size;
+        self.desk.presence_of_device.note(flight.extent.offset, size, &result);
         let result = self.desk.note_outcome(now, &flight, result);
         let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
