@@ -47,22 +47,22 @@ fn a_reader_in_order_is_read_ahead_for() {
 }
 
 #[test]
-fn a_large_read_in_order_is_windows_of_the_largest_size() {
+fn windows_of_a_long_read_are_as_long_as_the_read() {
     let mut machine = Machine::new(settings(), 128 * KIB * 1000);
     machine.cache.set_file_size(0, 64 * MIB);
     machine.read_and_wait(0, 0, 512 * KIB as u32);
-    // Each window is read when the reader comes to the middle, or the beginning, of the one before.
+    // The next is read when the reader comes to the middle of the one before.
     assert_eq!(
         machine.timeline(),
         "\
-0.000 r0 0+128K waited
-0.000 r0 128+128K waited
-1.000 r0 256+128K waited
-2.000 r0 384+128K waited
-3.000 r0 512+128K ahead
+0.000 r0 0+512K waited
+0.000 r0 512+512K ahead
 "
     );
     assert_eq!(machine.now_ns, 4 * MS);
+    // A short one after it is read ahead for by the usual 128 KiB.
+    machine.read_and_wait(0, 512 * KIB, 4 * KIB as u32);
+    assert!(machine.timeline().ends_with(" r0 1024+128K ahead\n"), "{}", machine.timeline());
 }
 
 #[test]

@@ -3,6 +3,13 @@
 //! In Linux each open file remembers one place. The cache here is told who reads which file, not through which
 //! descriptor; so it remembers several places for each reader of each file, and a read belongs to the one it fits.
 
+/// Pages of the usual largest window, and of the largest request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) window: u64,
+    pub(super) request: u64,
+}
+
 /// Windows that one reader has in one file at most; the least recently used is forgotten.
 const WINDOWS_MAX: usize = 8;
 
@@ -29,9 +36,22 @@ impl Window {
     }
 }
 
+/// Advice on how a file is going to be read (`posix_fadvise`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Advice {
+    /// None: the order is found out.
+    #[default]
+    Normal,
+    /// In order: windows are twice as large.
+    Sequential,
+    /// In no order: nothing is read ahead.
+    Random,
+}
+
 /// What one reader does in one file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
+    pub(super) advice: Advice,
     windows: Vec<Window>,
     /// Page after the last of a read.
     recent: Vec<u64>,
@@ -56,12 +76,29 @@ impl Reader {
         before.is_some()
     }
 
+    /// The largest window for a reader that wants `want` pages: what it wants where that is more, up to what the block
+    /// layer takes at once (Linux since 4.10).
+    fn window_max(&self, want: u64, sizes: Sizes) -> u64 {
+        let usual = match self.advice {
+            Advice::Sequential => sizes.window.saturating_mul(2),
+            Advice::Normal | Advice::Random => sizes.window,
+        };
+        usual.max(want.min(sizes.request))
+    }
+
     /// The reader wants `want` pages from `page`, which is not cached: the pages to read now, `page` first.
-    /// `max` is the largest window.
-    pub(super) fn misses(&mut self, page: u64, want: u64, in_order: bool, max: u64) -> (u64, u64) {
+    pub(super) fn misses(
+        &mut self,
+        page: u64,
+        want: u64,
+        in_order: bool,
+        sizes: Sizes,
+    ) -> (u64, u64) {
+        let max = self.window_max(want, sizes);
         let known = self.windows.iter().position(|window| window.end() == page);
-        if known.is_none() && page > 0 && !in_order {
-            // A random read: as asked, also where it is longer than the largest window (Linux since 4.10).
+        let is_random = known.is_none() && page > 0 && !in_order && want <= max;
+        if is_random || self.advice == Advice::Random {
+            // As asked.
             return (page, page.saturating_add(want));
         }
         let (len, ahead) = match known {
@@ -89,9 +126,19 @@ impl Reader {
         (page, window.end())
     }
 
-    /// The reader comes to the pages from `first` to before `end`. If the mark of a window is among them: the pages to
-    /// read ahead now.
-    pub(super) fn passes(&mut self, first: u64, end: u64, max: u64) -> Option<(u64, u64)> {
+    /// The reader, which wants `want` pages from `first` on, comes to those before `end`. If the mark of a window is among
+    /// them: the pages to read ahead now.
+    pub(super) fn passes(
+        &mut self,
+        first: u64,
+        end: u64,
+        want: u64,
+        sizes: Sizes,
+    ) -> Option<(u64, u64)> {
+        if self.advice == Advice::Random {
+            return None;
+        }
+        let max = self.window_max(want, sizes);
         let marked = |window: &Window| (first..end).contains(&window.mark());
         let at = self.windows.iter().position(marked)?;
         let last = self.windows[at];
@@ -149,6 +196,7 @@ mod tests {
     use super::*;
 
     const MAX: u64 = 32;
+    const SIZES: Sizes = Sizes { window: MAX, request: 10 * MAX };
 
     /// Reads `count` times `want` pages in order from `page` on; answers every window as (page, pages read), where the
     /// page is the one at which it was read.
@@ -159,11 +207,11 @@ mod tests {
             let goes_on = reader.arrives(page, page + want);
             while cached < page + want {
                 let (start, end) =
-                    reader.misses(cached.max(page), page + want - cached, goes_on, MAX);
+                    reader.misses(cached.max(page), page + want - cached, goes_on, SIZES);
                 seen.push((cached.max(page), start, end - start));
                 cached = end;
             }
-            while let Some((start, end)) = reader.passes(page, page + want, MAX) {
+            while let Some((start, end)) = reader.passes(page, page + want, want, SIZES) {
                 seen.push((page, start, end - start));
                 cached = end;
             }
@@ -191,13 +239,32 @@ mod tests {
         let mut reader = Reader::default();
         let seen = in_order(&mut reader, 1000, 1, 4);
         assert_eq!(seen, [(1000, 1000, 1), (1001, 1001, 4), (1002, 1005, 8)]);
-        for want in [1, MAX, MAX + 1, 16 * MAX] {
+        for want in [1, MAX, MAX + 1, 10 * MAX] {
             let mut reader = Reader::default();
             for page in [7, 7_000, 70_000, 7_000_000] {
                 assert!(!reader.arrives(page, page + want));
-                assert_eq!(reader.misses(page, want, false, MAX), (page, page + want));
+                assert_eq!(reader.misses(page, want, false, SIZES), (page, page + want));
             }
         }
+    }
+
+    /// What Linux 6.18 was seen to read from a disk that takes 1,280 KiB at once.
+    #[test]
+    fn long_reads_have_long_windows() {
+        let seen = in_order(&mut Reader::default(), 0, 8 * MAX, 2);
+        assert_eq!(seen, [(0, 0, 256), (0, 256, 256), (256, 512, 256)]);
+        // Longer than one request: read ahead for, wherever it is.
+        let mut reader = Reader::default();
+        assert!(!reader.arrives(7, 7 + 16 * MAX));
+        assert_eq!(reader.misses(7, 16 * MAX, false, SIZES), (7, 7 + 10 * MAX));
+    }
+
+    #[test]
+    fn advice_doubles_windows_or_switches_them_off() {
+        let mut reader = Reader { advice: Advice::Sequential, ..Reader::default() };
+        assert_eq!(in_order(&mut reader, 0, 16, 4), [(0, 0, 32), (16, 32, 64), (32, 96, 64)]);
+        let mut reader = Reader { advice: Advice::Random, ..Reader::default() };
+        assert_eq!(in_order(&mut reader, 0, 16, 3), [(0, 0, 16), (16, 16, 16), (32, 32, 16)]);
     }
 
     #[test]
@@ -209,9 +276,9 @@ mod tests {
                 let page = stream as u64 * 1_000_000 + 5 + step;
                 let goes_on = reader.arrives(page, page + 1);
                 if page >= *end {
-                    *end = reader.misses(page, 1, goes_on, MAX).1;
+                    *end = reader.misses(page, 1, goes_on, SIZES).1;
                 }
-                if let Some((_, until)) = reader.passes(page, page + 1, MAX) {
+                if let Some((_, until)) = reader.passes(page, page + 1, 1, SIZES) {
                     *end = until;
                 }
             }

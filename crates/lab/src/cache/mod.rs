@@ -22,7 +22,8 @@
 //! | [`Settings::dirty_expire_ns`], [`Settings::writeback_interval_ns`] | the flusher's regular look for files that have been dirty for too long; it writes all of such a file |
 //! | order of writing back | file by file, the longest dirty first, 4 MiB of each in turn; in a file by offset |
 //! | [`Settings::write_chunk_bytes`] | neighbouring dirty pages are one request, but not those of different owners |
-//! | [`Settings::read_ahead_bytes`] | windows from 16 KiB (for reads of 4 KiB) that double up to it; the next is read when the reader comes to the mark in the last; a read that continues none is as asked, however long |
+//! | [`Settings::read_ahead_bytes`] | windows from 16 KiB (for reads of 4 KiB) that double up to it; the next is read when the reader comes to the mark in the last; a read that continues none is as asked, up to [`Settings::write_chunk_bytes`]; windows of a longer read are as long as it, up to the same |
+//! | [`PageCache::advise`] | with `POSIX_FADV_SEQUENTIAL` windows are twice as large, with `POSIX_FADV_RANDOM` there are none |
 //! | [`PageCache::sync`] | `fsync`, `fdatasync`: what is dirty now is written, what is on its way is awaited, then a flush |
 //! | `sync` of [`PageCache::write`] | `O_SYNC`, `O_DSYNC`: the same for the pages of the write |
 //! | part of a page written | a page that is in the file and not cached is read first |
@@ -36,7 +37,6 @@
 //!   turn. The rates are the same, the level is somewhat higher, the waits are shorter and more.
 //! - A dirty limit for each disk. One cache is one machine with one disk.
 //! - Two lists of pages (active, inactive) and refaults: order of last use decides alone.
-//! - Windows above [`Settings::read_ahead_bytes`] for long reads in order, as Linux has had since 4.10.
 //! - Order found out from what happens to be cached, and descriptors: see [`PageCache::read`].
 //! - Metadata, journals, and delayed allocation: a file is its pages, and has its place on disk from the beginning.
 //!   `fsync` and `fdatasync` do the same.
@@ -62,6 +62,7 @@ mod settings;
 mod sharing;
 mod slots;
 
+pub use ahead::Advice;
 pub use counters::{Counters, OwnerCounters};
 pub use settings::{Owner, PAGE_BYTES, Settings};
 
@@ -263,6 +264,11 @@ impl PageCache {
         let op = self.ops.insert(Operation::new(token, owner, file, Step::Syncing, 0, 0));
         self.begin_sync(op, 0, u64::MAX);
         self.settle();
+    }
+
+    /// Advises on how a file is going to be read by `owner` (`posix_fadvise`), until advised otherwise.
+    pub fn advise(&mut self, owner: u32, file: u32, advice: Advice) {
+        self.readers.entry((file, owner)).or_default().advice = advice;
     }
 
     /// Drops the clean pages of a file (`posix_fadvise` with `POSIX_FADV_DONTNEED`). Dirty ones stay, and those on

@@ -201,7 +201,7 @@ impl PageCache {
         }
         let in_order = op.in_order;
         let reader = self.readers.entry((file, owner)).or_default();
-        let (start, end) = reader.misses(cursor, want, in_order, self.limits.read_ahead);
+        let (start, end) = reader.misses(cursor, want, in_order, self.limits.ahead_sizes());
         let end = end.min(self.end_page(file));
         let reached = self.read_range(owner, file, start, end, asked_end);
         if reached < end {
@@ -215,7 +215,8 @@ impl PageCache {
             return false;
         }
         let Some(reader) = self.readers.get_mut(&(file, owner)) else { return false };
-        let Some((start, end)) = reader.passes(from, to, self.limits.read_ahead) else {
+        let sizes = self.limits.ahead_sizes();
+        let Some((start, end)) = reader.passes(from, to, asked_end - from, sizes) else {
             return false;
         };
         let end = end.min(self.end_page(file));

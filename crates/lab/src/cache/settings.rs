@@ -1,5 +1,7 @@
 //! How a tenant's machine is set up, and what that comes to in pages.
 
+use super::ahead::Sizes;
+
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -111,6 +113,12 @@ pub(super) struct Limits {
     pub(super) read_ahead: u64,
     pub(super) chunk: u64,
     pub(super) depth: u32,
+}
+
+impl Limits {
+    pub(super) fn ahead_sizes(&self) -> Sizes {
+        Sizes { window: self.read_ahead, request: self.chunk }
+    }
 }
 
 #[cfg(test)]

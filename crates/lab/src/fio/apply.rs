@@ -13,7 +13,8 @@ use super::value::{
     KbBase, amount, boolean, bytes, directions, float, percentage, range, small, time, word,
 };
 use super::workload::{
-    ExitWhat, RateProcess, RwSequencer, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
+    ExitWhat, FadviseHint, RateProcess, RwSequencer, SubmitMode, Sync, ThinkBlocks,
+    UnifiedReporting,
 };
 
 const SECOND_US: u64 = 1_000_000;
@@ -134,6 +135,18 @@ fn valued(options: &mut Options, key: &str, text: &str) -> Option<Result<(), Val
         "direct" => set(&mut o.direct, boolean(text)),
         "buffered" => set(&mut o.direct, boolean(text).map(|buffered| !buffered)),
         "invalidate" => set(&mut o.invalidate, boolean(text)),
+        "fadvise_hint" => set(
+            &mut o.fadvise_hint,
+            word(
+                text,
+                &[
+                    ("0", FadviseHint::None),
+                    ("1", FadviseHint::Pattern),
+                    ("random", FadviseHint::Random),
+                    ("sequential", FadviseHint::Sequential),
+                ],
+            ),
+        ),
         "pre_read" => set(&mut o.pre_read, boolean(text)),
         "sync" => set(
             &mut o.sync,

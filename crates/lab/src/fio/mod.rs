@@ -41,9 +41,10 @@ pub use options::{Options, Thinktime};
 pub use resolve::{Job, JobFile, parse, parse_input, parse_with};
 pub use table::{Ignored, alias_of, ignored_options, refused_options, typed_options};
 pub use workload::{
-    Amount, BlockSize, ExitWhat, FileService, Files, IoEngine, LatencyTarget, Mix, Order, Pattern,
-    PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split,
-    SteadyRate, SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting, Zone,
+    Amount, BlockSize, ExitWhat, FadviseHint, FileService, Files, IoEngine, LatencyTarget, Mix,
+    Order, Pattern, PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip,
+    RwSequencer, Split, SteadyRate, SteadyState, Submission, SubmitMode, Sync, ThinkBlocks,
+    UnifiedReporting, Zone,
 };
 
 /// Longest job file, in bytes; all files of an [`Input`] together.

@@ -7,9 +7,9 @@ use weir_engine::{Priority, PriorityClass};
 
 use super::value::KbBase;
 use super::workload::{
-    Amount, BlockSize, ExitWhat, FileService, IoEngine, LatencyTarget, Mix, Order, Pattern,
-    PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer, Split,
-    SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
+    Amount, BlockSize, ExitWhat, FadviseHint, FileService, IoEngine, LatencyTarget, Mix, Order,
+    Pattern, PerDirection, PrioClass, RandomDistribution, RateProcess, ReplaySkip, RwSequencer,
+    Split, SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
 };
 
 /// Options of a job, resolved: its section's over those of the `[global]`s above it over fio's defaults.
@@ -107,6 +107,8 @@ pub struct Options {
     pub direct: bool,
     /// `invalidate`: drop the file's pages before the start. True by default.
     pub invalidate: bool,
+    /// `fadvise_hint`: by the pattern by default.
+    pub fadvise_hint: FadviseHint,
     /// `pre_read`: read the files into the page cache before the start.
     pub pre_read: bool,
     /// `sync`.
@@ -384,6 +386,7 @@ impl Default for Options {
             serialize_overlap: false,
             direct: false,
             invalidate: true,
+            fadvise_hint: FadviseHint::Pattern,
             pre_read: false,
             sync: Sync::None,
             fsync: 0,

@@ -115,7 +115,6 @@ const IGNORED: &[(&str, &[&str])] = &[
             "unlink_each_loop",
             "unique_filename",
             "lockfile",
-            "fadvise_hint",
         ],
     ),
     (
@@ -260,6 +259,7 @@ const TYPED: &[&str] = &[
     "direct",
     "buffered",
     "invalidate",
+    "fadvise_hint",
     "pre_read",
     "sync",
     "fsync",

@@ -212,6 +212,19 @@ pub enum Submission {
     OnePerFile,
 }
 
+/// Advice to the kernel on how files are going to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FadviseHint {
+    /// None.
+    None,
+    /// Random for random patterns, else sequential.
+    Pattern,
+    /// Random.
+    Random,
+    /// Sequential.
+    Sequential,
+}
+
 /// `O_SYNC` and its like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sync {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::nanos;
 use super::overlap::Overlapping;
-use crate::fio::{IoEngine, Job, Mix, Options, Submission};
+use crate::cache::Advice;
+use crate::fio::{FadviseHint, IoEngine, Job, Mix, Options, Order, Submission};
 use crate::scenario::Machine;
 use crate::stream::Access;
 
@@ -18,6 +19,8 @@ pub(super) struct Plan {
     /// Requests that have ended are taken by so many at once.
     pub(super) batch: u32,
     pub(super) path: IoPath,
+    /// On how it reads its files, where it does so through the page cache.
+    pub(super) advice: Advice,
     pub(super) submission: Submission,
     /// Some of its requests end within the call that makes them, while the depth allows others beside them: those of
     /// [`Submission::Blocking`], and trims. Others that end meanwhile are taken when the queue is full.
@@ -73,6 +76,7 @@ impl Plan {
         let has_blocking_trims = has_trims && options.is_trim_blocking();
         let mut plan = Plan {
             depth,
+            advice: advice(&options, path),
             submission,
             has_calls: depth > 1 && (submission == Submission::Blocking || has_blocking_trims),
             creates_only: options.create_only,
@@ -116,6 +120,18 @@ impl Plan {
         self.runtime_ns.map_or(u64::MAX, |runtime_ns| {
             runtime_ns.saturating_add(self.ramp_ns).saturating_add(delay_ns)
         })
+    }
+}
+
+/// Advice that fio gives for its files, which only counts where they are read through the page cache.
+fn advice(options: &Options, path: IoPath) -> Advice {
+    let is_random = matches!(options.pattern.order, Order::Random { .. });
+    match options.fadvise_hint {
+        _ if path != IoPath::Cached => Advice::Normal,
+        FadviseHint::None => Advice::Normal,
+        FadviseHint::Random => Advice::Random,
+        FadviseHint::Pattern if is_random => Advice::Random,
+        FadviseHint::Sequential | FadviseHint::Pattern => Advice::Sequential,
     }
 }
 

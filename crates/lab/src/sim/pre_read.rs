@@ -9,8 +9,9 @@ use super::plan::IoPath;
 use super::world::World;
 use crate::cache::Token;
 
-/// Bytes that are asked for at a time: enough that the disk alone sets the pace.
-const PIECE: u64 = 1 << 20;
+/// Bytes that are asked for at a time: enough that the disk alone sets the pace, and no more than the usual window of
+/// read-ahead, which longer reads would widen.
+const PIECE: u64 = 128 << 10;
 
 /// Where a process is in its files.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::calendar::Planned;
 use super::world::World;
+use crate::cache::Advice;
 use crate::fio::{ExitWhat, Job};
 use crate::scenario::ScenarioError;
 
@@ -98,6 +99,12 @@ impl World {
         if at.plan.options.invalidate && !self.pre_reads.contains_key(&process) {
             for file in at.files.iter() {
                 self.cache.invalidate(self.now_ns, file.id);
+            }
+        }
+        let advice = at.plan.advice;
+        if advice != Advice::Normal {
+            for file in at.files.iter() {
+                self.cache.advise(process, file.id, advice);
             }
         }
         self.calendar.plan(at_ns, Planned::Wake(process));
