@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 
 use counting::{Counting, usage};
 use weir_engine::{
-    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, KernelProfile, LimiterKind,
-    Limits, Op, Outcome, PerDimension, Request, SchedulerKind, SliceProfile, TaskId,
+    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, KernelProfile,
+    LimiterKind, Limits, Op, Outcome, PerDimension, Request, SchedulerKind, SliceProfile, TaskId,
 };
 
 #[global_allocator]
@@ -264,4 +264,47 @@ fn limit(engine: &mut Engine, cgroup: CgroupId, limiter: LimiterKind, iops: Opti
     let limits = Limits { max, limiter, ..Limits::default() };
     let change = Change::SetLimits { cgroup, limits };
     engine.reconfigure(Instant::ZERO, change).expect("limits that make sense");
+}
+
+/// Write-back that a flush waits for changes its flow without an allocation, wherever it is.
+#[test]
+fn a_promotion_allocates_nothing() {
+    for limiter in LIMITERS {
+        let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
+        let mut engine = Engine::new(config, Instant::ZERO);
+        let cgroup = engine.create_cgroup(engine.root(), "one").expect("a name of its own");
+        limit(&mut engine, cgroup, limiter, Some(1_000));
+        let [payer, waiter] = [(); 2].map(|()| {
+            let client = engine.open_client(cgroup).expect("a live cgroup");
+            engine.open_task(client).expect("a live client")
+        });
+        let mut now = Instant::ZERO;
+        let mut round = |engine: &mut Engine| {
+            let ids: Vec<_> = (0..64)
+                .map(|tag| {
+                    let extent = Extent::new(tag * 8192, 4096);
+                    let request = Request::new(payer, Op::Write, extent, tag);
+                    engine.submit(now, Request { sync: false, ..request }).expect("room")
+                })
+                .collect();
+            let before = usage().allocations;
+            for (number, id) in ids.into_iter().enumerate() {
+                let class = if number % 3 == 0 { Class::Owed } else { Class::Data };
+                engine.promote(now, id, waiter, class);
+            }
+            let allocated = usage().allocations - before;
+            while engine.device().ready + engine.device().throttled > 0 {
+                engine.handle_timeout(now);
+                while let Some(dispatch) = engine.poll_dispatch(now) {
+                    engine.complete(now, dispatch.ticket, Outcome::Done);
+                }
+                now = engine.poll_timeout().unwrap_or(now).max(now.plus_nanos(1_000_000));
+            }
+            allocated
+        };
+        // Two rounds for the tables to reach their size.
+        round(&mut engine);
+        round(&mut engine);
+        assert_eq!(round(&mut engine), 0, "{limiter:?}");
+    }
 }
