@@ -13,6 +13,7 @@ mod ending;
 mod fio_verify;
 mod flushes;
 mod gone_devices;
+mod hostile_control;
 mod hostile_floods;
 mod hostile_memory;
 mod hostile_replies;

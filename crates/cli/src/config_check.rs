@@ -96,6 +96,8 @@ fn valid(config: &Config) -> Value {
         "listen": config.server.listen,
         "control": config.server.control,
         "max_connections": config.server.max_connections,
+        "max_connections_per_client": config.server.max_connections_per_client,
+        "max_cgroups": config.server.max_cgroups,
     });
     json!({
         "valid": true,

@@ -18,7 +18,7 @@ use crate::value;
 /// Most cgroups, those counted that are not listed but above one that is.
 pub(crate) const CGROUPS_MAX: usize = 1_000_000;
 /// Deepest cgroup: a request is checked at each level.
-pub(crate) const DEPTH_MAX: usize = 64;
+pub const DEPTH_MAX: usize = 64;
 /// Most limits over all cgroups and devices: `*` makes one for each device.
 const LIMITS_MAX: usize = 2_000_000;
 

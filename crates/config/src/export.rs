@@ -9,6 +9,7 @@ use crate::cgroup;
 use crate::device::{Devices, Lookup};
 use crate::model::{CgroupConfig, DeviceRange, ExportConfig};
 use crate::report::{Problem, Report};
+use crate::server::CONNECTIONS_MAX;
 use crate::source::Text;
 use crate::table::{Entry, Section};
 use crate::value::{cut, quantity, unknown_name};
@@ -16,7 +17,8 @@ use crate::value::{cut, quantity, unknown_name};
 /// Longest name and description: the NBD protocol's limit for strings.
 const STRING_MAX: usize = 4096;
 
-const KEYS: [&str; 5] = ["device", "cgroup", "read_only", "range", "description"];
+const KEYS: [&str; 6] =
+    ["device", "cgroup", "read_only", "range", "description", "max_connections"];
 
 /// Reads `[export]`.
 pub(crate) fn read_all(
@@ -81,6 +83,7 @@ fn read(
         read_only: asked.unwrap_or(false) || of_device,
         range: range.unwrap_or_default(),
         description: description.unwrap_or_default(),
+        max_connections: section.number("max_connections", 1, CONNECTIONS_MAX, report),
     })
 }
 

@@ -50,6 +50,7 @@ mod source;
 mod table;
 mod value;
 
+pub use cgroup::DEPTH_MAX as CGROUP_DEPTH_MAX;
 pub use error::{ConfigError, ConfigErrors};
 pub use limiter::parse_limiter;
 pub use measured::DeviceModel;

@@ -32,12 +32,18 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// `control`: the Unix socket for `weir status` and `weir set`.
     pub control: Option<PathBuf>,
-    /// `max_connections`: further connections are closed at once; 1 to 65536, 1024 by default.
+    /// `max_connections`: further connections are refused; 1 to 65536, 1024 by default.
     pub max_connections: u32,
     /// `exit_last`: end when the last client leaves; off by default.
     pub exit_last: bool,
     /// `drain_time`: how long requests under way may take at the end before they are cut; 0 to 1 hour, 10 s by default.
     pub drain_time: Duration,
+    /// `max_connections_per_client`: of these, as many as one process or address may have; by default a quarter, and 16
+    /// where that is less.
+    pub max_connections_per_client: u32,
+    /// `max_cgroups`: cgroups of a device, with those that come into being while it runs; those of the configuration are
+    /// never too many. 10,000 by default.
+    pub max_cgroups: u32,
 }
 
 /// One device.
@@ -144,6 +150,8 @@ pub struct ExportConfig {
     pub range: DeviceRange,
     /// Shown to clients that list exports.
     pub description: String,
+    /// `max_connections`: as many as it may have; `None` is half of the server's, and all where it is the only export.
+    pub max_connections: Option<u32>,
 }
 
 /// Part of a device, in bytes.

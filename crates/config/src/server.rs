@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_engine::units::Nanos;
 
 use crate::backend::Files;
+use crate::cgroup::CGROUPS_MAX;
 use crate::model::ServerConfig;
 use crate::report::Report;
 use crate::source::Text;
@@ -15,7 +16,11 @@ use crate::value::{cut, path, quantity, socket_path};
 
 /// Connections at once where nothing is said.
 pub(crate) const CONNECTIONS: u32 = 1_024;
-const CONNECTIONS_MAX: u32 = 65_536;
+pub(crate) const CONNECTIONS_MAX: u32 = 65_536;
+/// Connections that a client, or an export, may have at least where nothing is said: what programs open at once.
+const CONNECTIONS_MIN: u32 = 16;
+/// Cgroups of a device where nothing is said.
+const CGROUPS: u32 = 10_000;
 /// The port that IANA gave to NBD.
 const NBD_PORT: u16 = 10_809;
 
@@ -23,7 +28,7 @@ const NBD_PORT: u16 = 10_809;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3600);
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 11] = [
     "socket",
     "socket_mode",
     "listen",
@@ -31,6 +36,8 @@ const KEYS: [&str; 9] = [
     "max_connections",
     "exit_last",
     "drain_time",
+    "max_connections_per_client",
+    "max_cgroups",
     "allow_remote",
     "tls",
 ];
@@ -45,6 +52,8 @@ impl Default for ServerConfig {
             max_connections: CONNECTIONS,
             exit_last: false,
             drain_time: DRAIN_TIME,
+            max_connections_per_client: part_of(CONNECTIONS, 4),
+            max_cgroups: CGROUPS,
         }
     }
 }
@@ -55,6 +64,14 @@ impl ServerConfig {
 
     /// The mode of the NBD socket's file if nothing is said: its owner's alone.
     pub const SOCKET_MODE: u32 = 0o600;
+
+    /// Connections that one of `exports` exports may have if nothing is said.
+    pub fn max_connections_per_export(&self, exports: usize) -> u32 {
+        match exports {
+            ..=1 => self.max_connections,
+            _ => part_of(self.max_connections, 2),
+        }
+    }
 
     /// Gives a control socket, `control.sock`, and, if it listens nowhere, an NBD socket, `nbd.sock`, in
     /// `directory`.
@@ -91,6 +108,14 @@ pub(crate) fn read(root: &Section<'_>, files: &Files, report: &mut Report) -> Se
     control(&mut server, text.as_ref(), files, report);
     if let Some(connections) = section.number("max_connections", 1, CONNECTIONS_MAX, report) {
         server.max_connections = connections;
+        server.max_connections_per_client = part_of(connections, 4);
+    }
+    let most = CONNECTIONS_MAX;
+    if let Some(connections) = section.number("max_connections_per_client", 1, most, report) {
+        server.max_connections_per_client = connections;
+    }
+    if let Some(cgroups) = section.number("max_cgroups", 1, CGROUPS_MAX as u32, report) {
+        server.max_cgroups = cgroups;
     }
     server.exit_last = section.switch("exit_last", report).unwrap_or(server.exit_last);
     if let Some(text) = section.text("drain_time", report) {
@@ -108,6 +133,11 @@ pub(crate) fn drain_time(text: &Text, report: &mut Report) -> Option<Duration> {
         return None;
     }
     Some(time)
+}
+
+/// An even part of all connections, but no fewer than programs open at once.
+fn part_of(connections: u32, parts: u32) -> u32 {
+    (connections / parts).max(CONNECTIONS_MIN).min(connections)
 }
 
 /// Sets the control socket, which must not be the one for NBD.

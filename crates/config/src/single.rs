@@ -199,6 +199,7 @@ fn build(
         read_only: single.read_only,
         range: DeviceRange::default(),
         description: String::new(),
+        max_connections: None,
     };
     Config { server, devices: devices.configs, cgroups: vec![cgroup], exports: vec![export] }
 }

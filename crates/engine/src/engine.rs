@@ -88,6 +88,36 @@ impl Engine {
         self.core.tree.find(path).map(|index| self.core.tree.id(index))
     }
 
+    /// Cgroups that there are, the root and those that have been removed and still have clients included. O(1).
+    pub fn cgroup_count(&self) -> u32 {
+        self.core.tree.cgroups.len()
+    }
+
+    /// How many cgroups [`Engine::ensure_cgroup`] would create. O(depth × log cgroups).
+    pub fn missing_cgroups(&self, path: &Path) -> usize {
+        let mut names = path.names();
+        let mut at = self.root().index;
+        let mut missing = 0;
+        for name in names.by_ref() {
+            match self.core.tree.child(at, name) {
+                Some(child) => at = child,
+                None => {
+                    missing = 1;
+                    break;
+                }
+            }
+        }
+        missing + names.count()
+    }
+
+    /// Levels of cgroups below `cgroup`: 0 where it has no children. O(cgroups below it).
+    pub fn levels_below(&self, cgroup: CgroupId) -> u32 {
+        let Some(top) = self.live_cgroup(cgroup) else { return 0 };
+        let cgroups = &self.core.tree.cgroups;
+        let depths = self.core.tree.subtree(top).into_iter().map(|at| cgroups[at].depth);
+        depths.max().map_or(0, |deepest| deepest - cgroups[top].depth)
+    }
+
     /// The path of a cgroup; `None` once it has been removed, even while it still has clients.
     pub fn cgroup_path(&self, cgroup: CgroupId) -> Option<String> {
         let mut at = self.live_cgroup(cgroup)?;

@@ -17,6 +17,14 @@ pub enum Command {
         /// Gets the answer.
         reply: oneshot::Sender<DeviceStatus>,
     },
+    /// Tell how one cgroup and the device are set: a status with nothing but settings, and with this cgroup alone, if it is
+    /// there. O(depth), where a status is O(cgroups).
+    Settings {
+        /// Which.
+        cgroup: Path,
+        /// Gets the answer.
+        reply: oneshot::Sender<DeviceStatus>,
+    },
     /// Change a setting of a cgroup, created if need be.
     Set {
         /// Which.
@@ -121,6 +129,26 @@ pub enum SetError {
     /// There is no such cgroup.
     #[error("no cgroup {0}")]
     UnknownCgroup(Path),
+    /// The cgroup would be one too many.
+    #[error("cgroup {path} needs {missing} new cgroups, and of {max} there are {there}")]
+    TooManyCgroups {
+        /// What was to be created.
+        path: Path,
+        /// How many cgroups that takes.
+        missing: usize,
+        /// How many there are.
+        there: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// The cgroup, or one below it, would be too deep.
+    #[error("a cgroup would be {depth} names deep, at most {max} are allowed")]
+    TooDeep {
+        /// How deep.
+        depth: usize,
+        /// What is allowed.
+        max: usize,
+    },
     /// Exports put their connections there.
     #[error("cgroup {0}, or one below it, is where export `{1}` leads")]
     InUse(Path, String),

@@ -136,6 +136,7 @@ impl Running {
                 },
                 connections_max: config.server.max_connections as usize,
                 drain_ns: u64::try_from(config.server.drain_time.as_nanos()).unwrap_or(u64::MAX),
+                cgroups_max: config.server.max_cgroups as usize,
             };
             let (ready, started) = sync_channel(1);
             let thread = device::spawn(setup, receiver, ready).map_err(StartError::Thread)?;

@@ -1,10 +1,12 @@
 //! HTTP: paths to operations, refusals to answers.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, HttpBody};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -12,6 +14,7 @@ use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 
 use super::api::ErrorReply;
+use super::bounded::BoundedListener;
 use super::metrics;
 use super::operations::{Control, Target};
 use super::refuse::Refused;
@@ -43,6 +46,11 @@ With several devices a limit begins with the device's name, or with *; or name i
     )
 }
 
+/// Longest body that is looked at, in bytes: a path of 64 names of 255 bytes, and a value.
+const BODY_MAX: usize = 64 << 10;
+/// Longest body that is read to its end to be refused.
+const DRAIN_MAX: usize = 64 << 20;
+
 type Shared<T> = State<Arc<Control<T>>>;
 
 /// Serves the control API until the socket fails; drop the future to end it, which removes the socket's file.
@@ -55,7 +63,7 @@ type Shared<T> = State<Arc<Control<T>>>;
 pub async fn serve<T: Target>(socket: ControlSocket, devices: Vec<T>) -> io::Result<()> {
     let listener = socket.listener()?;
     listener.set_nonblocking(true)?;
-    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let listener = BoundedListener::new(tokio::net::UnixListener::from_std(listener)?);
     axum::serve(listener, router(Control::new(devices))).await
 }
 
@@ -80,22 +88,22 @@ async fn status<T: Target>(control: Shared<T>) -> Response {
     answer(control.status().await)
 }
 
-async fn set<T: Target>(control: Shared<T>, body: Bytes) -> Response {
-    answer(match read(&body) {
+async fn set<T: Target>(control: Shared<T>, body: Body) -> Response {
+    answer(match read(body).await {
         Ok(request) => control.set(&request).await,
         Err(refused) => Err(refused),
     })
 }
 
-async fn remove<T: Target>(control: Shared<T>, body: Bytes) -> Response {
-    answer(match read(&body) {
+async fn remove<T: Target>(control: Shared<T>, body: Body) -> Response {
+    answer(match read(body).await {
         Ok(request) => control.remove(&request).await,
         Err(refused) => Err(refused),
     })
 }
 
-async fn relocate<T: Target>(control: Shared<T>, body: Bytes) -> Response {
-    answer(match read(&body) {
+async fn relocate<T: Target>(control: Shared<T>, body: Body) -> Response {
+    answer(match read(body).await {
         Ok(request) => control.relocate(&request).await,
         Err(refused) => Err(refused),
     })
@@ -109,11 +117,33 @@ async fn prometheus<T: Target>(control: Shared<T>) -> Response {
     }
 }
 
-fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Refused> {
-    serde_json::from_slice(body).map_err(|error| {
+async fn read<R: DeserializeOwned>(body: Body) -> Result<R, Refused> {
+    serde_json::from_slice(&whole(body).await?).map_err(|error| {
         let hint = "GET / shows what the body looks like".to_owned();
         Refused::bad("", format!("the body is not such a request: {error}")).hint(hint)
     })
+}
+
+/// All of a body, in memory up to [`BODY_MAX`]. More is read and thrown away before it is refused, up to [`DRAIN_MAX`]: a
+/// client that is cut off while it sends does not get to the answer.
+async fn whole(mut body: Body) -> Result<Vec<u8>, Refused> {
+    let (mut bytes, mut len) = (Vec::new(), 0);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame =
+            frame.map_err(|error| Refused::bad("", format!("the body did not arrive: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        len += data.len();
+        if len <= BODY_MAX {
+            bytes.extend_from_slice(&data);
+        } else if len > DRAIN_MAX {
+            break;
+        }
+    }
+    match len {
+        0..=BODY_MAX => Ok(bytes),
+        _ => Err(Refused::too_large(format!("the body has more than {BODY_MAX} bytes"))
+            .hint("GET / shows what the body looks like".to_owned())),
+    }
 }
 
 fn answer<R: serde::Serialize>(result: Result<R, Refused>) -> Response {

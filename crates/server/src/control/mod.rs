@@ -10,7 +10,7 @@
 //! | `GET /` | | a short help, as text |
 //!
 //! Every refusal is an [`ErrorReply`]: 400 where the request makes no sense, 404 where what it names is not there,
-//! 405 for a wrong method, 409 where something is in the way, 503 where a device thread has ended or does not answer
+//! 405 for a wrong method, 409 where something is in the way, 413 for a body of more than 64 KiB, 503 where a device thread has ended or does not answer
 //! within 2 s. A refused request changes nothing; with several devices, the message names those that had changed
 //! before one refused.
 //!
@@ -25,8 +25,8 @@
 //! [`serve`] is the server's side, [`Client`] the other.
 
 mod api;
+mod bounded;
 mod client;
-
 mod http;
 mod metrics;
 mod operations;

@@ -49,12 +49,18 @@ pub(super) struct Control<T> {
     started: tokio::time::Instant,
 }
 
-/// The cgroup that a request names.
+/// The cgroup that a request names. Too long a path does not get to a device.
 fn path(text: &str, key: &str) -> Result<Path, Refused> {
-    Path::parse(text).map_err(|error| {
+    let path = Path::parse(text).map_err(|error| {
         let hint = (!text.starts_with('/')).then(|| format!("write {:?}", format!("/{text}")));
         Refused::bad(key, error.to_string()).hint(hint)
-    })
+    })?;
+    match (path.names().count(), weir_config::CGROUP_DEPTH_MAX) {
+        (depth, max) if depth > max => {
+            Err(Refused::by_device(key, &SetError::TooDeep { depth, max }))
+        }
+        _ => Ok(path),
+    }
 }
 
 fn find<'s>(device: &'s DeviceStatus, cgroup: &Path) -> Option<&'s CgroupStatus> {
@@ -90,14 +96,15 @@ impl<T: Target> Control<T> {
             return Err(Refused::bad("cgroup", message).hint(hint));
         }
         let devices = self.chosen(key, which, request.device.as_deref())?;
-        let before = ask(&devices, |reply| Command::Status { reply }).await?;
+        let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
+        let before = ask(&devices, settings).await?;
         let created = before.iter().all(|device| find(device, &cgroup).is_none());
         let make = |reply| {
             let (cgroup, setting) = (cgroup.clone(), setting.clone());
             Command::Set { cgroup, setting, reply }
         };
         one_by_one(&devices, key.name(), make).await?;
-        let after = ask(&devices, |reply| Command::Status { reply }).await?;
+        let after = ask(&devices, settings).await?;
         let read_back = |device: &DeviceStatus| {
             let value = key.read_back(device, find(device, &cgroup)?);
             Some(ReadBack { device: device.device.clone(), value })
@@ -156,7 +163,8 @@ impl<T: Target> Control<T> {
             Some(name) => vec![self.device(name)?],
             None => self.devices.iter().collect(),
         };
-        let statuses = ask(&devices, |reply| Command::Status { reply }).await?;
+        let settings = |reply| Command::Settings { cgroup: cgroup.clone(), reply };
+        let statuses = ask(&devices, settings).await?;
         let having: Vec<&T> = devices
             .into_iter()
             .zip(&statuses)

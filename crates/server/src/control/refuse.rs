@@ -33,6 +33,11 @@ impl Refused {
         Refused::new(405, "", message)
     }
 
+    /// 413: the body is too long.
+    pub(super) fn too_large(message: impl Into<String>) -> Refused {
+        Refused::new(413, "", message)
+    }
+
     /// 503: a device thread has ended or does not answer.
     pub(super) fn silent(message: impl Into<String>) -> Refused {
         Refused::new(503, "", message)
@@ -59,6 +64,12 @@ impl Refused {
             SetError::Bfq(error) => (400, key, error.hint()),
             SetError::Create(_) => (400, "cgroup", None),
             SetError::UnknownCgroup(_) => (404, "cgroup", Some(ASK_STATUS.to_owned())),
+            SetError::TooManyCgroups { .. } => (
+                409,
+                "cgroup",
+                Some("remove those that are not used, or raise `max_cgroups` of [server]".into()),
+            ),
+            SetError::TooDeep { .. } => (400, "cgroup", None),
             SetError::InUse(..) => {
                 (409, "cgroup", Some("lift its limits instead: `weir set` with `max`".to_owned()))
             }

@@ -60,6 +60,11 @@ fn cgroup(path: &str) -> CgroupStatus {
 fn keep(device: &mut DeviceStatus, command: Command) {
     match command {
         Command::Status { reply } => drop(reply.send(device.clone())),
+        Command::Settings { cgroup: path, reply } => {
+            let mut device = device.clone();
+            device.cgroups.retain(|cgroup| cgroup.cgroup == path.as_str());
+            drop(reply.send(device));
+        }
         Command::Set { cgroup, setting, reply } => drop(reply.send(set(device, &cgroup, setting))),
         Command::Remove { cgroup: path, reply } => {
             device.cgroups.retain(|cgroup| cgroup.cgroup != path.as_str());
@@ -241,6 +246,12 @@ fn the_client_gets_what_the_server_says() {
     });
 }
 
+/// A setting of a cgroup that is so many names deep.
+fn deep(names: usize) -> String {
+    let cgroup = "/a".repeat(names);
+    format!("{{\"cgroup\":{cgroup:?},\"key\":\"io.weight\",\"value\":\"7\"}}")
+}
+
 #[test]
 fn what_is_not_of_the_api_is_refused_in_its_words() {
     use std::io::{Read, Write};
@@ -268,6 +279,10 @@ fn what_is_not_of_the_api_is_refused_in_its_words() {
             ("GET /v1/set", "", "405", "{\"error\":{\"message\":\"not with this method\""),
             ("POST /v1/set", "", "400", "the body is not such a request"),
             ("POST /v1/set", "{\"cgroup\":1}", "400", "expected a string"),
+            ("POST /v1/set", &" ".repeat(3 << 20), "413", "the body has more than 65536 bytes"),
+            ("POST /v1/set", &deep(65), "400", "a cgroup would be 65 names deep, at most 64"),
+            ("POST /v1/set", &deep(64), "200", "\"created\":true"),
+            ("POST /v1/set", &deep(10_000), "400", "at most 64 are allowed"),
             (
                 "POST /v1/set",
                 "{\"cgroup\":\"/vm1\",\"key\":\"io.weight\",\"value\":\"1\",\"value\":\"2\"}",

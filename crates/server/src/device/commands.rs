@@ -14,6 +14,7 @@ impl Worker {
         // A dropped reply means that nobody waits for the answer any more.
         match command {
             Command::Status { reply } => drop(reply.send(self.status(now))),
+            Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),
             Command::Set { cgroup, setting, reply } => {
                 drop(reply.send(self.change(now, &cgroup, setting)));
             }
@@ -29,6 +30,7 @@ impl Worker {
 
     /// Changes a setting. What a limit on writes has kept dirty is written when that is gone (specification, P21).
     fn change(&mut self, now: Instant, path: &Path, setting: Setting) -> Result<(), SetError> {
+        self.check_room(path)?;
         let was_limited = self.limits_writes(path);
         set(&mut self.engine, now, path, setting)?;
         if was_limited && !self.limits_writes(path) {
@@ -123,9 +125,21 @@ impl Worker {
         Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
     }
 
+    /// Whether the cgroup at `path` is there or may be created. O(depth × log cgroups).
+    fn check_room(&self, path: &Path) -> Result<(), SetError> {
+        let missing = self.engine.missing_cgroups(path);
+        let (there, max) = (self.engine.cgroup_count() as usize, self.desk.cgroups_max);
+        if missing > 0 && there + missing > max {
+            return Err(SetError::TooManyCgroups { path: path.clone(), missing, there, max });
+        }
+        check_depth(path.names().count())
+    }
+
     /// Exports go on leading to their cgroup, wherever it is.
     fn move_below(&mut self, now: Instant, path: &Path, below: &Path) -> Result<(), SetError> {
         let (cgroup, parent) = (self.find(path)?, self.find(below)?);
+        let levels = self.engine.levels_below(cgroup) as usize;
+        check_depth(below.names().count() + 1 + levels)?;
         self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
         self.desk.homes.moved(path, below);
         self.bound_dirty(now);
@@ -134,6 +148,14 @@ impl Worker {
 
     fn find(&self, path: &Path) -> Result<CgroupId, SetError> {
         self.engine.find_cgroup(path).ok_or_else(|| SetError::UnknownCgroup(path.clone()))
+    }
+}
+
+/// Whether a cgroup may be as deep as `depth` names.
+fn check_depth(depth: usize) -> Result<(), SetError> {
+    match weir_config::CGROUP_DEPTH_MAX {
+        max if depth > max => Err(SetError::TooDeep { depth, max }),
+        _ => Ok(()),
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct Setup {
     pub(crate) connections_max: usize,
     /// How long requests inside are waited for at the end.
     pub(crate) drain_ns: u64,
+    /// Cgroups that there may be, the root included.
+    pub(crate) cgroups_max: usize,
 }
 
 /// A connection that has been shaken hands with and is to be served by another thread.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use weir_engine::writeback::OwnerStats;
-use weir_engine::{Census, Dimension, Instant, LimiterKind, TaskStats, WatermarkStats};
+use weir_engine::{
+    Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
+};
 
 use super::worker::Worker;
 use crate::status::{
@@ -82,7 +84,7 @@ impl Worker {
     }
 
     /// Connections that limits have held back. O(connections).
-    fn tasks(&self, paths: &BTreeMap<weir_engine::CgroupId, &str>) -> Vec<TaskStatus> {
+    fn tasks(&self, paths: &BTreeMap<CgroupId, &str>) -> Vec<TaskStatus> {
         let connections = self.desk.connections.iter().filter_map(|(_, connection)| {
             let member = connection.bound?.member;
             let stats = self.engine.task_stats(member.task)?;
@@ -102,12 +104,9 @@ impl Worker {
     fn cgroup(
         &self,
         entry: &Census,
-        paths: &BTreeMap<weir_engine::CgroupId, &str>,
+        paths: &BTreeMap<CgroupId, &str>,
         connections: u32,
     ) -> CgroupStatus {
-        let limits = self.engine.limits(entry.cgroup).unwrap_or_default();
-        let text =
-            |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
         let left = Dimension::ALL.into_iter().filter_map(|dimension| {
             let left = self.engine.burst_left(entry.cgroup, dimension)?;
             Some(BurstLeft { dimension: dimension.key().into(), left })
@@ -119,18 +118,6 @@ impl Worker {
             wait_ns: per_dimension(limit.wait_ns),
         });
         CgroupStatus {
-            cgroup: entry.path.clone(),
-            io_max: text(limits.max),
-            io_burst: text(limits.burst),
-            io_peak: text(limits.peak),
-            io_weight: self.engine.weight(entry.cgroup).unwrap_or_default().get(),
-            io_prio_class: self.engine.prio_class(entry.cgroup).unwrap_or_default().name().into(),
-            io_bfq_low_latency: self
-                .engine
-                .low_latency(entry.cgroup)
-                .map(|policy| policy.name().to_owned()),
-            io_watermark: self.engine.watermark(entry.cgroup).map(|mark| mark.to_string()),
-            limiter: limiter_name(limits.limiter),
             burst_left: left.collect(),
             connections,
             read_bytes: counters.read.bytes,
@@ -152,6 +139,44 @@ impl Worker {
                 device_ns: blame.device_ns,
             },
             bfq: entry.bfq.into(),
+            ..self.cgroup_settings(entry.cgroup, &entry.path)
+        }
+    }
+
+    /// How the device and the cgroup at `path` are set, and nothing else. O(depth × log cgroups).
+    pub(super) fn settings(&self, now: Instant, path: &Path) -> DeviceStatus {
+        let device = self.engine.device();
+        let found = self.engine.find_cgroup(path);
+        DeviceStatus {
+            device: self.desk.name.clone(),
+            path: self.desk.path.clone(),
+            at_ns: now.as_nanos(),
+            depth: device.depth,
+            scheduler: device.scheduler.name().into(),
+            bfq: BfqStatus::new(&self.engine.bfq_settings(), &self.engine.bfq_stats()),
+            cgroups: found
+                .map(|cgroup| self.cgroup_settings(cgroup, path.as_str()))
+                .into_iter()
+                .collect(),
+            ..DeviceStatus::default()
+        }
+    }
+
+    fn cgroup_settings(&self, cgroup: CgroupId, path: &str) -> CgroupStatus {
+        let limits = self.engine.limits(cgroup).unwrap_or_default();
+        let text =
+            |values: weir_engine::PerDimension| (!values.is_none()).then(|| values.to_string());
+        let low_latency = self.engine.low_latency(cgroup);
+        CgroupStatus {
+            cgroup: path.to_owned(),
+            io_max: text(limits.max),
+            io_burst: text(limits.burst),
+            io_peak: text(limits.peak),
+            io_weight: self.engine.weight(cgroup).unwrap_or_default().get(),
+            io_prio_class: self.engine.prio_class(cgroup).unwrap_or_default().name().into(),
+            io_bfq_low_latency: low_latency.map(|policy| policy.name().to_owned()),
+            io_watermark: self.engine.watermark(cgroup).map(|mark| mark.to_string()),
+            limiter: limiter_name(limits.limiter),
             ..CgroupStatus::default()
         }
     }

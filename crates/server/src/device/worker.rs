@@ -69,6 +69,7 @@ pub(super) struct Desk {
     pub(super) resting: VecDeque<(u64, usize)>,
     pub(super) connections: Slab<Connection>,
     pub(super) connections_max: usize,
+    pub(super) cgroups_max: usize,
     pub(super) clients: Clients,
     pub(super) flights: Slab<Flight>,
     /// What goes to the device as one, while it is put together.
@@ -142,6 +143,8 @@ impl Worker {
             resting: VecDeque::new(),
             connections: Slab::new(),
             connections_max: setup.connections_max,
+            // What the configuration has is there already.
+            cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
             flights: Slab::new(),
             run: Vec::new(),
