@@ -83,7 +83,7 @@ def weir_tenants(place, options, device, cgroups, control):
     configuration has them; a setting that is a dictionary is a table. The server's client number n gets the n-th cgroup.
     """
     socket = place.fresh_socket()
-    text = f'[server]\nsocket = "{socket}"\ncontrol = "{control}"\nmax_connections = 4096\n'
+    text = f'[server]\nsocket = "{socket}"\ncontrol = "{control}"\nmax_connections = 4096\nmax_connections_per_client = 4096\n'
     text += _table("device.disk", device)
     for name, settings in cgroups.items():
         text += _table(f'cgroup."/{name}"', settings)

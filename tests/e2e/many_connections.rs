@@ -1,6 +1,5 @@
 //! Our own client: a thousand connections at once.
 
-use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 
@@ -43,7 +42,20 @@ fn a_thousand_are_served_and_cost_little() {
     let place = Place::new();
     let bytes = pattern(20, 1 << 20);
     let image = place.filled("disk.img", &bytes);
-    let server = Server::image(&place, image, &[]);
+    let server = Server::config(
+        &place,
+        &format!(
+            r#"
+            max_connections_per_client = 1024
+            [device.disk]
+            path = {image:?}
+            [cgroup."/main"]
+            [export.""]
+            device = "disk"
+            cgroup = "/main"
+            "#
+        ),
+    );
     // Whatever is made once for the first client.
     all_read(&mut connect(server.socket(), 100), &bytes);
     let connected = |count: u64| {
@@ -90,8 +102,10 @@ fn one_too_many_is_turned_away_and_later_let_in() {
         "#,
     );
     let mut clients: Vec<Client> = (0..4).map(|_| Client::of(&server)).collect();
-    let mut fifth = nbd::dial(server.socket());
-    assert_eq!(fifth.read_to_end(&mut Vec::new()).expect("closed in good order"), 0);
+    let refusal = Client::open(nbd::dial(server.socket()), "").expect_err("there are four");
+    // NBD_REP_ERR_POLICY, and words.
+    assert!(refusal.to_string().contains("0x80000002"), "{refusal}");
+    assert_eq!(server.status().number("connections_refused"), 1);
     for client in &mut clients {
         client.read(0, 512).expect("those inside are served on");
     }

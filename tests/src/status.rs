@@ -55,6 +55,11 @@ impl Cgroup {
         number(&self.0, name)
     }
 
+    /// All that requests have waited for, in nanoseconds.
+    pub fn waits_ns(&self) -> u64 {
+        sum(&self.0["wait"])
+    }
+
     /// `io.max` as it would be read back.
     pub fn io_max(&self) -> Option<&str> {
         self.text("io_max")
@@ -63,6 +68,16 @@ impl Cgroup {
     /// A text, where there is one.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0[name].as_str()
+    }
+}
+
+/// All numbers in a value.
+fn sum(value: &Value) -> u64 {
+    match value {
+        Value::Number(number) => number.as_u64().unwrap_or_default(),
+        Value::Array(values) => values.iter().map(sum).sum(),
+        Value::Object(values) => values.values().map(sum).sum(),
+        _ => 0,
     }
 }
 

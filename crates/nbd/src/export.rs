@@ -30,6 +30,14 @@ pub trait Exports {
 
     /// Calls `visit` for every export that a client may see in a listing.
     fn list(&self, visit: &mut dyn FnMut(&Export));
+
+    /// A client has chosen `export` for transmission, and is told nothing yet: whether it may, or words why not.
+    ///
+    /// # Errors
+    /// It may not: the option is refused by policy, and `EXPORT_NAME`, which has no refusal, ends the connection.
+    fn admit(&self, _export: &Export) -> Result<(), &'static str> {
+        Ok(())
+    }
 }
 
 /// Looks through the slice in order: for a handful of exports, and for tests.

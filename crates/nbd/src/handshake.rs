@@ -77,6 +77,9 @@ pub enum CloseReason {
     #[error("no such export")]
     UnknownExport,
     /// As above.
+    #[error("{0}")]
+    NotAdmitted(&'static str),
+    /// As above.
     #[error("malformed export name of {len} bytes")]
     BadExportName {
         /// Length of the name.
@@ -321,6 +324,9 @@ impl Handshake {
         let Some(export) = exports.find(name) else {
             return close(CloseReason::UnknownExport);
         };
+        if let Err(words) = exports.admit(export) {
+            return close(CloseReason::NotAdmitted(words));
+        }
         let negotiated = self.negotiated(export);
         replies.export_name(negotiated.size, negotiated.flags, self.zeroes);
         Err(End::Transmission(negotiated))
@@ -339,6 +345,11 @@ impl Handshake {
         let Some(export) = exports.find(request.name) else {
             return refuse(UNKNOWN_EXPORT, replies);
         };
+        if replies.option == opt::GO
+            && let Err(words) = exports.admit(export)
+        {
+            return refuse((rep::ERR_POLICY, words), replies);
+        }
         let negotiated = self.negotiated(export);
         replies.info_export(negotiated.size, negotiated.flags);
         if request.wants_name {

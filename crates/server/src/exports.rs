@@ -1,9 +1,12 @@
 //! The exports of a server: what clients see, and which device and cgroup is behind each name.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use weir_engine::Path;
 use weir_nbd::{Export, ExportId, Exports};
+
+use crate::seats::{NoSeat, Seat};
 
 /// One export.
 #[derive(Clone, Debug)]
@@ -56,5 +59,43 @@ impl Exports for ExportTable {
 
     fn list(&self, visit: &mut dyn FnMut(&Export)) {
         self.exports.iter().for_each(|export| visit(&export.nbd));
+    }
+}
+
+/// The exports as one connection finds them: it needs a seat to be let in.
+pub(crate) struct Admission<'a> {
+    table: &'a ExportTable,
+    seat: RefCell<&'a mut Result<Seat, NoSeat>>,
+    refused: Cell<Option<NoSeat>>,
+}
+
+impl<'a> Admission<'a> {
+    pub(crate) fn new(table: &'a ExportTable, seat: &'a mut Result<Seat, NoSeat>) -> Admission<'a> {
+        Admission { table, seat: RefCell::new(seat), refused: Cell::new(None) }
+    }
+
+    /// Why the connection was not let in to an export, although it has a seat.
+    pub(crate) fn refused(&self) -> Option<NoSeat> {
+        self.refused.get()
+    }
+}
+
+impl Exports for Admission<'_> {
+    fn find(&self, name: &str) -> Option<&Export> {
+        self.table.find(name)
+    }
+
+    fn list(&self, visit: &mut dyn FnMut(&Export)) {
+        self.table.list(visit);
+    }
+
+    fn admit(&self, export: &Export) -> Result<(), &'static str> {
+        match &mut **self.seat.borrow_mut() {
+            Ok(seat) => seat.choose(export.id).map_err(|reason| {
+                self.refused.set(Some(reason));
+                reason.words()
+            }),
+            Err(reason) => Err(reason.words()),
+        }
     }
 }

@@ -13,6 +13,7 @@ mod exports;
 mod log_limit;
 mod presence;
 pub mod reload;
+mod seats;
 mod serve;
 pub mod status;
 mod unix_socket;

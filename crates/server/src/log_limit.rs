@@ -23,6 +23,8 @@ const WINDOW_NS: u64 = 10_000_000_000;
 pub(crate) enum LogLine {
     /// A listener failed, as without descriptors.
     AcceptFailed,
+    /// A connection was refused: there are as many as there may be.
+    ConnectionRefused,
     /// An accepted connection could not be served or handed to its device's thread.
     ConnectionNotServed,
     /// A connection was closed because its client broke the protocol or stalled.

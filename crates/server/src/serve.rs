@@ -20,6 +20,7 @@ use crate::command::Setting;
 use crate::device::{self, DeviceError, DeviceHandle, Setup};
 use crate::exports::{ExportTable, Served};
 use crate::presence::Presence;
+use crate::seats::Seats;
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
 /// A server at work: its device threads, and the sockets that are taken away when it ends.
@@ -99,6 +100,14 @@ impl Running {
         let (handles, receivers): (Vec<_>, Vec<_>) =
             config.devices.iter().map(device::prepare).unzip();
         let handles = Arc::new(handles);
+        let of_export = config.server.max_connections_per_export(config.exports.len());
+        let per_export =
+            config.exports.iter().map(|export| export.max_connections.unwrap_or(of_export));
+        let seats = Arc::new(Seats::new(
+            config.server.max_connections,
+            config.server.max_connections_per_client,
+            per_export.collect(),
+        ));
         let mut running = Running {
             uris: uris(&exports, config.server.socket.as_deref(), &addresses),
             handles: Arc::clone(&handles),
@@ -134,8 +143,8 @@ impl Running {
                 } else {
                     Vec::new()
                 },
-                connections_max: config.server.max_connections as usize,
                 drain_ns: u64::try_from(config.server.drain_time.as_nanos()).unwrap_or(u64::MAX),
+                seats: Arc::clone(&seats),
                 cgroups_max: config.server.max_cgroups as usize,
             };
             let (ready, started) = sync_channel(1);

@@ -57,6 +57,13 @@ pub struct DeviceStatus {
     pub watermarks: Vec<WatermarkStatus>,
     /// Open connections.
     pub connections: u32,
+    /// Connections refused because there are as many as the server, a client or an export may have; counted at the first
+    /// device, whose thread lets them in.
+    #[serde(default)]
+    pub connections_refused: u64,
+    /// Time for which listeners rested after they could not accept, in nanoseconds.
+    #[serde(default)]
+    pub accept_rest_ns: u64,
     /// Connections closed because their client broke the protocol or stalled for too long.
     pub connections_dropped: u64,
     /// Times that a listener could not accept a connection, as without file descriptors. Each is tried again.
@@ -148,6 +155,13 @@ pub struct CgroupStatus {
     pub throttled_ios: PerDimension,
     /// What completed requests waited for, in nanoseconds.
     pub wait: WaitStatus,
+    /// Replies sent, those to refused requests included.
+    #[serde(default)]
+    pub replied_ios: u64,
+    /// Time from the arrival of each head to the end of the send of its reply, in nanoseconds, measured apart from `wait`:
+    /// without a write-back cache it is the sum of all of that.
+    #[serde(default)]
+    pub inside_ns: u64,
     /// What the scheduler `bfq` has done for it.
     #[serde(default)]
     pub bfq: BfqCgroupStatus,
@@ -232,6 +246,27 @@ pub struct WaitStatus {
     pub window_ns: u64,
     /// The device.
     pub device_ns: u64,
+    /// The connection's own quota, before more was read from it.
+    #[serde(default)]
+    pub connection_ns: u64,
+    /// Buffer memory.
+    #[serde(default)]
+    pub memory_ns: u64,
+    /// A place in the queue of the device.
+    #[serde(default)]
+    pub queue_ns: u64,
+    /// Earlier replies to be taken by the client, before more was read from it.
+    #[serde(default)]
+    pub unsent_ns: u64,
+    /// Other connections' turns to be read from.
+    #[serde(default)]
+    pub turn_ns: u64,
+    /// Payload on its way from the client.
+    #[serde(default)]
+    pub payload_ns: u64,
+    /// Replies on their way to the client.
+    #[serde(default)]
+    pub sending_ns: u64,
 }
 
 /// Waits for one cgroup's limit.

@@ -49,6 +49,10 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: us
             "{dropped} connections closed since the start: protocol broken or stalled"
         ));
     }
+    if after.connections_refused > 0 {
+        let refused = after.connections_refused;
+        lines.push(format!("{refused} connections refused since the start: too many, see the log"));
+    }
     if after.accepts_failed > 0 {
         let failed = after.accepts_failed;
         lines.push(format!("{failed} times a connection could not be accepted: see the log"));

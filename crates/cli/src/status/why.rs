@@ -9,7 +9,8 @@ use weir_server::status::WaitStatus;
 /// One thing that requests waited for.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub(crate) struct Cause {
-    /// `limit`, `other_clients`, `lifted_limit`, `window` or `device`.
+    /// `limit`, `other_clients`, `lifted_limit`, `window`, `device`, or outside the engine `connection`, `memory`, `queue`,
+    /// `unsent`, `turn`, `payload`, `sending`.
     pub(crate) cause: &'static str,
     /// Whose limit; `null` for other causes, and for one that has been removed.
     pub(crate) cgroup: Option<String>,
@@ -35,6 +36,13 @@ fn sums(wait: &WaitStatus) -> BTreeMap<What, u64> {
         ("lifted_limit", wait.lifted_ns),
         ("window", wait.window_ns),
         ("device", wait.device_ns),
+        ("connection", wait.connection_ns),
+        ("memory", wait.memory_ns),
+        ("queue", wait.queue_ns),
+        ("unsent", wait.unsent_ns),
+        ("turn", wait.turn_ns),
+        ("payload", wait.payload_ns),
+        ("sending", wait.sending_ns),
     ] {
         sums.insert((cause, None, None), ns);
     }
@@ -74,6 +82,13 @@ impl Cause {
             "lifted_limit" => "limits lifted since",
             "window" => "room at the device",
             "device" => "the device",
+            "connection" => "its connection's quota",
+            "memory" => "buffer memory",
+            "queue" => "a place in the queue",
+            "unsent" => "its client to take replies",
+            "turn" => "other connections' turns",
+            "payload" => "its payload to arrive",
+            "sending" => "its reply to be taken",
             _ => "",
         };
         match (&self.cgroup, self.dimension) {

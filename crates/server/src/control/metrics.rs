@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WaitStatus, WritebackStatus};
+use crate::status::{BfqStatus, CgroupStatus, DeviceStatus, Status, WritebackStatus};
 
 /// What goes into the `Content-Type` of the answer.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,6 +34,7 @@ struct Families {
     balances: Level,
     busy: Seconds,
     dropped: Count,
+    connections_refused: Count,
     accepts_failed: Count,
     log_left_out: Count,
     late: Count,
@@ -109,6 +110,7 @@ impl Families {
         level(&self.omitted, with(&[]), omitted as u64);
         self.busy.get_or_create(&with(&[])).inc_by(seconds(device.busy_ns));
         self.dropped.get_or_create(&with(&[])).inc_by(device.connections_dropped);
+        self.connections_refused.get_or_create(&with(&[])).inc_by(device.connections_refused);
         self.accepts_failed.get_or_create(&with(&[])).inc_by(device.accepts_failed);
         self.log_left_out.get_or_create(&with(&[])).inc_by(device.log_lines_left_out);
         self.late.get_or_create(&with(&[])).inc_by(device.wakes_late);
@@ -221,6 +223,8 @@ impl Families {
             "Clients that broke the protocol or stalled",
             self.dropped,
         );
+        let help = "Connections beyond what the server, a client or an export may have";
+        add("device_connections_refused", help, self.connections_refused);
         let help = "Times that a listener could not accept";
         add("device_accepts_failed", help, self.accepts_failed);
         let help = "Log lines about clients that were left out";
@@ -256,10 +260,10 @@ impl Families {
 }
 
 /// Waits by cause. Which ancestor is in the status; here it would make a series for each pair.
-fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
-    let WaitStatus { limits, other_clients_ns, lifted_ns, window_ns, device_ns } = &cgroup.wait;
+fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 13] {
+    let wait = &cgroup.wait;
     let sum = |own: bool| -> u64 {
-        limits
+        wait.limits
             .iter()
             .filter(|limit| (limit.cgroup.as_deref() == Some(cgroup.cgroup.as_str())) == own)
             .map(|limit| limit.wait_ns.sum())
@@ -268,17 +272,24 @@ fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 6] {
     [
         ("own_limit", sum(true)),
         ("other_limit", sum(false)),
-        ("other_clients", *other_clients_ns),
-        ("lifted_limit", *lifted_ns),
-        ("window", *window_ns),
-        ("device", *device_ns),
+        ("other_clients", wait.other_clients_ns),
+        ("lifted_limit", wait.lifted_ns),
+        ("window", wait.window_ns),
+        ("device", wait.device_ns),
+        ("connection", wait.connection_ns),
+        ("memory", wait.memory_ns),
+        ("queue", wait.queue_ns),
+        ("unsent", wait.unsent_ns),
+        ("turn", wait.turn_ns),
+        ("payload", wait.payload_ns),
+        ("sending", wait.sending_ns),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{CacheStatus, LimitWait, PerDimension};
+    use crate::status::{CacheStatus, LimitWait, PerDimension, WaitStatus};
 
     #[test]
     fn waits_are_split_by_whose_limit_it_was() {

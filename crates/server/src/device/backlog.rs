@@ -12,6 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use super::waits::Why;
+
 /// Bytes of memory that are left for cgroups that hold none: one payload of the largest size.
 const RESERVE_BYTES: usize = 32 << 20;
 
@@ -100,23 +102,25 @@ impl Backlog {
         Rc::ptr_eq(&self.tenant, &other.tenant)
     }
 
-    /// Takes a place for a request with `bytes` of `memory`, or `None` when the client or its cgroup has its part of what
-    /// is `left`. `is_light` tells that the connection holds no such memory yet. O(1).
+    /// Takes a place for a request with `bytes` of `memory`, or what to wait for when the client or its cgroup has its part
+    /// of what is `left`. `is_light` tells that the connection holds no such memory yet. O(1).
     pub(super) fn hold(
         self: &Rc<Backlog>,
         memory: Memory,
         bytes: usize,
         is_light: bool,
         left: Left,
-    ) -> Option<Hold> {
+    ) -> Result<Hold, Why> {
         let requests = self.requests.get();
-        let has_place = requests < left.requests || requests < left.depth;
-        if bytes > 0 && !self.has_memory(memory, bytes, is_light, left.bytes) || !has_place {
-            return None;
+        if requests >= left.requests && requests >= left.depth {
+            return Err(Why::Queue);
+        }
+        if bytes > 0 && !self.has_memory(memory, bytes, is_light, left.bytes) {
+            return Err(Why::Memory);
         }
         self.add(memory, bytes);
         self.requests.set(requests + 1);
-        Some(Hold { backlog: Rc::clone(self), memory, bytes, requests: 1 })
+        Ok(Hold { backlog: Rc::clone(self), memory, bytes, requests: 1 })
     }
 
     /// Whether `bytes` fit below the thresholds of the client and of its cgroup, with `left` bytes held by nobody.
@@ -242,9 +246,9 @@ mod tests {
             client.hold(Memory::Replies, bytes, is_light, left(account))
         };
         let mut holds: Vec<Hold> =
-            clients.iter().filter_map(|client| take(client, 32 * MIB)).collect();
+            clients.iter().filter_map(|client| take(client, 32 * MIB).ok()).collect();
         for client in &clients {
-            holds.extend(std::iter::from_fn(|| take(client, bytes)));
+            holds.extend(std::iter::from_fn(|| take(client, bytes).ok()));
         }
         let held = account.held(Memory::Replies) / MIB;
         std::mem::forget(holds);
@@ -262,7 +266,7 @@ mod tests {
                 assert!(held <= most, "{count} hold {held} MiB");
                 let other = account.open().open();
                 let large = other.hold(Memory::Replies, 16 * MIB, false, left(&account));
-                assert!(large.is_some(), "beside {held} MiB of {count} clients");
+                assert!(large.is_ok(), "beside {held} MiB of {count} clients");
             }
         }
     }
@@ -274,10 +278,10 @@ mod tests {
         let take =
             |client: Rc<Backlog>, bytes| client.hold(Memory::Replies, bytes, true, left(&account));
         let large: Vec<Hold> =
-            (0..10).filter_map(|_| take(account.open().open(), 32 * MIB)).collect();
+            (0..10).filter_map(|_| take(account.open().open(), 32 * MIB).ok()).collect();
         assert_eq!(large.len(), 5);
         let small: Vec<Hold> =
-            (0..100).filter_map(|_| take(account.open().open(), SMALL_BYTES)).collect();
+            (0..100).filter_map(|_| take(account.open().open(), SMALL_BYTES).ok()).collect();
         assert_eq!(small.len(), 100);
     }
 
@@ -294,12 +298,12 @@ mod tests {
         let account = Account::default();
         let client = account.open().open();
         let take = |is_light| client.hold(Memory::Replies, MIB, is_light, left(&account));
-        let heavy: Vec<Hold> = std::iter::from_fn(|| take(false)).collect();
-        let light: Vec<Hold> = std::iter::from_fn(|| take(true)).collect();
+        let heavy: Vec<Hold> = std::iter::from_fn(|| take(false).ok()).collect();
+        let light: Vec<Hold> = std::iter::from_fn(|| take(true).ok()).collect();
         assert_eq!((heavy.len(), light.len()), (80, 27));
         // Another client has its first one, and more.
         let other = account.open().open();
-        assert!(other.hold(Memory::Replies, 32 * MIB, false, left(&account)).is_some());
+        assert!(other.hold(Memory::Replies, 32 * MIB, false, left(&account)).is_ok());
     }
 
     #[test]
@@ -307,10 +311,10 @@ mod tests {
         let client = Rc::<Backlog>::default();
         let left = |requests| Left { bytes: 0, requests, depth: 2 };
         let take = |requests| client.hold(Memory::Payload, 0, true, left(requests));
-        let holds: Vec<Hold> = (0..).map_while(|taken| take(10 - taken)).collect();
+        let holds: Vec<Hold> = (0..).map_while(|taken| take(10 - taken).ok()).collect();
         assert_eq!(holds.len(), 5);
         let other = Rc::<Backlog>::default();
-        assert!(other.hold(Memory::Payload, 0, true, left(0)).is_some());
+        assert!(other.hold(Memory::Payload, 0, true, left(0)).is_ok());
     }
 
     #[test]

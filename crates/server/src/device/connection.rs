@@ -7,6 +7,8 @@ use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 
 use super::backlog::{Backlog, Hold, Memory};
 use super::clients::{Member, Peer};
+use super::waits::{Received, Replies, StallClock, Waits, Why};
+use crate::seats::{NoSeat, Seat};
 
 /// Bytes of each [`Memory`] that the requests of one connection may hold, unless it is a single one.
 const CONNECTION_BYTES: usize = 16 << 20;
@@ -22,6 +24,8 @@ pub(super) struct Connection {
     /// Tells it from a later connection in the same place.
     pub(super) serial: u64,
     pub(super) peer: Peer,
+    /// Its seat until it is closed, or why it has none: then it is served no export.
+    pub(super) seat: Result<Seat, NoSeat>,
     pub(super) session: Session,
     /// Where its requests go, once the handshake is done.
     pub(super) bound: Option<Bound>,
@@ -59,6 +63,12 @@ pub(super) struct Connection {
     pub(super) sending_hold: Option<Hold>,
     /// The device whose thread takes over once all is sent, and what arrived for it.
     pub(super) moving: Option<(usize, Vec<u8>)>,
+    /// Time for which it has been stalled, what its requests have waited for outside the engine, and the replies in `outbox`
+    /// and in the send in flight.
+    pub(super) stall_clock: StallClock,
+    pub(super) waits: Waits,
+    pub(super) outbox_replies: Replies,
+    pub(super) sending_replies: Replies,
     /// What its flushes have been told of bytes that could not be written back.
     pub(super) failures_seen: u64,
     /// Failed syncs of the device that it has been told of, or that were before it.
@@ -86,6 +96,7 @@ pub(super) struct Payload {
     pub(super) filled: usize,
     /// When its memory was taken, in nanoseconds.
     pub(super) since_ns: u64,
+    pub(super) received: Received,
     pub(super) hold: Hold,
 }
 
@@ -98,29 +109,19 @@ pub(super) struct Load {
 /// A connection that has to wait before anything more is taken from it: back-pressure.
 pub(super) struct Stalled {
     pub(super) why: Why,
+    /// Since when, in nanoseconds.
+    pub(super) since_ns: u64,
     /// The request that could not be taken, with its payload.
-    pub(super) request: Option<(Command, Option<Load>)>,
+    pub(super) request: Option<(Command, Received, Option<Load>)>,
     /// What came after it.
     pub(super) rest: Option<Arrival>,
-}
-
-/// What a stalled connection waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
-    /// One of its own requests to be answered.
-    Itself,
-    /// Memory or a place that other requests hold, of this client or of others.
-    Others,
-    /// Its replies to be sent.
-    Sending,
-    /// The others of the device to have their turn.
-    Turn,
 }
 
 /// Bytes that have arrived, and how many of them are dealt with.
 pub(super) struct Arrival {
     pub(super) bytes: Bytes,
     pub(super) at: usize,
+    pub(super) received: Received,
 }
 
 /// Where arrived bytes are.
@@ -132,16 +133,17 @@ pub(super) enum Bytes {
 }
 
 impl Arrival {
-    pub(super) fn ring(bytes: ReceivedBuf) -> Arrival {
-        Arrival { bytes: Bytes::Ring(bytes), at: 0 }
+    pub(super) fn ring(bytes: ReceivedBuf, received: Received) -> Arrival {
+        Arrival { bytes: Bytes::Ring(bytes), at: 0, received }
     }
 
-    pub(super) fn nothing() -> Arrival {
-        Arrival::own(Vec::new())
+    pub(super) fn own(bytes: Vec<u8>, received: Received) -> Arrival {
+        Arrival { bytes: Bytes::Own(bytes), at: 0, received }
     }
 
-    pub(super) fn own(bytes: Vec<u8>) -> Arrival {
-        Arrival { bytes: Bytes::Own(bytes), at: 0 }
+    /// Nothing: what comes next will arrive later.
+    pub(super) fn none() -> Arrival {
+        Arrival::own(Vec::new(), Received::default())
     }
 
     /// `len` bytes from `from` on, counted from the first that arrived.
@@ -168,17 +170,24 @@ impl Arrival {
         }
         Some(match self.bytes {
             Bytes::Own(_) => self,
-            Bytes::Ring(_) => Arrival { bytes: Bytes::Own(left.to_vec()), at: 0 },
+            Bytes::Ring(_) => Arrival::own(left.to_vec(), self.received),
         })
     }
 }
 
 impl Connection {
-    pub(super) fn new(socket: Socket, serial: u64, peer: Peer, session: Session) -> Connection {
+    pub(super) fn new(
+        socket: Socket,
+        serial: u64,
+        peer: Peer,
+        seat: Result<Seat, NoSeat>,
+        session: Session,
+    ) -> Connection {
         Connection {
             socket: Some(socket),
             serial,
             peer,
+            seat,
             session,
             bound: None,
             backlog: Rc::default(),
@@ -200,6 +209,10 @@ impl Connection {
             sending_hold: None,
             moving: None,
             failures_seen: 0,
+            stall_clock: StallClock::default(),
+            waits: Waits::default(),
+            outbox_replies: Replies::default(),
+            sending_replies: Replies::default(),
             syncs_failed_seen: 0,
             finishing: false,
         }

@@ -16,6 +16,10 @@ use super::token::Token;
 use super::worker::{Desk, Worker};
 use crate::command::Command;
 use crate::log_limit::{LogLine, LogPermit};
+use crate::seats::{NoSeat, Seat};
+
+/// Connections without a seat that stay to be told so; further ones are closed at once.
+const REFUSED_MAX: usize = 16;
 
 /// How long a listener rests after it failed.
 const REST_NS: u64 = 10_000_000;
@@ -28,6 +32,7 @@ impl Desk {
                 return;
             }
             self.resting.pop_front();
+            self.accept_rest_ns += REST_NS + now.as_nanos() - at;
             self.accept(listener);
         }
     }
@@ -39,41 +44,29 @@ impl Desk {
         }
     }
 
-    pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
-        match result {
-            Ok(fd) if self.is_draining => drop(fd),
-            Ok(fd) if self.connections.len() >= self.connections_max => {
-                debug!(device = self.name, max = self.connections_max, "connection refused: full");
-                drop(fd);
-                self.accept(listener);
-            }
-            Ok(fd) => {
-                self.greet(now, fd);
-                self.accept(listener);
-            }
-            Err(error) if self.is_draining => debug!(%error, "listener closed"),
-            Err(error) => {
-                // Out of descriptors or memory: the backlog keeps the next one until there may be room.
-                self.accepts_failed += 1;
-                if let Some(LogPermit { left_out }) =
-                    self.log_limit.permit(now, LogLine::AcceptFailed)
-                {
-                    warn!(device = self.name, left_out, %error, "cannot accept a connection");
-                }
-                self.resting.push_back((now.as_nanos().saturating_add(REST_NS), listener));
-            }
+    /// Whether a connection is there and has not come to its export.
+    pub(super) fn is_shaking_hands(&self, key: usize, serial: u64) -> bool {
+        self.connections.get(key).is_some_and(|connection| {
+            connection.serial == serial && connection.bound.is_none() && connection.socket.is_some()
+        })
+    }
+
+    /// A connection finds no place: counts it, and says so in the log.
+    pub(super) fn note_refused(&mut self, now: Instant, peer: Peer, reason: NoSeat) {
+        self.connections_refused += 1;
+        let permit = self.log_limit.permit(now, LogLine::ConnectionRefused);
+        if let Some(LogPermit { left_out }) = permit {
+            warn!(device = self.name, %peer, left_out, %reason, "connection refused");
         }
     }
 
-    /// Takes a new connection in and says hello.
-    fn greet(&mut self, now: Instant, fd: OwnedFd) {
-        self.serial += 1;
+    /// Takes a new connection in and says hello. One without a seat is told so when it asks for an export.
+    fn greet(&mut self, now: Instant, fd: OwnedFd, peer: Peer, seat: Result<Seat, NoSeat>) {
         // Replies are gathered into few sends; holding a small one back for more would only delay it. Unix sockets
         // have no such option.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
         // A peer that is gone without a word is found out in the end, and its share given up.
         let _ = rustix::net::sockopt::set_socket_keepalive(&fd, true);
-        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.serial);
         let socket = match self.ring.add_socket(fd) {
             Ok(socket) => socket,
             Err(error) => {
@@ -88,7 +81,8 @@ impl Desk {
         let session = Session::new();
         let greeting = session.greeting();
         let serial = self.serial;
-        let key = self.connections.insert(Connection::new(socket, serial, peer, session));
+        self.refused_now += usize::from(seat.is_err());
+        let key = self.connections.insert(Connection::new(socket, serial, peer, seat, session));
         self.handshakes.push_back((Worker::handshake_deadline(now), key, serial));
         self.push_bytes(key, &greeting);
         self.receive(key);
@@ -96,6 +90,44 @@ impl Desk {
 }
 
 impl Worker {
+    pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
+        match result {
+            Ok(fd) if self.desk.is_draining => drop(fd),
+            Ok(fd) => {
+                self.seat(now, fd);
+                self.desk.accept(listener);
+            }
+            Err(error) if self.desk.is_draining => debug!(%error, "listener closed"),
+            Err(error) => {
+                // Out of descriptors or memory: the backlog keeps the next one until there may be room.
+                self.desk.accepts_failed += 1;
+                if let Some(LogPermit { left_out }) =
+                    self.desk.log_limit.permit(now, LogLine::AcceptFailed)
+                {
+                    warn!(device = self.desk.name, left_out, %error, "cannot accept a connection");
+                }
+                self.desk.resting.push_back((now.as_nanos().saturating_add(REST_NS), listener));
+            }
+        }
+    }
+
+    /// Finds a seat for a new connection. Of those for which there is none, a few stay to be told why.
+    fn seat(&mut self, now: Instant, fd: OwnedFd) {
+        self.desk.serial += 1;
+        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.desk.serial);
+        let mut seat = self.desk.seats.take(peer);
+        if matches!(seat, Err(NoSeat::Server)) && self.make_seat(now) {
+            seat = self.desk.seats.take(peer);
+        }
+        if let Err(reason) = seat {
+            self.desk.note_refused(now, peer, reason);
+            if self.desk.refused_now >= REFUSED_MAX {
+                return;
+            }
+        }
+        self.desk.greet(now, fd, peer, seat);
+    }
+
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
     /// `true` if it is this thread's.
     pub(super) fn bind(
@@ -160,7 +192,10 @@ impl Worker {
             }
         };
         let session = std::mem::replace(&mut connection.session, Session::new());
-        let arrived = Arrived { fd, session, peer: connection.peer, input };
+        // Only who has a seat gets to an export.
+        let seat = std::mem::replace(&mut connection.seat, Err(NoSeat::Server));
+        let Ok(seat) = seat else { return self.close(now, key) };
+        let arrived = Arrived { fd, session, peer: connection.peer, seat, input };
         if self.desk.threads[device].send(Command::Adopt(Box::new(arrived))).is_err() {
             debug!(from = self.desk.name, "the other device's thread has ended");
         }
@@ -169,8 +204,8 @@ impl Worker {
 
     /// Goes on with a connection that another thread has shaken hands with.
     pub(super) fn adopt(&mut self, now: Instant, arrived: Arrived) {
-        let Arrived { fd, mut session, peer, input } = arrived;
-        if self.desk.is_draining || self.desk.connections.len() >= self.desk.connections_max {
+        let Arrived { fd, mut session, peer, seat, input } = arrived;
+        if self.desk.is_draining {
             return;
         }
         let Some(negotiated) = session.transmission().map(|session| *session.negotiated()) else {
@@ -189,10 +224,11 @@ impl Worker {
                 return;
             }
         };
-        let connection = Connection::new(socket, serial, peer, session);
+        let connection = Connection::new(socket, serial, peer, Ok(seat), session);
+        let received = connection.stall_clock.now(now.as_nanos());
         let key = self.desk.connections.insert(connection);
         if self.bind(now, key, &negotiated, &[]) {
-            self.digest(now, key, super::connection::Arrival::own(input));
+            self.digest(now, key, super::connection::Arrival::own(input, received));
         } else {
             self.finish_if_answered(now, key);
         }

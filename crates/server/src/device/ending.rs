@@ -153,13 +153,14 @@ impl Worker {
             let connection = &mut self.desk.connections[key];
             let is_behind = connection.sending_bytes > 0;
             let Some(stalled) = connection.stalled.take() else { continue };
-            if let Some((Command { cookie, .. }, _)) = stalled.request {
+            connection.stall_clock.advance(stalled.why, stalled.since_ns, now.as_nanos());
+            if let Some((Command { cookie, .. }, received, _)) = stalled.request {
                 // Where replies are not taken, that is what it has waited for.
                 self.desk.ending.cut.requests += u64::from(!is_behind);
-                self.desk.refuse(key, &cut_refusal(cookie));
+                self.desk.refuse(key, &cut_refusal(cookie), &received);
             }
             // What came after it is refused in its turn.
-            self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::nothing));
+            self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::none));
         }
         let Cut { requests, at_device } = self.desk.ending.cut;
         let (device, connections) = (&self.desk.name, self.desk.connections.len());
@@ -191,8 +192,8 @@ impl Desk {
             let (connection, serial) = (client.connection, client.serial);
             let open = self.connections.get(connection);
             if open.is_some_and(|open| open.serial == serial && open.socket.is_some()) {
+                let asked = Asked::new(client, flight.command);
                 client.serial = NO_SERIAL;
-                let asked = Asked { connection, serial, command: flight.command };
                 cut.push((asked, flight.ticket.is_some()));
             }
         }

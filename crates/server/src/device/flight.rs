@@ -77,6 +77,8 @@ pub(super) struct Client {
     pub(super) connection: usize,
     /// The connection's serial: it may be gone, and its place another's, before the device is done.
     pub(super) serial: u64,
+    /// When its head arrived, in nanoseconds.
+    pub(super) received_ns: u64,
     /// Its part of what its client may hold.
     pub(super) hold: Hold,
 }

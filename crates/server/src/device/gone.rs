@@ -101,9 +101,8 @@ impl Worker {
             failed += 1;
             let flight = &mut self.desk.flights[key];
             if let Asker::Client(client) = &mut flight.asker {
-                let (connection, serial) = (client.connection, client.serial);
+                let asked = Asked::new(client, flight.command);
                 client.serial = NO_SERIAL;
-                let asked = Asked { connection, serial, command: flight.command };
                 self.desk.reply(&asked, None, None, Err(Errno::IO.into()));
             }
             self.desk.forget_withdrawn(key);

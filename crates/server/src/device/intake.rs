@@ -8,11 +8,13 @@ use weir_nbd::{Command, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
 use super::backlog::{Backlog, Left, Memory};
-use super::connection::{Arrival, Load, Payload, Stalled, Why};
+use super::connection::{Arrival, Load, Payload, Stalled};
 use super::ending::cut_refusal;
 use super::flight::{Asker, Client, Flight, engine_op, memory_of};
 use super::token::Token;
+use super::waits::{Received, Why};
 use super::worker::{Desk, Worker};
+use crate::exports::Admission;
 
 /// A payload with more than this still to come is received right into its buffer.
 const FILL_BYTES: usize = 16 << 10;
@@ -31,7 +33,10 @@ impl Worker {
         let connection = &mut self.desk.connections[key];
         (connection.receiving, connection.heard_ns) = (false, now.as_nanos());
         match result {
-            Ok(Some(bytes)) => self.digest(now, key, Arrival::ring(bytes)),
+            Ok(Some(bytes)) => {
+                let received = connection.stall_clock.now(now.as_nanos());
+                self.digest(now, key, Arrival::ring(bytes, received));
+            }
             // The peer is gone. Nobody is left to answer: what waits is withdrawn.
             Ok(None) => self.close(now, key),
             Err(error) => {
@@ -61,9 +66,12 @@ impl Worker {
             transmission.take_payload(transmission.payload_remaining());
         }
         let load = Some(Load { buffer, hold: payload.hold });
-        match self.enter(now, key, payload.command, load) {
-            Ok(()) => self.digest(now, key, Arrival::nothing()),
-            Err((why, load)) => self.stall(key, why, Some((payload.command, load)), None),
+        let (command, received) = (payload.command, payload.received);
+        match self.enter(now, key, command, &received, load) {
+            Ok(()) => self.digest(now, key, Arrival::none()),
+            Err((why, load)) => {
+                self.desk.stall(key, why, Some((command, received, load)), None);
+            }
         }
     }
 
@@ -88,14 +96,15 @@ impl Worker {
                 break;
             }
             if is_behind {
-                return self.stall(key, Why::Sending, None, Some(arrival));
+                return self.desk.stall(key, Why::Sending, None, Some(arrival));
             }
             if requests == 0 {
-                return self.stall(key, Why::Turn, None, Some(arrival));
+                return self.desk.stall(key, Why::Turn, None, Some(arrival));
             }
             let parsed = transmission.parse(arrival.left());
             let from = arrival.at;
             arrival.at += parsed.consumed;
+            let received = arrival.received;
             match parsed.item {
                 Item::NeedMore { .. } => {
                     self.desk.receive(key);
@@ -103,14 +112,24 @@ impl Worker {
                 }
                 Item::Request(command) => {
                     requests -= 1;
-                    if let Err((why, _)) = self.enter(now, key, command, None) {
-                        return self.stall(key, why, Some((command, None)), Some(arrival));
+                    if let Err((why, _)) = self.enter(now, key, command, &received, None) {
+                        return self.desk.stall(
+                            key,
+                            why,
+                            Some((command, received, None)),
+                            Some(arrival),
+                        );
                     }
                 }
                 Item::Write(command) => {
                     requests -= 1;
-                    if let Err(why) = self.desk.make_room(now, key, command) {
-                        return self.stall(key, why, Some((command, None)), Some(arrival));
+                    if let Err(why) = self.desk.make_room(now, key, command, received) {
+                        return self.desk.stall(
+                            key,
+                            why,
+                            Some((command, received, None)),
+                            Some(arrival),
+                        );
                     }
                 }
                 Item::Payload { len } => {
@@ -123,15 +142,16 @@ impl Worker {
                         let payload = connection.payload.take().expect("looked just now");
                         let buffer = payload.buffer.expect("not at the ring");
                         let load = Some(Load { buffer, hold: payload.hold });
-                        if let Err((why, load)) = self.enter(now, key, payload.command, load) {
-                            let request = Some((payload.command, load));
-                            return self.stall(key, why, request, Some(arrival));
+                        let (command, received) = (payload.command, payload.received);
+                        if let Err((why, load)) = self.enter(now, key, command, &received, load) {
+                            let request = Some((command, received, load));
+                            return self.desk.stall(key, why, request, Some(arrival));
                         }
                     }
                 }
                 Item::Refused(refusal) => {
                     requests -= 1;
-                    self.desk.refuse(key, &refusal);
+                    self.desk.refuse(key, &refusal, &received);
                 }
                 Item::Disconnect => connection.finishing = true,
                 Item::Broken(why) => {
@@ -147,8 +167,15 @@ impl Worker {
     fn shake_hands(&mut self, now: Instant, key: usize, mut arrival: Arrival) -> Option<Arrival> {
         let desk = &mut self.desk;
         desk.scratch.clear();
-        let session = &mut desk.connections[key].session;
-        let progress = session.handle_handshake(arrival.left(), &*desk.exports, &mut desk.scratch);
+        let connection = &mut desk.connections[key];
+        let peer = connection.peer;
+        let exports = Admission::new(&desk.exports, &mut connection.seat);
+        let progress =
+            connection.session.handle_handshake(arrival.left(), &exports, &mut desk.scratch);
+        let refused = exports.refused();
+        if let Some(reason) = refused {
+            desk.note_refused(now, peer, reason);
+        }
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {
             desk.push_scratch(key);
@@ -157,7 +184,7 @@ impl Worker {
         desk.push_scratch(key);
         match progress.state {
             HandshakeState::NeedInput => desk.receive(key),
-            HandshakeState::NeedOutput => self.stall(key, Why::Sending, None, Some(arrival)),
+            HandshakeState::NeedOutput => desk.stall(key, Why::Sending, None, Some(arrival)),
             HandshakeState::Closed(reason) => {
                 debug!(device = self.desk.name, %reason, "handshake ended");
                 self.desk.connections[key].finishing = true;
@@ -173,10 +200,11 @@ impl Worker {
         now: Instant,
         key: usize,
         command: Command,
+        received: &Received,
         load: Option<Load>,
     ) -> Result<(), (Why, Option<Load>)> {
         if self.desk.ending.is_cut {
-            self.desk.refuse(key, &cut_refusal(command.cookie));
+            self.desk.refuse(key, &cut_refusal(command.cookie), received);
             return Ok(());
         }
         let left = self.desk.left(Memory::Replies);
@@ -192,12 +220,13 @@ impl Worker {
                 let taken = if bytes > 0 { self.desk.ring.pool().rounded(bytes) } else { 0 };
                 let is_light = connection.holds_no(Memory::Replies);
                 let hold = connection.backlog.hold(Memory::Replies, taken, is_light, left);
-                (None, hold.ok_or((Why::Others, None))?)
+                (None, hold.map_err(|why| (why, None))?)
             }
         };
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
-        let client = Client { connection: key, serial: connection.serial, hold };
+        let (serial, received_ns) = (connection.serial, received.at_ns);
+        let client = Client { connection: key, serial, received_ns, hold };
         let flight = Flight {
             asker: Asker::Client(client),
             command,
@@ -211,6 +240,7 @@ impl Worker {
         };
         let tag = self.desk.flights.insert(flight);
         if self.desk.cache.is_some() && self.take_into_cache(now, key, tag) {
+            self.desk.note_entered(key, received);
             return Ok(());
         }
         let connection = &mut self.desk.connections[key];
@@ -222,13 +252,14 @@ impl Worker {
                 if command.op != Op::Write {
                     connection.held_bytes[Memory::Replies as usize] += bytes;
                 }
+                self.desk.note_entered(key, received);
                 Ok(())
             }
             Err(error) => {
                 let flight = self.desk.flights.remove(tag);
                 let why = match error {
                     SubmitError::TaskFull { .. } => Why::Itself,
-                    SubmitError::EngineFull { .. } => Why::Others,
+                    SubmitError::EngineFull { .. } => Why::Queue,
                     SubmitError::UnknownTask => unreachable!("an open connection has a task"),
                 };
                 let Asker::Client(Client { hold, .. }) = flight.asker else { unreachable!() };
@@ -278,7 +309,7 @@ impl Worker {
                 let stalled = connection
                     .filter(|connection| connection.serial == serial)
                     .and_then(|connection| connection.stalled.as_ref());
-                if stalled.is_some_and(|stalled| stalled.why == Why::Others) {
+                if stalled.is_some_and(|stalled| stalled.why.is_shared()) {
                     any = true;
                     self.go_on(now, key);
                 }
@@ -298,45 +329,50 @@ impl Worker {
         if connection.socket.is_none() {
             return;
         }
-        if let Some((command, load)) = stalled.request {
+        connection.stall_clock.advance(stalled.why, stalled.since_ns, now.as_nanos());
+        if let Some((command, received, load)) = stalled.request {
             let begins = command.op == Op::Write && load.is_none();
             let result = match begins {
-                true => self.desk.make_room(now, key, command).map_err(|why| (why, None)),
-                false => self.enter(now, key, command, load),
+                true => {
+                    let room = self.desk.make_room(now, key, command, received);
+                    room.map_err(|why| (why, None))
+                }
+                false => self.enter(now, key, command, &received, load),
             };
             if let Err((why, load)) = result {
-                self.stall(key, why, Some((command, load)), stalled.rest);
+                self.desk.stall(key, why, Some((command, received, load)), stalled.rest);
                 return;
             }
         }
-        self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::nothing));
+        self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::none));
     }
+}
 
+impl Desk {
     /// Takes nothing more from a connection until what it waits for has happened.
     fn stall(
         &mut self,
         key: usize,
         why: Why,
-        request: Option<(Command, Option<Load>)>,
+        request: Option<(Command, Received, Option<Load>)>,
         rest: Option<Arrival>,
     ) {
-        let connection = &mut self.desk.connections[key];
+        let since_ns = self.now_ns;
+        let connection = &mut self.connections[key];
         let rest = rest.and_then(Arrival::detach);
         let serial = connection.serial;
-        connection.stalled = Some(Stalled { why, request, rest });
+        connection.stalled = Some(Stalled { why, since_ns, request, rest });
         match why {
-            Why::Others => self.desk.await_memory(key),
+            Why::Memory | Why::Queue => self.await_memory(key),
             Why::Turn => {
-                self.desk.relieved.push((key, serial));
-                self.desk.released = true;
-                self.desk.is_busy = true;
+                self.relieved.push((key, serial));
+                self.released = true;
+                self.is_busy = true;
             }
             Why::Itself | Why::Sending => {}
         }
     }
-}
 
-impl Desk {
     /// Asks for more bytes of a connection, right into a write's buffer where much of one is to come.
     pub(super) fn receive(&mut self, key: usize) {
         let connection = &mut self.connections[key];
@@ -355,7 +391,13 @@ impl Desk {
     }
 
     /// Finds memory for the payload of a write.
-    fn make_room(&mut self, now: Instant, key: usize, command: Command) -> Result<(), Why> {
+    fn make_room(
+        &mut self,
+        now: Instant,
+        key: usize,
+        command: Command,
+        received: Received,
+    ) -> Result<(), Why> {
         let left = self.left(Memory::Payload);
         let connection = &mut self.connections[key];
         let len = command.len as usize;
@@ -365,12 +407,11 @@ impl Desk {
             return Err(Why::Itself);
         }
         let taken = pool.rounded(len);
-        let hold = connection.backlog.hold(Memory::Payload, taken, is_light, left);
-        let hold = hold.ok_or(Why::Others)?;
-        let buffer = Some(pool.get(len).ok_or(Why::Others)?);
+        let hold = connection.backlog.hold(Memory::Payload, taken, is_light, left)?;
+        let buffer = Some(pool.get(len).ok_or(Why::Memory)?);
         connection.held_bytes[Memory::Payload as usize] += len;
         let since_ns = now.as_nanos();
-        connection.payload = Some(Payload { command, buffer, filled: 0, since_ns, hold });
+        connection.payload = Some(Payload { command, buffer, filled: 0, since_ns, received, hold });
         Ok(())
     }
 

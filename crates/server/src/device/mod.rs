@@ -26,6 +26,7 @@ mod outlet;
 mod report;
 mod storage;
 mod token;
+mod waits;
 mod worker;
 
 use std::io;
@@ -46,6 +47,7 @@ use self::worker::Worker;
 use crate::command::{Command, Setting};
 use crate::exports::ExportTable;
 use crate::presence::Presence;
+use crate::seats::{Seat, Seats};
 
 /// What a device thread is made of.
 pub(crate) struct Setup {
@@ -63,9 +65,9 @@ pub(crate) struct Setup {
     pub(crate) presence: Arc<Presence>,
     /// Bound and listening; only the first device's thread has any.
     pub(crate) listeners: Vec<OwnedFd>,
-    pub(crate) connections_max: usize,
     /// How long requests inside are waited for at the end.
     pub(crate) drain_ns: u64,
+    pub(crate) seats: Arc<Seats>,
     /// Cgroups that there may be, the root included.
     pub(crate) cgroups_max: usize,
 }
@@ -76,6 +78,7 @@ pub struct Arrived {
     pub(crate) fd: OwnedFd,
     pub(crate) session: Session,
     pub(crate) peer: Peer,
+    pub(crate) seat: Seat,
     /// Bytes that have arrived after the handshake.
     pub(crate) input: Vec<u8>,
 }

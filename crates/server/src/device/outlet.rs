@@ -11,12 +11,13 @@ use weir_nbd::{Command, ErrorCode, Extent, Op, Refusal, block_status, ends_in_di
 use weir_uring::{Durability, IoBuf, ZeroOptions};
 
 use super::backlog::{Hold, Memory};
-use super::connection::Why;
-use super::flight::{Asker, Flight, engine_op, memory_of};
+use super::flight::{Asker, Client, Flight, engine_op, memory_of};
 use super::storage::Work;
 use super::token::Token;
+use super::waits::{Received, Why};
 use super::worker::{Desk, Worker};
 use crate::log_limit::{LogLine, LogPermit};
+use crate::seats::NoSeat;
 
 /// Extents looked up for one answer; clients ask again from where an answer ends.
 const EXTENTS_PER_ANSWER: usize = 64;
@@ -29,7 +30,15 @@ const UNREAD_MAX: u64 = 12 << 20;
 pub(super) struct Asked {
     pub(super) connection: usize,
     pub(super) serial: u64,
+    pub(super) received_ns: u64,
     pub(super) command: Command,
+}
+
+impl Asked {
+    pub(super) fn new(client: &Client, command: Command) -> Asked {
+        let &Client { connection, serial, received_ns, .. } = client;
+        Asked { connection, serial, received_ns, command }
+    }
 }
 
 impl Device for Desk {
@@ -135,8 +144,7 @@ impl Desk {
     /// Answers a request that the device is done with, if its connection is still there.
     pub(super) fn answer(&mut self, flight: Flight, buffer: Option<IoBuf>, result: io::Result<()>) {
         let Asker::Client(client) = flight.asker else { return };
-        let (connection, serial) = (client.connection, client.serial);
-        let asked = Asked { connection, serial, command: flight.command };
+        let asked = Asked::new(&client, flight.command);
         self.reply(&asked, Some(client.hold), buffer, result);
     }
 
@@ -159,6 +167,7 @@ impl Desk {
             connection.held_bytes[Memory::Payload as usize] -= memory_of(&command);
         }
         self.relieve(key);
+        let now_ns = self.now_ns;
         let connection = &mut self.connections[key];
         let is_read = matches!(command.op, Op::Read { .. });
         if is_read && (result.is_err() || !connection.takes_replies) {
@@ -170,6 +179,7 @@ impl Desk {
             }
             return;
         }
+        connection.outbox_replies.push(asked.received_ns, now_ns);
         if let Err(error) = result {
             let code = ErrorCode::from_errno(error.raw_os_error().unwrap_or(0), command.op);
             self.scratch.clear();
@@ -233,8 +243,8 @@ impl Desk {
         match stalled.why {
             Why::Itself => self.relieved.push((key, connection.serial)),
             // Now it is one of those that may go further; its old place is void once it has gone on.
-            Why::Others if connection.is_light() => self.await_memory(key),
-            Why::Others | Why::Sending | Why::Turn => {}
+            why if why.is_shared() && connection.is_light() => self.await_memory(key),
+            Why::Memory | Why::Queue | Why::Sending | Why::Turn => {}
         }
     }
 
@@ -248,11 +258,19 @@ impl Desk {
     }
 
     /// Answers a request that never became one.
-    pub(super) fn refuse(&mut self, key: usize, refusal: &Refusal) {
+    pub(super) fn refuse(&mut self, key: usize, refusal: &Refusal, received: &Received) {
         let Some(bound) = self.connections[key].bound else { return };
+        self.note_entered(key, received);
+        self.connections[key].outbox_replies.push(received.at_ns, self.now_ns);
         self.scratch.clear();
         bound.replies.refusal(refusal, &mut self.scratch);
         self.push_scratch(key);
+    }
+
+    /// A request is on its way to the engine, or answered already: what it has waited for until now is known.
+    pub(super) fn note_entered(&mut self, key: usize, received: &Received) {
+        let connection = &mut self.connections[key];
+        connection.waits.note_entered(received, &connection.stall_clock, self.now_ns);
     }
 
     pub(super) fn push_bytes(&mut self, key: usize, bytes: &[u8]) {
@@ -299,6 +317,7 @@ impl Desk {
                 connection.sending_inline_bytes = message.inline_len();
                 connection.sending_held_bytes = std::mem::take(&mut connection.outbox_held_bytes);
                 connection.sending_hold = connection.outbox_hold.take();
+                connection.sending_replies = std::mem::take(&mut connection.outbox_replies);
                 connection.sending_since_ns = now.as_nanos();
                 self.ring.send(socket, message, Token::Send(key).pack());
             }
@@ -351,6 +370,8 @@ impl Worker {
         connection.held_bytes[Memory::Replies as usize] -=
             std::mem::take(&mut connection.sending_held_bytes);
         connection.sending_hold = None;
+        let replies = std::mem::take(&mut connection.sending_replies);
+        connection.waits.note_sent(replies, now.as_nanos());
         self.desk.released = true;
         self.desk.relieve(key);
         if let Err(error) = result {
@@ -418,7 +439,13 @@ impl Worker {
         connection.stalled = None;
         connection.outbox = None;
         connection.outbox_hold = None;
+        match std::mem::replace(&mut connection.seat, Err(NoSeat::Server)) {
+            Ok(seat) => drop(seat),
+            Err(_) => self.desk.refused_now -= 1,
+        }
+        let connection = &mut self.desk.connections[key];
         if let Some(bound) = connection.bound {
+            self.desk.waits.entry(bound.member.cgroup).or_default().absorb(&connection.waits);
             while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
                 self.desk.forget_withdrawn(request.tag as usize);
             }

@@ -1,13 +1,14 @@
 //! How a device is, for `weir status`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_engine::writeback::OwnerStats;
 use weir_engine::{
     Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
 };
 
-use super::worker::Worker;
+use super::waits::{Waits, Why};
+use super::worker::{Desk, Worker};
 use crate::status::{
     BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, TaskStatus,
     WaitStatus, WatermarkStatus,
@@ -15,10 +16,11 @@ use crate::status::{
 
 impl Worker {
     /// Everything at this moment. O(cgroups).
-    pub(super) fn status(&self, now: Instant) -> DeviceStatus {
+    pub(super) fn status(&mut self, now: Instant) -> DeviceStatus {
+        let census = self.engine.census();
+        let outside = self.waits_outside(&census);
         let device = self.engine.device();
         let audit = self.engine.audit();
-        let census = self.engine.census();
         let paths: BTreeMap<_, _> =
             census.iter().map(|entry| (entry.cgroup, entry.path.as_str())).collect();
         let connections = self.desk.clients.connections();
@@ -43,6 +45,8 @@ impl Worker {
                 .map(|share| share.millionths() as f64 / 10_000.0),
             watermarks: self.engine.watermarks().into_iter().map(watermark).collect(),
             connections: self.desk.connections.len() as u32,
+            connections_refused: self.desk.connections_refused,
+            accept_rest_ns: self.desk.accept_rest_ns,
             connections_dropped: self.desk.connections_dropped,
             accepts_failed: self.desk.accepts_failed,
             log_lines_left_out: self.desk.log_limit.left_out_total(),
@@ -57,10 +61,59 @@ impl Worker {
                     let connections = connections.get(&entry.cgroup).copied().unwrap_or_default();
                     let writeback = writeback.get(entry.path.as_str()).copied().unwrap_or_default();
                     let cgroup = self.cgroup(entry, &paths, connections);
-                    CgroupStatus { writeback: writeback.into(), ..cgroup }
+                    let mut cgroup = CgroupStatus { writeback: writeback.into(), ..cgroup };
+                    let outside = outside.get(&entry.path).copied().unwrap_or_default();
+                    cgroup.replied_ios = outside.replied_ios;
+                    cgroup.inside_ns = outside.inside_ns;
+                    cgroup.wait.connection_ns = outside.stalled_ns(Why::Itself);
+                    cgroup.wait.memory_ns = outside.stalled_ns(Why::Memory);
+                    cgroup.wait.queue_ns = outside.stalled_ns(Why::Queue);
+                    cgroup.wait.unsent_ns = outside.stalled_ns(Why::Sending);
+                    cgroup.wait.turn_ns = outside.stalled_ns(Why::Turn);
+                    cgroup.wait.payload_ns = outside.payload_ns;
+                    cgroup.wait.sending_ns = outside.sending_ns;
+                    cgroup
                 })
                 .collect(),
         }
+    }
+
+    /// What requests of each cgroup and all below it have waited for outside the engine, by path. What those of removed
+    /// cgroups had is the root's. O(cgroups + connections).
+    fn waits_outside(&mut self, census: &[Census]) -> BTreeMap<String, Waits> {
+        let Desk { waits, connections, .. } = &mut self.desk;
+        let there: BTreeSet<CgroupId> = census.iter().map(|entry| entry.cgroup).collect();
+        let root = self.engine.root();
+        let mut removed = Waits::default();
+        waits.retain(|cgroup, waits| {
+            let is_there = there.contains(cgroup);
+            if !is_there {
+                removed.absorb(waits);
+            }
+            is_there
+        });
+        waits.entry(root).or_default().absorb(&removed);
+        let mut own = waits.clone();
+        for (_, connection) in connections.iter() {
+            if let (Some(bound), Some(_)) = (&connection.bound, &connection.socket) {
+                let cgroup = Some(bound.member.cgroup).filter(|cgroup| there.contains(cgroup));
+                own.entry(cgroup.unwrap_or(root)).or_default().absorb(&connection.waits);
+            }
+        }
+        let mut sums: BTreeMap<String, Waits> = BTreeMap::new();
+        // Children before parents.
+        for entry in census.iter().rev() {
+            let sum = sums.entry(entry.path.clone()).or_default();
+            sum.absorb(&own.get(&entry.cgroup).copied().unwrap_or_default());
+            let sum = *sum;
+            if let Some((parent, name)) = entry.path.rsplit_once('/')
+                && !name.is_empty()
+            {
+                let parent = if parent.is_empty() { "/" } else { parent };
+                sums.entry(parent.to_owned()).or_default().absorb(&sum);
+            }
+        }
+        sums
     }
 
     /// What the cache has and has done for each cgroup and all below it; nothing without a cache.
@@ -137,6 +190,7 @@ impl Worker {
                 lifted_ns: blame.lifted_ns,
                 window_ns: blame.window_ns,
                 device_ns: blame.device_ns,
+                ..WaitStatus::default()
             },
             bfq: entry.bfq.into(),
             ..self.cgroup_settings(entry.cgroup, &entry.path)

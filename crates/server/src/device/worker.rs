@@ -1,6 +1,6 @@
 //! The loop of a device thread: completions in, engine, operations out.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 
 use slab::Slab;
 use tracing::{debug, info};
-use weir_engine::{Engine, Instant, Outcome};
+use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_nbd::Extent;
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
@@ -23,14 +23,18 @@ use super::gone;
 use super::homes::Homes;
 use super::storage::Storage;
 use super::token::Token;
+use super::waits::Waits;
 use super::{DeviceError, DeviceHandle, Setup};
 use crate::command::Command;
 use crate::exports::ExportTable;
 use crate::log_limit::LogLimit;
 use crate::presence::Presence;
+use crate::seats::Seats;
 
 /// Longest a handshake may take.
-const HANDSHAKE_NS: u64 = 10_000_000_000;
+pub(super) const HANDSHAKE_NS: u64 = 10_000_000_000;
+/// Longest it may take while others find no place.
+const HANDSHAKE_GRACE_NS: u64 = 1_000_000_000;
 /// Longest a send or a payload may make no end while other connections wait for the memory it holds.
 const STUCK_NS: u64 = 5_000_000_000;
 /// How often in one turn connections that have waited for what the turn itself has given back may go on: once more is
@@ -68,8 +72,15 @@ pub(super) struct Desk {
     /// Listeners that failed, and when they may go on.
     pub(super) resting: VecDeque<(u64, usize)>,
     pub(super) connections: Slab<Connection>,
-    pub(super) connections_max: usize,
+    pub(super) seats: Arc<Seats>,
+    /// Connections without a seat, which stay to be told so.
+    pub(super) refused_now: usize,
+    pub(super) connections_refused: u64,
     pub(super) cgroups_max: usize,
+    /// What requests of connections that have been closed had waited for outside the engine.
+    pub(super) waits: BTreeMap<CgroupId, Waits>,
+    /// The present turn's instant, in nanoseconds.
+    pub(super) now_ns: u64,
     pub(super) clients: Clients,
     pub(super) flights: Slab<Flight>,
     /// What goes to the device as one, while it is put together.
@@ -108,6 +119,8 @@ pub(super) struct Desk {
     pub(super) connections_dropped: u64,
     /// Failed accepts.
     pub(super) accepts_failed: u64,
+    /// Time for which listeners rested after that.
+    pub(super) accept_rest_ns: u64,
     /// Rate limiter of log lines that clients can cause.
     pub(super) log_limit: LogLimit,
     pub(super) failures: Failures,
@@ -142,8 +155,12 @@ impl Worker {
             listeners,
             resting: VecDeque::new(),
             connections: Slab::new(),
-            connections_max: setup.connections_max,
+            seats: setup.seats,
+            refused_now: 0,
+            connections_refused: 0,
             // What the configuration has is there already.
+            waits: BTreeMap::new(),
+            now_ns: monotonic_ns(),
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
             flights: Slab::new(),
@@ -168,6 +185,7 @@ impl Worker {
             presence_of_device: gone::Presence::default(),
             connections_dropped: 0,
             accepts_failed: 0,
+            accept_rest_ns: 0,
             log_limit: LogLimit::default(),
             failures: Failures::default(),
             wakes_late: 0,
@@ -195,6 +213,7 @@ impl Worker {
             };
             self.desk.ring.wait(deadline).map_err(DeviceError::Ring)?;
             now = Instant::from_nanos(monotonic_ns());
+            self.desk.now_ns = now.as_nanos();
             self.note_lateness(now, due);
             while let Some(completion) = self.desk.ring.poll_completion() {
                 self.handle(now, completion, commands);
@@ -238,7 +257,7 @@ impl Worker {
         match completion {
             Completion::Accepted { token, result } => {
                 let Token::Accept(listener) = Token::unpack(token) else { unreachable!() };
-                self.desk.accepted(now, listener, result);
+                self.accepted(now, listener, result);
             }
             Completion::Received { token, result } => self.received(now, token, result),
             Completion::Filled { token, buffer, result } => {
@@ -379,12 +398,7 @@ impl Worker {
         self.desk.rouse(now);
         self.watch_device(now);
         while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
-            let connection = self.desk.connections.get(key);
-            let pending = connection.is_some_and(|connection| {
-                connection.serial == serial
-                    && connection.bound.is_none()
-                    && connection.socket.is_some()
-            });
+            let pending = self.desk.is_shaking_hands(key, serial);
             if pending && by > now_ns {
                 break;
             }
@@ -439,6 +453,21 @@ impl Worker {
         if let Some((key, _)) = slowest {
             self.drop_client(now, key, "it is too slow and others need the memory it holds");
         }
+    }
+
+    /// Ends the oldest connection that has not shaken hands for a second, for a new one that finds no seat; `true` if there
+    /// was one. Those that have a seat are kept in the order in which they came.
+    pub(super) fn make_seat(&mut self, now: Instant) -> bool {
+        let begun_before = now.as_nanos().saturating_sub(HANDSHAKE_GRACE_NS);
+        let oldest = self.desk.handshakes.iter().find(|&&(_, key, serial)| {
+            self.desk.is_shaking_hands(key, serial) && self.desk.connections[key].seat.is_ok()
+        });
+        let Some(&(by, key, _)) = oldest else { return false };
+        let is_slow = by.saturating_sub(HANDSHAKE_NS) <= begun_before;
+        if is_slow {
+            self.drop_client(now, key, "it does not shake hands and others need its place");
+        }
+        is_slow
     }
 
     /// When a handshake that begins now must be done.

@@ -1,0 +1,151 @@
+//! Waits of requests outside the engine: before it for room, after it for their client.
+//!
+//! A request's time in the server begins when its head has arrived and ends when its reply is sent. What the engine does not
+//! see of it is booked here, so that with the engine's blame all of it is: while a connection is stalled, every request that
+//! has arrived on it waits for the same thing; the rest before the engine is a payload on its way, and what follows the
+//! engine is a reply on its way.
+
+/// What a stalled connection waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// One of its own requests to be answered: its quota.
+    Itself,
+    /// Memory that other requests hold, of this client or of others.
+    Memory,
+    /// A place in the engine's queue.
+    Queue,
+    /// Its replies to be sent.
+    Sending,
+    /// The others of the device to have their turn.
+    Turn,
+}
+
+impl Why {
+    const COUNT: usize = 5;
+
+    /// Whether it waits for what other connections hold.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Why::Memory | Why::Queue)
+    }
+}
+
+/// Time that a connection has been stalled, by [`Why`], in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct StallClock([u64; Why::COUNT]);
+
+/// When bytes arrived, and how long their connection had been stalled until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    pub(super) at_ns: u64,
+    clock: StallClock,
+}
+
+/// Waits summed over requests, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Waits {
+    stalled: StallClock,
+    /// For payload to arrive.
+    pub(super) payload_ns: u64,
+    /// For replies to be taken.
+    pub(super) sending_ns: u64,
+    /// From the arrival of each head to the end of the send of its reply, measured by itself.
+    pub(super) inside_ns: u64,
+    /// Replies that were sent.
+    pub(super) replied_ios: u64,
+}
+
+/// Replies in one message: how many, and sums over them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Replies {
+    count: u64,
+    received_ns: u128,
+    pushed_ns: u128,
+}
+
+impl StallClock {
+    pub(super) fn now(&self, at_ns: u64) -> Received {
+        Received { at_ns, clock: *self }
+    }
+
+    /// The connection has been stalled since `since_ns`, and goes on.
+    pub(super) fn advance(&mut self, why: Why, since_ns: u64, now_ns: u64) {
+        self.0[why as usize] += now_ns.saturating_sub(since_ns);
+    }
+}
+
+impl Waits {
+    /// A request that was `received` enters the engine, or is answered at once. O(1); nothing where that is in one turn.
+    pub(super) fn note_entered(&mut self, received: &Received, clock: &StallClock, now_ns: u64) {
+        let mut rest = now_ns.saturating_sub(received.at_ns);
+        if rest == 0 {
+            return;
+        }
+        let causes = self.stalled.0.iter_mut().zip(clock.0.iter().zip(received.clock.0));
+        for (sum, (after, before)) in causes {
+            *sum += after - before;
+            rest = rest.saturating_sub(after - before);
+        }
+        self.payload_ns += rest;
+    }
+
+    pub(super) fn note_sent(&mut self, replies: Replies, now_ns: u64) {
+        let since = |sum: u128| {
+            let total = u128::from(replies.count) * u128::from(now_ns);
+            u64::try_from(total.saturating_sub(sum)).unwrap_or(u64::MAX)
+        };
+        self.replied_ios += replies.count;
+        self.inside_ns += since(replies.received_ns);
+        self.sending_ns += since(replies.pushed_ns);
+    }
+
+    pub(super) fn absorb(&mut self, other: &Waits) {
+        self.stalled.0.iter_mut().zip(other.stalled.0).for_each(|(sum, more)| *sum += more);
+        self.payload_ns += other.payload_ns;
+        self.sending_ns += other.sending_ns;
+        self.inside_ns += other.inside_ns;
+        self.replied_ios += other.replied_ios;
+    }
+
+    /// Of the waits before the engine, those for one thing.
+    pub(super) fn stalled_ns(&self, why: Why) -> u64 {
+        self.stalled.0[why as usize]
+    }
+}
+
+impl Replies {
+    /// A reply to a request that was received at `received_ns` is to be sent.
+    pub(super) fn push(&mut self, received_ns: u64, now_ns: u64) {
+        self.count += 1;
+        self.received_ns += u128::from(received_ns);
+        self.pushed_ns += u128::from(now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two requests arrive together; the second waits for memory, then for its payload, and both for their client.
+    #[test]
+    fn waits_add_up_to_the_time_inside() {
+        let (mut clock, mut waits, mut replies) =
+            (StallClock::default(), Waits::default(), Replies::default());
+        clock.advance(Why::Turn, 0, 5);
+        let received = clock.now(100);
+        waits.note_entered(&received, &clock, 100);
+        assert_eq!(waits, Waits::default(), "one that need not wait");
+        clock.advance(Why::Memory, 100, 130);
+        clock.advance(Why::Queue, 130, 170);
+        waits.note_entered(&received, &clock, 200);
+        replies.push(100, 150);
+        replies.push(100, 260);
+        waits.note_sent(replies, 300);
+        assert_eq!((waits.stalled_ns(Why::Memory), waits.stalled_ns(Why::Queue)), (30, 40));
+        assert_eq!((waits.payload_ns, waits.sending_ns, waits.stalled_ns(Why::Turn)), (30, 190, 0));
+        let engine_ns = (150 - 100) + (260 - 200);
+        assert_eq!(waits.inside_ns, 30 + 40 + 30 + 190 + engine_ns);
+        let mut sum = waits;
+        sum.absorb(&waits);
+        assert_eq!((sum.inside_ns, sum.replied_ios), (2 * waits.inside_ns, 4));
+    }
+}
