@@ -144,7 +144,7 @@ fn a_refused_setting_changes_nothing() {
         ("io.max", "disk riops="),
         ("io.max", "otherdisk riops=200"),
         ("io.weight", "0"),
-        ("io.weight", "1001"),
+        ("io.weight", "10001"),
         ("io.limiter", "magic"),
         ("io.nonsense", "1"),
         ("io.burst", "riops=99999999999"),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
@@ -34,13 +35,6 @@ pub(crate) struct Signals {
 impl Signals {
     /// Listens from now on: none is lost that comes before [`Signals::next`].
     pub(crate) fn new() -> Result<Signals, Failure> {
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        if most < FILES_MIN {
-            // tokio panics where it gets no descriptors for its signals.
-            let message =
-                format!("only {most} files may be open, and at least {FILES_MIN} are needed");
-            return Err(Failure::failed(message).hint("raise it: ulimit -n 1024".to_owned()));
-        }
         let listen = |kind| signal(kind).map_err(cannot_wait);
         let (terminate, interrupt) =
             (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
@@ -136,11 +130,21 @@ fn is_ignored(kind: SignalKind) -> bool {
     ignored.is_some_and(|bits| (bits >> (kind.as_raw_value() - 1)) & 1 == 1)
 }
 
+/// A runtime of the thread that asks for it, in which [`Signals`] work.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if most < FILES_MIN {
+        // tokio panics where it gets no descriptors for its signals.
+        let message = format!("only {most} files may be open, and at least {FILES_MIN} are needed");
+        return Err(Failure::failed(message).hint("raise it: ulimit -n 1024".to_owned()));
+    }
+    Builder::new_current_thread().enable_all().build().map_err(cannot_wait)
+}
+
 /// For commands without a runtime: listens on a thread of its own. The first signal's number goes to `first`; a second
 /// one, or a first that `first` cannot take, ends the program at once with 128 and its number.
 pub(crate) fn on_thread(first: impl FnOnce(u8) -> bool + Send + 'static) -> Result<(), Failure> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot_wait)?;
+    let runtime = runtime()?;
     let mut signals = {
         let _inside = runtime.enter();
         Signals::new()?

@@ -25,6 +25,7 @@ use self::server::Server;
 use self::watch::Watch;
 use crate::failure::Failure;
 use crate::output::Format;
+use crate::signals;
 use crate::status::{Cause, CgroupRates, breakable, sentence};
 use crate::{clock, output, runtime_dir};
 
@@ -78,10 +79,7 @@ const WEIGHTS_SECONDS: u64 = 6;
 const LATE_PERCENT: f64 = 1.0;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
+    let runtime = signals::runtime()?;
     runtime.block_on(async {
         // Before the server starts, so that an early Ctrl-C ends it too.
         let mut watch = Watch::new(args.format == Format::Json)?;

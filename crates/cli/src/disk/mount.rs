@@ -12,7 +12,7 @@ use weir_fuse::{MountError, MountOptions, MountedDisk, Unmounter};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,10 +75,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     log();
     let options = MountOptions { name: args.name, memory_max };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot wait for signals: {error}")))?;
+    let runtime = signals::runtime()?;
     runtime.block_on(async {
         // First of all, so that a signal while it mounts is not lost.
         let mut signals = Signals::new()?;

@@ -29,10 +29,7 @@ pub(super) fn serve(
     control: &Control,
     mut reload: Option<Reload>,
 ) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the control thread: {error}")))?;
+    let runtime = signals::runtime()?;
     runtime.block_on(async {
         // First of all, so that a signal during the start is not lost.
         let mut signals = Signals::with_hangup()?;
