@@ -111,6 +111,8 @@ pub(super) struct Stalled {
     pub(super) why: Why,
     /// Since when, in nanoseconds.
     pub(super) since_ns: u64,
+    /// Held no memory when it came into the row in which it waits now.
+    pub(super) is_light: bool,
     /// The request that could not be taken, with its payload.
     pub(super) request: Option<(Command, Received, Option<Load>)>,
     /// What came after it.

@@ -312,10 +312,10 @@ impl Worker {
                 if stalled.is_some_and(|stalled| stalled.why.is_shared()) {
                     any = true;
                     self.go_on(now, key);
-                }
-                // Whoever is stalled again is at the end; what is left is not enough for the others either.
-                if backlog.is_last(row, (key, serial)) {
-                    break;
+                    // One that is stalled again is at the end; what is left is not enough for the others either.
+                    if backlog.is_last(row, (key, serial)) {
+                        break;
+                    }
                 }
             }
         }
@@ -361,7 +361,8 @@ impl Desk {
         let connection = &mut self.connections[key];
         let rest = rest.and_then(Arrival::detach);
         let serial = connection.serial;
-        connection.stalled = Some(Stalled { why, since_ns, request, rest });
+        let is_light = connection.is_light();
+        connection.stalled = Some(Stalled { why, since_ns, is_light, request, rest });
         match why {
             Why::Memory | Why::Queue => self.await_memory(key),
             Why::Turn => {

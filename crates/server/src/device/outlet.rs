@@ -238,12 +238,16 @@ impl Desk {
 
     /// A connection that waited for its own requests may have room again.
     fn relieve(&mut self, key: usize) {
-        let connection = &self.connections[key];
-        let Some(stalled) = &connection.stalled else { return };
+        let connection = &mut self.connections[key];
+        let is_light = connection.is_light();
+        let Some(stalled) = &mut connection.stalled else { return };
         match stalled.why {
             Why::Itself => self.relieved.push((key, connection.serial)),
             // Now it is one of those that may go further; its old place is void once it has gone on.
-            why if why.is_shared() && connection.is_light() => self.await_memory(key),
+            why if why.is_shared() && is_light && !stalled.is_light => {
+                stalled.is_light = true;
+                self.await_memory(key);
+            }
             Why::Memory | Why::Queue | Why::Sending | Why::Turn => {}
         }
     }
