@@ -43,7 +43,38 @@ fn check_books(core: &Core) -> Result<(), String> {
     for record in waiting.filter(|record| record.stage == Stage::Ready && !has_begun(record)) {
         ready[record.request.op.direction().index()].add(record.cost);
     }
-    ensure(ready == core.audit.ready, || format!("ready {ready:?}, booked {:?}", core.audit.ready))
+    ensure(ready == core.audit.ready, || {
+        format!("ready {ready:?}, booked {:?}", core.audit.ready)
+    })?;
+    check_instalments(core)
+}
+
+/// What requests have paid that still wait is booked, and every cgroup knows of it whose limit they may be next at.
+fn check_instalments(core: &Core) -> Result<(), String> {
+    let mut part_paid = [Charge::default(); 2];
+    for (index, record) in core.requests.iter().filter(|(_, record)| record.is_part_paid) {
+        let direction = record.request.op.direction();
+        let whole = core.config.prices.cost(&record.request);
+        ensure(record.stage == Stage::Waiting && record.cost != whole, || {
+            format!("request {index} is {:?}, part paid, and owes {:?}", record.stage, record.cost)
+        })?;
+        part_paid[direction.index()].add(whole.less(record.cost));
+        let mut at = core.tree.tasks[record.task].cgroup;
+        loop {
+            let node = &core.tree.cgroups[at];
+            ensure(node.side(direction).has_part_paid, || {
+                format!("cgroup {at} does not know that request {index} is part paid")
+            })?;
+            let stands = node.queue(direction).is_some_and(|queue| queue.standing.is_waiting());
+            if !stands {
+                break;
+            }
+            at = node.parent;
+        }
+    }
+    ensure(part_paid == core.audit.part_paid, || {
+        format!("part paid {part_paid:?}, booked {:?}", core.audit.part_paid)
+    })
 }
 
 /// Each request is in exactly one place, and the places are counted right.

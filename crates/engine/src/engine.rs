@@ -14,7 +14,7 @@ use crate::priority::PrioClass;
 use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Record, Stage};
 use crate::scheduler::Arriving;
-use crate::stats::{Audit, Census, Counters, DeviceStats, TaskStats};
+use crate::stats::{Audit, Census, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{
@@ -354,6 +354,15 @@ impl Engine {
         let record = self.core.requests.remove(index);
         self.let_go(record.task);
         Some(record.uncut())
+    }
+
+    /// What a request has still to pay to the limits before it goes; `None` once it is past them, or not inside. Less than
+    /// its price where it is charged in instalments. O(1).
+    pub fn owed(&self, id: RequestId) -> Option<Charge> {
+        let record = &self.core.requests[self.core.requests.index(id)?];
+        let mut owed = Charge::default();
+        owed.add(record.cost);
+        (record.stage == Stage::Waiting).then_some(owed)
     }
 
     /// Takes out some request of `task` that has not been dispatched; `None` when there is none left.

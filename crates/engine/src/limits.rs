@@ -163,27 +163,88 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A burst that nobody asked for holds at least this many requests: enough that a client which reads, thinks
-    /// and reads again sees no wait below its rate, too few to be noticed as a burst.
+    /// A burst that nobody asked for holds this many requests, where they take no longer than
+    /// [`Limits::DEFAULT_BURST_NANOS_MAX`]: enough that a client which reads, thinks and reads again sees no wait below its
+    /// rate, too few to be noticed as a burst.
     pub const DEFAULT_BURST_REQUESTS: u64 = 4;
-    /// The size that such a request is taken to have, in bytes: a page, the smallest common block. A larger one
-    /// goes all the same, once what went before is paid.
+    /// The size that such a request is taken to have, in bytes: a page, the smallest common block.
     pub const DEFAULT_BURST_REQUEST_BYTES: u64 = 4096;
-    /// A burst that nobody asked for holds at least what the rate earns in this time: clients work in batches, and
-    /// 10 ms of a device's time is about one seek of a disk.
+    /// A burst that nobody asked for holds at least what the rate earns in this time, and of bytes one instalment besides:
+    /// clients work in batches, timers come late, and 10 ms of a device's time is about one seek of a disk.
     pub const DEFAULT_BURST_NANOS: u64 = 10_000_000;
+    /// Four requests take no longer than this: what goes in a few seconds is then within a tenth of the limit, also where
+    /// it is low.
+    pub const DEFAULT_BURST_NANOS_MAX: u64 = 500_000_000;
 
-    /// The burst of a rate of `per_second`, where none is given: the larger of the two amounts above, rounded down
-    /// to whole units. `units_per_io` is what one I/O costs, in the unit of `per_second`; it is not used for bytes.
+    /// The burst of a rate of `per_second`, where none is given, by the amounts above, rounded down to whole units.
+    /// `units_per_io` is what one I/O costs, in the unit of `per_second`; it is not used for bytes.
     pub const fn default_burst(resource: Resource, per_second: u64, units_per_io: u64) -> u64 {
         let request = match resource {
             Resource::Bytes => Limits::DEFAULT_BURST_REQUEST_BYTES,
             Resource::Ios => units_per_io,
         };
         let requests = request.saturating_mul(Limits::DEFAULT_BURST_REQUESTS);
-        let earned = per_second / (1_000_000_000 / Limits::DEFAULT_BURST_NANOS);
-        if earned > requests { earned } else { requests }
+        let requests = min(requests, earned_in(per_second, Limits::DEFAULT_BURST_NANOS_MAX));
+        let earned = earned_in(per_second, Limits::DEFAULT_BURST_NANOS);
+        let least = match resource {
+            Resource::Bytes => {
+                let instalment = Limits::instalment(resource, per_second, u64::MAX, units_per_io);
+                earned.saturating_add(instalment)
+            }
+            Resource::Ios => max(earned, units_per_io),
+        };
+        max(requests, least)
     }
+
+    /// A request is charged in instalments of at most what the rate earns in this time.
+    pub const INSTALMENT_NANOS: u64 = 5_000_000;
+    /// No instalment of bytes is smaller: a request of this size is never charged in parts.
+    pub const INSTALMENT_BYTES_MIN: u64 = 4096;
+    /// No instalment of bytes is larger, unless the rate earns more in [`Limits::INSTALMENT_NANOS_MIN`].
+    pub const INSTALMENT_BYTES_MAX: u64 = 1 << 20;
+    /// The number of instalments a second is bounded by this, at any rate.
+    pub const INSTALMENT_NANOS_MIN: u64 = 1_000_000;
+    /// Instalments may use what the limit has not been used for since this time, where that is more than its burst. A client
+    /// that sends one large request at a time pays before each goes, and not while it is at the device: so long it may
+    /// take there, and the client for the next one, without a loss. It is as long as a slice of the kernel's.
+    pub const INSTALMENT_SAVINGS_NANOS: u64 = 100_000_000;
+
+    /// The most that a request is charged at once by a rate of `per_second` with this `burst`, of which it is at most
+    /// half where half of the burst holds a request. `units_per_io` is as in [`Limits::default_burst`]: where large
+    /// requests do not count by size, one I/O is charged at a time.
+    pub const fn instalment(
+        resource: Resource,
+        per_second: u64,
+        burst: u64,
+        units_per_io: u64,
+    ) -> u64 {
+        let least = earned_in(per_second, Limits::INSTALMENT_NANOS_MIN);
+        match resource {
+            Resource::Bytes => {
+                let most = max(least, Limits::INSTALMENT_BYTES_MAX);
+                let amount = min(earned_in(per_second, Limits::INSTALMENT_NANOS), most);
+                max(min(amount, burst / 2), Limits::INSTALMENT_BYTES_MIN)
+            }
+            Resource::Ios if units_per_io == 1 => 1,
+            Resource::Ios => max(min(least, burst / 2), units_per_io),
+        }
+    }
+}
+
+/// What `per_second` earns in a part of a second, of whole microseconds; rounded down.
+pub(crate) const fn earned_in(per_second: u64, nanos: u64) -> u64 {
+    let micros = nanos / 1000;
+    per_second / 1_000_000 * micros + per_second % 1_000_000 * micros / 1_000_000
+}
+
+// `Ord::max` and `Ord::min` are not const.
+
+const fn max(one: u64, other: u64) -> u64 {
+    if one > other { one } else { other }
+}
+
+const fn min(one: u64, other: u64) -> u64 {
+    if one < other { one } else { other }
 }
 
 /// How a cgroup's limits are enforced.

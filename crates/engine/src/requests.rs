@@ -22,12 +22,15 @@ pub(crate) enum Stage {
 pub(crate) struct Record {
     pub(crate) request: Request,
     pub(crate) task: u32,
+    /// What it is charged. While it waits for a limit: what it has not paid of that yet.
     pub(crate) cost: Cost,
     pub(crate) stage: Stage,
     /// Where a request that goes to the device in pieces is cut; `request.extent` is the piece under way.
     pub(crate) cut: Option<Cut>,
     /// Whether it went to the device as one with the request before it.
     pub(crate) is_joined: bool,
+    /// Whether it waits, and has paid some of its instalments.
+    pub(crate) is_part_paid: bool,
     /// In whichever list `stage` says.
     link: Link,
     /// Since when the time waited has not been blamed on anything yet.
@@ -118,6 +121,7 @@ impl Requests {
             stage: Stage::Waiting,
             cut: None,
             is_joined: false,
+            is_part_paid: false,
             link: Link::NONE,
             since: now,
             served_before: Served::default(),

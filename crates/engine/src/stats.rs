@@ -110,8 +110,8 @@ pub struct Census {
 
 /// The proof that there is no free path: what left the throttle was charged, and is what went to the device.
 ///
-/// At every moment `charged = dispatched + ready + withdrawn` in each direction. `charged` is added up where a
-/// request leaves the throttle, `dispatched` where it is handed to the device and priced anew.
+/// At every moment `charged = dispatched + ready + withdrawn + part_paid` in each direction. `charged` is added up where a
+/// request pays the limits, `dispatched` where it is handed to the device and priced anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
     /// Charged so far, per [`Direction`].
@@ -122,6 +122,8 @@ pub struct Audit {
     pub ready: [Charge; 2],
     /// Charged, then withdrawn before the device saw it. Not given back.
     pub withdrawn: [Charge; 2],
+    /// Charged in instalments to requests that still wait for the next one.
+    pub part_paid: [Charge; 2],
 }
 
 /// An amount charged.
@@ -149,7 +151,7 @@ impl Audit {
     /// Whether the books balance.
     pub fn balances(&self) -> bool {
         Direction::BOTH.map(Direction::index).iter().all(|&d| {
-            let parts = [self.dispatched[d], self.ready[d], self.withdrawn[d]];
+            let parts = [self.dispatched[d], self.ready[d], self.withdrawn[d], self.part_paid[d]];
             self.charged[d].bytes == parts.iter().map(|part| part.bytes).sum::<u128>()
                 && self.charged[d].io_units == parts.iter().map(|part| part.io_units).sum::<u128>()
         })

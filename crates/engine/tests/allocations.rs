@@ -29,9 +29,9 @@ fn a_request_allocates_nothing() {
         for iops in [None, Some(1_000_000_000), Some(100)] {
             let mut scene = Scene::new(scheduler, limiter, iops);
             // Long enough for clients to merge and part, for which there is room once it happened.
-            scene.turns(3_000);
+            scene.turns(8_000);
             let before = usage();
-            let served = scene.turns(4_000);
+            let served = scene.turns(8_000);
             let after = usage();
             assert!(served > 2_000, "{limiter:?} at {iops:?}: only {served} requests were served");
             let allocations = after.allocations - before.allocations;

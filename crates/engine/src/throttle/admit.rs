@@ -50,6 +50,9 @@ impl Core {
         // Limits passed but not charged yet: a request that stays with its task pays all of them when it goes.
         self.way.clear();
         let mut holder = None;
+        let (nearest, mut owed, mut arrival) = (at, cost, Arrival::Fresh);
+        let mut instalment = self.first_instalment(now, cgroup, direction, cost);
+        let mut pays = instalment.unwrap_or(cost);
         let because = loop {
             let node = &mut self.tree.cgroups[at];
             if !node.is_clear(direction) {
@@ -59,23 +62,37 @@ impl Core {
                 break node.side(direction.other()).because;
             }
             if let Verdict::Wait { because, .. } =
-                self.check_limit(now, at, direction, cost, Arrival::Fresh)
+                self.check_limit(now, at, direction, pays, arrival)
             {
                 self.tree.cgroups[at].side_mut(direction).because = because;
                 break because;
             }
             self.way.push(at);
             if self.tree.cgroups[at].limit(direction).climbs() {
-                self.charge_way(now, direction, index);
+                self.charge_way(now, direction, pays, None);
                 holder = Some(at);
             }
             at = self.tree.limited_above(at, direction);
             if at == NO_CGROUP {
-                self.charge_way(now, direction, index);
-                self.pass_from(now, cgroup, index);
-                return;
+                let is_instalment = instalment.is_some() || arrival == Arrival::Queued;
+                self.charge_way(now, direction, pays, is_instalment.then_some(owed));
+                if instalment.is_none() {
+                    if arrival == Arrival::Queued {
+                        self.end_instalments(index);
+                    }
+                    self.pass_from(now, cgroup, index);
+                    return;
+                }
+                self.pay_in_part(direction, index, pays);
+                owed = owed.less(pays);
+                instalment = self.instalment(cgroup, direction, owed);
+                pays = instalment.unwrap_or(owed);
+                (at, arrival) = (nearest, Arrival::Queued);
             }
         };
+        if arrival == Arrival::Queued {
+            self.note_part_paid(cgroup, direction);
+        }
         self.tree.cgroups[cgroup].account_mut().throttled(because);
         match holder {
             Some(holder) => {
@@ -191,7 +208,7 @@ impl Core {
             // Where nothing waits it is a request like others, if the limit lets it.
             let arrival = if is_clear { Arrival::Fresh } else { Arrival::Queued };
             if is_clear && self.check_limit(now, at, direction, cost, arrival) == Verdict::Go {
-                self.charge_limit(now, at, direction, cost);
+                self.charge_limit(now, at, direction, cost, None);
             } else {
                 self.keep_up(at);
                 let time = self.limit_time(at, now);
@@ -206,11 +223,10 @@ impl Core {
     }
 
     /// Charges every limit on `way`, which is empty afterwards.
-    fn charge_way(&mut self, now: Instant, direction: Direction, index: u32) {
-        let cost = self.requests[index].cost;
+    fn charge_way(&mut self, now: Instant, direction: Direction, cost: Cost, owed: Option<Cost>) {
         let mut way = core::mem::take(&mut self.way);
         for at in way.drain(..) {
-            self.charge_limit(now, at, direction, cost);
+            self.charge_limit(now, at, direction, cost, owed);
         }
         self.way = way;
     }

@@ -102,7 +102,8 @@ impl Core {
             if self.head_may_go(now, cgroup, direction) != Some(time) {
                 return;
             }
-            let index = self.pull(now, cgroup, direction);
+            // Below slices nothing pays in instalments.
+            let Some(index) = self.pull(now, cgroup, direction) else { continue };
             self.throttled -= 1;
             if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::mem::offset_of;
 use core::num::NonZeroU64;
 
-use crate::limits::{LimiterKind, Resource};
+use crate::limits::{LimiterKind, Limits, Resource};
 use crate::throttle::arbiter::Order;
 use crate::throttle::leaky::Leaky;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
@@ -108,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// When any head conforms, where that depends on one rate of I/Os and nothing else.
+    /// When any head conforms that pays I/Os, where that depends on one rate of them and nothing else.
     #[inline]
     pub(crate) fn sole_ready_at(&self) -> Option<Instant> {
         match &self.limiter {
@@ -117,8 +117,8 @@ impl Gate {
         }
     }
 
-    /// What [`Gate::check`] would answer, if it is the same for every head: then none has to be looked up, which with
-    /// a million flows costs more than all the rest.
+    /// What [`Gate::check`] would answer, if it is the same for every head that pays I/Os: then none has to be looked up,
+    /// which with a million flows costs more than all the rest.
     pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
         match &self.limiter {
             AnyLimiter::Pace(pace) => pace.check_any(now),
@@ -126,12 +126,63 @@ impl Gate {
         }
     }
 
-    /// Books at `now`, as `clock` has it, a request that goes.
+    /// The most that a request is charged at once, where one I/O is `units_per_io`; `None` if all of it, for a limiter that
+    /// does what a kernel does.
+    ///
+    /// Under a watermark (`is_steered`) a request of the usual sizes is one instalment: it goes first and is paid afterwards.
+    /// If it had to be paid before, a client would lose what its clock is set forward by while its request is away, and
+    /// where the limit ceases to bind from time to time, what it has paid.
+    pub(crate) fn instalment(&self, units_per_io: u64, is_steered: bool) -> Option<Cost> {
+        let (per_second, bursts) = match &self.limiter {
+            AnyLimiter::Pace(pace) => (pace.per_second(), pace.bursts()),
+            AnyLimiter::Token(token) => (token.per_second(), token.bursts()),
+            AnyLimiter::Leaky(leaky) => (leaky.per_second(), [u64::MAX; 2]),
+            AnyLimiter::Slice(_) => return None,
+        };
+        let most = |resource: Resource, place: usize| {
+            per_second[place].map_or(u64::MAX, |per_second| {
+                Limits::instalment(resource, per_second.get(), bursts[place], units_per_io)
+            })
+        };
+        let (bytes, ios) = (most(Resource::Bytes, 0), most(Resource::Ios, 1));
+        // A unit of I/Os is a byte, where they are counted in units.
+        let least = if is_steered { Limits::INSTALMENT_BYTES_MAX } else { 0 };
+        Some(Cost::whole(bytes.max(least), ios.max(if units_per_io == 1 { 0 } else { least })))
+    }
+
+    /// What is left of the bursts of bytes and of I/Os at `now` beyond one instalment: 0 where limits have none, or a peak
+    /// spaces it; no bound where there is no limit.
+    pub(crate) fn burst_beyond_one(&self, units_per_io: u64, now: Instant) -> Cost {
+        let has_peak = match &self.limiter {
+            AnyLimiter::Pace(pace) => pace.has_peak(),
+            AnyLimiter::Token(token) => token.has_peak(),
+            AnyLimiter::Slice(_) | AnyLimiter::Leaky(_) => true,
+        };
+        let one = self.instalment(units_per_io, false).unwrap_or(Cost::whole(u64::MAX, u64::MAX));
+        let left = |resource: Resource, one: u64| match has_peak {
+            true => 0,
+            false => {
+                self.credit_left(now, resource).map_or(u64::MAX, |left| left.saturating_sub(one))
+            }
+        };
+        Cost::whole(left(Resource::Bytes, one.bytes), left(Resource::Ios, one.ios))
+    }
+
+    /// Books at `now`, as `clock` has it, a request that goes, or pays an instalment of what it `owed`.
     #[inline]
-    pub(crate) fn charge_by(&mut self, clock: &Clock, now: Instant, cost: Cost) {
-        match clock.is_open() {
-            true => self.charge_lifted(clock.at(now), cost),
-            false => self.charge(clock.at(now), cost),
+    pub(crate) fn charge_by(
+        &mut self,
+        clock: &Clock,
+        now: Instant,
+        cost: Cost,
+        owed: Option<Cost>,
+    ) {
+        match (clock.is_open(), owed) {
+            (true, _) => self.charge_lifted(clock.at(now), cost),
+            (false, None) => self.charge(clock.at(now), cost),
+            (false, Some(owed)) => {
+                self.limiter.as_dyn().charge_instalment(clock.at(now), cost, owed);
+            }
         }
     }
 

@@ -197,9 +197,10 @@ impl Core {
             if ready == direction {
                 arrival = Arrival::Queued;
             }
-            let index = self.pull(now, cgroup, ready);
-            self.throttled -= 1;
-            self.pass(now, index);
+            if let Some(index) = self.pull(now, cgroup, ready) {
+                self.throttled -= 1;
+                self.pass(now, index);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, Resource};
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::throttle::token::{Balance, covered_at};
 use crate::time::Instant;
@@ -13,8 +13,8 @@ use crate::time::Instant;
 /// was last empty has leaked away; a request that finds it has already empties the meter and is free (specification
 /// 2.3). Which request is charged next is decided late here, so the head is judged as if charged when it came up:
 /// - one that has to wait goes when its own cost has leaked too, and its cost is booked then;
-/// - only one that arrives with nothing before it can find the meter empty and be free. So can those that arrive
-///   in the same instant, but what they cost is paid by those that follow.
+/// - only one that arrives with nothing before it can find the meter empty and be free: of a large request, its first
+///   instalment. In io-throttle those that arrive in the same instant are free too, however many; here they wait.
 ///
 /// So requests that wait leave one after the other, `cost / rate` apart, and there is no burst.
 #[derive(Clone, Debug, Default)]
@@ -27,15 +27,15 @@ pub(crate) struct Leaky {
 
 #[derive(Clone, Copy, Debug)]
 struct Meter {
-    /// What has leaked since `emptied`, less what was charged.
+    /// What has leaked since it was empty, less what was charged.
     leaked: Balance,
-    /// When it was last empty.
-    emptied: Instant,
+    /// The most that a request pays at once: what the next one waits for must not be lost when another pays.
+    instalment: u64,
 }
 
 /// How much lateness of its timer a waiting request may pass on to the next. Without it every late timer lowers
 /// the rate for good; without a bound, a request that waited long at another limit would free all that follow it.
-const LATENESS_NANOS: u64 = Limits::DEFAULT_BURST_NANOS;
+const LATENESS_NANOS: u64 = 10_000_000;
 
 impl Leaky {
     /// A limiter whose meters are empty at `now`.
@@ -47,27 +47,26 @@ impl Leaky {
 }
 
 impl Meter {
-    /// Whether a request that finds nothing before it is one of those with which the meter became empty.
-    fn is_just_emptied(&self, now: Instant) -> bool {
-        now == self.emptied
-    }
-
     fn charge(&mut self, now: Instant, amount: u64, fresh: bool) {
-        if fresh && !self.is_just_emptied(now) && self.leaked.covers(now, amount) {
+        if fresh && self.leaked.covers(now, amount) {
             self.leaked.clear(now);
-            self.emptied = now;
         } else {
             self.leaked.charge(now, amount);
-            self.leaked.cap_to_earnings_of(LATENESS_NANOS);
+            self.leaked.cap_to_earnings_of(LATENESS_NANOS, self.instalment);
         }
     }
 }
 
-fn set_rate(meter: &mut Option<Meter>, now: Instant, rate: Option<Rate>) {
+fn set_rate(meter: &mut Option<Meter>, now: Instant, rate: Option<Rate>, resource: Resource) {
+    let instalment = rate
+        .map_or(0, |rate| Limits::instalment(resource, rate.per_second, u64::MAX, rate.quantum));
     match (meter.as_mut(), rate) {
-        (Some(meter), Some(rate)) => meter.leaked.set_rate(now, rate.per_second),
+        (Some(meter), Some(rate)) => {
+            meter.leaked.set_rate(now, rate.per_second);
+            meter.instalment = instalment;
+        }
         (None, Some(rate)) => {
-            *meter = Some(Meter { leaked: Balance::new(now, rate.per_second, 0), emptied: now });
+            *meter = Some(Meter { leaked: Balance::new(now, rate.per_second, 0), instalment });
         }
         (_, None) => *meter = None,
     }
@@ -79,19 +78,10 @@ impl Limiter for Leaky {
     }
 
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
-        let ready_at = |leaky: &Leaky, on_credit: bool| {
-            let [bytes, ios] = [&leaky.bytes, &leaky.ios].map(|meter| {
-                let waits = |meter: &&Meter| !(on_credit && meter.is_just_emptied(now));
-                meter.as_ref().filter(waits).map(|meter| &meter.leaked)
-            });
-            covered_at(now, cost, bytes, ios)
-        };
-        self.fresh = arrival == Arrival::Fresh && now >= ready_at(self, true).0;
-        if self.fresh {
-            return Verdict::Go;
-        }
-        // A head that one meter keeps waiting gets no credit from the other.
-        let (until, because) = ready_at(self, false);
+        let [bytes, ios] =
+            [&self.bytes, &self.ios].map(|meter| meter.as_ref().map(|meter| &meter.leaked));
+        let (until, because) = covered_at(now, cost, bytes, ios);
+        self.fresh = arrival == Arrival::Fresh && now >= until;
         if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
     }
 
@@ -107,22 +97,20 @@ impl Limiter for Leaky {
 
     /// Keeps what has leaked and what was charged, in bytes or I/Os; a meter that was not there before is empty.
     fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
-        set_rate(&mut self.bytes, now, rates.bps);
-        set_rate(&mut self.ios, now, rates.iops);
+        set_rate(&mut self.bytes, now, rates.bps, Resource::Bytes);
+        set_rate(&mut self.ios, now, rates.iops, Resource::Ios);
     }
 
     /// There is no burst here: everything is forgiven, and the meters are empty.
     fn forgive(&mut self, now: Instant) {
         for meter in self.bytes.iter_mut().chain(&mut self.ios) {
             meter.leaked.clear(now);
-            meter.emptied = now;
         }
     }
 
     fn shift(&mut self, before: Instant, after: Instant) {
         for meter in self.bytes.iter_mut().chain(&mut self.ios) {
             meter.leaked.shift(before, after);
-            meter.emptied = meter.emptied.moved(before, after);
         }
     }
 }
@@ -168,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_frees_one_and_those_of_the_same_instant_on_credit() {
+    fn a_pause_frees_one_however_many_come_in_its_instant() {
         let mut queue = queue(iops(10));
         for _ in 0..3 {
             queue.submit(Instant::from_millis(5000), IO);
@@ -176,8 +164,7 @@ mod tests {
         for _ in 0..2 {
             queue.submit(Instant::from_millis(5001), IO);
         }
-        // Two of the three at 5000 are owed: the next goes after three times 100 ms.
-        assert_eq!(went_ms(&mut queue), [5000, 5000, 5000, 5300, 5400]);
+        assert_eq!(went_ms(&mut queue), [5000, 5100, 5200, 5300, 5400]);
     }
 
     #[test]
@@ -226,7 +213,7 @@ mod tests {
         let until = Instant::from_millis(600);
         let wait = Verdict::Wait { until, because: Resource::Ios };
         assert_eq!(leaky.check(now, IO, Arrival::Queued), wait);
-        assert_eq!(leaky.check(now, IO, Arrival::Fresh), Verdict::Go);
+        assert_eq!(leaky.check(now, IO, Arrival::Fresh), wait);
     }
 
     #[test]

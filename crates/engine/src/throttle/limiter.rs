@@ -23,6 +23,37 @@ impl Cost {
     pub(crate) const fn whole(bytes: u64, ios: u64) -> Cost {
         Cost { bytes, ios, is_remainder: false }
     }
+
+    /// What is left of it once `part` of it is paid.
+    pub(crate) fn less(self, part: Cost) -> Cost {
+        Cost { bytes: self.bytes - part.bytes, ios: self.ios - part.ios, ..self }
+    }
+
+    /// So much `count` times.
+    pub(crate) fn times(self, count: u64) -> Cost {
+        Cost {
+            bytes: self.bytes.saturating_mul(count),
+            ios: self.ios.saturating_mul(count),
+            ..self
+        }
+    }
+
+    /// How often it is paid until all of `owed` is.
+    pub(crate) fn count_in(self, owed: Cost) -> u64 {
+        let count = |owed: u64, part: u64| if part == 0 { 0 } else { owed.div_ceil(part) };
+        count(owed.bytes, self.bytes).max(count(owed.ios, self.ios))
+    }
+
+    /// How often it is in `amount` whole, in both kinds.
+    pub(crate) fn times_in(self, amount: Cost) -> u64 {
+        let times = |amount: u64, part: u64| amount.checked_div(part).unwrap_or(u64::MAX);
+        times(amount.bytes, self.bytes).min(times(amount.ios, self.ios))
+    }
+
+    /// As much of it as is within `most`, in each kind.
+    pub(crate) fn within(self, most: Cost) -> Cost {
+        Cost { bytes: self.bytes.min(most.bytes), ios: self.ios.min(most.ios), ..self }
+    }
 }
 
 /// One limit as a limiter sees it. All amounts are in the unit of [`Cost`].
@@ -36,6 +67,13 @@ pub(crate) struct Rate {
     pub(crate) peak: Option<u64>,
     /// The smallest amount that a conforming request may cost: 1 byte, or one I/O in units (`iops_size` or 1).
     pub(crate) quantum: u64,
+}
+
+impl Rate {
+    /// The most that a request is charged at once.
+    pub(crate) fn instalment(&self, resource: Resource) -> u64 {
+        Limits::instalment(resource, self.per_second, self.burst, self.quantum)
+    }
 }
 
 /// The limits of one cgroup in one direction, or in both together; `None` is unlimited.
@@ -130,7 +168,7 @@ impl Verdict<Dimension> {
 ///
 /// The contract, which the tree of `throttle/` keeps: `check` is called for the head of the queue when it arrives,
 /// when it comes up, and when the instant last answered has come; calling it more often, or late, never makes a
-/// request go earlier than it may. `charge` follows a `Go` at the same instant, for the same cost; `charge_debt` follows
+/// request go earlier than it may. But for slices, a `cost` is at most one instalment of the limit. `charge` follows a `Go` at the same instant, for the same cost; `charge_debt` follows
 /// a `Wait`, or no `check` at all where others wait, for metadata, which goes at once and leaves a debt.
 pub(crate) trait Limiter {
     /// Units of bytes and of I/Os that a second is worth; `None` is unlimited.
@@ -141,6 +179,13 @@ pub(crate) trait Limiter {
 
     /// Books `cost` as gone at `now`.
     fn charge(&mut self, now: Instant, cost: Cost);
+
+    /// Books at `now` an instalment of `cost`, of a request that had `owed` to pay up to then. Limiters with a burst let it
+    /// use what was not used for up to [`Limits::INSTALMENT_SAVINGS_NANOS`].
+    fn charge_instalment(&mut self, now: Instant, cost: Cost, owed: Cost) {
+        let _ = owed;
+        self.charge(now, cost);
+    }
 
     /// Books `cost` of a request that goes over the limit (metadata): a debt that later requests pay. `arrival` is
     /// [`Arrival::Fresh`] where nothing waits and a check has just refused it.
@@ -182,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_nobody_asked_for_is_four_requests_or_ten_milliseconds() {
+    fn a_burst_that_nobody_asked_for_is_four_requests_or_an_instalment_and_ten_milliseconds() {
         let slow = PerDimension::NONE.with(Dimension::Wbps, 1 << 20).with(Dimension::Wiops, 100);
         let Rates { bps: Some(bps), iops: Some(iops) } = rates(slow, PerDimension::NONE, 1) else {
             panic!("both are limited")
@@ -192,7 +237,31 @@ mod tests {
         let Rates { bps: Some(bps), iops: Some(iops) } = rates(fast, PerDimension::NONE, 1) else {
             panic!("both are limited")
         };
-        assert_eq!((bps.burst, iops.burst), (10_737_418, 50));
+        assert_eq!((bps.burst, iops.burst), ((1 << 30) / 1000 + 10_737_418, 50));
+        let least = PerDimension::NONE.with(Dimension::Wbps, 4096).with(Dimension::Wiops, 5);
+        let Rates { bps: Some(bps), iops: Some(iops) } = rates(least, PerDimension::NONE, 1) else {
+            panic!("both are limited")
+        };
+        assert_eq!((bps.burst, iops.burst), (4136, 2), "half a second, but a request at least");
+    }
+
+    #[test]
+    fn an_instalment_is_five_milliseconds_of_bytes_within_bounds() {
+        let of = |per_second, burst| Limits::instalment(Resource::Bytes, per_second, burst, 1);
+        assert_eq!(of(1, u64::MAX), 4096);
+        assert_eq!(of(50 << 20, u64::MAX), (50 << 20) / 200);
+        assert_eq!(of(1 << 29, u64::MAX), 1 << 20, "a mebibyte at most");
+        assert_eq!(of(10 << 30, u64::MAX), (10 << 30) / 1000, "but a millisecond at least");
+        assert_eq!(of(50 << 20, 100_000), 50_000, "and half of a small burst");
+        assert_eq!(of(50 << 20, 512), 4096);
+    }
+
+    #[test]
+    fn an_instalment_is_one_io_unless_large_requests_count_by_size() {
+        let of = |per_second, units| Limits::instalment(Resource::Ios, per_second, u64::MAX, units);
+        assert_eq!(of(1_000_000, 1), 1);
+        assert_eq!(of(100 * 4096, 4096), 4096);
+        assert_eq!(of(10_000 * 4096, 4096), 10 * 4096, "a millisecond");
     }
 
     #[test]

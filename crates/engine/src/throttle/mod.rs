@@ -10,6 +10,9 @@
 //! not stuck behind a queue. Slices are the exception, for parity with the kernel: there a request *climbs*, it is
 //! taken from its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
 //!
+//! A request that costs more than one instalment of a limit of its path pays one after the other, each in its turn, and
+//! goes with the last ([`instalment`]).
+//!
 //! Reads and writes wait apart, in queues of their own. A cgroup may have a limit on both together, which either is
 //! charged to; see [`joint`].
 
@@ -17,6 +20,7 @@ mod admit;
 mod arbiter;
 mod climb;
 mod gate;
+mod instalment;
 mod joint;
 mod leaky;
 mod limiter;

@@ -2,15 +2,17 @@
 
 use crate::core::Core;
 use crate::request::Direction;
+use crate::requests::Served;
 use crate::throttle::arbiter::Source;
+use crate::throttle::instalment::Payment;
 use crate::throttle::limiter::{Arrival, Cost};
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
 impl Core {
-    /// Takes the next request out from below `cgroup`, which must have one, and charges every limit on its way, that
-    /// of `cgroup` included. O(depth × log sources).
-    pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
+    /// Charges the next request from below `cgroup`, which must have one, to every limit on its way, that of `cgroup`
+    /// included, and takes it out; `None` if what it paid was an instalment and not the last. O(depth × log sources).
+    pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<u32> {
         match self.top_source(cgroup, direction) {
             Some(Source::Client(client)) => self.pull_client(now, cgroup, direction, client),
             _ => self.pull_from_below(now, cgroup, direction),
@@ -24,30 +26,50 @@ impl Core {
         cgroup: u32,
         direction: Direction,
         client: u32,
-    ) -> u32 {
-        let index = self.take_waiting(client, direction);
+    ) -> Option<u32> {
+        let payment = self.take_payment(cgroup, client, direction);
         let side = self.tree.cgroups[cgroup].side(direction);
         if side.gate.is_some() && !side.is_joint {
-            self.serve_client(now, cgroup, direction, client, index);
+            self.serve_client(now, cgroup, direction, client, &payment);
         } else {
-            self.serve(now, cgroup, direction, Source::Client(client), index, now);
+            self.serve(now, cgroup, direction, Source::Client(client), &payment, now);
         }
-        index
+        self.passes_with(payment, direction)
+    }
+
+    /// The request that has paid, if that was all.
+    #[inline(always)]
+    fn passes_with(&mut self, payment: Payment, direction: Direction) -> Option<u32> {
+        if !payment.is_last {
+            self.go_on_waiting(payment.index, direction);
+        }
+        payment.is_last.then_some(payment.index)
+    }
+
+    /// What is served from now on is what the rest of the request waits for.
+    #[inline(never)]
+    fn go_on_waiting(&mut self, index: u32, direction: Direction) {
+        let task = &self.tree.tasks[self.requests[index].task];
+        let served = self.served_so_far(task.cgroup, task.client, direction);
+        self.requests[index].served_before = served.unwrap_or(Served::default());
     }
 
     /// The same where the next one is a cgroup below.
-    fn pull_from_below(&mut self, now: Instant, cgroup: u32, direction: Direction) -> u32 {
+    fn pull_from_below(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<u32> {
         let mut way = core::mem::take(&mut self.way);
         way.clear();
         way.push(cgroup);
-        let (mut source, index) = loop {
+        let (mut source, payment) = loop {
             let at = *way.last().expect("starts with a cgroup");
             match self.top_source(at, direction).expect("something waits below") {
                 Source::Client(client) => {
-                    break (Source::Client(client), self.take_waiting(client, direction));
+                    break (Source::Client(client), self.take_payment(at, client, direction));
                 }
                 Source::Cgroup(child) if self.has_climbed(child, direction) => {
-                    break (Source::Cgroup(child), self.take_climbed(child, direction));
+                    let index = self.take_climbed(child, direction);
+                    let cost = self.requests[index].cost;
+                    let payment = Payment { index, cost, owed: None, is_last: true };
+                    break (Source::Cgroup(child), payment);
                 }
                 Source::Cgroup(child) => way.push(child),
             }
@@ -60,11 +82,11 @@ impl Core {
                 let queue = self.tree.cgroups[at].queue(direction);
                 queue.expect("it had a source").standing_since
             };
-            self.serve(now, at, direction, source, index, boundary);
+            self.serve(now, at, direction, source, &payment, boundary);
             source = Source::Cgroup(at);
         }
         self.way = way;
-        index
+        self.passes_with(payment, direction)
     }
 
     /// Does all that [`Core::serve`] would, where the source is a `client` of a cgroup with a limit that only requests of
@@ -77,14 +99,18 @@ impl Core {
         cgroup: u32,
         direction: Direction,
         client: u32,
-        index: u32,
+        payment: &Payment,
     ) {
         self.keep_up(cgroup);
         let weight = self.tree.weight_of(Source::Client(client));
+        let &Payment { index, cost, owed, .. } = payment;
         let record = &mut self.requests[index];
-        let (cost, before) = (record.cost, record.served_before);
+        let before = record.served_before;
         let waited = now.nanos_since(record.since);
         record.since = record.since.max(now);
+        // Only an instalment may have nothing to pay here.
+        let turn = (cost.ios == 0).then(|| self.time_of_turn(cgroup, direction, cost));
+        let record = &self.requests[index];
         let client = self.tree.clients[client].side_mut(direction);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
@@ -93,8 +119,9 @@ impl Core {
         let queue = side.queue.as_deref_mut().expect("it had a source");
         let time = gate.time_of(cost);
         let waits_on = !client.turns.is_empty();
-        queue.arbiter.served(&mut client.standing, time, weight, waits_on);
-        gate.charge_by(clock, now, cost);
+        let turn = turn.unwrap_or(time);
+        queue.arbiter.served(&mut client.standing, turn, weight, waits_on);
+        gate.charge_by(clock, now, cost, owed);
         let others = before.to_others(gate.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
         gate.served_ns = gate.served_ns.wrapping_add(time);
@@ -107,8 +134,7 @@ impl Core {
         }
     }
 
-    /// Books at `at` that its `source` lets go the request in slot `index`, which has left the limit there, if there is
-    /// one, at `boundary`.
+    /// Books at `at` that its `source` lets a request pay, which has left the limit there, if there is one, at `boundary`.
     #[inline]
     fn serve(
         &mut self,
@@ -116,10 +142,10 @@ impl Core {
         at: u32,
         direction: Direction,
         source: Source,
-        index: u32,
+        payment: &Payment,
         boundary: Instant,
     ) {
-        let cost = self.requests[index].cost;
+        let cost = payment.cost;
         let waits_on = match source {
             Source::Client(client) => !self.tree.clients[client].side(direction).turns.is_empty(),
             Source::Cgroup(child) => {
@@ -134,29 +160,39 @@ impl Core {
             NO_CGROUP => 0,
             limited => self.tree.cgroups[limited].time_of(direction, cost),
         };
+        // Only an instalment may have nothing to pay there.
+        let turn = if cost.ios == 0 { self.time_of_turn(limited, direction, cost) } else { time };
         if limited == at && self.tree.cgroups[at].joint.is_some() {
             self.serve_joint(at, direction, cost);
         }
-        self.serve_source(at, direction, source, time, waits_on);
+        self.serve_source(at, direction, source, turn, waits_on);
         if limited == at {
-            self.leave_gate(now, at, boundary, time, index);
+            self.leave_gate(now, at, boundary, time, payment);
         }
     }
 
     /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited
     /// there until `boundary`.
-    fn leave_gate(&mut self, now: Instant, cgroup: u32, boundary: Instant, time: u64, index: u32) {
+    fn leave_gate(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        boundary: Instant,
+        time: u64,
+        payment: &Payment,
+    ) {
+        let &Payment { index, cost, .. } = payment;
         let record = &mut self.requests[index];
         let direction = record.request.op.direction();
         let waited = boundary.nanos_since(record.since);
         record.since = record.since.max(boundary);
-        let (cost, before) = (record.cost, record.served_before);
+        let before = record.served_before;
         let task_index = record.task;
         let task = &self.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
         let is_nearest = self.tree.limited(own, direction) == cgroup;
         let dimension = self.because(cgroup, direction);
-        self.charge_limit(now, cgroup, direction, cost);
+        self.charge_limit(now, cgroup, direction, cost, payment.owed);
         let gate = self.tree.cgroups[cgroup].limit_mut(direction);
         let mut others = 0;
         if is_nearest {
@@ -207,6 +243,39 @@ impl Core {
     #[inline]
     pub(crate) fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
         self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.climbed.is_empty())
+    }
+
+    /// What the oldest request pays next of the task whose turn it is, of a client of `cgroup`; the task goes to the end of
+    /// the turns. The request is taken out if that is all.
+    #[inline(always)]
+    fn take_payment(&mut self, cgroup: u32, client: u32, direction: Direction) -> Payment {
+        let task = self.tree.clients[client].side(direction).turns.head;
+        let index = self.tree.tasks[task].side(direction).waiting.head;
+        let owed = self.requests[index].cost;
+        if let Some(cost) = self.instalment(cgroup, direction, owed) {
+            self.pay_in_part(direction, index, cost);
+            self.note_part_paid(cgroup, direction);
+            self.end_turn(client, direction);
+            return Payment { index, cost, owed: Some(owed), is_last: false };
+        }
+        let taken = self.take_waiting(client, direction);
+        debug_assert_eq!(taken, index, "the head of the task whose turn it is");
+        if self.requests[index].is_part_paid {
+            self.end_instalments(index);
+            return Payment { index, cost: owed, owed: Some(owed), is_last: true };
+        }
+        Payment { index, cost: owed, owed: None, is_last: true }
+    }
+
+    /// The task whose turn it is goes to the end of the turns.
+    #[inline(never)]
+    fn end_turn(&mut self, client: u32, direction: Direction) {
+        let client = self.tree.clients[client].side_mut(direction);
+        let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+        if client.turns.only().is_none() {
+            let task = client.turns.pop_front(&mut turns).expect("a standing client has a task");
+            client.turns.push_back(&mut turns, task);
+        }
     }
 
     /// The oldest request of the task whose turn it is; the task goes to the end of the turns.

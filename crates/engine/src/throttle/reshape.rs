@@ -195,10 +195,15 @@ impl Core {
 
     /// Takes a request out that has not been dispatched.
     pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
+        let direction = self.requests[index].request.op.direction();
+        let d = direction.index();
+        if self.requests[index].is_part_paid {
+            let paid = self.end_instalments(index);
+            self.audit.charged[d].add(paid);
+            self.audit.withdrawn[d].add(paid);
+        }
         let record = &self.requests[index];
         let (task, cost, stage) = (record.task, record.cost, record.stage);
-        let direction = record.request.op.direction();
-        let d = direction.index();
         match stage {
             Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
             Stage::Ready => {

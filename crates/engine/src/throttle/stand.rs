@@ -6,7 +6,7 @@ use crate::request::Direction;
 use crate::throttle::arbiter::{Entry, Source, Standing};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
-use crate::tree::{NO_CGROUP, Tree};
+use crate::tree::{Cgroup, NO_CGROUP, Tree};
 
 impl Core {
     /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
@@ -41,6 +41,10 @@ impl Core {
             arbiter.admit(source, standing, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
+            let side = self.tree.cgroups[child].side(direction);
+            if side.has_part_paid {
+                self.note_part_paid(cgroup, direction);
+            }
             self.tree.cgroups[child].queue_mut(direction).standing_since = now;
             if was_clear {
                 self.credit_from(now, child, cgroup, direction);
@@ -120,10 +124,15 @@ impl Core {
         let stands = self.tree.cgroups[cgroup]
             .queue(direction)
             .is_some_and(|queue| queue.standing.is_waiting());
+        let Cgroup { parent, .. } = self.tree.cgroups[cgroup];
         if ready == stands {
-            return None;
+            // Where a head may have paid its I/Os, another one in its place may have to wait above.
+            let side = self.tree.cgroups[cgroup].side(direction);
+            let is_next = ready
+                && side.has_part_paid
+                && self.top_source(parent, direction) == Some(Source::Cgroup(cgroup));
+            return is_next.then_some((parent, Arrival::Queued));
         }
-        let parent = self.tree.cgroups[cgroup].parent;
         if ready {
             let arrival = self.take_in(now, Source::Cgroup(cgroup), parent, direction)?;
             Some((parent, arrival))
@@ -157,6 +166,7 @@ impl Core {
         }
         if !waits {
             side.timer.disarm();
+            side.has_part_paid = false;
             return false;
         }
         // The usual limit, which is asked without a detour.
@@ -165,15 +175,18 @@ impl Core {
             let ready = clock.is_open() || clock.at(now) >= until;
             if ready {
                 side.timer.disarm();
-            } else {
+                return true;
+            }
+            if !side.has_part_paid {
                 side.because = Dimension::of(direction, Resource::Ios);
                 self.arm(cgroup, direction, until);
+                return false;
             }
-            return ready;
         }
+        let has_part_paid = side.has_part_paid;
         let verdict = match self.clocks.check_any(now, node, direction) {
-            Some(verdict) => verdict,
-            None => self.check_head(now, cgroup, direction, arrival),
+            Some(verdict) if verdict == Verdict::Go || !has_part_paid => verdict,
+            _ => self.check_head(now, cgroup, direction, arrival),
         };
         let side = self.tree.cgroups[cgroup].side_mut(direction);
         match verdict {
@@ -249,16 +262,19 @@ impl Core {
         self.drain_climbed(now, cgroup, direction);
         while self.is_ready(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
-            self.throttled -= 1;
             match self.top_source(cgroup, direction) {
                 // Where most requests wait that wait at all: for the only limit of their own cgroup.
                 Some(Source::Client(client)) => {
-                    let index = self.pull_client(now, cgroup, direction, client);
-                    self.pass_from(now, cgroup, index);
+                    if let Some(index) = self.pull_client(now, cgroup, direction, client) {
+                        self.throttled -= 1;
+                        self.pass_from(now, cgroup, index);
+                    }
                 }
                 _ => {
-                    let index = self.pull(now, cgroup, direction);
-                    self.pass(now, index);
+                    if let Some(index) = self.pull(now, cgroup, direction) {
+                        self.throttled -= 1;
+                        self.pass(now, index);
+                    }
                 }
             }
         }
@@ -303,14 +319,16 @@ impl Core {
         }
     }
 
-    /// The cost of the request that `cgroup` would let go next. O(depth below it).
+    /// What the request pays next that `cgroup` would let pay next. O(depth).
     pub(crate) fn head_cost(&mut self, cgroup: u32, direction: Direction) -> Option<Cost> {
         let mut at = cgroup;
         loop {
             let index = match self.top_source(at, direction)? {
                 Source::Client(client) => {
                     let task = self.tree.clients[client].side(direction).turns.head;
-                    self.tree.tasks[task].side(direction).waiting.head
+                    let index = self.tree.tasks[task].side(direction).waiting.head;
+                    let owed = self.requests[index].cost;
+                    return Some(self.instalment(at, direction, owed).unwrap_or(owed));
                 }
                 Source::Cgroup(child) => {
                     let queue = self.tree.cgroups[child].queue(direction);

@@ -8,7 +8,7 @@ pub(crate) use balance::Balance;
 
 use core::num::NonZeroU64;
 
-use crate::limits::Resource;
+use crate::limits::{Limits, Resource};
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::Peak;
 use crate::time::Instant;
@@ -18,9 +18,8 @@ use crate::time::Instant;
 /// io-throttle charges a request when it is submitted and lets it sleep until its debt is paid (specification 2.3).
 /// Which request is charged next is decided late here, so the head is judged as if charged when it came up: it goes
 /// when the tokens, less its cost, are not negative, and its cost leaves the bucket then. The instants are the same.
-/// As there, the cost is taken before the bucket is filled up, so the first request after a pause costs nothing of
-/// a full bucket: a window of `w` seconds sees at most `rate * w + bucket` and one request.
-/// A request larger than the bucket waits for its own tokens, and is never stuck.
+/// Unlike there, the bucket is full before a cost is taken: a window of `w` seconds sees at most `rate * w + bucket`.
+/// The bucket holds at least one instalment, so nothing that a head waits for runs over, whoever else is charged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Token {
     bytes: Option<Bucket>,
@@ -32,6 +31,7 @@ pub(crate) struct Token {
 struct Bucket {
     /// Not yet capped: that happens when a cost is taken.
     tokens: Balance,
+    /// The burst, or one instalment if that is more.
     size: u64,
 }
 
@@ -41,6 +41,16 @@ impl Token {
         let mut token = Token::default();
         token.set_rates(now, rates, false);
         token
+    }
+
+    /// Whether a peak spaces what is in a bucket.
+    pub(crate) fn has_peak(&self) -> bool {
+        !self.peak.is_none()
+    }
+
+    /// How much the buckets of bytes and of I/Os hold; 0 where there is no such limit.
+    pub(crate) fn bursts(&self) -> [u64; 2] {
+        [&self.bytes, &self.ios].map(|bucket| bucket.as_ref().map_or(0, |bucket| bucket.size))
     }
 
     /// The tokens that are there, in whole units; `None` where there is no such limit.
@@ -55,8 +65,21 @@ impl Token {
 
 impl Bucket {
     fn charge(&mut self, now: Instant, amount: u64) {
+        // More than the bucket holds goes only where a clock is set forward.
+        self.charge_up_to(now, amount, self.size.max(amount));
+    }
+
+    /// The same where the bucket is as large as that.
+    fn charge_up_to(&mut self, now: Instant, amount: u64, size: u64) {
+        self.tokens.charge(now, 0);
+        self.tokens.cap(size);
         self.tokens.charge(now, amount);
-        self.tokens.cap(self.size);
+    }
+
+    /// Takes an instalment of what was `owed`: for that much, the bucket is as large as what savings may be.
+    fn charge_instalment(&mut self, now: Instant, amount: u64, owed: u64) {
+        let savings = self.tokens.earned_units(Limits::INSTALMENT_SAVINGS_NANOS).min(owed);
+        self.charge_up_to(now, amount, savings.max(self.size));
     }
 }
 
@@ -76,15 +99,16 @@ pub(crate) fn covered_at(
     if ios > bytes { (ios, Resource::Ios) } else { (bytes, Resource::Bytes) }
 }
 
-fn set_rate(bucket: &mut Option<Bucket>, now: Instant, rate: Option<Rate>) {
+fn set_rate(bucket: &mut Option<Bucket>, now: Instant, rate: Option<Rate>, resource: Resource) {
+    let size = rate.map_or(0, |rate| rate.burst.max(rate.instalment(resource)));
     match (bucket.as_mut(), rate) {
         (Some(bucket), Some(rate)) => {
+            bucket.charge(now, 0);
             bucket.tokens.set_rate(now, rate.per_second);
-            bucket.size = rate.burst;
+            bucket.size = size;
         }
         (None, Some(rate)) => {
-            let tokens = Balance::new(now, rate.per_second, rate.burst);
-            *bucket = Some(Bucket { tokens, size: rate.burst });
+            *bucket = Some(Bucket { tokens: Balance::new(now, rate.per_second, size), size });
         }
         (_, None) => *bucket = None,
     }
@@ -112,11 +136,22 @@ impl Limiter for Token {
         self.peak.charge(now, cost);
     }
 
+    fn charge_instalment(&mut self, now: Instant, cost: Cost, owed: Cost) {
+        let parts =
+            [(&mut self.bytes, cost.bytes, owed.bytes), (&mut self.ios, cost.ios, owed.ios)];
+        for (bucket, amount, owed) in parts {
+            if let Some(bucket) = bucket.as_mut().filter(|_| amount > 0) {
+                bucket.charge_instalment(now, amount, owed);
+            }
+        }
+        self.peak.charge(now, cost);
+    }
+
     /// Keeps the tokens that are there and the debt, in bytes or I/Os; a bucket made larger fills up at the rate,
     /// one that was not there before is full.
     fn set_rates(&mut self, now: Instant, rates: Rates, _queued: bool) {
-        set_rate(&mut self.bytes, now, rates.bps);
-        set_rate(&mut self.ios, now, rates.iops);
+        set_rate(&mut self.bytes, now, rates.bps, Resource::Bytes);
+        set_rate(&mut self.ios, now, rates.iops, Resource::Ios);
         self.peak.set_rates(now, &rates);
     }
 
@@ -172,21 +207,36 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_bucket_waits_for_its_own_tokens() {
-        let mut queue = queue(bps(1000, 100));
-        for at_ms in [0, 0, 10_000] {
-            queue.submit(Instant::from_millis(at_ms), Cost::whole(600, 1));
+        // The bucket holds an instalment, 4096.
+        let mut queue = queue(bps(1000, 600));
+        for at_ms in [0, 0, 20_000] {
+            queue.submit(Instant::from_millis(at_ms), Cost::whole(6000, 1));
         }
         // The one after the pause finds all its tokens.
-        assert_eq!(went_ms(&mut queue), [500, 1100, 10_000]);
+        assert_eq!(went_ms(&mut queue), [1904, 7904, 20_000]);
     }
 
     #[test]
-    fn the_first_after_a_pause_costs_nothing_of_a_full_bucket() {
+    fn what_a_head_waits_for_is_not_lost_when_another_is_charged() {
+        let mut token = Token::new(Instant::ZERO, bps(1000, 600));
+        token.charge(Instant::ZERO, Cost::whole(4096, 1));
+        let head = Cost::whole(4096, 1);
+        for ms in (0..=4000).step_by(500) {
+            let wait = token.check(Instant::from_millis(ms), head, Arrival::Queued);
+            assert!(matches!(wait, Verdict::Wait { .. }), "at {ms} ms");
+            token.charge(Instant::from_millis(ms), Cost::whole(10, 1));
+        }
+        let go = token.check(Instant::from_millis(4096 + 90), head, Arrival::Queued);
+        assert_eq!(go, Verdict::Go);
+    }
+
+    #[test]
+    fn a_pause_leaves_a_full_bucket_and_no_more() {
         let mut queue = queue(Rates { bps: None, iops: rate(10, 2) });
         for _ in 0..4 {
             queue.submit(Instant::from_millis(5000), Cost::whole(4096, 1));
         }
-        assert_eq!(went_ms(&mut queue), [5000, 5000, 5000, 5100]);
+        assert_eq!(went_ms(&mut queue), [5000, 5000, 5100, 5200]);
     }
 
     #[test]
@@ -196,14 +246,14 @@ mod tests {
         for _ in 0..9 {
             queue.submit(Instant::ZERO, Cost::whole(4096, 1));
         }
-        assert_eq!(went_ms(&mut queue), [0, 0, 0, 0, 10, 20, 30, 40, 100]);
+        assert_eq!(went_ms(&mut queue), [0, 10, 20, 30, 40, 50, 60, 70, 100]);
     }
 
     #[test]
     fn the_longer_wait_wins() {
         let rates = Rates { bps: rate(1000, 1000), iops: rate(10, 1) };
         let mut token = Token::new(Instant::ZERO, rates);
-        token.charge(Instant::ZERO, Cost::whole(1000, 1));
+        token.charge(Instant::ZERO, Cost::whole(4096, 1));
         let mut check = |bytes| token.check(Instant::ZERO, Cost::whole(bytes, 1), Arrival::Queued);
         let wait = |ms, because| Verdict::Wait { until: Instant::from_millis(ms), because };
         assert_eq!(check(200), wait(200, Resource::Bytes));
@@ -213,13 +263,13 @@ mod tests {
 
     #[test]
     fn a_new_rate_pays_what_is_left() {
-        let mut queue = queue(bps(1000, 1000));
-        queue.submit(Instant::ZERO, Cost::whole(1000, 1));
-        queue.submit(Instant::ZERO, Cost::whole(500, 1));
-        assert_eq!(queue.limiter.credit(Instant::from_millis(250), Resource::Bytes), Some(250));
-        queue.set_rates(Instant::from_millis(250), bps(2000, 1000));
+        let mut queue = queue(bps(8000, 8000));
+        queue.submit(Instant::ZERO, Cost::whole(8000, 1));
+        queue.submit(Instant::ZERO, Cost::whole(4000, 1));
+        assert_eq!(queue.limiter.credit(Instant::from_millis(250), Resource::Bytes), Some(2000));
+        queue.set_rates(Instant::from_millis(250), bps(16_000, 8000));
         assert_eq!(went_ms(&mut queue), [0, 375]);
-        assert_eq!(queue.limiter.credit(Instant::from_millis(60_000), Resource::Bytes), Some(1000));
+        assert_eq!(queue.limiter.credit(Instant::from_millis(60_000), Resource::Bytes), Some(8000));
         assert_eq!(queue.limiter.credit(Instant::ZERO, Resource::Ios), None);
     }
 }

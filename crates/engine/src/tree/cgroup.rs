@@ -72,6 +72,9 @@ pub(crate) struct Side {
     pub(crate) because: Dimension,
     /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
     pub(crate) is_joint: bool,
+    /// Whether a request that waits here, for this limit or one above, may have paid some of its instalments: it may have
+    /// paid its I/Os, and then waits for bytes only. Cleared when nothing waits at the limit.
+    pub(crate) has_part_paid: bool,
     /// The limiter, where there is a limit.
     pub(crate) gate: Option<Box<Gate>>,
     /// What waits, once something has waited here.
@@ -108,6 +111,7 @@ impl Cgroup {
             limited_above: NO_CGROUP,
             because: Dimension::of(direction, Resource::Ios),
             is_joint: false,
+            has_part_paid: false,
             gate: None,
             queue: None,
             timer: Timer::default(),

@@ -153,9 +153,9 @@ fn what_limits_let_go_while_the_disk_should_rest_comes_on_top_of_one_request() {
     // request, to the same time, and so the smaller one by 2 ms more. That brings the second tenant, which came meanwhile,
     // 2 ms closer to its limit: it lets it go at 39.6 ms, not at 41.5, and the third, which was never here before, finds a
     // disk that is free. All that is as limits say, and no limit waits for a rest.
-    let tenants = [at(&[0, 0, 37], 12), at(&[26, 39], 12), at(&[42], 8)];
+    let tenants = [at(&[0, 0, 37], 12), at(&[21, 39], 12), at(&[42], 8)];
     let moments = side_by_side(&tenants, 30, 40);
-    assert_eq!(lags(&moments), [(2_343_750, 0), (41_906_250, 12), (43_562_500, 20)]);
+    assert_eq!(lags(&moments), [(2_343_750, 0), (41_905_411, 12), (43_562_500, 20)]);
     let last = moments.last().unwrap();
     assert_eq!((last.less, last.more), (68 * 4096, 48 * 4096));
     // Since 37 ms the disk worked for 6.25 ms and rested for 0.31 ms, so that it is 0.7 * 6.25 - 0.3 * 0.31 = 4.28 ms ahead.

@@ -21,15 +21,16 @@ pub fn check_log(log: &Log) -> Result<(), Violation> {
         }
         last = *now;
         let batch = log[place..].iter().map_while(|(at, event)| match event {
-            Event::Dispatch(id) if at == now => Some(*id),
+            event @ (Event::Dispatch(_) | Event::Pay { .. }) if at == now => Some(event),
             _ => None,
         });
-        let batch: Vec<RequestId> = batch.collect();
+        let batch: Vec<&Event> = batch.collect();
         if batch.is_empty() {
             replay.step(*now, event).map_err(located)?;
             place += 1;
         } else {
-            replay = replay.after_batch(*now, &batch).map_err(located)?;
+            let payments = replay.payments(&batch).map_err(located)?;
+            replay = replay.after_batch(*now, &payments).map_err(located)?;
             place += batch.len();
         }
     }
@@ -37,6 +38,29 @@ pub fn check_log(log: &Log) -> Result<(), Violation> {
 }
 
 type Broken = (&'static str, String);
+
+/// What a request pays at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Payment {
+    /// As it is before: what it owes, and whether it has paid a part.
+    request: Request,
+    bytes: u64,
+    ios: u64,
+    /// It leaves with it.
+    is_last: bool,
+}
+
+impl Payment {
+    fn amount(&self) -> (u64, u64) {
+        (self.bytes, self.ios)
+    }
+
+    /// What it owed, if that is an instalment of it.
+    fn owed(&self) -> Option<(u64, u64)> {
+        let is_instalment = self.request.part_paid || !self.is_last;
+        is_instalment.then_some((self.request.bytes, self.request.ios))
+    }
+}
 
 /// When it is looked who waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +113,7 @@ impl Replay {
                 self.interrupt();
             }
             Event::Move { cgroup, parent } => {
+                self.state.note_strays();
                 if let Some(node) = self.state.cgroups.get_mut(cgroup) {
                     node.parent = Some(*parent);
                 }
@@ -99,7 +124,10 @@ impl Replay {
                 self.interrupt();
             }
             Event::Submit(request) => self.submit(request)?,
-            Event::Dispatch(id) => *self = self.clone().after_batch(now, &[*id])?,
+            Event::Dispatch(_) | Event::Pay { .. } => {
+                let payments = self.payments(&[event])?;
+                *self = self.clone().after_batch(now, &payments)?;
+            }
             Event::Withdraw(id) => {
                 let request = self.find(*id)?;
                 self.state.take(&request);
@@ -110,21 +138,63 @@ impl Replay {
         Ok(())
     }
 
-    /// The replay after `batch` was dispatched, all at one instant.
+    /// The payments of which the events of one instant are made.
+    fn payments(&self, batch: &[&Event]) -> Result<Vec<Payment>, Broken> {
+        let mut payments = Vec::new();
+        let mut known: BTreeMap<RequestId, Request> = BTreeMap::new();
+        for event in batch {
+            let (id, paid) = match event {
+                Event::Dispatch(id) => (*id, None),
+                Event::Pay { id, bytes, ios } => (*id, Some((*bytes, *ios))),
+                _ => continue,
+            };
+            let mut request = match known.get(&id) {
+                Some(request) => *request,
+                None => self.find(id)?,
+            };
+            let mut left = paid.unwrap_or((request.bytes, request.ios));
+            if self.state.is_stray(id) {
+                // Whether it pays in instalments is not known.
+                let (bytes, ios) = left;
+                payments.push(Payment { request, bytes, ios, is_last: paid.is_none() });
+                continue;
+            }
+            loop {
+                let (bytes, ios) = self.state.instalment(&request);
+                let is_last = (bytes, ios) == (request.bytes, request.ios);
+                if bytes > left.0 || ios > left.1 || (is_last && paid.is_some()) {
+                    let what =
+                        format!("{left:?} of {id:?} are no instalments of {bytes} and {ios}");
+                    return Err(("instalments", what));
+                }
+                payments.push(Payment { request, bytes, ios, is_last });
+                request = request.after((bytes, ios));
+                left = (left.0 - bytes, left.1 - ios);
+                if is_last || (paid.is_some() && left == (0, 0)) {
+                    break;
+                }
+            }
+            known.insert(id, request);
+        }
+        Ok(payments)
+    }
+
+    /// The replay after `batch` was paid, all at one instant.
     ///
     /// What passes the throttle at one instant is put in another order by the scheduler. The record shows the latter;
     /// the promises are kept if there is an order that keeps them, with each task's requests in theirs.
-    fn after_batch(mut self, now: Nanos, batch: &[RequestId]) -> Result<Replay, Broken> {
+    fn after_batch(mut self, now: Nanos, batch: &[Payment]) -> Result<Replay, Broken> {
         if now > self.observed {
             self.observe(now, Moment::BeforeAnythingGoes);
         }
+        self.settle(now, batch);
         let order = match self.clone().in_order(now, batch) {
             Ok(_) => batch.to_vec(),
             Err(_) => self.allowed_order(now, batch)?,
         };
         let left = self.clone().in_order(now, &order)?.state;
-        for &id in batch {
-            self.share(now, id, &left)?;
+        for payment in batch {
+            self.share(now, payment, &left)?;
         }
         let mut after = self.in_order(now, &order)?;
         after.observe(now, Moment::Any);
@@ -132,9 +202,33 @@ impl Replay {
         Ok(after)
     }
 
-    fn in_order(mut self, now: Nanos, batch: &[RequestId]) -> Result<Replay, Broken> {
-        for &id in batch {
-            self.dispatch(now, id)?;
+    /// Every budget that is charged for something in the batch knows the largest savings that may be used.
+    fn settle(&mut self, now: Nanos, batch: &[Payment]) {
+        let mut owed: BTreeMap<(CgroupId, usize), [Option<u64>; 2]> = BTreeMap::new();
+        for payment in batch {
+            let (direction, (bytes, ios)) = (payment.request.direction, payment.amount());
+            let of = payment.owed().unwrap_or((0, 0));
+            for at in self.state.path(payment.request.task) {
+                for budget in [direction, super::state::JOINT] {
+                    let most = owed.entry((at, budget)).or_default();
+                    for (most, (paid, owed)) in most.iter_mut().zip([(bytes, of.0), (ios, of.1)]) {
+                        if paid > 0 || payment.owed().is_none() {
+                            *most = (*most).max(Some(owed));
+                        }
+                    }
+                }
+            }
+        }
+        for ((at, budget), owed) in owed {
+            if let Some(node) = self.state.cgroups.get_mut(&at) {
+                node.budgets[budget].meters.settle(now, owed);
+            }
+        }
+    }
+
+    fn in_order(mut self, now: Nanos, batch: &[Payment]) -> Result<Replay, Broken> {
+        for payment in batch {
+            self.pay(now, payment)?;
         }
         Ok(self)
     }
@@ -143,28 +237,32 @@ impl Replay {
     ///
     /// Found from the end: a request that may go after all the others can as well be the last, because without it
     /// the others have less before them.
-    fn allowed_order(&self, now: Nanos, batch: &[RequestId]) -> Result<Vec<RequestId>, Broken> {
-        let found = batch.iter().map(|&id| self.find(id));
-        let mut rest = found.collect::<Result<Vec<Request>, Broken>>()?;
-        let queue = |request: &Request| (request.task, request.direction, request.metadata);
+    fn allowed_order(&self, now: Nanos, batch: &[Payment]) -> Result<Vec<Payment>, Broken> {
+        let mut rest = batch.to_vec();
+        let queue = |payment: &Payment| {
+            let request = &payment.request;
+            (request.task, request.direction, request.metadata)
+        };
         let mut order = Vec::new();
         while !rest.is_empty() {
             let may_be_last = |place: &usize| {
-                let (request, mut before) = (rest[*place], self.clone());
+                let (payment, mut before) = (rest[*place], self.clone());
                 let is_last_of_queue =
-                    rest[place + 1..].iter().all(|other| queue(other) != queue(&request));
-                for other in rest.iter().filter(|other| other.id != request.id) {
-                    let path = before.state.path(other.task);
+                    rest[place + 1..].iter().all(|other| queue(other) != queue(&payment));
+                if !is_last_of_queue {
+                    return false;
+                }
+                for (_, other) in rest.iter().enumerate().filter(|(at, _)| at != place) {
+                    let path = before.state.path(other.request.task);
                     // Windows are looked at in the order that is found.
                     path.iter().for_each(|&at| drop(before.charge(now, at, other)));
                 }
-                let path = before.state.path(request.task);
-                let in_time = || before.is_not_early(now, &request, &path).is_ok();
-                is_last_of_queue && (request.metadata || in_time())
+                let path = before.state.path(payment.request.task);
+                payment.request.metadata || before.is_not_early(now, &payment, &path).is_ok()
             };
             // If none may be last, the recorded order says what is wrong.
             let last = (0..rest.len()).rev().find(may_be_last).unwrap_or(rest.len() - 1);
-            order.push(rest.remove(last).id);
+            order.push(rest.remove(last));
         }
         order.reverse();
         Ok(order)
@@ -192,28 +290,36 @@ impl Replay {
         })
     }
 
-    fn dispatch(&mut self, now: Nanos, id: RequestId) -> Result<(), Broken> {
+    fn pay(&mut self, now: Nanos, payment: &Payment) -> Result<(), Broken> {
+        let id = payment.request.id;
         let request = self.find(id)?;
         let path = self.state.path(request.task);
-        if !request.metadata {
-            self.is_not_early(now, &request, &path)?;
+        if !request.metadata && !self.state.is_stray(id) {
+            self.is_not_early(now, payment, &path)?;
         }
-        let before = self.state.take(&request).unwrap_or(0);
+        let before = match payment.is_last {
+            true => self.state.take(&request),
+            false => self.state.pay(id, payment.amount()),
+        };
+        let before = before.unwrap_or(0);
         if before > 0 {
             let what =
                 format!("{id:?} leaves before {before} earlier requests of {:?}", request.task);
             return Err(("P4", what));
         }
         for &cgroup in &path {
-            self.charge(now, cgroup, &request)?;
+            self.charge(now, cgroup, payment)?;
         }
         Ok(())
     }
 
-    fn is_not_early(&self, now: Nanos, request: &Request, path: &[CgroupId]) -> Result<(), Broken> {
+    fn is_not_early(&self, now: Nanos, payment: &Payment, path: &[CgroupId]) -> Result<(), Broken> {
+        let request = &payment.request;
         for &cgroup in path {
             for meters in self.state.meters(cgroup, request.direction) {
-                let ready = meters.ready_for(now, request.bytes, request.ios);
+                let ready = meters.ready_for(now, payment.bytes, payment.ios);
+                let rounding_ns = if payment.owed().is_some() { meters.rounding_ns() } else { 0 };
+                let ready = ready.saturating_sub(rounding_ns);
                 if meters.rates.limiter == super::Limiter::Pace && ready > now {
                     let what = format!("{:?} may pass {cgroup:?} from {ready} ns on", request.id);
                     return Err(("P5", what));
@@ -223,20 +329,22 @@ impl Replay {
         Ok(())
     }
 
-    fn charge(&mut self, now: Nanos, cgroup: CgroupId, request: &Request) -> Result<(), Broken> {
+    fn charge(&mut self, now: Nanos, cgroup: CgroupId, payment: &Payment) -> Result<(), Broken> {
         let Some(node) = self.state.cgroups.get_mut(&cgroup) else { return Ok(()) };
-        for budget in node.budgets_of(request.direction) {
-            budget.meters.charge(now, request.bytes, request.ios);
-            if request.metadata {
+        let owed = payment.owed().unwrap_or((0, 0));
+        for budget in node.budgets_of(payment.request.direction) {
+            budget.meters.add(payment.amount());
+            if payment.request.metadata {
                 continue;
             }
+            let rates = budget.meters.rates;
             let windows = [
-                (&mut budget.bytes, request.bytes, "bytes"),
-                (&mut budget.ios, request.ios, "I/Os"),
+                (&mut budget.bytes, rates.bytes, payment.bytes, owed.0, "bytes"),
+                (&mut budget.ios, rates.ios, payment.ios, owed.1, "I/Os"),
             ];
-            for (window, amount, unit) in windows {
-                if let Some(window) = window
-                    && let Some((excess, allowed)) = window.dispatch(now, amount)
+            for (window, rate, amount, owed, unit) in windows {
+                if let (Some(window), Some(rate)) = (window, rate)
+                    && let Some((excess, allowed)) = window.pay(now, amount, rate.saved(owed))
                 {
                     let what = format!(
                         "{cgroup:?} exceeds its rate by {excess} {unit} in some window; {allowed} are allowed"
@@ -248,9 +356,10 @@ impl Replay {
         Ok(())
     }
 
-    /// Books the service that a request takes of everything it waited for. `left` is what its instant leaves behind.
-    fn share(&mut self, now: Nanos, id: RequestId, left: &State) -> Result<(), Broken> {
-        let request = self.find(id)?;
+    /// Books the service that a payment takes of everything it waited for. `left` is what its instant leaves behind.
+    fn share(&mut self, now: Nanos, payment: &Payment, left: &State) -> Result<(), Broken> {
+        let request = payment.request;
+        let (bytes, ios) = payment.amount();
         if request.metadata {
             // A debt falls on whoever comes next; the promise to share does not span it.
             self.interrupt();
@@ -260,7 +369,7 @@ impl Replay {
         let Some(client) = self.state.tasks.get(&request.task).map(|task| task.client) else {
             return Ok(());
         };
-        let foreseen = self.state.is_foreseen(direction);
+        let foreseen = self.state.is_foreseen(direction, now);
         let turns = self.turns.entry((client, direction));
         turns.or_insert_with(|| Shares::new(Bound::Fixed(1))).pick(request.task, 1);
         let waiting = self.state.sources(direction, now);
@@ -274,16 +383,24 @@ impl Replay {
                     self.state.weight(&waiting, cgroup, |_| true),
                     self.state.weight(&waiting, cgroup, |of| of == source || left.has(cgroup, of)),
                 ];
-                let time = joint.time(request.bytes, request.ios) * FINE;
+                let time = joint.time(bytes, ios) * FINE;
                 let [least, most] = weights.map(|weights| time / i128::from(weights));
                 let shares = self.joint.entry(cgroup);
                 let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
                 shares.pick_between(direction, least, most);
+                if ios == 0 {
+                    // It may pass where the other direction waits for I/Os.
+                    shares.interrupt();
+                }
             }
             let rates = self.state.measure(cgroup, direction);
             // Where nothing is limited nobody waits; a byte counts a nanosecond there.
-            let time = rates.map_or(i128::from(request.bytes) * 1000, |rates| {
-                rates.time(request.bytes, request.ios)
+            let time = rates.map_or(i128::from(bytes) * 1000, |rates| {
+                // An instalment that has nothing to pay to the nearest limit is measured by the next one.
+                match rates.time(bytes, ios) {
+                    0 if ios == 0 => self.state.time_above(cgroup, direction, bytes),
+                    time => time,
+                }
             });
             let shares = self.sources.entry((cgroup, direction));
             let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));

@@ -56,8 +56,17 @@ pub enum Event {
     },
     /// A request came.
     Submit(Request),
-    /// A request left for the device.
+    /// A request left for the device, and had paid what it had not paid before.
     Dispatch(RequestId),
+    /// A request that goes on waiting paid some instalments.
+    Pay {
+        /// Which.
+        id: RequestId,
+        /// Bytes of them.
+        bytes: u64,
+        /// I/Os of them, in the unit of the limits.
+        ios: u64,
+    },
     /// A waiting request was taken back.
     Withdraw(RequestId),
     /// The caller asked until there was nothing more to dispatch, and was told when to ask again.
@@ -82,6 +91,15 @@ pub struct Request {
     pub ios: u64,
     /// It overtakes data at every limit and leaves a debt.
     pub metadata: bool,
+    /// It has paid some instalments; what it is charged is what it still owes.
+    pub part_paid: bool,
+}
+
+impl Request {
+    /// What is left of it when it has paid this much.
+    pub(super) fn after(self, (bytes, ios): (u64, u64)) -> Request {
+        Request { bytes: self.bytes - bytes, ios: self.ios - ios, part_paid: true, ..self }
+    }
 }
 
 /// A broken promise.

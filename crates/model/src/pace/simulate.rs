@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::log::{Event, Request};
 use super::state::{Source, State};
-use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, ROOT, RequestId, TaskId};
+use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, ROOT, TaskId};
 
 /// A paced throttle over a hierarchy, pulled from the root.
 ///
@@ -49,8 +49,8 @@ impl Throttle {
         }
     }
 
-    /// Takes in what happened. Dispatches are this throttle's own to make, so [`Event::Dispatch`] and
-    /// [`Event::Drained`] mean nothing here.
+    /// Takes in what happened. What is paid and dispatched is this throttle's own to say, so [`Event::Pay`],
+    /// [`Event::Dispatch`] and [`Event::Drained`] mean nothing here.
     pub fn apply(&mut self, now: Nanos, event: &Event) {
         match event {
             Event::Create { cgroup, parent, weight } => {
@@ -75,31 +75,42 @@ impl Throttle {
                     self.state.take(&request);
                 }
             }
-            Event::Dispatch(_) | Event::Drained { .. } => {}
+            Event::Dispatch(_) | Event::Pay { .. } | Event::Drained { .. } => {}
         }
         self.refresh(now);
     }
 
-    /// Lets the next request go, if one may.
-    pub fn poll(&mut self, now: Nanos) -> Option<RequestId> {
+    /// Lets the next request go, or pay an instalment, if one may.
+    pub fn poll(&mut self, now: Nanos) -> Option<Event> {
         self.refresh(now);
         let metadata = self.state.waiting.values().find(|request| request.metadata).copied();
         let request = metadata.or_else(|| self.pick_any(now))?;
         let waiting = self.state.sources(request.direction, now);
-        self.state.take(&request);
+        let (bytes, ios) = self.state.instalment(&request);
+        let is_last = (bytes, ios) == (request.bytes, request.ios);
+        let is_instalment = request.part_paid || !is_last;
+        let owed = is_instalment.then_some((request.bytes, request.ios));
+        if is_last {
+            self.state.take(&request);
+        } else {
+            self.state.pay(request.id, (bytes, ios));
+        }
         for cgroup in self.state.path(request.task) {
             let weight = i128::from(self.state.weight(&waiting, cgroup, |_| true));
-            let time = self.state.joint(cgroup).rates.time(request.bytes, request.ios);
+            let time = self.state.joint(cgroup).rates.time(bytes, ios);
             if let Some(joint) = self.joint.get_mut(&cgroup).filter(|_| !request.metadata) {
                 joint.had[request.direction] += time * 1000 / weight;
             }
             if let Some(node) = self.state.cgroups.get_mut(&cgroup) {
                 let budgets = node.budgets_of(request.direction);
-                budgets.for_each(|budget| budget.meters.charge(now, request.bytes, request.ios));
+                budgets.for_each(|budget| budget.meters.charge(now, (bytes, ios), owed));
             }
         }
         self.refresh(now);
-        Some(request.id)
+        Some(match is_last {
+            true => Event::Dispatch(request.id),
+            false => Event::Pay { id: request.id, bytes, ios },
+        })
     }
 
     /// When [`Throttle::poll`] may have something again.
@@ -157,8 +168,13 @@ impl Throttle {
                 Some((start, source, request, weight))
             })?;
         let rates = self.state.measure(cgroup, direction).unwrap_or_default();
+        let (bytes, ios) = self.state.instalment(&request);
+        let time = match rates.time(bytes, ios) {
+            0 if ios == 0 => self.state.time_above(cgroup, direction, bytes),
+            time => time,
+        };
         // Picoseconds of a weight of 1, times 1000, as in the checker.
-        let service = rates.time(request.bytes, request.ios) * 1000 / i128::from(weight);
+        let service = time * 1000 / i128::from(weight);
         let queue = self.queues.get_mut(&(cgroup, direction))?;
         queue.time = start;
         queue.finishes.insert(source, start + service);

@@ -16,7 +16,7 @@ pub(super) struct Cgroup {
 }
 
 /// The place of the budget for both directions.
-const JOINT: usize = 2;
+pub(super) const JOINT: usize = 2;
 
 /// What one cgroup may take.
 #[derive(Clone, Debug, Default)]
@@ -94,10 +94,15 @@ impl State {
         self.tasks.insert(task, task_state);
     }
 
-    pub(super) fn limit(&mut self, now: Nanos, cgroup: CgroupId, rates: [Rates; 3]) {
+    /// What waits may have been taken out of turn, unless all limits are paced ones.
+    pub(super) fn note_strays(&mut self) {
         if !self.cgroups.values().all(|cgroup| (0..3).all(|budget| cgroup.is_paced(budget))) {
             self.strays.extend(self.waiting.keys());
         }
+    }
+
+    pub(super) fn limit(&mut self, now: Nanos, cgroup: CgroupId, rates: [Rates; 3]) {
+        self.note_strays();
         let Some(node) = self.cgroups.get_mut(&cgroup) else { return };
         for (budget, rates) in node.budgets.iter_mut().zip(rates) {
             budget.meters.change(now, rates);
@@ -139,6 +144,40 @@ impl State {
         Some(place)
     }
 
+    /// Whether some limiter other than the paced one may have taken it out of turn.
+    pub(super) fn is_stray(&self, id: RequestId) -> bool {
+        self.strays.contains(&id)
+    }
+
+    /// A waiting request has paid a part of what it owes; answers how many of its kind were before it.
+    pub(super) fn pay(&mut self, id: RequestId, part: (u64, u64)) -> Option<usize> {
+        let left = self.waiting.get(&id)?.after(part);
+        self.waiting.insert(id, left);
+        let queue = &mut self.tasks.get_mut(&left.task)?.data[left.direction];
+        let place = queue.iter().position(|waiting| waiting.id == id)?;
+        queue[place] = left;
+        Some(place)
+    }
+
+    /// What a waiting request pays next, in bytes and I/Os: all that it owes, or the smallest instalment of its limits.
+    pub(super) fn instalment(&self, request: &Request) -> (u64, u64) {
+        let all = (request.bytes, request.ios);
+        if request.metadata {
+            return all;
+        }
+        let (mut bytes, mut ios) = all;
+        for at in self.path(request.task) {
+            for rates in self.meters(at, request.direction).map(|meters| meters.rates) {
+                if rates.whole && !rates.is_unlimited() {
+                    return all;
+                }
+                bytes = bytes.min(rates.bytes.map_or(bytes, |rate| rate.instalment));
+                ios = ios.min(rates.ios.map_or(ios, |rate| rate.instalment));
+            }
+        }
+        (bytes, ios)
+    }
+
     /// The cgroups a task's requests have to pass, its own first.
     pub(super) fn path(&self, task: TaskId) -> Vec<CgroupId> {
         let own = self.tasks.get(&task).and_then(|task| self.clients.get(&task.client));
@@ -170,16 +209,27 @@ impl State {
     pub(super) fn ready_at(&self, task: TaskId, direction: usize, now: Nanos) -> Option<Nanos> {
         let ready = |cgroup| self.passes_at(cgroup, direction, now);
         let path = self.path(task).into_iter().map(ready).fold(now, Nanos::max);
-        self.is_foreseen(direction).then_some(path)
+        self.is_foreseen(direction, now).then_some(path)
     }
 
     /// Whether it is known which waiting requests of this direction may go: all limits are paced ones, and were since the
-    /// oldest came, and every request pays both bytes and I/Os, so that a cgroup's next one may go exactly when any of its
+    /// oldest came, and every request pays what is limited, bytes and I/Os, so that a cgroup's next one may go exactly when any of its
     /// may.
-    pub(super) fn is_foreseen(&self, direction: usize) -> bool {
-        let is_paced = |cgroup: &Cgroup| cgroup.is_paced(direction) && cgroup.is_paced(JOINT);
+    pub(super) fn is_foreseen(&self, direction: usize, now: Nanos) -> bool {
+        let is_paced = |cgroup: &Cgroup| {
+            [direction, JOINT].into_iter().all(|budget| {
+                cgroup.is_paced(budget) && cgroup.budgets[budget].meters.is_certain(now)
+            })
+        };
         let pays = |request: &Request| {
-            request.direction != direction || (request.bytes > 0 && request.ios > 0)
+            let path = self.path(request.task).into_iter();
+            let mut rates =
+                path.flat_map(|at| self.meters(at, direction)).map(|meters| meters.rates);
+            request.direction != direction
+                || rates.all(|rates| {
+                    (request.bytes > 0 || rates.bytes.is_none())
+                        && (request.ios > 0 || rates.ios.is_none())
+                })
         };
         self.strays.is_empty()
             && self.cgroups.values().all(is_paced)
@@ -190,6 +240,14 @@ impl State {
     pub(super) fn measure(&self, cgroup: CgroupId, direction: usize) -> Option<Measure> {
         let rates = |at: CgroupId| Measure(self.meters(at, direction).map(|meters| meters.rates));
         self.path_from(cgroup).into_iter().map(rates).find(|measure| !measure.is_unlimited())
+    }
+
+    /// The time that an instalment of `bytes` and no I/Os takes of the nearest limit that it has something to pay to.
+    pub(super) fn time_above(&self, cgroup: CgroupId, direction: usize, bytes: u64) -> i128 {
+        let time = |at: CgroupId| {
+            Measure(self.meters(at, direction).map(|meters| meters.rates)).time(bytes, 0)
+        };
+        self.path_from(cgroup).into_iter().map(time).find(|&time| time > 0).unwrap_or(0)
     }
 
     /// The limits of a cgroup on both directions together.
@@ -206,7 +264,7 @@ impl State {
             let mut above = self.path_from(at).into_iter().skip(1);
             waits && own && above.all(|above| self.passes_at(above, direction, now) <= now)
         };
-        let is_known = self.is_foreseen(0) && self.is_foreseen(1);
+        let is_known = self.is_foreseen(0, now) && self.is_foreseen(1, now);
         let all = self.cgroups.keys().copied().filter(|_| is_known);
         let joint = all.filter(|&at| !self.joint(at).rates.is_unlimited());
         joint.filter(|&at| waits(at, 0) && waits(at, 1)).collect()

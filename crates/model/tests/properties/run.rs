@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    BytePrice, CgroupId, Change, Class, Config, Dimension, Direction, Engine, Extent, Instant,
-    KernelProfile, LimiterKind, Limits, Op, Outcome, Part, PerDimension, Prices, Request,
+    BytePrice, CgroupId, Change, Charge, Class, Config, Dimension, Direction, Engine, Extent,
+    Instant, KernelProfile, LimiterKind, Limits, Op, Outcome, Part, PerDimension, Prices, Request,
     RequestId, TaskId, Weight,
 };
 use weir_model::pace::{self, Event, Limiter, Log, Peak, Rate, Rates};
@@ -54,6 +54,8 @@ struct Run {
     tasks: Vec<TaskId>,
     /// By tag; `None` for a request that was left out.
     submitted: Vec<Option<RequestId>>,
+    /// By tag: what it was seen to owe last.
+    owed: Vec<Charge>,
     how: How,
     started: bool,
     /// Some cgroup has been removed.
@@ -77,6 +79,7 @@ impl Run {
             now: 0,
             tasks: Vec::new(),
             submitted: Vec::new(),
+            owed: Vec::new(),
             how,
             started: false,
             removed: false,
@@ -187,13 +190,31 @@ impl Run {
     fn drain(&mut self) -> Result<(), String> {
         self.engine.handle_timeout(self.at());
         self.check()?;
+        self.take_out();
+        let deadline = self.engine.poll_timeout().map(Instant::as_nanos);
+        self.record(Event::Drained { deadline });
+        self.check()
+    }
+
+    /// Takes out what has gone, and records what requests have paid since that still wait.
+    fn take_out(&mut self) {
         while let Some(dispatch) = self.engine.poll_dispatch(self.at()) {
             self.record(Event::Dispatch(pace::RequestId(dispatch.request.tag)));
             self.engine.complete(self.at(), dispatch.ticket, Outcome::Done);
         }
-        let deadline = self.engine.poll_timeout().map(Instant::as_nanos);
-        self.record(Event::Drained { deadline });
-        self.check()
+        for tag in 0..self.submitted.len() {
+            let Some(owes) = self.submitted[tag].and_then(|id| self.engine.owed(id)) else {
+                continue;
+            };
+            let known = std::mem::replace(&mut self.owed[tag], owes);
+            if known != owes {
+                self.record(Event::Pay {
+                    id: pace::RequestId(tag as u64),
+                    bytes: (known.bytes - owes.bytes) as u64,
+                    ios: (known.io_units - owes.io_units) as u64,
+                });
+            }
+        }
     }
 
     fn check(&mut self) -> Result<(), String> {
@@ -251,6 +272,7 @@ impl Run {
         };
         if self.how.reads_only && op.direction() == Direction::Write {
             self.submitted.push(None);
+            self.owed.push(Charge::default());
             return;
         }
         let id = self.engine.submit(self.at(), request).expect("room in the queues");
@@ -261,13 +283,16 @@ impl Run {
         };
         let unit = self.unit();
         let ios = if by_length && self.prices.iops_size.is_some() { bytes.max(unit) } else { unit };
+        let bytes = if remainder { 0 } else { bytes };
+        self.owed.push(Charge { bytes: bytes.into(), io_units: ios.into() });
         self.record(Event::Submit(pace::Request {
             id: pace::RequestId(tag),
             task: pace::TaskId(task),
             direction: op.direction().index(),
-            bytes: if remainder { 0 } else { bytes },
+            bytes,
             ios,
             metadata,
+            part_paid: false,
         }));
     }
 
@@ -298,29 +323,34 @@ impl Run {
                 rates
             });
             self.record(Event::Limit { cgroup: pace::CgroupId(cgroup), rates: Box::new(rates) });
+            // By these limits, which may be others before the next look.
+            self.take_out();
         }
     }
 
     /// The limits of one direction, or of both together, as the checker knows them: those at these two places.
     fn rates(&self, lim: &Lim, bytes: usize, ios: usize) -> Rates {
         let unit = self.unit();
-        let bursts = [(bytes, 4 * 4096, 1), (ios, 4, unit)].map(|(at, requests, unit)| {
-            let default = |rate: u64| (rate * unit / 100).max(requests * unit);
-            let burst = lim.max[at].map(|max| lim.burst(at).map_or(default(max), |b| b * unit));
-            let peak = lim.peak(at).map(|peak| (peak * unit, default(peak)));
-            (burst.unwrap_or(0), peak)
-        });
-        let rate = |at: usize, unit: u64, (burst, peak): (u64, Option<(u64, u64)>), least: u64| {
-            Some(Rate {
-                per_second: lim.max[at]? * unit,
-                tolerance: burst - least,
-                peak: peak.map(|(per_second, burst)| Peak { per_second, tolerance: burst - least }),
-            })
+        let rate = |at: usize, counts: Counts| {
+            let per_second = lim.max[at]? * counts.unit();
+            let asked = lim.burst(at).map(|burst| burst * counts.unit());
+            let burst = asked.unwrap_or(counts.default_burst(per_second));
+            let instalment = counts.instalment(per_second, burst);
+            let peak = lim.peak(at).map(|peak| {
+                let per_second = peak * counts.unit();
+                // One instalment at once, and what makes good for late timers.
+                Peak { per_second, tolerance: part_of(per_second, 5_000_000) }
+            });
+            let tolerance = burst.saturating_sub(instalment);
+            Some(Rate { per_second, tolerance, burst, instalment, peak })
         };
+        let (bytes_rate, ios_rate) = (rate(bytes, Counts::Bytes), rate(ios, Counts::Ios(unit)));
+        let bursts = [bytes_rate, ios_rate].map(|rate| rate.map_or(0, |rate| rate.burst));
         Rates {
-            bytes: rate(bytes, 1, bursts[0], 0),
-            ios: rate(ios, unit, bursts[1], unit),
-            limiter: self.promise(lim, [lim.max[bytes], lim.max[ios]], [bursts[0].0, bursts[1].0]),
+            bytes: bytes_rate,
+            ios: ios_rate,
+            limiter: self.promise(lim, [lim.max[bytes], lim.max[ios]], bursts),
+            whole: matches!(lim.limiter, LimiterKind::Slice(_)),
         }
     }
 
@@ -329,8 +359,11 @@ impl Run {
         match lim.limiter {
             LimiterKind::Pace => Limiter::Pace,
             LimiterKind::Token => Limiter::Bounded { bytes: bursts[0], ios: bursts[1] },
-            // Everything that comes in the instant of a free request is free too, so there is no bound to check.
-            LimiterKind::Leaky => NO_BOUND,
+            // What a late timer is forgiven, and one instalment at least.
+            LimiterKind::Leaky => Limiter::Bounded {
+                bytes: bytes.map_or(0, |rate| (part_of(rate, 10_000_000) + 1).max(4096)),
+                ios: ios.map_or(0, |rate| part_of(rate, 10_000_000) + 1) * self.unit(),
+            },
             // The bound of a slice does not span a change of limits: what was earned before is carried over.
             LimiterKind::Slice(_) if self.started => NO_BOUND,
             LimiterKind::Slice(profile) => {
@@ -352,6 +385,56 @@ impl Run {
                     ios: earned(ios).saturating_mul(self.unit()),
                 }
             }
+        }
+    }
+}
+
+/// What a limit counts: bytes, or I/Os of so many units each.
+#[derive(Clone, Copy)]
+enum Counts {
+    Bytes,
+    Ios(u64),
+}
+
+/// What `per_second` comes to in `nanos`.
+fn part_of(per_second: u64, nanos: u64) -> u64 {
+    let part = u128::from(per_second) * u128::from(nanos) / 1_000_000_000;
+    u64::try_from(part).expect("less than a second's")
+}
+
+impl Counts {
+    fn unit(self) -> u64 {
+        match self {
+            Counts::Bytes => 1,
+            Counts::Ios(unit) => unit,
+        }
+    }
+
+    /// Four requests but no more than half a second, or 10 ms and, of bytes, an instalment if that is more.
+    fn default_burst(self, per_second: u64) -> u64 {
+        let request = match self {
+            Counts::Bytes => 4096,
+            Counts::Ios(unit) => unit,
+        };
+        let four = (4 * request).min(part_of(per_second, 500_000_000));
+        let earned = part_of(per_second, 10_000_000);
+        four.max(match self {
+            Counts::Bytes => self.instalment(per_second, u64::MAX) + earned,
+            Counts::Ios(unit) => earned.max(unit),
+        })
+    }
+
+    /// Bytes: 5 ms, between 4 KiB and the larger of 1 MiB and a millisecond, at most half of the burst. I/Os: one; where
+    /// they are counted in units, a millisecond but one at least, at most half of the burst.
+    fn instalment(self, per_second: u64, burst: u64) -> u64 {
+        let a_millisecond = part_of(per_second, 1_000_000);
+        match self {
+            Counts::Bytes => part_of(per_second, 5_000_000)
+                .min(a_millisecond.max(1 << 20))
+                .min(burst / 2)
+                .max(4096),
+            Counts::Ios(1) => 1,
+            Counts::Ios(unit) => a_millisecond.min(burst / 2).max(unit),
         }
     }
 }

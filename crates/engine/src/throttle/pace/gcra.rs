@@ -11,16 +11,15 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// One rate with a burst, kept as a theoretical arrival time (TAT).
 ///
 /// The TAT is the instant at which everything charged so far is paid: each charge of `n` moves it `n / rate` on,
-/// starting from now if it has passed. A request conforms when the TAT is at most `tau` ahead, whatever its size,
-/// so a large one is never stuck behind its own cost; it is paid by those that follow.
+/// starting from now if it has passed. An amount of at most one instalment conforms when the TAT is at most `tau` ahead,
+/// whatever its size. `tau` is the burst less one instalment, so that no more than the burst goes at once.
 /// Both times are whole nanoseconds and a rest counted in `1 / rate` ns, so nothing is lost by rounding and the
 /// long-run rate is exact. A check is one comparison, a charge one division.
 ///
 /// A timer that comes late by less than `tau` costs nothing, because the TAT does not wait for it; with a burst of
 /// one request every late timer lowers the rate.
 ///
-/// In any window `w` at most `rate * w + burst` I/Os conform, and for bytes, whose tolerance is the whole burst,
-/// one request more.
+/// In any window `w` at most `rate * w + burst` conforms, and one instalment where the burst is smaller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gcra {
     rate: NonZeroU64,
@@ -99,6 +98,22 @@ impl Gcra {
         self.tat = Exact { nanos: self.tat.nanos.saturating_add(earned.nanos), rest: earned.rest };
     }
 
+    /// Books at `now` an instalment of `amount`, of a request that had `owed` to pay up to then: what nothing went in up to
+    /// now is its to use, as far as the request takes, `savings_ns` last and the `burst` does not cover it.
+    pub(crate) fn charge_instalment(
+        &mut self,
+        now: Instant,
+        amount: u64,
+        owed: u64,
+        savings_ns: u64,
+        burst: u64,
+    ) {
+        let of = |amount| Exact::of(amount, 0, self.rate).nanos;
+        let saved_ns = of(owed).min(savings_ns).saturating_sub(of(burst));
+        let from = now.as_nanos().saturating_sub(saved_ns).max(self.tat.nanos).min(now.as_nanos());
+        self.charge(Instant::from_nanos(from), amount);
+    }
+
     /// Replaces rate and burst at `now`. The amount owed stays, so what remains of it takes longer or shorter by
     /// old rate over new rate: with the same burst raising never delays and lowering never advances.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: &Rate, resource: Resource) {
@@ -142,11 +157,8 @@ impl Gcra {
 
 /// How far ahead of now the TAT of a conforming request may be.
 fn tolerance(rate: &Rate, resource: Resource) -> Exact {
-    let amount = match resource {
-        Resource::Bytes => rate.burst,
-        // The request itself is one of the burst, so exactly `burst` of them go at once.
-        Resource::Ios => rate.burst.saturating_sub(rate.quantum),
-    };
+    // What goes is part of the burst.
+    let amount = rate.burst.saturating_sub(rate.instalment(resource));
     Exact::of(amount, 0, per_second(rate))
 }
 
@@ -193,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_larger_than_the_burst_goes_when_the_debt_is_paid() {
-        let rate = Rate { per_second: 1000, burst: 10, peak: None, quantum: 1 };
+    fn what_goes_next_goes_when_all_but_its_part_of_the_burst_is_paid() {
+        let rate = Rate { per_second: 1000, burst: 4096 + 10, peak: None, quantum: 1 };
         let mut gcra = Gcra::new(Instant::ZERO, &rate, Resource::Bytes);
-        // Each leaves 500 bytes of debt; the next goes when no more than the burst of 10 is owed.
+        // Each leaves 500 bytes of debt; the next goes when no more than 10 are owed, an instalment less than the burst.
         assert_eq!(backlog(&mut gcra, 500, 3), [0, 490_000_000, 990_000_000]);
     }
 

@@ -1,13 +1,13 @@
-//! The rate inside a burst, as a limit of its own with a small burst.
+//! The rate inside a burst, as a limit of its own with next to no burst.
 
 use alloc::boxed::Box;
 
 use super::Pair;
-use crate::limits::{Limits, Resource};
+use crate::limits::{Limits, Resource, earned_in};
 use crate::throttle::limiter::{Cost, Rate, Rates};
 use crate::time::Instant;
 
-/// Spaces the requests of a burst evenly, after the few that go at once at any rate.
+/// Spaces the requests of a burst evenly, after the one instalment that goes at once at any rate.
 ///
 /// Empty for most cgroups, and small then: an idle cgroup should cost little.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Peak(Option<Box<Pair>>);
 
 impl Peak {
     /// Whether there is none.
-    pub(super) fn is_none(&self) -> bool {
+    pub(in crate::throttle) fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
@@ -70,10 +70,12 @@ impl Peak {
     }
 }
 
-/// The peak rate with the burst that a rate has when none is asked for.
+/// The peak rate with a burst of one instalment, and of what makes good for timers that come late.
 fn peak_of(rate: Option<Rate>, resource: Resource) -> Option<Rate> {
     let rate = rate?;
     let per_second = rate.peak?;
-    let burst = Limits::default_burst(resource, per_second, rate.quantum);
+    let instalment = Limits::instalment(resource, per_second, u64::MAX, rate.quantum);
+    let lateness = earned_in(per_second, Limits::INSTALMENT_NANOS);
+    let burst = instalment.saturating_add(lateness);
     Some(Rate { per_second, burst, peak: None, quantum: rate.quantum })
 }

@@ -43,6 +43,12 @@ impl Balance {
         i128::try_from(earned).unwrap_or(i128::MAX)
     }
 
+    /// Whole units that are earned in `nanos`.
+    pub(crate) fn earned_units(&self, nanos: u64) -> u64 {
+        let units = self.earned_in(nanos) / i128::from(NANOS_PER_SEC);
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+
     /// Whether `amount` is there at `now`.
     pub(crate) fn covers(&self, now: Instant, amount: u64) -> bool {
         self.at(now) >= scaled(amount)
@@ -86,14 +92,15 @@ impl Balance {
         self.at = self.at.moved(before, after);
     }
 
-    /// Drops what is above `most`.
+    /// Drops what is above `most`, but not what a whole nanosecond may have been waited too long for.
     pub(crate) fn cap(&mut self, most: u64) {
-        self.amount = self.amount.min(scaled(most));
+        let fraction = i128::from(self.per_second).saturating_sub(1);
+        self.amount = self.amount.min(scaled(most).saturating_add(fraction));
     }
 
-    /// Drops what is above the earnings of `nanos`.
-    pub(crate) fn cap_to_earnings_of(&mut self, nanos: u64) {
-        self.amount = self.amount.min(self.earned_in(nanos));
+    /// Drops what is above the earnings of `nanos`, but nothing of `least`.
+    pub(crate) fn cap_to_earnings_of(&mut self, nanos: u64, least: u64) {
+        self.amount = self.amount.min(self.earned_in(nanos).max(scaled(least)));
     }
 
     /// Earns at another rate from `now` on; the amount stays.

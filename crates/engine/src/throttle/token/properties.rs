@@ -14,6 +14,8 @@ use crate::throttle::slice::single::{Single, arrivals, cases, excess};
 use crate::time::Instant;
 
 const NANOS: i128 = 1_000_000_000;
+/// What a leaky bucket forgives a late timer.
+const LATE_NANOS: i128 = 10_000_000;
 
 fn rate(per_second: u64, burst: u64) -> Rate {
     Rate { per_second, burst, peak: None, quantum: 1 }
@@ -121,23 +123,20 @@ proptest! {
         prop_assert!(excess(&went, Resource::Ios, iops.per_second) <= ios);
     }
 
-    /// Those that arrive in the instant in which the meter is found empty go on credit; apart from them there is one
-    /// request, and what late timers are forgiven.
+    /// Besides what late timers are forgiven, which is one request at least.
     #[test]
     fn p1_leaky_a_window_sees_its_rate_and_one_request(
         rates in rates(), arrivals in arrivals(), late_nanos in 0..3_000_000u64,
     ) {
-        let apart: Vec<_> =
-            arrivals.iter().map(|&(gap, bytes)| (gap + 1, bytes)).collect();
         let mut queue = leaky(Instant::ZERO, rates);
         queue.late_nanos = late_nanos;
-        let went = queue.run(Instant::ZERO, &apart);
+        let went = queue.run(Instant::ZERO, &arrivals);
         let (bps, iops) = (rates.bps.unwrap().per_second, rates.iops.unwrap().per_second);
-        let late = i128::from(Limits::DEFAULT_BURST_NANOS);
-        let largest = apart.iter().map(|arrival| arrival.1).max().unwrap();
-        let bytes = i128::from(largest) * NANOS + i128::from(bps) * late;
+        let late = |per_second, least| (i128::from(per_second) * LATE_NANOS).max(least * NANOS);
+        let largest = i128::from(arrivals.iter().map(|arrival| arrival.1).max().unwrap());
+        let bytes = largest * NANOS + late(bps, i128::from(Limits::INSTALMENT_BYTES_MIN));
         prop_assert!(excess(&went, Resource::Bytes, bps) <= bytes);
-        prop_assert!(excess(&went, Resource::Ios, iops) <= NANOS + i128::from(iops) * late);
+        prop_assert!(excess(&went, Resource::Ios, iops) <= NANOS + late(iops, 1));
     }
 
     #[test]
@@ -168,13 +167,14 @@ proptest! {
     #[test]
     fn p9_what_was_earned_before_a_change_counts_after_it(
         debt in 1..1_000_000u64,
-        bytes in 1..10_000u64,
+        bytes in 1..4_096u64,
         changes in vec((1..100_000u64, 1..2_000_000_000u64), 1..8),
     ) {
         let rates = Rates { bps: Some(rate(changes[0].0, 1000)), iops: None };
         let head = Cost::whole(bytes, 1);
         let mut token = Token::new(Instant::ZERO, rates);
-        token.charge(Instant::ZERO, Cost::whole(1000 + debt, 1));
+        // As much as one instalment is in the bucket.
+        token.charge(Instant::ZERO, Cost::whole(4096 + debt, 1));
         counts_what_was_earned(token, debt + bytes, head, &changes)?;
         let mut leaky = Leaky::new(Instant::ZERO, rates);
         leaky.charge(Instant::ZERO, Cost::whole(debt, 1));

@@ -42,20 +42,21 @@ impl Core {
         }
     }
 
-    /// Books `cost` at the limit of `cgroup`, which has let it go at `now`.
+    /// Books `cost` at the limit of `cgroup`, which has let it go at `now`, or is an instalment of what was `owed`.
     pub(crate) fn charge_limit(
         &mut self,
         now: Instant,
         cgroup: u32,
         direction: Direction,
         cost: Cost,
+        owed: Option<Cost>,
     ) {
         self.keep_up(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        node.limit_mut(direction).charge_by(clock, now, cost);
+        node.limit_mut(direction).charge_by(clock, now, cost, owed);
         if let Some(joint) = &mut node.joint {
-            joint.gate_mut().charge_by(clock, now, cost);
+            joint.gate_mut().charge_by(clock, now, cost, owed);
             self.recede(now, cgroup, direction.other());
         }
     }
@@ -146,6 +147,10 @@ impl Core {
         direction: Direction,
         cost: Cost,
     ) -> Option<Instant> {
+        if nearest == NO_CGROUP {
+            return None;
+        }
+        let cost = self.instalment(nearest, direction, cost).unwrap_or(cost);
         let (mut at, mut latest) = (nearest, None);
         while at != NO_CGROUP {
             // Slices look at who has come, and are not asked beforehand.

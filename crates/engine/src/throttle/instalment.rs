@@ -1,0 +1,187 @@
+//! Charging a large request by instalments.
+//!
+//! A request that costs more than a limit earns in a few milliseconds ([`Limits::INSTALMENT_NANOS`]) would make all that
+//! wait for the limit beside it wait for the whole of it: before it, if it goes first and leaves a debt, or behind it. So it
+//! stays at the head of its task's list and pays one instalment at a time. An instalment is a turn like that of a small
+//! request: it waits in the order of the arbiters, every limit of the path has to allow it, and each is charged for it. With
+//! the last one the request passes.
+//!
+//! One instalment is within those of all limits of the path, so that a limit anywhere above is kept for no longer than its
+//! own. Below a limit of slices requests are charged at once: there they do what a kernel does.
+
+use crate::core::Core;
+use crate::limits::Limits;
+use crate::request::Direction;
+use crate::requests::Served;
+use crate::throttle::gate::Gate;
+use crate::throttle::limiter::Cost;
+use crate::time::Instant;
+use crate::tree::NO_CGROUP;
+
+/// What a request pays next.
+pub(super) struct Payment {
+    /// The slot of the request.
+    pub(super) index: u32,
+    pub(super) cost: Cost,
+    /// What it had to pay up to now, where the cost is an instalment of a larger one.
+    pub(super) owed: Option<Cost>,
+    /// Whether nothing is left to pay.
+    pub(super) is_last: bool,
+}
+
+impl Core {
+    /// What a request in `cgroup` pays next that has `owed` to pay; `None` if all of it. O(1) for a small request, else
+    /// O(limited ancestors).
+    #[inline(always)]
+    pub(crate) fn instalment(&self, cgroup: u32, direction: Direction, owed: Cost) -> Option<Cost> {
+        let units_per_io = self.config.prices.units_per_io();
+        if owed.bytes <= Limits::INSTALMENT_BYTES_MIN && owed.ios <= units_per_io {
+            return None;
+        }
+        self.instalment_of_path(cgroup, direction, owed, units_per_io)
+    }
+
+    /// What a request of `cost` in `cgroup` pays first at `now`, where nothing waits before it: as many instalments at once
+    /// as bursts hold, of which a large one can hold a million. O(1) for a small request, else O(limited ancestors).
+    #[inline(always)]
+    pub(super) fn first_instalment(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+    ) -> Option<Cost> {
+        let part = self.instalment(cgroup, direction, cost)?;
+        Some(self.instalments_in_bursts(now, cgroup, direction, cost, part))
+    }
+
+    #[inline(never)]
+    fn instalments_in_bursts(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+        part: Cost,
+    ) -> Cost {
+        // The last one takes the request out. A kind that the first one pays in full does not count.
+        let mut count = part.count_in(cost) - 1;
+        let repeats = Cost {
+            bytes: if part.bytes < cost.bytes { part.bytes } else { 0 },
+            ios: if part.ios < cost.ios { part.ios } else { 0 },
+            ..part
+        };
+        let units_per_io = self.config.prices.units_per_io();
+        let mut at = self.tree.limited(cgroup, direction);
+        while at != NO_CGROUP && count > 1 {
+            self.keep_up(at);
+            let node = &self.tree.cgroups[at];
+            let clock = self.clocks.get(node.clock);
+            if !clock.is_open() {
+                let time = clock.at(now);
+                let held =
+                    |gate: &Gate| repeats.times_in(gate.burst_beyond_one(units_per_io, time));
+                let joint = node.joint.as_ref().map(|joint| joint.gate());
+                count = count.min(held(node.limit(direction)));
+                count = count.min(joint.map_or(u64::MAX, held));
+            }
+            at = self.tree.limited_above(at, direction);
+        }
+        part.times(count.max(1)).within(cost)
+    }
+
+    #[inline(never)]
+    fn instalment_of_path(
+        &self,
+        cgroup: u32,
+        direction: Direction,
+        owed: Cost,
+        units_per_io: u64,
+    ) -> Option<Cost> {
+        let mut cost = owed;
+        let mut at = self.tree.limited(cgroup, direction);
+        while at != NO_CGROUP {
+            let node = &self.tree.cgroups[at];
+            let clock = self.clocks.get(node.clock);
+            let gates =
+                [Some(node.limit(direction)), node.joint.as_ref().map(|joint| joint.gate())];
+            for gate in gates.into_iter().flatten() {
+                let most = gate.instalment(units_per_io, !clock.is_real())?;
+                // A limit that does not bind for now divides nothing.
+                if !clock.is_open() {
+                    cost = cost.within(most);
+                }
+            }
+            at = self.tree.limited_above(at, direction);
+        }
+        (cost != owed).then_some(cost)
+    }
+
+    /// Books that the request in slot `index` has paid `cost`, and has not paid all.
+    #[inline(never)]
+    pub(super) fn pay_in_part(&mut self, direction: Direction, index: u32, cost: Cost) {
+        let d = direction.index();
+        self.audit.charged[d].add(cost);
+        self.audit.part_paid[d].add(cost);
+        let record = &mut self.requests[index];
+        record.cost = record.cost.less(cost);
+        record.is_part_paid = true;
+    }
+
+    /// A request that waits at or below `cgroup` may have paid its I/Os: no limit may answer for all heads alike, here and
+    /// above. A cgroup that knows and stands in its parent's arbiter has told it. O(depth).
+    #[inline(never)]
+    pub(super) fn note_part_paid(&mut self, cgroup: u32, direction: Direction) {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            let node = &mut self.tree.cgroups[at];
+            if core::mem::replace(&mut node.side_mut(direction).has_part_paid, true) {
+                return;
+            }
+            at = node.parent;
+        }
+    }
+
+    /// The request in slot `index` pays its last instalment, or is withdrawn: it is charged as one again. Answers what it
+    /// had paid.
+    #[inline(never)]
+    pub(super) fn end_instalments(&mut self, index: u32) -> Cost {
+        let record = &mut self.requests[index];
+        let whole = self.config.prices.cost(&record.request);
+        let paid = whole.less(record.cost);
+        record.cost = whole;
+        record.is_part_paid = false;
+        let d = record.request.op.direction().index();
+        self.audit.part_paid[d].subtract(paid);
+        self.audit.charged[d].subtract(paid);
+        paid
+    }
+
+    /// What the nearest limit of a task in `cgroup` has served, in all and to `client`.
+    pub(super) fn served_so_far(
+        &self,
+        cgroup: u32,
+        client: u32,
+        direction: Direction,
+    ) -> Option<Served> {
+        let nearest = self.tree.limited(cgroup, direction);
+        let gate = self.tree.cgroups.get(nearest)?.gate(direction)?;
+        let to_client_ns = self.tree.clients[client].side(direction).served_ns;
+        Some(Served { to_all_ns: gate.served_ns, to_client_ns })
+    }
+
+    /// How long `cost` takes at the nearest limit from `cgroup` upwards that it has something to pay to: what its turn
+    /// counts. An instalment may have nothing left to pay to the nearest of all.
+    #[inline(never)]
+    pub(super) fn time_of_turn(&self, cgroup: u32, direction: Direction, cost: Cost) -> u64 {
+        let mut at = cgroup;
+        while at != NO_CGROUP {
+            let time = self.tree.cgroups[at].time_of(direction, cost);
+            if time > 0 {
+                return time;
+            }
+            at = self.tree.limited_above(at, direction);
+        }
+        0
+    }
+}
