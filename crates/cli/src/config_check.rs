@@ -17,7 +17,8 @@ Examples:
   weir config check weir.toml --format json | jq '.errors[] | {line, message}'
 
 JSON: `valid`; `errors`, each with file, line, column, key, message and hint;
-`errors_more`, how many were only counted; and `config`, if it is valid.
+`errors_more`, how many were only counted; and `warnings` and `config`, if it
+is valid. A warning tells of settings that cost more than they may be worth.
 Exit status: 0 valid, 2 not.";
 
 /// Read a configuration, and say what is wrong with it or what it would serve
@@ -91,6 +92,8 @@ fn valid(config: &Config) -> Value {
             "end_bytes": export.range.end,
         })
     });
+    let warnings: Vec<String> =
+        config.devices.iter().flat_map(weir_config::DeviceConfig::warnings).collect();
     let server = json!({
         "socket": config.server.socket,
         "listen": config.server.listen,
@@ -103,6 +106,7 @@ fn valid(config: &Config) -> Value {
         "valid": true,
         "errors": [],
         "errors_more": 0,
+        "warnings": warnings,
         "config": {
             "server": server,
             "devices": devices.collect::<Vec<_>>(),
@@ -159,6 +163,9 @@ fn summary(config: &Config) -> String {
     let listens: Vec<String> = unix.chain(tcp).collect();
     if !listens.is_empty() {
         text.push_str(&format!("\nlistens on {}\n", listens.join(", ")));
+    }
+    for warning in config.devices.iter().flat_map(weir_config::DeviceConfig::warnings) {
+        text.push_str(&format!("\nwarning: {warning}\n"));
     }
     text
 }

@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod backend;
 mod bfq;
 mod bound;

@@ -1,0 +1,83 @@
+//! Warnings about a device's settings that are valid, and cost more than they may be worth.
+
+use weir_engine::{BfqSettings, SchedulerKind};
+
+use crate::model::DeviceConfig;
+
+/// From this depth on BFQ takes a device for one that queues commands.
+const DEPTH_QUEUEING: u32 = 4;
+
+impl DeviceConfig {
+    /// Sentences that tell where idling is likely to cost more than it protects: what is set, what follows, and what to set
+    /// instead.
+    pub fn warnings(&self) -> Vec<String> {
+        let engine = &self.engine;
+        if engine.scheduler != SchedulerKind::Bfq {
+            return Vec::new();
+        }
+        let (name, bfq) = (&self.name, &engine.bfq);
+        let idle = bfq.slice_idle();
+        let mut warnings = Vec::new();
+        if bfq.strict_guarantees() {
+            warnings.push(format!(
+                "device {name}: strict_guarantees = 1 gives the device one request at a time and keeps it free after each \
+                 client's last, which costs flash nearly all of its rate; weights hold without it"
+            ));
+        } else if !engine.rotational && !idle.is_zero() && engine.depth.get() < DEPTH_QUEUEING {
+            warnings.push(format!(
+                "device {name}: with depth = {} bfq takes flash for a device that cannot queue commands, and keeps it free \
+                 for each client in turn; set depth = {DEPTH_QUEUEING} or more, or slice_idle = 0",
+                engine.depth
+            ));
+        }
+        let default_idle = BfqSettings::DEFAULT.slice_idle();
+        if idle > default_idle {
+            warnings.push(format!(
+                "device {name}: slice_idle = {} ms keeps the device free for longer than a disk takes to seek; {} ms is the \
+                 default",
+                idle.as_millis(),
+                default_idle.as_millis()
+            ));
+        }
+        if !warnings.is_empty() && self.watermark.percent() > 0 {
+            warnings.push(format!(
+                "device {name}: a device that is kept free is not used, so that limits under its watermark may not bind"
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+
+    fn warnings(device: &str) -> Vec<String> {
+        let text = format!(
+            "[server]\nsocket = \"/tmp/weir.sock\"\n[device.d]\nscheduler = \"bfq\"\n{device}\n[export.e]\ndevice = \"d\"\ncgroup = \"/\"\n"
+        );
+        let config = Config::from_str("weir.toml", &text).expect("a valid configuration");
+        config.devices[0].warnings()
+    }
+
+    #[test]
+    fn settings_that_make_idling_costly_are_told() {
+        let (flash, disk) = ("path = \"emulated:ssd-sata\"", "path = \"emulated:hdd7200\"");
+        for (what, told) in [
+            (flash.to_owned(), &[][..]),
+            (disk.to_owned(), &[]),
+            (format!("{disk}\ndepth = 1"), &[]),
+            (format!("{flash}\ndepth = 3"), &["depth = 3"]),
+            (format!("{flash}\ndepth = 3\n[device.d.bfq]\nslice_idle = \"0ms\""), &[]),
+            (format!("{flash}\n[device.d.bfq]\nstrict_guarantees = true"), &["strict_guarantees"]),
+            (format!("{disk}\n[device.d.bfq]\nslice_idle = \"20ms\""), &["slice_idle = 20 ms"]),
+            (format!("{flash}\nwatermark = 90\ndepth = 1"), &["depth = 1", "watermark"]),
+        ] {
+            let warnings = warnings(&what);
+            assert_eq!(warnings.len(), told.len(), "{what}: {warnings:?}");
+            for (warning, told) in warnings.iter().zip(told) {
+                assert!(warning.contains(told), "{what}: {warning}");
+            }
+        }
+    }
+}
