@@ -261,13 +261,14 @@ impl Engine {
         }
         let &Record { task, since, is_joined, .. } = record;
         let (direction, cost) = (record.request.op.direction(), record.cost);
+        let data_len = record.request.data_len();
         core.requests.free(index);
         core.in_flight -= 1;
         core.joined -= u32::from(is_joined);
         if core.in_flight == 0 {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
-        core.scheduler.complete(now, &core.tree, &core.requests, index);
+        core.scheduler.complete(now, &core.tree, &core.requests, index, data_len);
         let of = &mut core.tree.tasks[task];
         of.held -= 1;
         let (cgroup, is_closing) = (of.cgroup, of.closing);
@@ -566,6 +567,7 @@ impl Engine {
     fn next_piece(&mut self, now: Instant, index: u32) {
         let core = &mut self.core;
         let record = &mut core.requests[index];
+        let data_len = record.request.data_len();
         let device_ns = now.nanos_since(core::mem::replace(&mut record.since, now));
         let is_joined = core::mem::take(&mut record.is_joined);
         let (op, task) = (record.request.op, record.task);
@@ -576,7 +578,7 @@ impl Engine {
         }
         let cgroup = core.tree.tasks[task].cgroup;
         core.tree.cgroups[cgroup].account_mut().piece_completed(op.direction(), device_ns);
-        core.scheduler.complete(now, &core.tree, &core.requests, index);
+        core.scheduler.complete(now, &core.tree, &core.requests, index, data_len);
         let record = &mut core.requests[index];
         record.stage = Stage::Ready;
         record.next_piece(core.config.piece_bytes_max(op));

@@ -125,6 +125,14 @@ impl Request {
     pub const fn new(task: TaskId, op: Op, extent: Extent, tag: u64) -> Request {
         Request { task, op, extent, class: Class::Data, part: Part::Whole, sync: true, tag }
     }
+
+    /// Bytes that it moves: none for a flush, and for what tells the device about blocks.
+    pub(crate) const fn data_len(&self) -> u32 {
+        match self.op {
+            Op::Read | Op::Write => self.extent.len,
+            _ => 0,
+        }
+    }
 }
 
 /// Names a request inside the engine from submit to complete. A stale id is an error, never another request.

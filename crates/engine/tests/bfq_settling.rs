@@ -35,7 +35,8 @@ impl Scene {
     }
 
     fn submit(&mut self, task: TaskId, op: Op, offset: u64) {
-        let request = Request::new(task, op, Extent::new(offset, BLOCK), 0);
+        let extent = if op == Op::Flush { Extent::new(0, 0) } else { Extent::new(offset, BLOCK) };
+        let request = Request::new(task, op, extent, 0);
         self.engine.submit(self.now, request).expect("room");
     }
 
@@ -194,5 +195,42 @@ fn a_device_that_is_too_fast_for_platters_settles_nothing() {
         scene.wait(100 * MS);
         let (waited_ns, _) = scene.slot_of_a_writer(131 * US, Some(Op::Read));
         assert_eq!(waited_ns > 0, is_disk, "{waited_ns} ns at {read_ns} ns for 128 KiB");
+    }
+}
+
+#[test]
+fn a_flush_does_not_wait_for_what_it_is_to_write_out() {
+    let mut scene = Scene::new(true, "low_latency=0");
+    let (waited_ns, blocks) = scene.slot_of_a_writer(437 * US, Some(Op::Flush));
+    assert_eq!((waited_ns, blocks), (0, 18), "the slot is over as always");
+    assert_eq!(scene.settling(), (0, 0));
+}
+
+#[test]
+fn after_a_flush_nobody_waits_for_what_was_written_before_it() {
+    for writes_again in [false, true] {
+        let mut scene = Scene::new(true, "low_latency=0");
+        let [(_, writer), (_, reader), (_, other)] = [(); 3].map(|()| scene.client());
+        for block in 0..3 {
+            scene.submit(writer, Op::Write, block * u64::from(BLOCK));
+        }
+        while let Some(Dispatch { ticket, .. }) = scene.dispatch() {
+            scene.engine.complete(scene.now, ticket, Outcome::Done);
+        }
+        scene.submit(writer, Op::Flush, 0);
+        let flush = scene.dispatch().expect("the slot goes on").ticket;
+        if writes_again {
+            scene.submit(writer, Op::Write, 1 << 30);
+            let Dispatch { ticket, .. } = scene.dispatch().expect("the slot goes on");
+            scene.engine.complete(scene.now, ticket, Outcome::Done);
+        }
+        scene.wait(2 * MS);
+        scene.engine.complete(scene.now, flush, Outcome::Done);
+        scene.submit(reader, Op::Read, 1 << 40);
+        scene.submit(other, Op::Read, 1 << 41);
+        // The writer is not waited for any more then.
+        scene.wait(9 * MS);
+        let goes = scene.dispatch().is_some();
+        assert_eq!(goes, !writes_again, "written again: {writes_again}");
     }
 }

@@ -33,6 +33,11 @@ fn application(delay: u32) -> String {
     )
 }
 
+/// The same jobs, in a cgroup of this weight.
+fn in_cgroup(jobs: &str, name: &str, weight: u32) -> String {
+    jobs.replace("rw=", &format!("cgroup={name}\ncgroup_weight={weight}\nrw="))
+}
+
 fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
     let text = format!("{GLOBAL}{jobs}").into_bytes();
     let source = Source::Jobs { name: "rows.fio".into(), text, env: BTreeMap::new() };
@@ -92,6 +97,30 @@ fn an_application_waits_little_for_what_others_have_written_before_it() {
         beside.iter().all(|&each| each * 100 <= alone * 115),
         "{beside:?} ms, {alone} ms alone"
     );
+}
+
+#[test]
+fn an_application_in_a_cgroup_of_its_own_starts_within_its_share() {
+    // With a part of the device it takes as many times longer as the whole is more than that part.
+    let alone = start_ms(&run(&application(0), &[]));
+    for (mine, theirs) in [(100, 100), (300, 100), (100, 200)] {
+        let beside: Vec<u64> = (0..6)
+            .map(|moment| {
+                let background = in_cgroup(&background(6), "others", theirs);
+                let start = in_cgroup(&application(2000 + 61 * moment), "app", mine);
+                start_ms(&run(&(background + &start), &[]))
+            })
+            .collect();
+        let mean = beside.iter().sum::<u64>() / 6;
+        let bound = alone * u64::from(mine + theirs) / u64::from(mine);
+        // What others have of their slot when it begins, and what they have written, may come before it: 175 ms at most,
+        // and about half of that on average.
+        let most = *beside.iter().max().expect("six");
+        assert!(
+            mean <= bound + 100 && most <= bound + 175,
+            "{mine} of {mine} and {theirs}: {beside:?} ms, {alone} ms alone"
+        );
+    }
 }
 
 #[test]

@@ -78,8 +78,7 @@ pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u6
     let is_slow = if !slot.sync {
         false
     } else if length_ns < SHORT_NS {
-        length_ns =
-            if tunables.rotational { tunables.slice_idle_ns } else { tunables.seek_flash_ns };
+        length_ns = tunables.short_seek_ns();
         slot.is_seeky
     } else if length_ns <= LONG_NS {
         slot.is_seeky
@@ -91,10 +90,15 @@ pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u6
     if !is_slow && !timed_out {
         return 0;
     }
-    let longest_ns = tunables.timeout_ns.max(1);
-    let charge = u128::from(max) * u128::from(length_ns.min(longest_ns)) / u128::from(longest_ns);
+    time_price(length_ns, tunables).saturating_sub(slot.service)
+}
+
+/// What time of the device is worth in bytes: what it does at its best, up to the longest slot.
+pub(crate) fn time_price(ns: u64, tunables: &Tunables) -> u64 {
+    let (max, longest_ns) = (u64::from(tunables.time_budget), tunables.timeout_ns.max(1));
+    let price = u128::from(max) * u128::from(ns.min(longest_ns)) / u128::from(longest_ns);
     // Never more than `max`.
-    u64::try_from(charge).unwrap_or(max).saturating_sub(slot.service)
+    u64::try_from(price).unwrap_or(max)
 }
 
 #[cfg(test)]

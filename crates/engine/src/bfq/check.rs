@@ -116,9 +116,13 @@ impl Bfq {
         let state = |at| self.hierarchy.state(EntityId::flow(at));
         let busy = live().filter(|&at| !matches!(state(at), State::Off | State::Idle)).count();
         ensure(busy == self.busy as usize, || format!("{} flows busy, not {busy}", self.busy))?;
-        let out = requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched).count();
-        let in_device = self.in_device;
-        ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))
+        let at_device = || requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched);
+        let (out, in_device) = (at_device().count(), self.in_device);
+        ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))?;
+        let bytes: u64 = at_device().map(|(_, record)| u64::from(record.request.data_len())).sum();
+        ensure(bytes == self.company.bytes(), || {
+            format!("{} bytes out, not {bytes}", self.company.bytes())
+        })
     }
 
     /// The flow in service is within its budget, and waited for only as long as nothing of it is anywhere.

@@ -22,7 +22,8 @@ impl Bfq {
         let charge = self.charge_of(flow, at, &requests[index]);
         let entity = self.hierarchy.entities.flow(at);
         let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
-        (entity.has_room(charge) && !may_give_way).then_some((at, index, charge))
+        let stays = entity.has_room(charge) && !may_give_way;
+        (stays && !self.is_full_for(requests, index)).then_some((at, index, charge))
     }
 
     /// The request that goes to the device now, whoever's it is.
@@ -35,14 +36,14 @@ impl Bfq {
             let at = match &self.turn {
                 Some(turn) => turn.flow,
                 None => {
-                    if self.settles(requests) {
+                    if self.settles(tree, requests) {
                         return None;
                     }
                     self.select()?
                 }
             };
             let expiry = match self.pick(tree, requests, at) {
-                None if self.is_waited_for() => return self.fill_gap(tree, requests),
+                None if self.is_waited_for(requests) => return self.fill_gap(tree, requests),
                 None => self.rest_expiry(at),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.gives_way() => Expiry::Preempted,
@@ -51,6 +52,9 @@ impl Bfq {
                     let charge = self.charge(requests, at, index);
                     let entity = self.hierarchy.entities.flow(at);
                     if entity.has_room(charge) {
+                        if self.is_full_for(requests, index) {
+                            return None;
+                        }
                         self.dispatch(tree, requests, at, index, charge);
                         return Some(index);
                     }

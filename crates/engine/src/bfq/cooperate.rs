@@ -78,7 +78,8 @@ impl Bfq {
     ) -> u32 {
         let position = Position(request.extent.offset);
         let (flows, hierarchy, positions) = (&self.flows, &self.hierarchy, &self.positions);
-        let side = |at| side(flows, hierarchy, tree, at);
+        let as_weir = self.merging.settings().rules == Rules::Weir;
+        let side = |at| side(flows, hierarchy, tree, at, as_weir);
         let asker = side(at);
         let insertions = flows.ways(at).insertions;
         let boosts_throughput = self.boosts_throughput(at);
@@ -313,13 +314,16 @@ fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits 
     Traits { group, class: priority.class(), level: priority.level(), sync: flows[at].sync }
 }
 
-fn side(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Side {
+/// By Weir's rules a flow that flushes is no stream: it waits for what it wrote, and would wait for the writes of others
+/// as well if it shared their queue.
+fn side(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> Side {
     let flow = &flows[at];
+    let flushes = as_weir && flows.ways(at).habits.flushes();
     let state = hierarchy.state(EntityId::flow(at));
     Side {
         queue: flows.id(at),
         traits: traits(flows, hierarchy, tree, at),
-        seeky: flow.is_seeky(),
+        seeky: flow.is_seeky() || flushes,
         busy: !matches!(state, State::Off | State::Idle),
         start: flow.start,
     }

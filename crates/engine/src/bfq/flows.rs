@@ -8,6 +8,7 @@ use super::calm::Calm;
 use super::flow::{Flow, Use};
 use super::inject::Injection;
 use super::owner::{Kind, Owner};
+use super::payback::Payback;
 use super::raising::{Periods, Raise};
 use super::relations::{Relation, Relations};
 use super::think::Habits;
@@ -75,6 +76,9 @@ pub(crate) struct Ways {
 
 const _: () = assert!(size_of::<Record>() == 128);
 
+/// What most applications read to start: of the traces of starts, xterm's is 3 MiB.
+const START_BYTES: u32 = 16 << 20;
+
 impl Ways {
     fn new(now: Instant, generation: u32) -> Ways {
         Ways {
@@ -90,6 +94,11 @@ impl Ways {
     #[inline]
     pub(crate) fn has_relations(&self) -> bool {
         self.relation != NO_INDEX
+    }
+
+    /// Whether it has read no more since it was raised than an application at its start, at first.
+    pub(crate) fn has_just_started(&self) -> bool {
+        self.calm.served < START_BYTES
     }
 
     /// What is kept of its raising, whether it is raised or not.
@@ -263,6 +272,19 @@ impl Flows {
             self.set_waker(woken, waker);
         }
         self.set_waker(index, Waker::NONE);
+        self.change_payback(index, |payback| *payback = Payback::NEW);
+    }
+
+    /// Whether it is worth waiting for a flow.
+    #[inline]
+    pub(crate) fn pays(&self, index: u32, now: Instant) -> bool {
+        let ways = self.ways(index);
+        !ways.has_relations() || self.relation(index).payback.pays(now)
+    }
+
+    /// Books what waiting for a flow has cost or brought.
+    pub(crate) fn change_payback(&mut self, index: u32, change: impl FnOnce(&mut Payback)) {
+        self.change_relation(index, |relation| change(&mut relation.payback));
     }
 
     /// Puts a flow before all others that its waker wakes.

@@ -14,7 +14,7 @@ use crate::requests::Requests;
 use crate::tree::Tree;
 
 /// From this length on, a request is not put beside others into flash: it would hold them up (specification 7.9).
-const LONG_ON_FLASH: u32 = 32 << 10;
+pub(super) const LONG_ON_FLASH: u32 = 32 << 10;
 
 /// Of those that the flow in service wakes, so many are looked at for a gap. Who has something to do stands before who had
 /// something before.

@@ -216,6 +216,20 @@ impl Hierarchy {
         }
     }
 
+    /// Charges a cgroup, which nobody below it caused just now, and everyone above it. O(depth × log siblings).
+    pub(crate) fn charge_cgroup(&mut self, now: Instant, tree: &Tree, cgroup: u32, bytes: u64) {
+        let is_active = |at: u32| self.state(EntityId::group(at)).is_active();
+        if cgroup == ROOT || !is_active(cgroup) {
+            return;
+        }
+        self.charge_group(cgroup, bytes);
+        let mut at = self.entities[EntityId::group(cgroup)].parent;
+        while at != ROOT && self.nodes[at as usize].in_service().is_none() {
+            self.refresh(now, tree, at, Return::Afresh);
+            at = self.entities[EntityId::group(at)].parent;
+        }
+    }
+
     /// Ends the slot of the flow in service, on every level. With a backlog it gets `budget`.
     pub(crate) fn settle(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);

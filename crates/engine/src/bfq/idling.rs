@@ -1,13 +1,19 @@
 //! Whether the device waits for the flow in service, which has nothing left, instead of serving somebody else
 //! (specification 5), and who is served before it all the same.
 
+use core::cmp::Ordering;
+
 use super::Bfq;
 use super::counters::IdlingCause;
 use super::entity::{EntityId, State};
+use super::flow::is_far;
 use super::node::Rank;
 use super::service_tree::Return;
 use super::slot::{Idle, Turn};
+use crate::merge::Position;
 use crate::priority::PriorityClass;
+use crate::request::{Op, Request};
+use crate::requests::Requests;
 use crate::tree::Tree;
 
 /// Longest wait for a flow whose next request is far away anyway, where nobody's share depends on it.
@@ -16,11 +22,22 @@ const SEEKY_IDLE_NS: u64 = 2_000_000;
 /// Who returns at once has returned by then: an answer, a wake-up, a question.
 const AT_ONCE_NS: u64 = 1_000_000;
 
+/// What is saved by a read that goes on where the last one ended, on a disk that seeks: the way there after others, which
+/// is a seek and half a turn. A write goes to the disk's cache, which orders it by itself.
+const NEAR_READ_NS: u64 = 8_000_000;
+const NEAR_WRITE_NS: u64 = 1_000_000;
+
 impl Bfq {
     /// A request comes for a flow in this state: how long did it think, and does it do anything else? Whether it returns,
     /// so that [`Bfq::note_return`] is to hear of it.
     #[inline(always)]
-    pub(super) fn note_arrival(&mut self, at: u32, state: State, is_idle_class: bool) -> bool {
+    pub(super) fn note_arrival(
+        &mut self,
+        at: u32,
+        state: State,
+        is_idle_class: bool,
+        is_flush: bool,
+    ) -> bool {
         let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
         let (flow, ways) = self.flows.record_mut(at);
         if !flow.sync {
@@ -31,6 +48,7 @@ impl Bfq {
         let is_new = ways.insertions == 0;
         ways.insertions = ways.insertions.saturating_add(1);
         let habits = &mut ways.habits;
+        habits.noted(is_flush);
         if in_flight == 0 && !is_busy && !is_new && slice_idle_ns > 0 {
             habits.thought(now, last_end, slice_idle_ns);
         }
@@ -47,13 +65,14 @@ impl Bfq {
     }
 
     /// Whether the flow in service, which has nothing left, keeps the device.
-    pub(super) fn is_waited_for(&mut self) -> bool {
+    pub(super) fn is_waited_for(&mut self, requests: &Requests) -> bool {
         let Some(Turn { flow, idle, .. }) = &self.turn else { return false };
-        idle.is_some() || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(*flow))
+        idle.is_some()
+            || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
 
     /// Whether waiting for this flow is better than serving another (specification 5.2).
-    pub(super) fn is_better_to_idle(&mut self, at: u32) -> bool {
+    pub(super) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
         let flow = &self.flows[at];
         if !flow.is_used() {
             return false;
@@ -69,9 +88,11 @@ impl Bfq {
         }
         // Alone it keeps nobody waiting.
         self.scenario.flows() == 1
-            || self.is_raised_beside_others(at)
-            || self.boosts_throughput(at)
-            || self.is_asymmetric(at)
+            || (!self.has_room_for_all(requests)
+                && self.flows.pays(at, self.now)
+                && (self.is_raised_beside_others(at)
+                    || self.boosts_throughput(at)
+                    || self.is_asymmetric(at)))
     }
 
     /// Whether the device is faster if it waits for this flow: a stream on a disk that seeks, or anybody's next request
@@ -98,6 +119,7 @@ impl Bfq {
 
     /// The flow in service has nothing left, here or at the device: waits for it.
     pub(super) fn start_idling(&mut self, at: u32) {
+        self.book_use();
         let slice_idle_ns = self.tunables.slice_idle_ns;
         let length_ns = if self.hierarchy.is_raised(EntityId::flow(at)) {
             self.raised_idle_ns()
@@ -113,7 +135,8 @@ impl Bfq {
         let returns = self.turn.is_some_and(|turn| turn.returns) || self.costs_shares(at);
         let returns_ns = if self.tunables.rotational && returns { AT_ONCE_NS } else { 0 };
         let [until, fill_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
-        let idle = Idle { since: self.now, until, fill_from, cause };
+        let lost_since = (self.in_device == 0 && self.len > 0).then_some(self.now);
+        let idle = Idle { since: self.now, until, fill_from, cause, lost_ns: 0, lost_since };
         if let Some(turn) = &mut self.turn {
             turn.idle = Some(idle);
         }
@@ -131,6 +154,76 @@ impl Bfq {
         }
     }
 
+    /// A flow that was waited for returns with the request at `index`: what the wait cost, and what it saved.
+    pub(super) fn note_waited_for(&mut self, requests: &Requests, at: u32, index: u32) {
+        let Some(&Turn { idle: Some(idle), last_end, .. }) = self.turn.as_ref() else { return };
+        let cost_ns = self.book_wait(at, &idle);
+        let Request { op, extent, .. } = requests[index].request;
+        let is_near = last_end.is_some_and(|Position(end)| !is_far(end, extent, &self.tunables));
+        // A write saves the wait for what was written before it, which is about as long.
+        let saved_ns = match op {
+            Op::Read if is_near && self.tunables.rotational => NEAR_READ_NS,
+            Op::Write if is_near && self.settling.is_owed(self.now) => cost_ns.min(NEAR_WRITE_NS),
+            _ => 0,
+        };
+        if saved_ns > 0 {
+            self.flows.change_payback(at, |payback| payback.brought(saved_ns));
+        }
+        // What takes long because others are at the device, or because it flushes what was written before, would take as long
+        // without the wait.
+        if op != Op::Flush
+            && self.in_device == 0
+            && let Some(turn) = &mut self.turn
+        {
+            turn.back = Some(self.now);
+        }
+    }
+
+    /// The slot of the flow in service is over while it is waited for.
+    pub(super) fn note_waited_in_vain(&mut self) {
+        if let Some(&Turn { flow, idle: Some(idle), .. }) = self.turn.as_ref() {
+            self.book_wait(flow, &idle);
+        }
+    }
+
+    /// The device was kept free for a flow until now, and maybe from others: for how long.
+    fn book_wait(&mut self, at: u32, idle: &Idle) -> u64 {
+        let now = self.now;
+        let ns = idle.lost_ns + idle.lost_since.map_or(0, |since| now.nanos_since(since));
+        if ns > 0 {
+            self.flows.change_payback(at, |payback| payback.cost(now, ns));
+        }
+        ns
+    }
+
+    /// Something came, went to the device or is back from it: whether the device does nothing now, although it could.
+    #[inline]
+    pub(super) fn note_lost(&mut self) {
+        let is_lost = self.in_device == 0 && self.len > 0;
+        if let Some(Turn { idle: Some(idle), .. }) = &mut self.turn {
+            match (is_lost, idle.lost_since) {
+                (true, None) => idle.lost_since = Some(self.now),
+                (false, Some(since)) => {
+                    idle.lost_ns += self.now.nanos_since(since);
+                    idle.lost_since = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The flow in service has nothing left, or its slot is over: what it did since it returned was brought by the wait
+    /// for it.
+    pub(super) fn book_use(&mut self) {
+        if let Some(turn) = &mut self.turn
+            && let Some(back) = turn.back.take()
+        {
+            let ns = self.now.nanos_since(back);
+            let flow = turn.flow;
+            self.flows.change_payback(flow, |payback| payback.brought(ns));
+        }
+    }
+
     /// The device was kept for a flow until now.
     fn note_idled(&mut self, flow: u32, idle: &Idle) {
         let ns = self.now.nanos_since(idle.since);
@@ -140,9 +233,15 @@ impl Bfq {
 
     /// Whether a flow that has just become busy is served at once, and the slot of the one in service ends
     /// (specification 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
-    pub(super) fn preempts(&mut self, tree: &Tree, at: u32, how: Return) -> bool {
+    pub(super) fn preempts(
+        &mut self,
+        tree: &Tree,
+        requests: &Requests,
+        at: u32,
+        how: Return,
+    ) -> bool {
         let Some(turn) = self.turn else { return false };
-        let is_worth_waiting_for = self.is_better_to_idle(turn.flow);
+        let is_worth_waiting_for = self.is_better_to_idle(requests, turn.flow);
         if turn.idle.is_some() && !is_worth_waiting_for {
             // Whoever is next, the one in service is not, for it has nothing.
             return true;
@@ -153,7 +252,10 @@ impl Bfq {
                 1 => self.factor(turn.flow) == 1,
                 mine => mine > self.factor(turn.flow),
             };
-        let matters = !is_worth_waiting_for || goes_on || self.matters_more(tree, at, turn.flow);
+        // Where an interruption costs no way there and back, the one that is due goes first.
+        let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
+        let matters =
+            !is_worth_waiting_for || goes_on || is_free || self.matters_more(tree, at, turn.flow);
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
     }
 
@@ -169,7 +271,12 @@ impl Bfq {
             let weight = |flow, rank: Rank| rank.weight * u32::from(self.factor(flow));
             return weight(at, mine) > weight(other, theirs);
         }
+        // One that starts comes first where its cgroup is due and matters as much as the other.
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
-        weight(my_group) > weight(their_group)
+        match weight(my_group).cmp(&weight(their_group)) {
+            Ordering::Less => false,
+            Ordering::Equal => self.factor(at) > self.factor(other),
+            Ordering::Greater => true,
+        }
     }
 }

@@ -61,6 +61,9 @@ impl Bfq {
         let shares = || (u64::from(self.len) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left.unwrap_or_else(shares).checked_sub(1)?;
         let index = self.flows[turn.flow].pick(now, requests, &self.tunables)?;
+        if self.is_full_for(requests, index) {
+            return None;
+        }
         let request = &requests[index].request;
         let bytes = run.bytes.checked_add(request.extent.len)?;
         let continues = request.op == run.op

@@ -17,6 +17,7 @@ mod calm;
 mod charge;
 mod check;
 mod choice;
+mod company;
 mod convoy;
 mod cooperate;
 mod counters;
@@ -33,6 +34,7 @@ mod low_latency;
 mod members;
 mod node;
 mod owner;
+mod payback;
 mod peak_rate;
 mod position;
 mod raising;
@@ -53,6 +55,7 @@ use core::num::NonZeroU32;
 
 use self::budget::Expiry;
 use self::burst::Burst;
+use self::company::Company;
 use self::convoy::Convoy;
 use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
@@ -124,6 +127,8 @@ pub(crate) struct Bfq {
     patience: Patience,
     /// See [`raising::interactive_ms`].
     interactive_ms: u16,
+    /// What is at flash, while several share it.
+    company: Company,
     /// What the device still has to write down.
     settling: Settling,
     /// What flows that jump about pay for a request.
@@ -144,6 +149,8 @@ impl Bfq {
         let tunables = Tunables::from(settings, rotational, depth);
         let peak = PeakSettings::new(rotational, tunables.timeout_ns);
         let peak = PeakRate::new(PeakSettings { max_budget: settings.max_budget(), ..peak });
+        let mut company = Company::default();
+        company.follow(peak.nanos_for(1 << 20));
         Bfq {
             settings: *settings,
             tunables,
@@ -167,6 +174,7 @@ impl Bfq {
             probe: Probe::default(),
             burst: Burst::new(),
             patience: Patience::NEW,
+            company,
             settling: Settling::NEW,
             seek_price: SeekPrice::default(),
             now: Instant::ZERO,
@@ -189,6 +197,7 @@ impl Bfq {
     /// Takes over what is known of the device's speed.
     fn follow_speed(&mut self) {
         self.tunables.follow(&self.peak, &self.settings);
+        self.company.follow(self.peak.nanos_for(1 << 20));
         self.interactive_ms = raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
 
@@ -215,6 +224,7 @@ impl Bfq {
         self.places.adopt(index, at);
         self.flows[at].in_flight += 1;
         self.in_device += 1;
+        self.company.dispatched(requests[index].request.data_len());
         self.count(at);
     }
 
@@ -263,7 +273,7 @@ impl Bfq {
         let entity = self.hierarchy.entities.flow(at);
         let (state, factor) = (entity.state, entity.next_factor);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
-        let returns = self.note_arrival(at, state, is_idle_class);
+        let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
         let flow = &mut self.flows[at];
         flow.insert(&mut self.places, request, index, at, self.position, &self.tunables);
         if factor == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
@@ -276,7 +286,9 @@ impl Bfq {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
                 self.count(at);
-                if self.preempts(tree, at, how) {
+                self.note_lost();
+                self.note_company(at);
+                if self.preempts(tree, requests, at, how) {
                     self.expire(tree, requests, Expiry::Preempted);
                 }
             }
@@ -285,7 +297,10 @@ impl Bfq {
                     self.refresh_budget(tree, requests, at);
                 }
             }
-            State::InService => self.stop_idling(),
+            State::InService => {
+                self.note_waited_for(requests, at, index);
+                self.stop_idling();
+            }
         }
         self.show_place(at);
     }
@@ -335,8 +350,15 @@ impl Bfq {
         self.recount(at);
     }
 
-    /// The request that was at `index` is back from the device.
-    pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
+    /// The request that was at `index`, of `data_len` bytes of data, is back from the device.
+    pub(crate) fn complete(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        requests: &Requests,
+        index: u32,
+        data_len: u32,
+    ) {
         self.advance(now, tree, requests);
         if self.probe.measures(index)
             && let Some(turn) = &self.turn
@@ -345,6 +367,8 @@ impl Bfq {
             self.probe.completed(injection, now, self.in_device);
         }
         self.in_device -= 1;
+        self.company.completed(data_len);
+        self.note_lost();
         if self.peak.completed(now) {
             self.follow_speed();
         }
@@ -359,6 +383,7 @@ impl Bfq {
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
         }
         self.convoy.completed(now, at, index);
+        self.settling.completed(now, index);
         if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
             self.after_completion(tree, requests, at);
         }
@@ -410,6 +435,11 @@ impl Bfq {
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }
         let charge = self.next_charge(requests, at);
+        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let starts_apart = self.factor(at) > 1
+            && self.flows.ways(at).has_just_started()
+            && self.scenario.is_plain_beside(cgroup);
+        let most = if starts_apart { self.tunables.raised_budget() } else { u32::MAX };
         let (flow, ways) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);
         let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
@@ -418,7 +448,9 @@ impl Bfq {
             1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
             _ => (flow.max_budget, Return::Afresh),
         };
-        let budget = u64::from(budget).max(charge);
+        // One that starts is due soon in a cgroup of its own, too.
+        let budget = budget.min(most);
+        let budget = self.company.bound(self.now, budget).max(charge);
         flow.start.restart();
         if ways.has_relations() {
             self.flows.rouse(at);
@@ -444,16 +476,19 @@ impl Bfq {
         self.probe.dispatched(index, is_own, self.in_device);
         if is_own {
             self.note_member(tree, requests, at, index);
+        } else {
+            self.note_lost();
         }
         self.hierarchy.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
+        self.company.dispatched(request.data_len());
         let flow = &mut self.flows[at];
         flow.dispatch(self.now, &mut self.places, record.since, index, &self.tunables);
         flow.start.serve(self.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.begin_run(request, at, is_of_stream);
-        self.note_write(at, request);
+        self.note_write(at, index, request);
         if request.op != Op::Flush {
             let extent = request.extent;
             if is_of_stream {

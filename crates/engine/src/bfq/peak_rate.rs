@@ -212,6 +212,8 @@ impl PeakRate {
     /// so on.
     pub(crate) fn leave_out(&mut self, now: Instant, ns: u64) {
         self.window.since = self.window.since.plus_nanos(ns).min(now);
+        // Nor is it a pause: a slot is longer than that.
+        self.last_dispatch = self.last_dispatch.plus_nanos(ns).min(now);
     }
 
     /// A request is back from the device. Whether the estimate is another now.

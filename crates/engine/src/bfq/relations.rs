@@ -1,5 +1,6 @@
 //! Which flows go on when others do (specification 7.8).
 
+use super::payback::Payback;
 use super::shelf::Shelf;
 use crate::merge::waker::Waker;
 use crate::tree::NO_INDEX;
@@ -14,12 +15,19 @@ pub(crate) struct Relation {
     /// Among those that its waker wakes, the one behind it and the one before it.
     pub(crate) next: u32,
     pub(crate) prev: u32,
+    /// Whether it is worth waiting for.
+    pub(crate) payback: Payback,
 }
 
 impl Relation {
     /// Nothing is known.
-    pub(crate) const NONE: Relation =
-        Relation { waker: Waker::NONE, woken: NO_INDEX, next: NO_INDEX, prev: NO_INDEX };
+    pub(crate) const NONE: Relation = Relation {
+        waker: Waker::NONE,
+        woken: NO_INDEX,
+        next: NO_INDEX,
+        prev: NO_INDEX,
+        payback: Payback::NEW,
+    };
 }
 
 /// Relations of those who have some: few.

@@ -122,6 +122,12 @@ impl Scenario {
         group.raised < group.flows || (cgroup == ROOT && self.busy_groups > 1)
     }
 
+    /// Whether flows of other cgroups are counted that are not raised.
+    pub(crate) fn is_plain_beside(&self, cgroup: u32) -> bool {
+        let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
+        self.flows() - self.raised > group.flows - group.raised
+    }
+
     /// A flow of a cgroup whose raising began at `since` is no application.
     pub(crate) fn note_stream(&mut self, cgroup: u32, since: Instant) {
         if let Some(group) = self.groups.get_mut(cgroup as usize) {
@@ -178,11 +184,14 @@ mod tests {
         assert_eq!(raised(&scenario), [true, true, false, false]);
         assert_eq!(plain(&scenario), [true, false, true, false]);
         assert!(scenario.is_plain_in(ROOT), "it has cgroups beside it");
+        let beside = [1, 2, 3, 9].map(|cgroup| scenario.is_plain_beside(cgroup));
+        assert_eq!(beside, [true; 4]);
         scenario.leave(1, class, Some(100));
         scenario.leave(2, class, None);
         assert_eq!(raised(&scenario), [true, false, false, false]);
         assert_eq!(plain(&scenario), [false, false, true, false]);
         assert_eq!((scenario.flows(), scenario.raised()), (2, 1));
+        assert!(scenario.is_plain_beside(1) && !scenario.is_plain_beside(3));
     }
 
     #[test]

@@ -7,13 +7,14 @@
 //! docs/decisions/017.
 
 use super::Bfq;
+use super::budget::time_price;
 use super::counters::IdlingCause;
 use super::entity::EntityId;
 use crate::merge::split::Raising;
 use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::time::Instant;
-use crate::tree::ROOT;
+use crate::tree::{NO_INDEX, ROOT, Tree};
 
 /// Longest time that the device is kept free for what was written, from the last of it on: a slot, as it is by default.
 /// A cache that takes more in one go than the platters in that time has its own way of emptying itself.
@@ -21,6 +22,9 @@ const LONGEST_NS: u64 = 125_000_000;
 
 /// How much of that a slot may leave behind, if somebody waits: whoever comes then waits for it, too.
 const MOST_OWED_NS: u64 = 50_000_000;
+
+/// How long a cgroup that has read counts as one that reads.
+const READS_FOR_NS: u64 = 1_000_000_000;
 
 /// A device that is faster at its best, 300 MB/s in sectors per microsecond with 16 bits after the point, has no platters,
 /// whatever it is taken for (the fastest do 285 at their outer edge), or many disks behind a cache of its own.
@@ -37,6 +41,10 @@ pub(crate) struct Settling {
     wait: Option<Wait>,
     /// Of whose clients the last of it is.
     cgroup: u32,
+    /// The flush that went to the device after all of it, if one did: its request's index.
+    flush: u32,
+    /// Until when another cgroup than that one counts as one that reads.
+    read_until: Instant,
 }
 
 /// Nobody has the device.
@@ -48,8 +56,14 @@ struct Wait {
 
 impl Settling {
     /// Nothing was written.
-    pub(crate) const NEW: Settling =
-        Settling { until: Instant::ZERO, run_ns: 0, wait: None, cgroup: ROOT };
+    pub(crate) const NEW: Settling = Settling {
+        until: Instant::ZERO,
+        run_ns: 0,
+        wait: None,
+        cgroup: ROOT,
+        flush: NO_INDEX,
+        read_until: Instant::ZERO,
+    };
 
     /// A client of `cgroup` writes what takes the device `takes_ns`, and `way_ns` to get there if it is not writing. It is
     /// a way, too, to where another slot `begins`, unless there is little between the two: of many small ones a cache makes
@@ -63,6 +77,20 @@ impl Settling {
         self.run_ns = self.run_ns.saturating_add(takes_ns);
         self.until = until.min(now.plus_nanos(LONGEST_NS));
         self.cgroup = cgroup;
+        self.flush = NO_INDEX;
+    }
+
+    /// Whether something that was written may not be on the platters.
+    pub(crate) fn is_owed(&self, now: Instant) -> bool {
+        now < self.until
+    }
+
+    /// The request at `index` is back. If it is a flush that came after all that was written, that is on the platters.
+    #[inline]
+    pub(crate) fn completed(&mut self, now: Instant, index: u32) {
+        if index == self.flush {
+            (self.until, self.run_ns, self.flush) = (now, 0, NO_INDEX);
+        }
     }
 
     /// When the device is free again that is kept free now.
@@ -73,7 +101,14 @@ impl Settling {
 
 impl Bfq {
     /// A request goes to the device.
-    pub(super) fn note_write(&mut self, at: u32, request: &Request) {
+    pub(super) fn note_write(&mut self, at: u32, index: u32, request: &Request) {
+        match request.op {
+            Op::Flush => self.settling.flush = index,
+            Op::Read if self.hierarchy.cgroup(EntityId::flow(at)) != self.settling.cgroup => {
+                self.settling.read_until = self.now.plus_nanos(READS_FOR_NS);
+            }
+            _ => {}
+        }
         if request.op == Op::Write
             && self.tunables.rotational
             && self.peak.rate() <= FASTEST_PLATTERS
@@ -107,7 +142,7 @@ impl Bfq {
     /// Whoever writes next goes on as long as that is little more than ways, which a cache makes shorter by taking many
     /// at once; if it is more, once nearly all is there. Who is the only one goes on too: nobody would be kept from
     /// anything. A soft real-time flow wants little, and is better served late by a seek than by all of this.
-    pub(super) fn settles(&mut self, requests: &Requests) -> bool {
+    pub(super) fn settles(&mut self, tree: &Tree, requests: &Requests) -> bool {
         let until = self.settled_at(requests).filter(|&until| self.now < until);
         match (until, self.settling.wait) {
             (Some(until), wait) => {
@@ -115,9 +150,15 @@ impl Bfq {
                 self.settling.wait = Some(Wait { since, until });
             }
             (None, Some(Wait { since, .. })) => {
-                let ns = self.now.nanos_since(since);
-                self.counters.idled(self.settling.cgroup, IdlingCause::Settling, ns);
+                let (ns, cgroup) = (self.now.nanos_since(since), self.settling.cgroup);
+                self.counters.idled(cgroup, IdlingCause::Settling, ns);
                 self.settling.wait = None;
+                // Where another cgroup reads, it waits for that: it is time of the device that the writers had. Cgroups that all
+                // write wait for each other.
+                if self.now < self.settling.read_until {
+                    let bytes = time_price(ns, &self.tunables);
+                    self.hierarchy.charge_cgroup(self.now, tree, cgroup, bytes);
+                }
             }
             (None, None) => {}
         }
@@ -134,8 +175,11 @@ impl Bfq {
         if self.factor(at) == Raising::SOFT_REAL_TIME {
             return None;
         }
-        if requests[self.flows[at].next()?].request.op != Op::Write {
-            return Some(until);
+        match requests[self.flows[at].next()?].request.op {
+            Op::Write => {}
+            // It is what brings it there.
+            Op::Flush => return None,
+            _ => return Some(until),
         }
         let is_little = until.nanos_since(self.now) <= 2 * self.way_ns();
         let goes_on = self.settling.wait.is_none() && is_little;

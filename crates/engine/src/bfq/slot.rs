@@ -29,6 +29,8 @@ pub(crate) struct Turn {
     pub(crate) is_shared: bool,
     /// Whether it returned at once when it was last waited for, in this slot.
     pub(crate) returns: bool,
+    /// When it returned, since when it has used the device because of that wait.
+    pub(crate) back: Option<Instant>,
 }
 
 /// The device waits for the flow in service, which has nothing left.
@@ -39,6 +41,10 @@ pub(crate) struct Idle {
     /// From here on it does not return at once, and others may go meanwhile.
     pub(crate) fill_from: Instant,
     pub(crate) cause: IdlingCause,
+    /// For how long the device did nothing, although others had requests; without what `lost_since` tells of.
+    pub(crate) lost_ns: u64,
+    /// Since when that is so, while it is.
+    pub(crate) lost_since: Option<Instant>,
 }
 
 impl Bfq {
@@ -62,6 +68,7 @@ impl Bfq {
             sent: 0,
             is_shared: false,
             returns: false,
+            back: None,
         };
         self.turn = Some(turn);
         self.convoy.begin();
@@ -123,7 +130,7 @@ impl Bfq {
     pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let flow = &self.flows[at];
         let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
-        if is_empty && self.is_better_to_idle(at) {
+        if is_empty && self.is_better_to_idle(requests, at) {
             if in_flight == 0 {
                 self.start_idling(at);
             }
@@ -177,7 +184,9 @@ impl Bfq {
 
     /// The same, of a slot that counts until `end` (specification 4.7).
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
+        self.note_waited_in_vain();
         self.stop_idling();
+        self.book_use();
         let Some(&Turn { flow: at, since, sent, is_shared, .. }) = self.turn.as_ref() else {
             return;
         };
@@ -217,7 +226,8 @@ impl Bfq {
         let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
         ways.calm_mut().charge(service);
         flow.max_budget = max_budget;
-        let next_budget = (charge > 0).then(|| u64::from(max_budget).max(charge));
+        let next_budget =
+            (charge > 0).then(|| self.company.bound(self.now, max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         flow.budget_left = match next_budget {
             None if may_return && flow.sync => {

@@ -10,6 +10,8 @@ const SCALE: u64 = 256;
 const SAMPLES_VALID: u8 = 80;
 /// Longest window of which idleness is a part.
 const WINDOW_NS: u64 = 200 * MS;
+/// A flow of whose requests one in so many is a flush waits for what it writes.
+const FLUSHES_WITHIN: u8 = 64;
 /// A flow that is without requests for more than one part in this many waits for something else too.
 const IDLE_PARTS: u64 = 5;
 
@@ -30,6 +32,8 @@ pub(crate) struct Habits {
     think_samples: u8,
     is_short: bool,
     is_io_bound: bool,
+    /// Requests since its last flush; [`FLUSHES_WITHIN`] and no more if it is longer ago.
+    since_flush: u8,
 }
 
 impl Habits {
@@ -42,7 +46,20 @@ impl Habits {
             think_samples: 0,
             is_short: true,
             is_io_bound: true,
+            since_flush: FLUSHES_WITHIN,
         }
+    }
+
+    /// A request comes, which may be a flush.
+    #[inline]
+    pub(crate) fn noted(&mut self, is_flush: bool) {
+        let since = if is_flush { 0 } else { self.since_flush + 1 };
+        self.since_flush = since.min(FLUSHES_WITHIN);
+    }
+
+    /// Whether one of its last requests was a flush.
+    pub(crate) fn flushes(&self) -> bool {
+        self.since_flush < FLUSHES_WITHIN
     }
 
     /// Whether it returns so soon that the device may be kept for it.

@@ -41,7 +41,12 @@ pub(crate) struct Tunables {
     pub(crate) rotational: bool,
     /// Whether the device takes more than a few requests at a time, and orders them itself (D-15: known, not guessed).
     pub(crate) queueing: bool,
+    /// Requests that the device takes at a time.
+    pub(crate) depth: u32,
 }
+
+/// A read of 4 KiB from flash.
+const SMALL_READ_NS: u64 = 100_000;
 
 /// Requests at the device from which on it queues (specification 0.2).
 const QUEUEING_ABOVE: u32 = 3;
@@ -78,6 +83,7 @@ impl Tunables {
             seek_flash_ns: 2 * MS,
             rotational,
             queueing: depth.get() > QUEUEING_ABOVE,
+            depth: depth.get(),
         }
     }
 
@@ -93,6 +99,7 @@ impl Tunables {
     pub(crate) fn with(&self, settings: &BfqSettings) -> Tunables {
         Tunables {
             queueing: self.queueing,
+            depth: self.depth,
             ..Tunables::from(settings, self.rotational, NonZeroU32::MIN)
         }
     }
@@ -106,11 +113,22 @@ impl Tunables {
     /// The device takes `depth` requests at a time from now on.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         self.queueing = depth.get() > QUEUEING_ABOVE;
+        self.depth = depth.get();
     }
 
     /// Whether order hardly matters to the device, which queues and does not seek.
     pub(crate) const fn queueing_flash(&self) -> bool {
         self.queueing && !self.rotational
+    }
+
+    /// What a slot of less than a millisecond counts for, of a flow that jumps about: a seek. On flash that queues, requests
+    /// of others are served beside it, and it is what a small read takes there.
+    pub(crate) const fn short_seek_ns(&self) -> u64 {
+        match (self.rotational, self.queueing) {
+            (true, _) => self.slice_idle_ns,
+            (false, false) => self.seek_flash_ns,
+            (false, true) => SMALL_READ_NS,
+        }
     }
 
     /// Longest slot of a flow that jumps about, where that makes shares more exact: time for a request or two.

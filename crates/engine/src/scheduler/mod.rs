@@ -290,11 +290,18 @@ impl Scheduler {
         }
     }
 
-    /// The request that was at `index` is back from the device.
-    pub(crate) fn complete(&mut self, now: Instant, tree: &Tree, requests: &Requests, index: u32) {
+    /// The request that was at `index`, of `data_len` bytes of data, is back from the device.
+    pub(crate) fn complete(
+        &mut self,
+        now: Instant,
+        tree: &Tree,
+        requests: &Requests,
+        index: u32,
+        data_len: u32,
+    ) {
         match &mut self.policy {
             Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.complete(now, tree, requests, index),
+            Policy::Bfq(bfq) => bfq.complete(now, tree, requests, index, data_len),
         }
     }
 

@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 
 use weir_engine::{
     BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Expiration, Extent,
-    Injection, Instant, Op, Outcome, PrioClass, Priority, PriorityClass, Request, SchedulerKind,
-    TaskId, Ticket, Weight,
+    IdlingCause, Injection, Instant, LowLatency, Op, Outcome, PrioClass, Priority, PriorityClass,
+    Request, SchedulerKind, TaskId, Ticket, Weight,
 };
 
 const BLOCK: u32 = 128 << 10;
@@ -348,7 +348,8 @@ fn a_gap_is_filled_as_far_as_the_flow_in_service_bears_it() {
     let stats = scene.engine.bfq_stats();
     let others = stats.injections[Injection::Other.index()];
     assert!(others > 50, "{stats:?}");
-    assert_eq!(stats.injections.iter().sum::<u64>(), others);
+    // Now and then B is taken for whom A waits for.
+    assert!(stats.injections.iter().sum::<u64>() < others + 20, "{stats:?}");
 }
 
 #[test]
@@ -545,4 +546,93 @@ fn a_wait_ends_when_it_is_set_to() {
     scene.read(other, 1 << 40);
     let due = scene.engine.poll_timeout().expect("the device is kept");
     assert!(due <= scene.now.plus_nanos(100_000), "{due:?}");
+}
+
+#[test]
+fn a_flow_that_does_not_return_in_time_is_not_waited_for_any_more_within_a_second() {
+    // Its share depends on it, but it thinks for longer than the device is kept free. The other one always has more.
+    let mut scene = Scene::new(true, 32);
+    let [thinker, greedy] = ["a", "b"].map(|name| {
+        let cgroup = scene.cgroup(name, 100);
+        scene.client(cgroup).1
+    });
+    let far = |number: u64| (number * 7919 % 4096) << 28;
+    (0..4).for_each(|number| scene.read(greedy, far(number)));
+    let idled_ms = |scene: &Scene| {
+        scene.engine.bfq_stats().idling_ns[IdlingCause::Guarantees.index()] / 1_000_000
+    };
+    let (mut number, mut returns, mut first_ms) = (4, Some(0), 0);
+    let mut thought = 0;
+    for ms in 0..5_000 {
+        scene.at(ms);
+        if ms == 1_000 {
+            first_ms = idled_ms(&scene);
+        }
+        if returns.take_if(|at| *at == ms).is_some() {
+            scene.read(thinker, far(number));
+            (number, thought) = (number + 1, thought + 1);
+        }
+        if ms % 3 == 0 && !scene.out.is_empty() {
+            let task = scene.out[0].1.task;
+            scene.complete();
+            if task == thinker {
+                returns = Some(ms + 30);
+            } else {
+                scene.read(greedy, far(number));
+                number += 1;
+            }
+        }
+        while scene.dispatch().is_some() {}
+    }
+    let others_ms = idled_ms(&scene) - first_ms;
+    assert!((24..=40).contains(&first_ms), "{first_ms} ms of the first second");
+    assert!((8..=32).contains(&others_ms), "{others_ms} ms of four more: it is tried now and then");
+    assert!(thought > 30, "{thought} reads: it is served in its turn");
+}
+
+#[test]
+fn a_flow_that_flushes_merges_with_nobody() {
+    // Two that write side by side, as copies of a database do.
+    for flushes in [false, true] {
+        let mut scene = Scene::new(true, 1);
+        let tasks = [(); 2].map(|()| scene.task());
+        for round in 0..4 {
+            for (task, place) in tasks.into_iter().zip([0, 1]) {
+                let offset = (2 * round + place) * u64::from(BLOCK);
+                let write = Request::new(task, Op::Write, Extent::new(offset, BLOCK), 0);
+                let flush = Request::new(task, Op::Flush, Extent::new(0, 0), 0);
+                for request in [write, flush].into_iter().take(if flushes { 2 } else { 1 }) {
+                    scene.engine.submit(scene.now, request).expect("room");
+                }
+            }
+            scene.at(200 * (round + 1));
+            while scene.dispatch().is_some() {
+                scene.complete();
+                scene.at(200 * (round + 1) + 100);
+            }
+        }
+        let merges = scene.engine.bfq_stats().merging.cooperations;
+        assert_eq!(merges > 0, !flushes, "{merges} merges, flushes: {flushes}");
+    }
+}
+
+#[test]
+fn an_application_that_starts_comes_first_where_its_cgroup_is_due_and_weighs_as_much() {
+    for (weight, comes_first) in [(100, true), (99, false), (101, true)] {
+        let mut scene = Scene::new(true, 1);
+        scene.tune("low_latency=1");
+        let [app, others] =
+            [("app", weight), ("others", 100)].map(|(name, weight)| scene.cgroup(name, weight));
+        let change = Change::SetLowLatency { cgroup: others, low_latency: Some(LowLatency::Never) };
+        scene.engine.reconfigure(scene.now, change).expect("a live cgroup");
+        let [start, stream] = [app, others].map(|cgroup| scene.client(cgroup).1);
+        for block in 0..32 {
+            scene.read(stream, (1 << 40) + block * u64::from(BLOCK));
+        }
+        assert_eq!(scene.dispatch(), Some(stream));
+        scene.at(1).read(start, 0);
+        scene.complete();
+        let expected = if comes_first { start } else { stream };
+        assert_eq!(scene.dispatch(), Some(expected), "weight {weight}");
+    }
 }

@@ -155,6 +155,22 @@ mod tests {
     }
 
     #[test]
+    fn weirs_bfq_is_as_fast_as_no_scheduler_for_processes_that_wait_for_each_other() {
+        let recording = Recording::unpack(RECORDING).unwrap();
+        let mean_ns = |engine, one_queue| {
+            let took = (1..=5).map(|seed| play(&recording, engine, one_queue, seed).took_ns);
+            took.sum::<u64>() / 5
+        };
+        let all: Vec<_> = settings()
+            .into_iter()
+            .map(|(setting, engine, one_queue)| (setting, mean_ns(engine, one_queue)))
+            .collect();
+        let best = all.iter().map(|(_, ns)| *ns).min().unwrap();
+        let ours = all.iter().find(|(setting, _)| *setting == "Weir's bfq").unwrap().1;
+        assert!(ours * 100 <= best * 102, "{all:?}");
+    }
+
+    #[test]
     fn every_setting_plays_it_to_its_end() {
         let recording = Recording::unpack(RECORDING).unwrap();
         let requests = recording.asked.len() as u64;

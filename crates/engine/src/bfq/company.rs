@@ -1,0 +1,100 @@
+//! Bound of what is at flash while others may come.
+//!
+//! Flash that queues commands need not be kept free for a flow that comes now and then: others go meanwhile, and it goes
+//! first when it is back. What is at the device by then it waits for, though, and 32 requests of 128 KiB take 8 ms of a
+//! disk of 550 MB/s. So as long as several cgroups, weights or classes share such a device, no more is sent to it than it
+//! does in three quarters of a millisecond, which keeps it as busy.
+
+use super::Bfq;
+use super::entity::EntityId;
+use super::gaps::LONG_ON_FLASH;
+use crate::requests::Requests;
+use crate::time::Instant;
+
+/// How long after the last flow that came to a device which others use the next one is counted on.
+const COUNTED_ON_NS: u64 = 1_000_000_000;
+
+/// How much of its work is at the device then, at most.
+const AT_DEVICE_NS: u64 = 750_000;
+
+/// What is at the device, and until when it is bounded. One a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Company {
+    until: Instant,
+    /// Bytes of the requests at the device.
+    bytes: u64,
+    /// What the device does in [`AT_DEVICE_NS`] at its best.
+    most: u64,
+}
+
+impl Company {
+    /// The device is known to be so fast.
+    pub(crate) fn follow(&mut self, ns_for_mib: u64) {
+        self.most = (1 << 20) * AT_DEVICE_NS / ns_for_mib.max(1);
+    }
+
+    /// A request of so many bytes goes to the device.
+    #[inline]
+    pub(crate) fn dispatched(&mut self, bytes: u32) {
+        self.bytes += u64::from(bytes);
+    }
+
+    /// It is back.
+    #[inline]
+    pub(crate) fn completed(&mut self, bytes: u32) {
+        self.bytes -= u64::from(bytes);
+    }
+
+    /// Bytes of the requests at the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A budget as it is while others may come: one that is not due before the flow in service waits for what is left of
+    /// its budget.
+    #[inline]
+    pub(crate) fn bound(&self, now: Instant, budget: u32) -> u64 {
+        let budget = u64::from(budget);
+        if now < self.until { budget.min(self.most) } else { budget }
+    }
+
+    /// Whether a request of so many bytes has to wait. Small ones never do: there are no more than the device takes, and
+    /// that is little.
+    #[inline]
+    pub(crate) fn is_full(&self, now: Instant, bytes: u32) -> bool {
+        let is_much = self.bytes > 0 && self.bytes >= self.most;
+        is_much && now < self.until && bytes >= LONG_ON_FLASH
+    }
+}
+
+impl Bfq {
+    /// A flow has become busy: others of another cgroup, weight or class may share the device with it.
+    #[inline]
+    pub(super) fn note_company(&mut self, at: u32) {
+        if self.tunables.queueing_flash()
+            && self.tunables.slice_idle_ns > 0
+            && self.is_asymmetric(at)
+        {
+            self.company.until = self.now.plus_nanos(COUNTED_ON_NS);
+        }
+    }
+
+    /// Whether flash that queues has room for all that is here, so that nobody would lose anything to whoever goes first: few
+    /// requests, and small ones. O(depth).
+    pub(super) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
+        let here = u64::from(self.len) + u64::from(self.in_device);
+        if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {
+            return false;
+        }
+        let next = self.turn.and_then(|turn| self.hierarchy.runner_up(EntityId::flow(turn.flow)));
+        let next = next.and_then(|at| self.flows[at].next());
+        let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
+        is_small && self.company.bytes * 4 <= self.company.most
+    }
+
+    /// Whether the request at `index` waits until less is at the device.
+    #[inline]
+    pub(super) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
+        self.company.is_full(self.now, requests[index].request.data_len())
+    }
+}
