@@ -193,7 +193,8 @@ fn check(what: &str, found: &[u8], old: &[u8], new: &[u8], promise: Promise) {
 #[test]
 fn a_mounted_disk_keeps_what_is_synced_as_long_as_its_server_lives() {
     let place = Place::new();
-    let ways: [(&str, fn(&File, &[u8])); 4] = [
+    type Write = fn(&File, &[u8]);
+    let ways: [(&str, Write); 4] = [
         ("plain", |file, new| file.write_all_at(new, START as u64).expect("written")),
         ("fsync", |file, new| {
             file.write_all_at(new, START as u64).expect("written");

@@ -343,7 +343,7 @@ fn after_a_pause_a_leaky_bucket_lets_one_request_through() {
     let tasks: Vec<TaskId> = (0..40).map(|_| world.task("/a")).collect();
     world.run(10_000 * MS);
     for task in tasks {
-        (0..25).for_each(|_| drop(world.submit(task, Op::Read, 4096)));
+        (0..25).for_each(|_| _ = world.submit(task, Op::Read, 4096));
     }
     assert_eq!(world.went.len(), 1);
     world.run(500 * MS);
@@ -356,7 +356,7 @@ fn a_low_limit_is_exceeded_by_a_request_at_most() {
         let mut world = World::new(Prices::default());
         world.limit("/a", "rbps=4096", limiter);
         let task = world.task("/a");
-        (0..40).for_each(|_| drop(world.submit(task, Op::Read, 4096)));
+        (0..40).for_each(|_| _ = world.submit(task, Op::Read, 4096));
         world.run(4_999 * MS);
         assert!(world.went.len() <= 6, "{limiter:?}: {} in five seconds", world.went.len());
     }
@@ -368,7 +368,7 @@ fn a_low_limit_is_exceeded_by_a_request_at_most() {
         Limits { max: rbps(16_384), burst: rbps(1 << 20), peak: rbps(32_768), ..Limits::default() };
     world.change(Change::SetLimits { cgroup, limits });
     let task = world.task("/a");
-    (0..100).for_each(|_| drop(world.submit(task, Op::Read, 4096)));
+    (0..100).for_each(|_| _ = world.submit(task, Op::Read, 4096));
     world.run(4_000 * MS);
     assert!(world.went.len() <= 4 * 8 + 1, "{} in four seconds", world.went.len());
 }

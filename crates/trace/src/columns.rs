@@ -236,7 +236,7 @@ impl FromStr for Columns {
                     once(&mut only, (at, text.as_bytes().to_vec()), "only")?;
                 }
                 _ => {
-                    let block = |prefix| key.strip_prefix(prefix).and_then(|size| block(size));
+                    let block = |prefix| key.strip_prefix(prefix).and_then(block);
                     match (block("lba"), block("blocks")) {
                         (Some(unit), _) => {
                             once(&mut place, Counted { column: column()?, unit }, "the place")?;

@@ -37,8 +37,8 @@ impl Devices {
 
     /// At most [`NAMES_MAX`] names, in order of appearance, and whether there are more.
     pub(crate) fn seen(&self) -> (Vec<String>, bool) {
-        let name = |key: &Box<[u8]>| String::from_utf8_lossy(key).replace(char::is_control, "?");
-        (self.seen.iter().map(name).collect(), self.more)
+        let name = |key: &[u8]| String::from_utf8_lossy(key).replace(char::is_control, "?");
+        (self.seen.iter().map(|key| name(key)).collect(), self.more)
     }
 
     /// Whether a request of this device is to be taken. O([`NAMES_MAX`]).

@@ -166,7 +166,7 @@ fn write(planned: &[Planned], format: &Format, version: u32) -> (String, Vec<Rec
 /// Requests of each second go evenly over it, up to the second before the first time that has a fraction.
 fn spread(records: &mut [Record]) {
     const SECOND: u64 = 1_000_000_000;
-    let is_whole = |record: &Record| record.at_ns % SECOND == 0;
+    let is_whole = |record: &Record| record.at_ns.is_multiple_of(SECOND);
     let whole = records.iter().take_while(|record| is_whole(record)).count();
     let is_finer = whole < records.len();
     let mut at = 0;

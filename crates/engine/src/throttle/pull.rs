@@ -2,7 +2,6 @@
 
 use crate::core::Core;
 use crate::request::Direction;
-use crate::requests::Served;
 use crate::throttle::arbiter::Source;
 use crate::throttle::instalment::Payment;
 use crate::throttle::limiter::{Arrival, Cost};
@@ -51,7 +50,7 @@ impl Core {
     fn go_on_waiting(&mut self, index: u32, direction: Direction) {
         let task = &self.tree.tasks[self.requests[index].task];
         let served = self.served_so_far(task.cgroup, task.client, direction);
-        self.requests[index].served_before = served.unwrap_or(Served::default());
+        self.requests[index].served_before = served.unwrap_or_default();
     }
 
     /// The same where the next one is a cgroup below.

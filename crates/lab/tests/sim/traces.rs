@@ -364,7 +364,7 @@ fn a_trace_of_whole_seconds_is_no_burst() {
 #[test]
 fn a_trace_of_several_devices_says_so_and_one_can_be_taken() {
     let line = |at: u64| {
-        let device = if at % 4 == 0 { "253,0" } else { "8,0" };
+        let device = if at.is_multiple_of(4) { "253,0" } else { "8,0" };
         format!("{device} 0 {at} 0.{at:03} 7 Q R {} + 8 [dd]\n", at * 8)
     };
     let file = File::new("blkparse", (0..100).map(line).collect::<String>());
