@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::Signal;
 use weir_tests::nbd::{self, Client, Kind};
-use weir_tests::{Place, Server, eventually, pattern};
+use weir_tests::{FrozenFileSystem, Place, Server, eventually, pattern};
 
 /// Whether the server has closed the connection, in good order or with something of ours unread.
 fn is_closed(error: &std::io::Error) -> bool {
@@ -117,6 +117,26 @@ fn what_the_device_does_not_finish_in_time_is_cut_and_told() {
     let log = server.log_when_ended(1);
     let last = log.lines().last().expect("it has said something");
     assert!(last.contains("requests cut at the end: 60, of them at the device: 8"), "{log}");
+}
+
+#[test]
+fn what_the_device_does_not_let_go_of_is_told() {
+    let place = Place::new();
+    let Some(file_system) = FrozenFileSystem::new(&place) else { return };
+    let image = file_system.path().join("disk.img");
+    std::fs::write(&image, vec![0; 1 << 20]).expect("there is room");
+    let server = Server::image(&place, &image, &["--drain-time", "100ms"]);
+    let mut client = Client::of(&server);
+    file_system.freeze();
+    client.send(Kind::Write, 0, 0, 4096, &[1; 4096]).expect("it is taken");
+    eventually("it is at the device", || server.status().number("in_flight") == 1);
+    server.signal(Signal::TERM);
+    assert_eq!(client.receive().expect("what is cut is answered").error, nbd::ESHUTDOWN);
+    eventually("the server gives up", || server.log().contains("does not answer"));
+    // The kernel has it until it is done.
+    file_system.thaw();
+    let log = server.log_when_ended(1);
+    assert!(log.contains("left=1") && log.contains("of them at the device: 1"), "{log}");
 }
 
 #[test]

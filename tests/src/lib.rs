@@ -9,6 +9,7 @@
 //! that says what did not happen. No test asserts how long something took.
 
 mod binary;
+mod frozen_file_system;
 mod loop_device;
 pub mod nbd;
 mod patience;
@@ -22,6 +23,7 @@ mod small_file_system;
 mod status;
 
 pub use binary::weir;
+pub use frozen_file_system::FrozenFileSystem;
 pub use loop_device::LoopDevice;
 pub use patience::{PATIENCE, eventually};
 pub use peer::{Peer, peer, python, skip};

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, types::CancelBuilder};
 
+use crate::clock::monotonic_ns;
 use crate::config::Config;
 use crate::files::Files;
 use crate::fixed::FixedBuffers;
@@ -47,10 +48,15 @@ pub(crate) struct Core {
     pub(crate) files: Files,
     fixed: FixedBuffers,
     receive: Rc<ReceiveBuffers>,
+    /// Some operations could not be cancelled in time.
+    has_given_up: bool,
 }
 
 /// The user data of entries that have no slot.
 const NO_SLOT: u64 = u64::MAX;
+
+/// Longest that a ring is waited for when it is dropped.
+const LET_GO_NS: u64 = 5_000_000_000;
 
 impl Core {
     pub(crate) fn new(config: &Config, pool: BufferPool) -> io::Result<Core> {
@@ -61,7 +67,7 @@ impl Core {
         let files = Files::new(&submitter, config.registered_files);
         let fixed = FixedBuffers::new(&submitter, pool, config.fixed_buffers);
         let (slots, vacant) = (Vec::new(), Vec::new());
-        Ok(Core { queue, slots, vacant, files, fixed, receive })
+        Ok(Core { queue, slots, vacant, files, fixed, receive, has_given_up: false })
     }
 
     /// Whether the ring runs with SINGLE_ISSUER and DEFER_TASKRUN.
@@ -128,6 +134,28 @@ impl Core {
         self.slots.len() - self.vacant.len()
     }
 
+    /// Cancels everything in flight and waits for its end, `within_ns` at most, because the kernel may write into buffers
+    /// until then. What cannot be cancelled, as I/O to a device that does not answer, is left: so many operations.
+    pub(crate) fn cancel_all(&mut self, within_ns: u64) -> usize {
+        if self.in_flight() > 0 {
+            let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(NO_SLOT);
+            // SAFETY: points at nothing. No safe way: `push` cannot tell.
+            unsafe { self.queue.push(entry) };
+        }
+        let until = monotonic_ns().saturating_add(within_ns);
+        while self.in_flight() > 0 {
+            while let Some(completion) = self.queue.pop() {
+                self.land(&completion);
+            }
+            let is_late = monotonic_ns() >= until;
+            if self.in_flight() > 0 && (is_late || self.queue.enter(Sleep::Until(until)).is_err()) {
+                self.has_given_up = true;
+                break;
+            }
+        }
+        self.in_flight()
+    }
+
     fn land(&mut self, completion: &cqueue::Entry) -> Option<Landed> {
         if completion.user_data() == NO_SLOT {
             return None;
@@ -157,23 +185,12 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Ends everything in flight and waits for it, because the kernel may write into buffers until then.
     fn drop(&mut self) {
-        if self.in_flight() > 0 {
-            let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(NO_SLOT);
-            // SAFETY: points at nothing. No safe way: `push` cannot tell.
-            unsafe { self.queue.push(entry) };
-        }
-        while self.in_flight() > 0 {
-            while let Some(completion) = self.queue.pop() {
-                self.land(&completion);
-            }
-            if self.in_flight() > 0 && self.queue.enter(Sleep::Forever).is_err() {
-                // The ring is broken and nobody can say when the kernel lets go: leak rather than free too early.
-                std::mem::forget(std::mem::take(&mut self.slots));
-                std::mem::forget(Rc::clone(&self.receive));
-                return;
-            }
+        if self.has_given_up || self.cancel_all(LET_GO_NS) > 0 {
+            // The kernel lets go at some time, or the ring is broken: leak rather than free too early.
+            std::mem::forget(std::mem::take(&mut self.slots));
+            std::mem::forget(Rc::clone(&self.receive));
+            return;
         }
         // The kernel takes a closed ring apart in its own time. Files it knows by number would stay open, and locked,
         // until then.

@@ -106,6 +106,12 @@ impl Ring {
         self.core.enter(sleep)
     }
 
+    /// Ends everything in flight, without completions, and waits `within_ns` at most until the kernel has let go of it. So
+    /// many operations are left: of a device that does not answer, they may still be carried out.
+    pub fn cancel_all(&mut self, within_ns: u64) -> usize {
+        self.core.cancel_all(within_ns)
+    }
+
     /// The next completion of this turn, or `None`: then start what follows and [`Ring::wait`].
     pub fn poll_completion(&mut self) -> Option<Completion> {
         loop {

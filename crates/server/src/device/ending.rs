@@ -12,7 +12,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use weir_engine::Instant;
 use weir_nbd::{Command, Cookie, ErrorCode, Refusal};
 
@@ -31,6 +31,8 @@ const HURRIED_GRACE_NS: u64 = 100_000_000;
 const QUIET_NS: u64 = 20_000_000;
 /// How long clients that go on sending are answered that the server ends; one that has a request inside, longer.
 const LINGER_NS: u64 = 1_000_000_000;
+/// Longest that the device is waited for when the thread ends.
+const LET_GO_NS: u64 = 2_000_000_000;
 /// Serial of no connection: a flight with it has nobody to be answered.
 const NO_SERIAL: u64 = 0;
 
@@ -168,6 +170,20 @@ impl Worker {
             warn!(device, requests, at_device, "requests are cut: answered with ESHUTDOWN");
         } else if connections > 0 {
             info!(device, connections, "clients that take no replies are not waited for");
+        }
+    }
+}
+
+impl Worker {
+    /// The thread ends: so does what is in flight, as far as the device lets go of it.
+    pub(super) fn let_go(&mut self) {
+        let left = self.desk.ring.cancel_all(LET_GO_NS);
+        if left > 0 {
+            let device = &self.desk.name;
+            error!(
+                device,
+                left, "the device does not answer: what it has may still be carried out"
+            );
         }
     }
 }

@@ -138,7 +138,9 @@ pub(crate) fn spawn(
         match start(setup) {
             Ok(mut worker) => {
                 drop(ready.send(Ok(())));
-                worker.run(&commands)
+                let ended = worker.run(&commands);
+                worker.let_go();
+                ended
             }
             Err(error) => {
                 drop(ready.send(Err(error)));
