@@ -102,3 +102,31 @@ fn of_block_status_over_a_fragmented_file_leaves_turns_to_others() {
     });
     server.stop();
 }
+
+/// A gibibyte of zeroes that must not be holes takes this disk more than a second, and goes to it in 52 pieces: reads of
+/// another tenant come in between.
+#[test]
+fn of_zeroes_without_holes_leaves_turns_to_others() {
+    const NO_HOLE: u16 = 2;
+    let place = Place::new();
+    let server = serve(&place, "emulated:ssd-sata,size=1G");
+    let mut good = connect(&server, "good");
+    let mut bad = connect(&server, "bad");
+    let stream = bad.stream().try_clone().expect("a socket can be shared");
+    let flood = nbd::request(nbd::Kind::WriteZeroes as u16, NO_HOLE, 1, 0, 1024 * MIB).repeat(64);
+    let done = |server: &Server| server.status().cgroup("/bad").number("completed_ios");
+    std::thread::scope(|scope| {
+        scope.spawn(|| while (&stream).write_all(&flood).is_ok() {});
+        scope.spawn(|| while (&stream).read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});
+        eventually("the flood is there", || server.status().number("in_flight") > 0);
+        let before = done(&server);
+        const READS: u64 = 20;
+        for _ in 0..READS {
+            good.read(0, 4096).expect("a good client is served");
+        }
+        let beside = done(&server) - before;
+        stream.shutdown(Shutdown::Both).expect("it is open");
+        assert!(beside < READS / 2, "{beside} GiB of zeroes beside {READS} reads");
+    });
+    server.stop();
+}
