@@ -56,3 +56,46 @@ fn cgroups_are_bounded_in_depth_and_number() {
     good.read(0, 4096).expect("a good client is served");
     server.stop();
 }
+
+/// A status of many cgroups is made in pieces, and asked for by many at once. It has all of them, with what is below.
+#[test]
+fn statuses_of_many_cgroups_are_whole() {
+    let place = Place::new();
+    let cgroups: String = (0..1000).map(|number| format!("[cgroup.\"/all/{number}\"]\n")).collect();
+    let server = Server::config(
+        &place,
+        &format!(
+            r#"
+            [device.disk]
+            path = "memory:1M"
+            {cgroups}
+            [export.""]
+            device = "disk"
+            cgroup = "/all/999"
+            "#
+        ),
+    );
+    let mut good = Client::of(&server);
+    for _ in 0..10 {
+        good.read(0, 4096).expect("a good client is served");
+    }
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| server.status())).collect();
+        for number in 0..100 {
+            let ran = server.ask("remove", &[&format!("/all/{number}")]);
+            assert!(ran.status.success(), "{ran:?}");
+            good.read(0, 4096).expect("a good client is served");
+        }
+        for asked in asking {
+            let status = asked.join().expect("it is answered");
+            for path in ["/", "/all", "/all/999"] {
+                let cgroup = status.cgroup(path);
+                assert!(cgroup.number("read_ios") >= 10 && cgroup.number("replied_ios") >= 10);
+            }
+            assert!((902..=1002).contains(&status.cgroups()), "{}", status.cgroups());
+        }
+    });
+    assert_eq!(server.status().cgroups(), 902);
+    assert_eq!(server.status().cgroup("/all").number("replied_ios"), 110);
+    server.stop();
+}

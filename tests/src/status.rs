@@ -33,6 +33,14 @@ impl Device {
         ["in_flight", "ready", "throttled"].iter().all(|name| self.number(name) == 0)
     }
 
+    /// How many cgroups it has.
+    ///
+    /// # Panics
+    /// When the status does not say.
+    pub fn cgroups(&self) -> usize {
+        self.0["cgroups"].as_array().expect("cgroups are there").len()
+    }
+
     /// One of its cgroups.
     ///
     /// # Panics

@@ -13,7 +13,10 @@ impl Worker {
     pub(super) fn carry_out(&mut self, now: Instant, command: Command) {
         // A dropped reply means that nobody waits for the answer any more.
         match command {
-            Command::Status { reply } => drop(reply.send(self.status(now))),
+            Command::Status { reply } => {
+                self.desk.asked.push_back(reply);
+                self.desk.is_busy = true;
+            }
             Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),
             Command::Set { cgroup, setting, reply } => {
                 drop(reply.send(self.change(now, &cgroup, setting)));

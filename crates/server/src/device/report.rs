@@ -1,7 +1,8 @@
 //! How a device is, for `weir status`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use tokio::sync::oneshot;
 use weir_engine::writeback::OwnerStats;
 use weir_engine::{
     Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
@@ -14,20 +15,81 @@ use crate::status::{
     WaitStatus, WatermarkStatus,
 };
 
+/// Cgroups that one turn of the loop tells of; each takes a microsecond.
+const CGROUPS_A_TURN: usize = 256;
+
+/// A status in the making.
+///
+/// Its numbers are those of the turn in which it began, and its settings, and what is left of bursts, of the turns in which
+/// it came to the cgroup.
+pub(super) struct Report {
+    /// `None` when it has been sent.
+    reply: Option<oneshot::Sender<DeviceStatus>>,
+    /// What is done of it.
+    status: DeviceStatus,
+    census: Vec<Census>,
+    /// The first of `census` that it has not told of.
+    next: usize,
+    /// Where each cgroup is in `census`.
+    places: Places,
+    connections: BTreeMap<CgroupId, u32>,
+    /// By path, as is what follows: waits outside the engine.
+    outside: BTreeMap<String, Waits>,
+    writeback: BTreeMap<String, OwnerStats>,
+}
+
+/// Where each cgroup is in a census.
+type Places = BTreeMap<CgroupId, usize>;
+
 impl Worker {
-    /// Everything at this moment. O(cgroups).
-    pub(super) fn status(&mut self, now: Instant) -> DeviceStatus {
+    /// Goes on with the status that was asked for first. O(1); where it begins O(cgroups), a fifth of a microsecond for each.
+    pub(super) fn report(&mut self, now: Instant) {
+        let mut report = match self.desk.report.take() {
+            Some(report) => report,
+            None => loop {
+                let Some(reply) = self.desk.asked.pop_front() else { return };
+                if !reply.is_closed() {
+                    break Box::new(self.begin_report(now, reply));
+                }
+            },
+        };
+        let len = report.census.len();
+        if report.reply.is_some() {
+            let end = len.min(report.next + CGROUPS_A_TURN);
+            // One may have been removed meanwhile.
+            let there = report.census[report.next..end]
+                .iter()
+                .filter(|entry| self.engine.limits(entry.cgroup).is_some());
+            let cgroups: Vec<_> = there.map(|entry| self.cgroup(entry, &report)).collect();
+            report.status.cgroups.extend(cgroups);
+            report.next = end;
+            if end == len
+                && let Some(reply) = report.reply.take()
+            {
+                // Where it is not taken nobody waits for it any more.
+                drop(reply.send(std::mem::take(&mut report.status)));
+            }
+        } else {
+            // To free all of it at once takes as long as to read it.
+            report.census.truncate(len.saturating_sub(CGROUPS_A_TURN));
+        }
+        if report.reply.is_some() || report.census.len() > CGROUPS_A_TURN {
+            self.desk.report = Some(report);
+        }
+        self.desk.is_busy |= self.desk.report.is_some() || !self.desk.asked.is_empty();
+    }
+
+    /// Reads all counters at this moment. O(cgroups + connections).
+    fn begin_report(&mut self, now: Instant, reply: oneshot::Sender<DeviceStatus>) -> Report {
         let census = self.engine.census();
-        let outside = self.waits_outside(&census);
+        let places: Places =
+            census.iter().enumerate().map(|(place, entry)| (entry.cgroup, place)).collect();
+        let outside = self.waits_outside(&census, &places);
         let device = self.engine.device();
         let audit = self.engine.audit();
-        let paths: BTreeMap<_, _> =
-            census.iter().map(|entry| (entry.cgroup, entry.path.as_str())).collect();
-        let connections = self.desk.clients.connections();
         let cached = self.desk.cache.as_ref();
-        let writeback = self.writeback(&census);
         let charged: u128 = audit.charged.iter().map(|charge| charge.bytes).sum();
-        DeviceStatus {
+        let status = DeviceStatus {
             device: self.desk.name.clone(),
             path: self.desk.path.clone(),
             at_ns: now.as_nanos(),
@@ -54,39 +116,23 @@ impl Worker {
             wake_late_ns_max: self.desk.wake_late_ns_max,
             audit_balances: audit.balances(),
             charged_bytes: u64::try_from(charged).unwrap_or(u64::MAX),
-            tasks: self.tasks(&paths),
-            cgroups: census
-                .iter()
-                .map(|entry| {
-                    let connections = connections.get(&entry.cgroup).copied().unwrap_or_default();
-                    let writeback = writeback.get(entry.path.as_str()).copied().unwrap_or_default();
-                    let cgroup = self.cgroup(entry, &paths, connections);
-                    let mut cgroup = CgroupStatus { writeback: writeback.into(), ..cgroup };
-                    let outside = outside.get(&entry.path).copied().unwrap_or_default();
-                    cgroup.replied_ios = outside.replied_ios;
-                    cgroup.inside_ns = outside.inside_ns;
-                    cgroup.wait.connection_ns = outside.stalled_ns(Why::Itself);
-                    cgroup.wait.memory_ns = outside.stalled_ns(Why::Memory);
-                    cgroup.wait.queue_ns = outside.stalled_ns(Why::Queue);
-                    cgroup.wait.unsent_ns = outside.stalled_ns(Why::Sending);
-                    cgroup.wait.turn_ns = outside.stalled_ns(Why::Turn);
-                    cgroup.wait.payload_ns = outside.payload_ns;
-                    cgroup.wait.sending_ns = outside.sending_ns;
-                    cgroup
-                })
-                .collect(),
-        }
+            tasks: self.tasks(&census, &places),
+            cgroups: Vec::with_capacity(census.len()),
+        };
+        let connections = self.desk.clients.connections();
+        let writeback = self.writeback(&census);
+        let reply = Some(reply);
+        Report { reply, status, census, next: 0, places, connections, outside, writeback }
     }
 
     /// What requests of each cgroup and all below it have waited for outside the engine, by path. What those of removed
-    /// cgroups had is the root's. O(cgroups + connections).
-    fn waits_outside(&mut self, census: &[Census]) -> BTreeMap<String, Waits> {
+    /// cgroups had is the root's. O(connections + cgroups that have waited × depth).
+    fn waits_outside(&mut self, census: &[Census], places: &Places) -> BTreeMap<String, Waits> {
         let Desk { waits, connections, .. } = &mut self.desk;
-        let there: BTreeSet<CgroupId> = census.iter().map(|entry| entry.cgroup).collect();
         let root = self.engine.root();
         let mut removed = Waits::default();
         waits.retain(|cgroup, waits| {
-            let is_there = there.contains(cgroup);
+            let is_there = places.contains_key(cgroup);
             if !is_there {
                 removed.absorb(waits);
             }
@@ -96,55 +142,40 @@ impl Worker {
         let mut own = waits.clone();
         for (_, connection) in connections.iter() {
             if let (Some(bound), Some(_)) = (&connection.bound, &connection.socket) {
-                let cgroup = Some(bound.member.cgroup).filter(|cgroup| there.contains(cgroup));
+                let cgroup = Some(bound.member.cgroup).filter(|cgroup| places.contains_key(cgroup));
                 own.entry(cgroup.unwrap_or(root)).or_default().absorb(&connection.waits);
             }
         }
-        let mut sums: BTreeMap<String, Waits> = BTreeMap::new();
-        // Children before parents.
-        for entry in census.iter().rev() {
-            let sum = sums.entry(entry.path.clone()).or_default();
-            sum.absorb(&own.get(&entry.cgroup).copied().unwrap_or_default());
-            let sum = *sum;
-            if let Some((parent, name)) = entry.path.rsplit_once('/')
-                && !name.is_empty()
-            {
-                let parent = if parent.is_empty() { "/" } else { parent };
-                sums.entry(parent.to_owned()).or_default().absorb(&sum);
-            }
+        let mut sums = BTreeMap::new();
+        for (cgroup, waits) in own {
+            let path = &census[places[&cgroup]].path;
+            add_up(&mut sums, path, |sum: &mut Waits| sum.absorb(&waits));
         }
         sums
     }
 
-    /// What the cache has and has done for each cgroup and all below it; nothing without a cache.
-    fn writeback<'a>(&self, census: &'a [Census]) -> BTreeMap<&'a str, OwnerStats> {
-        let mut sums: BTreeMap<&str, OwnerStats> = BTreeMap::new();
+    /// What the cache has and has done for each cgroup and all below it, by path; nothing without a cache.
+    fn writeback(&self, census: &[Census]) -> BTreeMap<String, OwnerStats> {
+        let mut sums = BTreeMap::new();
         let Some(cached) = &self.desk.cache else { return sums };
-        // Children before parents.
-        for entry in census.iter().rev() {
-            let path = entry.path.as_str();
-            let sum = sums.entry(path).or_default();
-            sum.absorb(&cached.stats(entry.cgroup));
-            let sum = *sum;
-            if let Some((parent, name)) = path.rsplit_once('/')
-                && !name.is_empty()
-            {
-                let parent = if parent.is_empty() { "/" } else { parent };
-                sums.entry(parent).or_default().absorb(&sum);
+        for entry in census {
+            let stats = cached.stats(entry.cgroup);
+            if stats != OwnerStats::default() {
+                add_up(&mut sums, &entry.path, |sum: &mut OwnerStats| sum.absorb(&stats));
             }
         }
         sums
     }
 
     /// Connections that limits have held back. O(connections).
-    fn tasks(&self, paths: &BTreeMap<CgroupId, &str>) -> Vec<TaskStatus> {
+    fn tasks(&self, census: &[Census], places: &Places) -> Vec<TaskStatus> {
         let connections = self.desk.connections.iter().filter_map(|(_, connection)| {
             let member = connection.bound?.member;
             let stats = self.engine.task_stats(member.task)?;
             (stats != TaskStats::default()).then(|| TaskStatus {
                 client: connection.peer.to_string(),
                 connection: connection.serial,
-                cgroup: paths.get(&member.cgroup).map(|path| (*path).to_owned()),
+                cgroup: path_of(member.cgroup, census, places),
                 throttled_ios: per_dimension(stats.throttled),
                 wait_ns: per_dimension(stats.wait_ns),
             })
@@ -154,12 +185,7 @@ impl Worker {
         tasks
     }
 
-    fn cgroup(
-        &self,
-        entry: &Census,
-        paths: &BTreeMap<CgroupId, &str>,
-        connections: u32,
-    ) -> CgroupStatus {
+    fn cgroup(&self, entry: &Census, report: &Report) -> CgroupStatus {
         let left = Dimension::ALL.into_iter().filter_map(|dimension| {
             let left = self.engine.burst_left(entry.cgroup, dimension)?;
             Some(BurstLeft { dimension: dimension.key().into(), left })
@@ -167,12 +193,14 @@ impl Worker {
         let counters = &entry.counters;
         let blame = &counters.blame;
         let waits = blame.limits.iter().map(|limit| LimitWait {
-            cgroup: paths.get(&limit.cgroup).map(|path| (*path).to_owned()),
+            cgroup: path_of(limit.cgroup, &report.census, &report.places),
             wait_ns: per_dimension(limit.wait_ns),
         });
+        let path = entry.path.as_str();
+        let outside = report.outside.get(path).copied().unwrap_or_default();
         CgroupStatus {
             burst_left: left.collect(),
-            connections,
+            connections: report.connections.get(&entry.cgroup).copied().unwrap_or_default(),
             read_bytes: counters.read.bytes,
             read_ios: counters.read.ios,
             write_bytes: counters.write.bytes,
@@ -190,9 +218,18 @@ impl Worker {
                 lifted_ns: blame.lifted_ns,
                 window_ns: blame.window_ns,
                 device_ns: blame.device_ns,
-                ..WaitStatus::default()
+                connection_ns: outside.stalled_ns(Why::Itself),
+                memory_ns: outside.stalled_ns(Why::Memory),
+                queue_ns: outside.stalled_ns(Why::Queue),
+                unsent_ns: outside.stalled_ns(Why::Sending),
+                turn_ns: outside.stalled_ns(Why::Turn),
+                payload_ns: outside.payload_ns,
+                sending_ns: outside.sending_ns,
             },
+            replied_ios: outside.replied_ios,
+            inside_ns: outside.inside_ns,
             bfq: entry.bfq.into(),
+            writeback: report.writeback.get(path).copied().unwrap_or_default().into(),
             ..self.cgroup_settings(entry.cgroup, &entry.path)
         }
     }
@@ -236,6 +273,22 @@ impl Worker {
     }
 }
 
+fn path_of(cgroup: CgroupId, census: &[Census], places: &Places) -> Option<String> {
+    places.get(&cgroup).map(|&place| census[place].path.clone())
+}
+
+/// Adds to the sum of the cgroup at `path` and to those of all above it. O(depth × log cgroups).
+fn add_up<T: Default>(sums: &mut BTreeMap<String, T>, path: &str, mut add: impl FnMut(&mut T)) {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    let above = ends.map(|end| &path[..end]).chain((path != "/").then_some(path));
+    for path in std::iter::once("/").chain(above) {
+        match sums.get_mut(path) {
+            Some(sum) => add(sum),
+            None => add(sums.entry(path.to_owned()).or_default()),
+        }
+    }
+}
+
 fn watermark(stats: WatermarkStats) -> WatermarkStatus {
     WatermarkStatus {
         watermark: stats.watermark.to_string(),
@@ -261,5 +314,20 @@ fn limiter_name(limiter: LimiterKind) -> String {
             let millis = u32::from(profile.slice_ticks) * 1000 / u32::from(profile.hz.max(1));
             format!("slice:{:?},hz={},slice={millis}ms", profile.kernel, profile.hz)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cgroup_has_is_added_to_all_above_it() {
+        let mut sums = BTreeMap::new();
+        for (path, number) in [("/", 1), ("/a", 10), ("/a/b", 100), ("/ab", 1000)] {
+            add_up(&mut sums, path, |sum: &mut u32| *sum += number);
+        }
+        let sums: Vec<(&str, u32)> = sums.iter().map(|(path, sum)| (path.as_str(), *sum)).collect();
+        assert_eq!(sums, [("/", 1111), ("/a", 110), ("/a/b", 100), ("/ab", 1000)]);
     }
 }

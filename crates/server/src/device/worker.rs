@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use slab::Slab;
+use tokio::sync::oneshot;
 use tracing::{debug, info};
 use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_nbd::Extent;
@@ -21,6 +22,7 @@ use super::failures::Failures;
 use super::flight::{Asker, Flight};
 use super::gone;
 use super::homes::Homes;
+use super::report::Report;
 use super::storage::Storage;
 use super::token::Token;
 use super::waits::Waits;
@@ -30,6 +32,7 @@ use crate::exports::ExportTable;
 use crate::log_limit::LogLimit;
 use crate::presence::Presence;
 use crate::seats::Seats;
+use crate::status::DeviceStatus;
 
 /// Longest a handshake may take.
 pub(super) const HANDSHAKE_NS: u64 = 10_000_000_000;
@@ -126,6 +129,9 @@ pub(super) struct Desk {
     pub(super) failures: Failures,
     pub(super) wakes_late: u64,
     pub(super) wake_late_ns_max: u64,
+    /// Those that wait for a status, and the one in the making.
+    pub(super) asked: VecDeque<oneshot::Sender<DeviceStatus>>,
+    pub(super) report: Option<Box<Report>>,
     /// Scratch for what the protocol writes.
     pub(super) scratch: Vec<u8>,
     pub(super) ended: bool,
@@ -190,6 +196,8 @@ impl Worker {
             failures: Failures::default(),
             wakes_late: 0,
             wake_late_ns_max: 0,
+            asked: VecDeque::new(),
+            report: None,
             scratch: Vec::new(),
             ended: false,
         };
@@ -236,6 +244,7 @@ impl Worker {
                 }
             }
             self.desk.is_busy |= !self.desk.instant.is_empty();
+            self.report(now);
             while let Some((key, serial)) = self.desk.answered.pop() {
                 let connection = self.desk.connections.get(key);
                 if connection.is_some_and(|connection| connection.serial == serial) {
