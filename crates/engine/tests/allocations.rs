@@ -28,8 +28,9 @@ fn a_request_allocates_nothing() {
     for (scheduler, limiter) in none.into_iter().chain([(SchedulerKind::Bfq, LIMITERS[0])]) {
         for iops in [None, Some(1_000_000_000), Some(100)] {
             let mut scene = Scene::new(scheduler, limiter, iops);
-            // Long enough for clients to merge, to part and to be waited for, for which there is room once it happened.
-            scene.turns(8_000);
+            // Long enough for clients to merge, to part and to be waited for, and for deadlines to be as many as they get: there is
+            // room once it happened.
+            scene.turns(30_000);
             let before = usage();
             let served = scene.turns(8_000);
             let after = usage();

@@ -86,7 +86,7 @@ impl Entry {
 }
 
 /// Virtual time per nanosecond of service at weight 1. At the default weight of 100 a nanosecond has four bits of fraction,
-/// and 2^63 units are eighteen years without a pause; at the largest, 10000, a unit is 6.25 ns, 0.16 % of what 4 KiB take
+/// and 2^62 units are nine years of service; at the largest, 10000, a unit is 6.25 ns, 0.16 % of what 4 KiB take
 /// at 1 GiB/s.
 const VTIME_SCALE: u64 = 1_600;
 
@@ -108,7 +108,7 @@ pub(crate) struct Arbiter {
     /// The weights of all that wait, together.
     weight: u64,
     live: u32,
-    /// Counts pauses: after one, nobody has service to make up for.
+    /// Counts how often tags were brought down: standings of before have no service to make up for.
     epoch: u32,
     order: Order,
     has_estate: bool,
@@ -245,7 +245,7 @@ impl Arbiter {
             standing.stamp = 0;
             self.live -= 1;
             self.weight -= weight;
-            self.pause_if_empty();
+            self.clear_if_empty();
         }
         if self.vtime > VTIME_REBASE {
             self.rebase();
@@ -258,7 +258,7 @@ impl Arbiter {
         standing.stamp = 0;
         self.live -= 1;
         self.weight -= weight;
-        self.pause_if_empty();
+        self.clear_if_empty();
     }
 
     /// A source is gone for good. What it had beyond its turn, at most its last request, is taken over by the next one
@@ -286,12 +286,11 @@ impl Arbiter {
         self.heap.iter().copied()
     }
 
-    fn pause_if_empty(&mut self) {
+    /// Void entries are gone once nothing waits. Tags stay, for the limit may still be in debt for what was served: a source
+    /// that was served last is behind one that was not by what it paid last, and by no more, however long the pause.
+    fn clear_if_empty(&mut self) {
         if self.live == 0 {
             self.heap.clear();
-            self.vtime = 0;
-            self.has_estate = false;
-            self.epoch = self.epoch.wrapping_add(1);
         }
     }
 

@@ -3,99 +3,11 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    BytePrice, CgroupId, Change, Config, Dimension, Direction, Engine, Extent, Instant,
-    LimiterKind, Limits, Op, Outcome, Path, PerDimension, Price, Prices, Request, RequestId,
-    TaskId, Weight,
+    BytePrice, Change, Dimension, Direction, Instant, LimiterKind, Limits, Op, PerDimension, Price,
+    Prices, TaskId, Weight,
 };
 
-const MIB: u32 = 1 << 20;
-const MS: u64 = 1_000_000;
-
-/// Those that charge by instalments.
-const LIMITERS: [LimiterKind; 3] = [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky];
-
-/// An engine before a device that takes no time.
-struct World {
-    engine: Engine,
-    now: Instant,
-    /// What has gone: when, and the request's tag.
-    went: Vec<(Instant, u64)>,
-    tags: u64,
-}
-
-impl World {
-    fn new(prices: Prices) -> World {
-        let config = Config { depth: NonZeroU32::MAX, prices, ..Config::default() };
-        let engine = Engine::new(config, Instant::ZERO);
-        World { engine, now: Instant::ZERO, went: Vec::new(), tags: 0 }
-    }
-
-    fn cgroup(&mut self, path: &str) -> CgroupId {
-        self.engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap()
-    }
-
-    fn change(&mut self, change: Change) {
-        self.engine.reconfigure(self.now, change).expect("it makes sense");
-        self.turn();
-    }
-
-    fn limit(&mut self, path: &str, max: &str, limiter: LimiterKind) {
-        let cgroup = self.cgroup(path);
-        let max = weir_engine::io_max::parse_io_max(max, PerDimension::NONE).expect(max);
-        self.change(Change::SetLimits {
-            cgroup,
-            limits: Limits { max, limiter, ..Limits::default() },
-        });
-    }
-
-    /// A connection of a client of its own.
-    fn task(&mut self, path: &str) -> TaskId {
-        let cgroup = self.cgroup(path);
-        let client = self.engine.open_client(cgroup).unwrap();
-        self.engine.open_task(client).unwrap()
-    }
-
-    fn submit(&mut self, task: TaskId, op: Op, len: u32) -> (RequestId, u64) {
-        self.tags += 1;
-        let request = Request::new(task, op, Extent::new(0, len), self.tags);
-        let id = self.engine.submit(self.now, request).expect("room");
-        self.turn();
-        (id, self.tags)
-    }
-
-    fn turn(&mut self) {
-        self.engine.handle_timeout(self.now);
-        while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
-            self.went.push((self.now, dispatch.request.tag));
-            self.engine.complete(self.now, dispatch.ticket, Outcome::Done);
-        }
-        self.engine.check().unwrap();
-    }
-
-    /// Lets time pass.
-    fn run(&mut self, nanos: u64) {
-        let until = self.now.plus_nanos(nanos);
-        while let Some(at) = self.engine.poll_timeout().filter(|&at| at <= until) {
-            assert!(at > self.now, "what may go now has gone");
-            self.now = at;
-            self.turn();
-        }
-        self.now = until;
-    }
-
-    /// How long the request of this tag takes from now on, in nanoseconds.
-    fn wait_for(&mut self, tag: u64) -> u64 {
-        let from = self.now;
-        loop {
-            if let Some(&(at, _)) = self.went.iter().find(|&&(_, went)| went == tag) {
-                return at.nanos_since(from);
-            }
-            let at = self.engine.poll_timeout().expect("what waits has a deadline");
-            self.now = at;
-            self.turn();
-        }
-    }
-}
+use crate::world::{LIMITERS, MIB, MS, World};
 
 /// Trims cost what they cover here.
 fn by_length() -> Prices {
@@ -343,7 +255,9 @@ fn after_a_pause_a_leaky_bucket_lets_one_request_through() {
     let tasks: Vec<TaskId> = (0..40).map(|_| world.task("/a")).collect();
     world.run(10_000 * MS);
     for task in tasks {
-        (0..25).for_each(|_| _ = world.submit(task, Op::Read, 4096));
+        for _ in 0..25 {
+            world.submit(task, Op::Read, 4096);
+        }
     }
     assert_eq!(world.went.len(), 1);
     world.run(500 * MS);
@@ -356,7 +270,9 @@ fn a_low_limit_is_exceeded_by_a_request_at_most() {
         let mut world = World::new(Prices::default());
         world.limit("/a", "rbps=4096", limiter);
         let task = world.task("/a");
-        (0..40).for_each(|_| _ = world.submit(task, Op::Read, 4096));
+        for _ in 0..40 {
+            world.submit(task, Op::Read, 4096);
+        }
         world.run(4_999 * MS);
         assert!(world.went.len() <= 6, "{limiter:?}: {} in five seconds", world.went.len());
     }
@@ -368,7 +284,9 @@ fn a_low_limit_is_exceeded_by_a_request_at_most() {
         Limits { max: rbps(16_384), burst: rbps(1 << 20), peak: rbps(32_768), ..Limits::default() };
     world.change(Change::SetLimits { cgroup, limits });
     let task = world.task("/a");
-    (0..100).for_each(|_| _ = world.submit(task, Op::Read, 4096));
+    for _ in 0..100 {
+        world.submit(task, Op::Read, 4096);
+    }
     world.run(4_000 * MS);
     assert!(world.went.len() <= 4 * 8 + 1, "{} in four seconds", world.went.len());
 }
