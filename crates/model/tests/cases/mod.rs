@@ -28,7 +28,8 @@ pub(crate) fn run<S: Strategy>(
     };
     if let Err(failed) = TestRunner::new(config).run(&strategy, holds) {
         panic!(
-            "{failed}\nagain: PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases} cargo test -p weir-model {test}"
+            "{failed}\nagain: PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases} cargo test -p {} {test}",
+            env!("CARGO_PKG_NAME")
         );
     }
 }
