@@ -31,6 +31,8 @@ pub(crate) enum LogLine {
     ConnectionDropped,
     /// The device failed a request.
     DeviceFailed,
+    /// The device took what the write-back cache has, after it had not.
+    WritesBackAgain,
     /// Requests that waited were failed, because the device is gone.
     WaitingFailed,
 }

@@ -16,6 +16,7 @@ use super::{OnWay, reason_of};
 use crate::device::flight::{Asker, Client, Flight, WrittenBack};
 use crate::device::token::Token;
 use crate::device::worker::{Desk, Worker};
+use crate::log_limit::{LogLine, LogPermit};
 
 /// How long what a cgroup has dirty may take to be written at its limits, so that a flush ends before a guest gives up on
 /// its disk, which is after 30 s as a rule.
@@ -232,7 +233,12 @@ impl Desk {
             return None;
         }
         if write.failure.is_none() && cached.is_failing {
-            info!(device = self.name, offset, len, "writes back again");
+            let now = Instant::from_nanos(self.now_ns);
+            if let Some(LogPermit { left_out }) =
+                self.log_limit.permit(now, LogLine::WritesBackAgain)
+            {
+                info!(device = self.name, offset, len, left_out, "writes back again");
+            }
         }
         cached.is_failing = write.failure.is_some();
         let failure = write.failure.map(|reason| reason.0.cast_signed());
