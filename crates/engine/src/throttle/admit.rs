@@ -42,7 +42,7 @@ impl Core {
             Class::Owed => true,
         };
         if overtakes {
-            self.charge_path(now, at, index);
+            self.charge_path(now, at, direction, cost);
             self.pass(now, index);
             self.recheck_path(now, at, direction);
             return;
@@ -193,16 +193,19 @@ impl Core {
             Stage::Climbed(holder) => self.tree.limited_above(holder, direction),
             Stage::Ready | Stage::Dispatched => return,
         };
+        // Without what it has paid in instalments.
+        let owed = record.cost;
+        if record.is_part_paid {
+            self.end_instalments(index);
+        }
         self.withdraw(now, index);
-        self.charge_path(now, unpaid, index);
+        self.charge_path(now, unpaid, direction, owed);
         self.pass(now, index);
         self.recheck_path(now, unpaid, direction);
     }
 
     /// Charges every limit from `at` on upwards for a request that goes whether or not they allow it.
-    fn charge_path(&mut self, now: Instant, mut at: u32, index: u32) {
-        let record = &self.requests[index];
-        let (cost, direction) = (record.cost, record.request.op.direction());
+    fn charge_path(&mut self, now: Instant, mut at: u32, direction: Direction, cost: Cost) {
         while at != NO_CGROUP {
             let is_clear = self.tree.cgroups[at].is_clear(direction);
             // Where nothing waits it is a request like others, if the limit lets it.

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    BytePrice, Change, Dimension, Direction, Instant, LimiterKind, Limits, Op, PerDimension, Price,
-    Prices, TaskId, Weight,
+    BytePrice, Change, Class, Dimension, Direction, Instant, LimiterKind, Limits, Op, PerDimension,
+    Price, Prices, TaskId, Weight,
 };
 
 use crate::world::{LIMITERS, MIB, MS, World};
@@ -176,6 +176,24 @@ fn what_is_withdrawn_half_paid_is_charged_what_it_has_paid() {
     // Nothing of it is owed by those that follow.
     let (_, tag) = world.submit(task, Op::Write, 4096);
     assert!(world.wait_for(tag) <= bound_ns(1 << 20));
+}
+
+#[test]
+fn what_goes_half_paid_as_debt_owes_the_other_half() {
+    let mut world = World::new(Prices::default());
+    world.limit("/a", "wbps=1M", LimiterKind::Pace);
+    let (task, other) = (world.task("/a"), world.task("/a"));
+    let (id, tag) = world.submit(task, Op::Write, 20 * MIB);
+    world.run(10_000 * MS);
+    assert!(world.engine.promote(world.now, id, other, Class::Owed));
+    world.turn();
+    assert_eq!(world.wait_for(tag), 0);
+    let audit = world.engine.audit();
+    assert_eq!((audit.withdrawn[1].bytes, audit.part_paid[1].bytes), (0, 0));
+    assert!(audit.balances());
+    let (_, tag) = world.submit(other, Op::Write, 4096);
+    let waited = world.wait_for(tag);
+    assert!(waited.abs_diff(10_000 * MS) <= 20 * MS, "{waited} ns");
 }
 
 #[test]
