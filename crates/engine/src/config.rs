@@ -45,7 +45,7 @@ pub struct Config {
 impl Config {
     /// Bytes of the largest command of `op` for the device.
     #[inline]
-    pub(crate) fn piece_bytes_max(&self, op: Op) -> u32 {
+    pub(crate) fn longest_piece(&self, op: Op) -> u32 {
         let bytes = self.piece_bytes_max.map_or(u32::MAX, NonZeroU32::get);
         match op {
             Op::Read | Op::Write | Op::Cache => bytes,

@@ -581,7 +581,7 @@ impl Engine {
         core.scheduler.complete(now, &core.tree, &core.requests, index, data_len);
         let record = &mut core.requests[index];
         record.stage = Stage::Ready;
-        record.next_piece(core.config.piece_bytes_max(op));
+        record.next_piece(core.config.longest_piece(op));
         let request = record.request;
         let arriving = Arriving { request: &request, task, index };
         core.scheduler.insert(now, &mut core.tree, &mut core.requests, arriving);

@@ -182,10 +182,10 @@ mod tests {
         let (sender, done) = mpsc::channel();
         let model = model("hdd7200,overhead=1ms");
         let timing = Timing::start(model, move |owner| sender.send(owner).unwrap()).unwrap();
-        // A flush of an empty cache is done before the read, whose heads have to move.
+        // A write is done when it is in the cache, before the read, whose heads have to move.
         timing.submit(Work::new(DiskOp::Read, 500 << 30, 1 << 20), "read");
-        timing.submit(Work::flush(), "flush");
-        assert_eq!(done.recv(), Ok("flush"));
+        timing.submit(Work::new(DiskOp::Write, 0, 4096), "write");
+        assert_eq!(done.recv(), Ok("write"));
         assert_eq!(done.recv(), Ok("read"));
     }
 

@@ -107,6 +107,8 @@ impl World {
             let flow = self.flows[self.next];
             self.next = if self.next + 1 == self.flows.len() { 0 } else { self.next + 1 };
             self.submit(flow);
+            // A leaky bucket lets one request go at an instant.
+            self.now = self.now.plus_nanos(1);
         }
         while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
             self.tickets.push(dispatch.ticket);

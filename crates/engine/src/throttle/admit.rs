@@ -263,7 +263,7 @@ impl Core {
             && request.extent.len > bytes_max.get()
         {
             let record = &mut self.requests[index];
-            record.cut_to(self.config.piece_bytes_max(request.op));
+            record.cut_to(self.config.longest_piece(request.op));
             request = record.request;
         }
         let Core { scheduler, tree, requests, .. } = self;
