@@ -187,7 +187,7 @@ fn version(word: &str) -> Option<(u16, u16)> {
     (version.0 >= 2).then_some(version)
 }
 
-/// Which profile stands for a kernel; specification, table at its head. The stable updates of 4.19 to 5.2 have the
+/// The profile of a kernel (the table at the head of docs/spec/throttle.md). The stable updates of 4.19 to 5.2 have the
 /// fix of 5.3, so those count as K419; their first releases are named K419a.
 fn of_version(version: (u16, u16)) -> KernelProfile {
     match version {

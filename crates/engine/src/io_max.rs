@@ -422,7 +422,7 @@ mod tests {
         parse_io_max(text, OLD.with(Dimension::Wbps, 7))
     }
 
-    /// The specification's example, write by write.
+    /// The example of spec/throttle 1.2, write by write.
     #[test]
     fn keeps_and_removes() {
         let first = parse_io_max("rbps=2097152 wiops=120", OLD).unwrap();

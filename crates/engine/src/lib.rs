@@ -10,6 +10,8 @@
 //! same calls with the same instants give the same answers, on every machine. It allocates while it grows, never
 //! per request, holds no unsafe code, and decides in integers.
 //!
+//! `spec/bfq 2.6` is section 2.6 of `docs/spec/bfq.md` in Weir's repository.
+//!
 //! ```
 //! use weir_engine::{
 //!     Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, Path, PerDimension, Request,

@@ -15,7 +15,7 @@ pub enum Resource {
 
 /// One of the six things `io.max` limits: the kernel's four, and one limit for both directions in each resource.
 ///
-/// Source of the latter two: io-throttle's one limit for reads and writes together (specification 2.1).
+/// Source of the latter two: io-throttle's one limit for reads and writes together (spec/throttle 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Dimension {
     /// Bytes read per second.
@@ -261,7 +261,7 @@ pub enum LimiterKind {
     Leaky,
 }
 
-/// What one kernel version does; rows of the table at the head of the throttle specification.
+/// What one kernel version does; rows of the table at the head of docs/spec/throttle.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SliceProfile {
     /// Which kernel.

@@ -10,7 +10,7 @@ pub enum PriorityClass {
     /// By weight: everybody who said nothing.
     #[default]
     BestEffort,
-    /// When nobody else wants the device, and a little at least (specification 2.6).
+    /// When nobody else wants the device, and a little at least (spec/bfq 2.6).
     Idle,
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn levels_are_weights() {
-        // EX-1, in the proportion of the kernel's 80, 40 and 10.
+        // spec/bfq EX-1, in the proportion of the kernel's 80, 40 and 10.
         let weight = |level| {
             Priority::new(PriorityClass::RealTime, level).map(|priority| priority.weight().get())
         };

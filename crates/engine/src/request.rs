@@ -83,7 +83,7 @@ pub enum Class {
     #[default]
     Data,
     /// File-system metadata and swap: everyone may be waiting for it, so it overtakes data at every limit and is
-    /// charged as debt that later data pays (specification 1.4, kernels from 6.12 on).
+    /// charged as debt that later data pays (spec/throttle 1.4, kernels from 6.12 on).
     Metadata,
     /// Data that another cgroup waits for, such as write-back for its flush: passes every limit at once, whatever its
     /// kind, and is charged to its own cgroup and those above as debt.
@@ -96,7 +96,7 @@ pub enum Part {
     /// A request of its own: pays its bytes and one I/O.
     #[default]
     Whole,
-    /// A later piece of a request that was split after it paid: pays an I/O, no bytes (specification 1.8).
+    /// A later piece of a request that was split after it paid: pays an I/O, no bytes (spec/throttle 1.8).
     Remainder,
 }
 

@@ -54,7 +54,7 @@ pub struct Counters {
 
 /// What limits did to one task since it was opened, by dimension in the order of [`Dimension::ALL`].
 ///
-/// Source: io-throttle's statistics of a task (specification 2.5): how often each limit was hit, and the delay in all.
+/// Source: io-throttle's statistics of a task (spec/throttle 2.5): how often each limit was hit, and the delay in all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TaskStats {
     /// Requests that had to wait, by the limit that stopped them first.

@@ -1,4 +1,4 @@
-//! Requests that lie side by side go to the device as one (specification 4.3).
+//! Requests that lie side by side go to the device as one (spec/bfq 4.3).
 
 use std::num::NonZeroU32;
 

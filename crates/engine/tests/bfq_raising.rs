@@ -428,7 +428,7 @@ fn raising_ends_with_what_was_served() {
 
 #[test]
 fn no_slot_is_longer_because_of_raising() {
-    // D-29: in the kernel, 125 ms times the factor. A budget of 512 KiB would last for 264 ms here.
+    // spec/bfq D-29: in the kernel, 125 ms times the factor. A budget of 512 KiB would last for 264 ms here.
     let mut world = World::new(true);
     let application = world.join(0, 16 * KIB, 700 << 20, 0, u32::MAX);
     world.actors[application].deep = 4;
@@ -507,7 +507,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Levels, factors, periods and counts fit together after every call, whatever is done, also many things in one
-    /// moment (invariants 17 and 24 of specification 11); and all requests come out.
+    /// moment (spec/bfq 11.17 and 11.24); and all requests come out.
     #[test]
     fn raising_is_sound_whatever_happens(steps in prop::collection::vec(step(), 1..200)) {
         let mut engine = engine(settings(true));

@@ -178,7 +178,8 @@ proptest! {
     }
 }
 
-/// P6: whoever waits is looked at a bounded number of times before it goes; where slices are, every eight of them.
+/// spec/throttle P6: whoever waits is looked at a bounded number of times before it goes; where slices are, every eight
+/// of them.
 #[test]
 fn a_long_wait_takes_few_looks() {
     let kernel = weir_engine::KernelProfile::K612;

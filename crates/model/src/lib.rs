@@ -1,7 +1,7 @@
 //! Slow, obvious models of the engine, used as oracles by tests.
 //!
-//! Nothing here is shipped, and nothing here shares code with the engine: each model is written from the
-//! specification alone, so that a mistake has to be made twice before a test can miss it. Clarity goes before
+//! Nothing here is shipped, and nothing here shares code with the engine: each model is written from
+//! docs/spec alone, so that a mistake has to be made twice before a test can miss it. Clarity goes before
 //! speed everywhere: plain vectors and ordered maps, every amount an `i128`, one step after the other.
 //!
 //! - [`kernel`]: the tree of slices of Linux's blk-throttle, profile by profile, to the tick.

@@ -1,7 +1,7 @@
 //! What budget fair queueing promises to children that always have a backlog, checked from what they were served.
 //!
 //! A child of weight w among weights that add up to W is owed w/W of what its parent is served. Its *lag* is what it is
-//! owed less what it got. Specification 2.11 bounds it, by budgets and not by time. With budgets of at most `b` for the
+//! owed less what it got. spec/bfq 2.11 bounds it, by budgets and not by time. With budgets of at most `b` for the
 //! child and `B` for anybody, since the beginning:
 //!
 //! - it is behind by at most `b + w/W * (B - b)`, the worst-case fair index of WF2Q+ with budgets in place of packets;

@@ -1,4 +1,4 @@
-//! B-WF2Q+ over a tree of groups, by looking at everybody each time (BFQ specification 2; `docs/bfq.md`, "The
+//! B-WF2Q+ over a tree of groups, by looking at everybody each time (spec/bfq 2; `docs/bfq.md`, "The
 //! arithmetic").
 //!
 //! A child is *eligible* once its parent's virtual time V has reached its start; of the eligible ones the one with the
@@ -99,7 +99,7 @@ impl Wf2q {
     }
 
     /// A leaf has a backlog now, and may have `budget` bytes in its next slot. `in_time`: it was away so shortly that it
-    /// goes on where it ended, also where V has passed that (specification 2.10).
+    /// goes on where it ended, also where V has passed that (spec/bfq 2.10).
     ///
     /// # Panics
     /// It had one already.

@@ -88,8 +88,8 @@ fn two_siblings() -> Log {
 }
 
 #[test]
-fn the_seed_job_waits_six_milliseconds() {
-    // riops=100 with a burst of 1 and 4 ms of thinking (specification, section 3): 0->0, 4->10, 14->20, 24->30.
+fn the_published_job_waits_six_milliseconds() {
+    // riops=100 with a burst of 1 and 4 ms of thinking (spec/throttle 3): 0->0, 4->10, 14->20, 24->30.
     let mut throttle = Throttle::new();
     for (at, event) in
         [create(1, 0, 100), limit(0, 1, reads(None, Some(Rate::ios(100, 1, 1)))), open(1, 1, 1)]

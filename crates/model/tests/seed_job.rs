@@ -1,4 +1,5 @@
-//! The job of the 2018 commit: one reader at queue depth 1 with a think time, under riops=100 (specification 1.13).
+//! The job of the 2018 tail-latency change: one reader at queue depth 1 with a think time, under riops=100
+//! (spec/throttle 1.13).
 
 use weir_model::kernel::{Direction, Flags, Kernel, Limit, Profile};
 

@@ -1,4 +1,4 @@
-//! `scheduler = "bfq"` against the bounds of specification 2.11, on two levels of a random tree.
+//! `scheduler = "bfq"` against the bounds of spec/bfq 2.11, on two levels of a random tree.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

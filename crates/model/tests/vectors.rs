@@ -1,4 +1,4 @@
-//! The worked vectors A to P of the specification (1.14), tick by tick.
+//! The worked vectors A to P of spec/throttle 1.14, tick by tick.
 
 use weir_model::kernel::{Direction, Flags, GroupId, Kernel, Limit, Limits, Profile};
 

@@ -1,5 +1,5 @@
 //! Who is next under `scheduler = "bfq"`, against a model that looks at everybody; and that model against the bounds of
-//! specification 2.11.
+//! spec/bfq 2.11.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -77,7 +77,7 @@ struct Flow {
 #[derive(Clone, PartialEq)]
 struct Story {
     tree: Wf2q,
-    /// By leaf: which flow it is, and its feedback (specification 3.2).
+    /// By leaf: which flow it is, and its feedback (spec/bfq 3.2).
     flows: BTreeMap<NodeId, Feedback>,
     /// Of the flow that has the device: what it had, and what it may have.
     slot: (u64, u64),
@@ -136,7 +136,7 @@ impl Story {
     }
 }
 
-/// An engine, and what it should do. A newcomer may end the slot under way (specification 6.6), or not: where both can
+/// An engine, and what it should do. A newcomer may end the slot under way (spec/bfq 6.6), or not: where both can
 /// be, both are followed, until what the engine does tells which it was.
 struct World {
     engine: Engine,
@@ -325,7 +325,7 @@ proptest! {
         world.engine.check().map_err(TestCaseError::fail)?;
     }
 
-    /// Flat, always a backlog, slots of any length up to each child's budget: the lags of specification 2.11, each child
+    /// Flat, always a backlog, slots of any length up to each child's budget: the lags of spec/bfq 2.11, each child
     /// with a bound of its own.
     #[test]
     fn lags_go_with_ones_own_budget(

@@ -1,4 +1,4 @@
-//! How much a flow may have in a slot, and what the slot costs it (specification 3).
+//! How much a flow may have in a slot, and what the slot costs it (spec/bfq 3).
 
 use super::tunables::Tunables;
 
@@ -18,7 +18,7 @@ pub(crate) enum Expiry {
 }
 
 impl Expiry {
-    /// A flow's next budget, from its last and the slot (specification 3.2): more for whoever used it up, so
+    /// A flow's next budget, from its last and the slot (spec/bfq 3.2): more for whoever used it up, so
     /// that a sequential flow seeks less between slots, and less for whoever did not, so that it is served sooner.
     /// Nobody waits for what is asynchronous: it gets the most. Who is raised gets little, often.
     pub(crate) fn next_budget(
@@ -65,14 +65,14 @@ pub(crate) struct Slot {
 
 const MS: u64 = 1_000_000;
 
-/// Slots below this say nothing about how fast a flow is; above the next, everything (specification 3.7).
+/// Slots below this say nothing about how fast a flow is; above the next, everything (spec/bfq 3.7).
 pub(crate) const SHORT_NS: u64 = MS;
 const LONG_NS: u64 = 20 * MS;
 
 /// What a slot is charged beyond its service, because it took the device longer than the bytes say.
 ///
 /// A seeky flow billed by bytes would hold the device for almost nothing. It pays the share of the maximum budget that
-/// its slot was of the longest slot; the configured one, and the configured seek (D-23).
+/// its slot was of the longest slot; the configured one, and the configured seek (spec/bfq D-23).
 pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
     let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.time_budget));
     let is_slow = if !slot.sync {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn budgets_follow_use() {
-        // EX-9.
+        // spec/bfq EX-9.
         let tunables = hdd();
         let next = |last: u32, expiry: Expiry, service: u64| {
             expiry.next_budget(last * 512, SLOT, service * SECTOR, &tunables) / 512
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn slow_slots_pay_for_time() {
-        // EX-12; the extra charge, in whole sectors.
+        // spec/bfq EX-12; the extra charge, in whole sectors.
         let extra = |tunables: Tunables, length_ns, service: u64, budget: u64, is_seeky, expiry| {
             let (service, budget) = (service * SECTOR, budget * SECTOR);
             let slot = Slot { length_ns, service, budget, is_seeky, ..SLOT };

@@ -1,4 +1,4 @@
-//! Many flows created at once: a service that starts its workers, a boot, a parallel build (specification 6.4).
+//! Many flows created at once: a service that starts its workers, a boot, a parallel build (spec/bfq 6.4).
 //!
 //! Nobody waits for one of them more than for the others, so none is raised. They are told by the times of their
 //! creation, and the first ones only once the eighth has come.
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn eight_make_a_burst_large() {
-        // EX-18. Only the first finds an idle device.
+        // spec/bfq EX-18. Only the first finds an idle device.
         let mut burst = Burst::new();
         for flow in 0..7 {
             let at = 1_000 + u64::from(flow) * 100;

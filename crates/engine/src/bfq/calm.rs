@@ -87,7 +87,7 @@ impl Calm {
         self.place = self.place() | if is_in { IN_LARGE_BURST } else { 0 };
     }
 
-    /// The flow begins (specification 6.5): what [`super::raising::Raise::begin`] is to decide, if anything may be another
+    /// The flow begins (spec/bfq 6.5): what [`super::raising::Raise::begin`] is to decide, if anything may be another
     /// than it was.
     #[inline]
     pub(crate) fn arrive(
@@ -104,7 +104,7 @@ impl Calm {
         }
         let is_interactive = !arrival.is_in_flight && (is_new || away_ns > PAUSE_NS);
         let is_soft = !arrival.is_in_flight && !arrival.is_all_seeks && now > self.soft_from;
-        // Writeback comes in bursts after pauses, and nobody waits for it (D-22).
+        // Writeback comes in bursts after pauses, and nobody waits for it (spec/bfq D-22).
         let may_begin = arrival.is_sync && arrival.is_of_one_task && (is_interactive || is_soft);
         // Who is raised already has been asked for, and settings that change are reviewed when they do.
         let goes_on = was_raised && !is_interactive && !is_soft;
@@ -123,7 +123,7 @@ impl Calm {
         }
     }
 
-    /// The flow has no request left and none at the device (specification 6.3).
+    /// The flow has no request left and none at the device (spec/bfq 6.3).
     pub(crate) fn rest(&mut self, now: Instant, terms: &Terms) {
         // A flow that is served as fast as it asks comes back within the idling, and is greedy, not modest.
         let soonest = now.plus_nanos(terms.slice_idle_ns).plus_nanos(SOFT_SLACK_NS);

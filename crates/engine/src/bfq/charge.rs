@@ -10,7 +10,7 @@ use crate::tree::Tree;
 const CHARGE_MIN: u64 = 512;
 
 impl Bfq {
-    /// A budget has room for the flow's next request, which may be another than it was (specification 3.5).
+    /// A budget has room for the flow's next request, which may be another than it was (spec/bfq 3.5).
     pub(super) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
         let id = EntityId::flow(at);
@@ -29,7 +29,7 @@ impl Bfq {
 
     /// What a request of flow `at` is charged: its bytes, those of its price where that is fixed, and never nothing. A
     /// piece of a request that was split moves its bytes too, although the throttle has had them. Writeback counts for
-    /// more, as long as nobody needs an exact share (specification 3.4).
+    /// more, as long as nobody needs an exact share (spec/bfq 3.4).
     #[inline]
     pub(super) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
         self.charge_of(&self.flows[at], at, &requests[index])

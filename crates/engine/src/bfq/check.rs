@@ -1,4 +1,4 @@
-//! Invariants of BFQ (specification 11), for tests, the lab and fuzzers.
+//! Invariants of BFQ (spec/bfq 11), for tests, the lab and fuzzers.
 
 use alloc::format;
 use alloc::string::String;

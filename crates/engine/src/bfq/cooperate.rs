@@ -1,4 +1,4 @@
-//! Flows that become one, and part: where [`crate::merge`] meets the schedule (specification 7).
+//! Flows that become one, and part: where [`crate::merge`] meets the schedule (spec/bfq 7).
 
 use super::Bfq;
 use super::budget::Expiry;
@@ -239,7 +239,7 @@ impl Bfq {
         }
     }
 
-    /// Nobody uses a flow any more. In service and empty it would keep the device waiting for nobody (D-9).
+    /// Nobody uses a flow any more. In service and empty it would keep the device waiting for nobody (spec/bfq D-9).
     pub(super) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         if self.turn.is_some_and(|turn| turn.flow == at) && self.flows[at].is_empty() {
             self.expire(tree, requests, Expiry::NoMoreRequests);
@@ -275,7 +275,7 @@ impl Bfq {
         departure
     }
 
-    /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (D-27).
+    /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (spec/bfq D-27).
     pub(super) fn rerank(&mut self, tree: &Tree, at: u32) {
         let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
         if self.flows[at].is_orphan() {

@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// A flow or a cgroup in its parent's service tree (specification 1.5). A line of cache: there may be a million.
+/// A flow or a cgroup in its parent's service tree (spec/bfq 1.5). A line of cache: there may be a million.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Entity {

@@ -30,7 +30,7 @@ pub(crate) struct Flow {
     pub(crate) budget_left: u32,
     /// Its last completion; its creation before the first.
     pub(crate) last_end: Instant,
-    /// Where its last request ended; not known before the first (D-11).
+    /// Where its last request ended; not known before the first (spec/bfq D-11).
     end: Option<NonZeroU64>,
     /// One bit a request, the last one lowest: whether it was far from the one before.
     seeks: u32,
@@ -64,7 +64,7 @@ pub(crate) enum Use {
     Gone,
 }
 
-/// Distance from which a request counts as far (specification 0.2): 400 KiB.
+/// Distance from which a request counts as far (spec/bfq 0.2): 400 KiB.
 const SEEK_BYTES: u64 = 400 << 10;
 /// On flash only requests below this can be far.
 const SMALL_ON_FLASH: u32 = 32 << 10;
@@ -205,7 +205,7 @@ impl Flow {
 
     /// The request that goes now: the nearest, or the oldest if that is too old and none was preferred for its age
     /// within the last batch. So a request leaves, once it is too old, after at most 17 of its flow for itself and
-    /// for each older one (D-16: in the kernel, one a slot).
+    /// for each older one (spec/bfq D-16: in the kernel, one a slot).
     pub(crate) fn pick(
         &self,
         now: Instant,
@@ -253,7 +253,7 @@ impl Flow {
     }
 
     fn note_distance(&mut self, extent: Extent, tunables: &Tunables) {
-        // Without a request before it there is no distance (D-11).
+        // Without a request before it there is no distance (spec/bfq D-11).
         let is_far = self.end.is_some_and(|end| is_far(end.get(), extent, tunables));
         self.seeks = self.seeks << 1 | u32::from(is_far);
         let seen = ((self.seen & SEEN) + 1).min(32);
@@ -272,7 +272,7 @@ impl Flow {
     }
 }
 
-/// Whether the way from `from` to a request is a seek (specification 5.5).
+/// Whether the way from `from` to a request is a seek (spec/bfq 5.5).
 pub(crate) fn is_far(from: u64, extent: Extent, tunables: &Tunables) -> bool {
     extent.offset.abs_diff(from) > SEEK_BYTES
         && (tunables.rotational || extent.len < SMALL_ON_FLASH)
@@ -298,12 +298,12 @@ mod tests {
             flow.note_distance(far(number), &tunables);
             flow.is_seeky()
         };
-        // The first has no distance; of EX-15's history, the 20th request would say so.
+        // The first has no distance; of spec/bfq EX-15's history, the 20th request would say so.
         let seeky = (1..40).find(|&number| request(&mut flow, number));
         assert_eq!(seeky, Some(2));
         assert!((3..34).all(|number| request(&mut flow, number)));
         assert_eq!(flow.seeks, u32::MAX, "all seeks after the 33rd");
-        // As in EX-15, 13 near ones of the last 32 are a stream's.
+        // As in spec/bfq EX-15: 13 near ones of the last 32 are a stream's.
         let near = (1..40).find(|_| {
             let next = Extent::new(flow.end.map_or(0, NonZeroU64::get), 4096);
             flow.note_distance(next, &tunables);

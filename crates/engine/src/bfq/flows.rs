@@ -245,8 +245,8 @@ impl Flows {
         }
     }
 
-    /// A flow that has relations has something to do again: it is the first of those that its waker wakes (specification
-    /// 6.5). O(1).
+    /// A flow that has relations has something to do again: it is the first of those that its waker wakes
+    /// (spec/bfq 6.5). O(1).
     pub(crate) fn rouse(&mut self, index: u32) {
         self.unlink(index);
         self.link(index);

@@ -1,4 +1,4 @@
-//! Whose requests go while the device waits for the flow in service (specification 7.8, 7.9).
+//! Whose requests go while the device waits for the flow in service (spec/bfq 7.8, 7.9).
 //!
 //! The candidates, in this order: what the same client has written back, the flow whose completions let the one in
 //! service go on, one that waits for it in turn, and whoever is next anyway, as far as the latency of the flow in service
@@ -13,7 +13,7 @@ use crate::merge::waker::{Fill, Gap, InjectSettings};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// From this length on, a request is not put beside others into flash: it would hold them up (specification 7.9).
+/// From this length on, a request is not put beside others into flash: it would hold them up (spec/bfq 7.9).
 pub(super) const LONG_ON_FLASH: u32 = 32 << 10;
 
 /// Of those that the flow in service wakes, so many are looked at for a gap. Who has something to do stands before who had

@@ -1,4 +1,4 @@
-//! The tree of service trees: what happens to a flow, on every level above it (specification 2.3 to 2.8).
+//! The tree of service trees: what happens to a flow, on every level above it (spec/bfq 2.3 to 2.8).
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -69,7 +69,7 @@ impl Hierarchy {
         (entity.next_class, entity.next_weight) = (rank.class, weight);
     }
 
-    /// What a flow's weight is multiplied with from its next placing on, and never within a slot (D-19).
+    /// What a flow's weight is multiplied with from its next placing on, and never within a slot (spec/bfq D-19).
     pub(crate) fn set_factor(&mut self, id: EntityId, factor: u16) {
         self.entities[id].next_factor = factor;
     }
@@ -119,9 +119,9 @@ impl Hierarchy {
         }
     }
 
-    /// Whether a flow that waits is due before the one in service: decided where their paths meet (D-24), by class if it is
-    /// the next of its own, else
-    /// because it is eligible there and has the smaller finish, so that it would have been chosen had it been there.
+    /// Whether a flow that waits is due before the one in service: decided where their paths meet (spec/bfq D-24), by
+    /// class if it is the next of its own, else because it is eligible there and has the smaller finish, so that it
+    /// would have been chosen had it been there.
     pub(crate) fn is_ahead(&mut self, id: EntityId) -> bool {
         let (mut mine, mut meets) = (id, self.entities[id].parent);
         let theirs = loop {

@@ -1,5 +1,5 @@
 //! Whether the device waits for the flow in service, which has nothing left, instead of serving somebody else
-//! (specification 5), and who is served before it all the same.
+//! (spec/bfq 5), and who is served before it all the same.
 
 use core::cmp::Ordering;
 
@@ -71,7 +71,7 @@ impl Bfq {
             || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
 
-    /// Whether waiting for this flow is better than serving another (specification 5.2).
+    /// Whether waiting for this flow is better than serving another (spec/bfq 5.2).
     pub(super) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
         let flow = &self.flows[at];
         if !flow.is_used() {
@@ -232,7 +232,7 @@ impl Bfq {
     }
 
     /// Whether a flow that has just become busy is served at once, and the slot of the one in service ends
-    /// (specification 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
+    /// (spec/bfq 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
     pub(super) fn preempts(
         &mut self,
         tree: &Tree,

@@ -1,8 +1,8 @@
-//! How much may be injected into the gaps of a flow: what is kept of it, and its measurement on its way (specification
-//! 7.9).
+//! How much may be injected into the gaps of a flow: what is kept of it, and its measurement on its way
+//! (spec/bfq 7.9).
 //!
-//! The rules are those of [`InjectLimit`], in nanoseconds throughout (D-6). Here is where they are kept: 14 bytes a flow,
-//! since there may be a million, and one measurement a device, since only the flow in service has gaps.
+//! The rules are those of [`InjectLimit`], in nanoseconds throughout (spec/bfq D-6). Here is where they are kept: 14
+//! bytes a flow, since there may be a million, and one measurement a device, since only the flow in service has gaps.
 
 use crate::merge::waker::{InjectLimit, InjectSettings, Sample};
 use crate::time::Instant;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Invariant 22: a limit is at most one more than there ever were in the device, and from it on nothing is
+        /// spec/bfq 11.22: a limit is at most one more than there ever were in the device, and from it on nothing is
         /// injected; one may be where nothing is known. And the packed form is the whole of it: a limit that is kept as
         /// it is decides the same, while latencies are below 4 s.
         #[test]

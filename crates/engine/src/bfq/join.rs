@@ -1,4 +1,4 @@
-//! Requests of one flow that lie side by side go to the device as one (specification 4.3).
+//! Requests of one flow that lie side by side go to the device as one (spec/bfq 4.3).
 //!
 //! They are joined where they leave, not where they come in: until then each waits, is found by its position, grows old
 //! and is withdrawn by itself, and what lies in front, behind or between is joined all the same, for the flow has its

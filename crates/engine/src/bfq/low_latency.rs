@@ -1,5 +1,5 @@
 //! Where raised weights meet the schedule: what [`super::raising`] and [`super::burst`] are told, and what follows
-//! (specification 6).
+//! (spec/bfq 6).
 
 use super::Bfq;
 use super::budget::Expiry;
@@ -24,7 +24,7 @@ const RAISED_IDLE_NS: u64 = 20 * MS;
 /// times as long: three or four visits, with the way there and back.
 const VISIT_NS: u64 = 20 * MS;
 
-/// How long the device may still be kept for raised flows, beyond what it is kept for others (D-20, D-29).
+/// How long the device may still be kept for raised flows, beyond what it is kept for others (spec/bfq D-20, D-29).
 ///
 /// It costs everybody else the device, so it is half of all time at most, over about a second: a wait takes from what
 /// is left, and time gives half of itself back.
@@ -181,7 +181,7 @@ impl Bfq {
         }
     }
 
-    /// A flow begins; whether its weight is raised from here on (specification 6.5).
+    /// A flow begins; whether its weight is raised from here on (spec/bfq 6.5).
     pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
         let (now, terms) = (self.now, self.terms());
         let queue = self.flows.id(at);
@@ -274,7 +274,7 @@ impl Bfq {
         }
     }
 
-    /// What is put aside of a flow that joins others (specification 7.6).
+    /// What is put aside of a flow that joins others (spec/bfq 7.6).
     pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
         let raise = self.flows.raise(queue.index);
         // One that is alone again, and joins others before anything came, has been raised already, or was not to be.
@@ -294,7 +294,7 @@ impl Bfq {
         self.change_raise(to, |raise| raise.restore(now, &taking));
     }
 
-    /// Gives back what a flow that is alone again had put aside (specification 7.7).
+    /// Gives back what a flow that is alone again had put aside (spec/bfq 7.7).
     pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, aside: Raising) {
         let (now, terms) = (self.now, self.terms());
         let resume = Resume {

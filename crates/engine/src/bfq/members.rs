@@ -10,7 +10,7 @@ use crate::requests::Requests;
 use crate::tree::Tree;
 
 /// Time after which what is known of a client may be forgotten: as long as a flow is remembered to have begun among many
-/// (specification 6.4).
+/// (spec/bfq 6.4).
 const FORGOTTEN_NS: u64 = 10_000_000_000;
 
 impl Bfq {
@@ -124,7 +124,7 @@ impl Bfq {
         self.recounted(at, |hierarchy| hierarchy.set_rank(id, rank));
     }
 
-    /// Where a flow is counted and what it is placed with change in one place (D-17).
+    /// Where a flow is counted and what it is placed with change in one place (spec/bfq D-17).
     pub(super) fn recounted(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
         let is_counted = self.hierarchy.entities.flow(at).is_counted;
         if is_counted {

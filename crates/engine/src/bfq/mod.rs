@@ -428,7 +428,7 @@ impl Bfq {
         self.review_policies(self.now, tree);
     }
 
-    /// Gives the flow a place for its first request (specification 2.3, 2.10, 3.1).
+    /// Gives the flow a place for its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
         if self.arrive(tree, at) && self.is_preferred(at) {
             let flow = &mut self.flows[at];

@@ -1,4 +1,4 @@
-//! The children of one cgroup by class: a service tree for each, served in their order (specification 1.6, 2.6).
+//! The children of one cgroup by class: a service tree for each, served in their order (spec/bfq 1.6, 2.6).
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,7 @@ pub(crate) struct Rank {
     pub(crate) weight: u32,
 }
 
-/// Time after which the idle class gets a turn although others wait (specification 0.2).
+/// Time after which the idle class gets a turn although others wait (spec/bfq 0.2).
 const IDLE_CLASS_TIMEOUT_NS: u64 = 200_000_000;
 
 /// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need:

@@ -3,7 +3,7 @@
 //! The device is kept free for a flow because its next request is near, or because its share would go to others. Neither
 //! holds if the request does not come, or is over in less time than the wait for it took. So waiting is paid for: each
 //! wait takes its length from the flow's balance if others had requests meanwhile, and each return adds what it brought.
-//! Not in the specification: see docs/decisions/033.
+//! Not in docs/spec/bfq.md: see docs/decisions/033.
 
 use crate::time::Instant;
 

@@ -1,4 +1,4 @@
-//! How fast the device is at its best, and the largest budget that follows from it (specification 3.1, 3.3).
+//! How fast the device is at its best, and the largest budget that follows from it (spec/bfq 3.1, 3.3).
 //!
 //! ```text
 //!  dispatches, completions ─► window ─► closed: its rate, weighted by how sequential and how long it was
@@ -26,7 +26,7 @@ pub(crate) struct PeakSettings {
     pub(crate) low_rate: u64,
 }
 
-/// What the kernel's arithmetic comes to, 977 sectors a second; its comment speaks of a million (D-7).
+/// What the kernel's arithmetic comes to, 977 sectors a second; its comment speaks of a million (spec/bfq D-7).
 ///
 /// The test is made from 2 ms between two completions on, and there a million, which is 512 MB/s, is out of reach for
 /// any disk with platters: each of its large requests would end a window, and a window that ends early teaches nothing.
@@ -62,7 +62,7 @@ const REFERENCE_FLASH: u32 = 33_000;
 const BUDGET_DEFAULT: u32 = 16_384 * 512;
 /// So that the least budget, a 32nd, is a sector.
 const BUDGET_MIN: u64 = 32 * SECTOR;
-/// From this on the estimate is trusted: with the eleventh slot (EX-8).
+/// From this on the estimate is trusted: with the eleventh slot (spec/bfq EX-8).
 const TRUSTED: u8 = 194;
 
 /// The estimate for one device. Every step is O(1).
@@ -126,13 +126,13 @@ impl PeakRate {
         }
     }
 
-    /// The estimate, as the specification has it: sectors per microsecond, 16 bits after the point.
+    /// The estimate in the unit of spec/bfq 3.3: sectors per microsecond, 16 bits after the point.
     pub(crate) fn rate(&self) -> u32 {
         self.rate
     }
 
     /// The largest budget of the device, in bytes: what it does at its best in the longest slot, or what was chosen.
-    /// Clamps what flows have learnt, and what time is charged with (`CAP` of specification 3.2 and 3.7).
+    /// Clamps what flows have learnt, and what time is charged with (`CAP` of spec/bfq 3.2 and 3.7).
     pub(crate) fn cap(&self) -> u32 {
         self.cap
     }
@@ -143,7 +143,7 @@ impl PeakRate {
         ((u64::from(bytes) / SECTOR) << RATE_SHIFT) * 1000 / u64::from(self.rate)
     }
 
-    /// The budget to plan with, in bytes: [`PeakRate::cap`] once it can be trusted (`MB()` of specification 3.1).
+    /// The budget to plan with, in bytes: [`PeakRate::cap`] once it can be trusted (`MB()` of spec/bfq 3.1).
     pub(crate) fn max_budget(&self) -> u32 {
         if self.is_trusted() || self.settings.max_budget.is_some() {
             self.cap
@@ -409,7 +409,7 @@ mod tests {
     }
 
     proptest! {
-        /// Invariant 21: an estimate is between the old one and what was measured, up to rounding, and at least 1.
+        /// spec/bfq 11.21: an estimate is between the old one and what was measured, up to rounding, and at least 1.
         #[test]
         fn the_estimate_goes_towards_what_was_measured(
             rate in 1..=RATE_MAX as u32,

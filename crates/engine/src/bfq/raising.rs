@@ -1,4 +1,4 @@
-//! Whose weight is raised: flows that begin after a pause, and flows that want little at a time (specification 6).
+//! Whose weight is raised: flows that begin after a pause, and flows that want little at a time (spec/bfq 6).
 //!
 //! ```text
 //!                begins after a pause
@@ -63,7 +63,7 @@ impl LowLatency {
 const MS: u64 = 1_000_000;
 
 /// What an application reads to start, with some room: LibreOffice Writer 110,000 sectors. It reads as much from a fast
-/// disk as from a slow one, so this does not grow with the device (D-25); the time does.
+/// disk as from a slow one, so this does not grow with the device (spec/bfq D-25); the time does.
 const SERVED_MAX: u64 = 120_000 * 512;
 /// How long a soft real-time flow goes on without being told anew.
 const SOFT_MS: u16 = 300;
@@ -261,7 +261,7 @@ impl Raise {
                 || (self.period.level == Level::Interactive && served > SERVED_MAX))
     }
 
-    /// Ends or lowers what is over, after a dispatch (specification 6.2). `bytes` have been served, for which it was not
+    /// Ends or lowers what is over, after a dispatch (spec/bfq 6.2). `bytes` have been served, for which it was not
     /// charged yet. Whether it is over because of what was served: no application reads that much.
     pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) -> bool {
         if self.period.level == Level::Plain {
@@ -378,7 +378,7 @@ impl Raise {
 
 /// For tests, the lab and fuzzers.
 impl Raise {
-    /// Whether the level, its times and `terms` fit together (specification 11, 17).
+    /// Whether the level, its times and `terms` fit together (spec/bfq 11.17).
     ///
     /// # Errors
     /// A text that says what does not.

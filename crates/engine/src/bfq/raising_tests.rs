@@ -100,7 +100,7 @@ fn soft(since: u64) -> Raise {
 
 #[test]
 fn the_period_is_as_long_as_a_start_takes() {
-    // EX-16.
+    // spec/bfq EX-16.
     let table = [
         (9333, true, 10_500),
         (9581, true, 10_228),
@@ -120,7 +120,7 @@ fn the_period_is_as_long_as_a_start_takes() {
 
 #[test]
 fn who_wants_little_and_comes_late_is_soft_real_time() {
-    // EX-17: busy since 1,000 ms, 700 sectors, no request left at 1,020 ms.
+    // spec/bfq EX-17: busy since 1,000 ms, 700 sectors, no request left at 1,020 ms.
     for (at, level) in [(1100, Level::Plain), (1101, Level::SoftRealTime)] {
         let mut raise = OLD;
         raise.calm.soft_from = ms(1000);
@@ -158,7 +158,7 @@ fn small_requests_do_not_run_ahead_of_the_pace() {
 
 #[test]
 fn raising_begins_by_what_a_flow_does() {
-    // Table of specification 6.5 at 30 s, for a flow whose soft real-time would begin at 29 s or 31 s.
+    // Table of spec/bfq 6.5 at 30 s, for a flow whose soft real-time would begin at 29 s or 31 s.
     let (sync, auto) = (FIRST, LowLatency::Auto);
     let (early, late) = (ms(29_000), ms(31_000));
     let (none, some, most) = (Level::Plain, Level::Interactive, Level::SoftRealTime);
@@ -178,8 +178,8 @@ fn raising_begins_by_what_a_flow_does() {
         ("soft, but all seeks", OLD, seeks(back(28_000)), early, auto, none),
         ("new, all seeks", new, seeks(sync), early, auto, some),
         ("under way", OLD, under_way(back(20_000)), early, auto, none),
-        ("writeback (D-22)", new, writes(sync), early, auto, none),
-        ("writeback after a pause (D-22)", OLD, writes(back(9_000)), early, auto, none),
+        ("writeback (spec/bfq D-22)", new, writes(sync), early, auto, none),
+        ("writeback after a pause (spec/bfq D-22)", OLD, writes(back(9_000)), early, auto, none),
         ("shared", new, shared(sync), early, auto, none),
         ("in a burst", burst(new), sync, early, auto, none),
         ("in a burst 10 s ago", burst(OLD), back(20_000), early, auto, none),
@@ -199,7 +199,7 @@ fn raising_begins_by_what_a_flow_does() {
     }
 }
 
-/// Of who joins others before its first request comes, the raising that it would have got is put aside (specification 7.6);
+/// Of who joins others before its first request comes, the raising that it would have got is put aside (spec/bfq 7.6);
 /// who has been with others has had its own, also if nothing came since.
 #[test]
 fn who_has_parted_is_not_newborn() {

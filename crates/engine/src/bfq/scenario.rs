@@ -1,4 +1,4 @@
-//! Who is busy, as far as it decides whether shares need the device to wait (specification 1.8).
+//! Who is busy, as far as it decides whether shares need the device to wait (spec/bfq 1.8).
 
 use alloc::vec::Vec;
 

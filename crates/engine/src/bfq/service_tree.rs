@@ -1,4 +1,4 @@
-//! B-WF2Q+ among the children of one cgroup (specification 2.1 to 2.8).
+//! B-WF2Q+ among the children of one cgroup (spec/bfq 2.1 to 2.8).
 
 use alloc::format;
 use alloc::string::String;
@@ -10,9 +10,9 @@ use crate::check::ensure;
 
 /// The children of one cgroup that are active, in service, or idle and not yet forgotten, and their virtual time.
 ///
-/// Whoever has the smallest finish among those whose start V has reached is next. V never runs back (specification
-/// D-8), so a child crosses from `waiting` to `eligible` once a placing: two heaps do what an augmented tree does in
-/// the kernel, in half the time. Every step is O(log children).
+/// Whoever has the smallest finish among those whose start V has reached is next. V never runs back (spec/bfq D-8), so
+/// a child crosses from `waiting` to `eligible` once a placing: two heaps do what an augmented tree does in the kernel,
+/// in half the time. Every step is O(log children).
 pub(crate) struct ServiceTree {
     vtime: Vtime,
     /// Sum of the weights of all that is counted.
@@ -26,7 +26,7 @@ pub(crate) struct ServiceTree {
 pub(crate) enum Return {
     /// So long that it starts at V.
     Afresh,
-    /// So shortly that it goes on where its last slot ended, although V has passed that (specification 2.10).
+    /// So shortly that it goes on where its last slot ended, although V has passed that (spec/bfq 2.10).
     InTime,
 }
 
@@ -202,7 +202,7 @@ impl ServiceTree {
     }
 
     /// A child that is in service or active was charged: what is injected from one that waits is settled with its next
-    /// slot (specification 2.8).
+    /// slot (spec/bfq 2.8).
     #[inline]
     pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
         self.vtime = self.vtime.after(bytes, self.weights);

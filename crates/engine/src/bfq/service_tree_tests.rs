@@ -1,4 +1,4 @@
-//! The worked examples of specification 2.9 and 2.10, and the rules of 2.1 to 2.8 against a scan of everyone.
+//! The worked examples of spec/bfq 2.9 and 2.10, and the rules of spec/bfq 2.1 to 2.8 against a scan of everyone.
 
 use std::string::String;
 use std::vec::Vec;
@@ -73,7 +73,7 @@ fn at(tenths: u64) -> Vtime {
 
 #[test]
 fn two_to_one() {
-    // EX-5, tag by tag.
+    // spec/bfq EX-5, tag by tag.
     let (budgets, mut scene) = ([1200, 1200], Scene::new(&[40, 80]));
     (0..2).for_each(|flow| scene.activate(flow, 1200, Return::Afresh));
     let table = [
@@ -97,7 +97,7 @@ fn two_to_one() {
 
 #[test]
 fn larger_budgets_buy_no_larger_share() {
-    // EX-6.
+    // spec/bfq EX-6.
     let (budgets, mut scene) = ([512, 1024, 4096], Scene::new(&[10, 20, 70]));
     (0..3).for_each(|flow| scene.activate(flow, budgets[flow], Return::Afresh));
     let served = scene.slots(&budgets, 60);
@@ -123,7 +123,7 @@ fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
 
 #[test]
 fn who_returns_in_time_loses_nothing() {
-    // EX-7a.
+    // spec/bfq EX-7a.
     for (how, start, finish) in [(Return::InTime, 80, 200), (Return::Afresh, 120, 240)] {
         let mut scene = Scene::new(&[40, 40]);
         (0..2).for_each(|flow| scene.activate(flow, 800, Return::Afresh));
@@ -144,7 +144,7 @@ fn who_returns_in_time_loses_nothing() {
 
 #[test]
 fn who_was_away_longer_than_a_budget_catches_up_one_budget() {
-    // EX-7b: with the finish at 8 and V at 30, 8/20 becomes 18/30.
+    // spec/bfq EX-7b: with the finish at 8 and V at 30, 8/20 becomes 18/30.
     let mut scene = Scene::new(&[40, 40]);
     (0..2).for_each(|flow| scene.activate(flow, 800, Return::Afresh));
     assert_eq!(scene.select(), Some(0));
@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// The flow that rules 2.1 and 2.6 name, looking at each.
+/// The flow that spec/bfq 2.1 and 2.6 name, looking at each.
 fn scan(scene: &Scene) -> Option<usize> {
     let ids = (0..scene.weights.len()).map(|flow| EntityId::flow(flow as u32));
     let active: Vec<EntityId> = ids.filter(|&id| scene.entities[id].state.is_active()).collect();

@@ -7,7 +7,7 @@ use core::time::Duration;
 pub use self::text::{BfqEdit, BfqError, BfqKey};
 use crate::merge;
 
-/// All settings of BFQ on one device, under the names that the kernel gives them (specification 8.1).
+/// All settings of BFQ on one device, under the names that the kernel gives them (spec/bfq 8.1).
 ///
 /// They are written as text, `slice_idle=0 low_latency=0`: see [`BfqSettings::parse`] and [`BfqKey`], which has names,
 /// units and ranges. [`core::fmt::Display`] prints all of them so that they parse back.

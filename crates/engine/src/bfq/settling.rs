@@ -3,7 +3,7 @@
 //! A disk with platters answers a write from its cache, and takes it to the platters when nobody asks for anything. To
 //! whoever reads next that is a seek there and one back between two reads of a stream: on `hdd7200` 25 ms for a read
 //! that takes 0.03, and that again for each 256 KiB the cache holds. So a slot in which was written lasts until that may
-//! be on the platters, and the next one finds the heads where it leaves them. Not in the specification: see
+//! be on the platters, and the next one finds the heads where it leaves them. Not in docs/spec/bfq.md: see
 //! docs/decisions/017.
 
 use super::Bfq;

@@ -1,4 +1,4 @@
-//! A flow's hold on the device: from its selection to its expiration (specification 4.5 to 4.7).
+//! A flow's hold on the device: from its selection to its expiration (spec/bfq 4.5 to 4.7).
 
 use super::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use super::counters::IdlingCause;
@@ -87,7 +87,7 @@ impl Bfq {
     }
 
     /// Whether the slot of the flow in service has lasted long enough, or leaves the disk enough to do after it. After
-    /// idling, whoever has used most of the budget may use the rest (specification 3.6).
+    /// idling, whoever has used most of the budget may use the rest (spec/bfq 3.6).
     #[inline]
     pub(super) fn has_timed_out(&self) -> bool {
         if self.owes_much() {
@@ -182,7 +182,7 @@ impl Bfq {
         self.expire_at(tree, requests, expiry, self.now);
     }
 
-    /// The same, of a slot that counts until `end` (specification 4.7).
+    /// The same, of a slot that counts until `end` (spec/bfq 4.7).
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
         self.note_waited_in_vain();
         self.stop_idling();

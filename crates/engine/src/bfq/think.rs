@@ -1,4 +1,4 @@
-//! How a flow uses the device: how soon it returns, and whether it waits for nothing else (specification 5.4, 5.6).
+//! How a flow uses the device: how soon it returns, and whether it waits for nothing else (spec/bfq 5.4, 5.6).
 
 use crate::time::Instant;
 
@@ -73,7 +73,7 @@ impl Habits {
     }
 
     /// Another flow merges into this one, which waits for nothing else if one of both does; of the other, nothing is
-    /// known any more (specification 7.6).
+    /// known any more (spec/bfq 7.6).
     pub(crate) fn inherit(&mut self, from: &mut Habits) {
         self.is_io_bound |= core::mem::take(&mut from.is_io_bound);
     }

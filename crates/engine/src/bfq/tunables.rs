@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use super::peak_rate::PeakRate;
 use super::settings::BfqSettings;
 
-/// What can be set, as [`BfqSettings`] has it, and what cannot, after specification 0.2, which has its origins; in bytes
+/// What can be set, as [`BfqSettings`] has it, and what cannot, after spec/bfq 0.2, which has its origins; in bytes
 /// and nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tunables {
@@ -29,9 +29,9 @@ pub(crate) struct Tunables {
     /// How long the device waits for a flow that has nothing left; a flow may stay away three times as long and go on
     /// where it was. 0: never, and not at all.
     pub(crate) slice_idle_ns: u64,
-    /// Whether the weight of flows that begin, or want little, is raised (specification 6).
+    /// Whether the weight of flows that begin, or want little, is raised (spec/bfq 6).
     pub(crate) low_latency: bool,
-    /// Whether the device waits for everybody, and has one request at a time (specification 5.7).
+    /// Whether the device waits for everybody, and has one request at a time (spec/bfq 5.7).
     pub(crate) strict_guarantees: bool,
     /// How many times its bytes an asynchronous request is charged, where nobody needs exact shares.
     pub(crate) async_charge: u32,
@@ -39,7 +39,8 @@ pub(crate) struct Tunables {
     pub(crate) seek_flash_ns: u64,
     /// Whether the device's time goes into seeks.
     pub(crate) rotational: bool,
-    /// Whether the device takes more than a few requests at a time, and orders them itself (D-15: known, not guessed).
+    /// Whether the device takes more than a few requests at a time, and orders them itself (spec/bfq D-15: known, not
+    /// guessed).
     pub(crate) queueing: bool,
     /// Requests that the device takes at a time.
     pub(crate) depth: u32,
@@ -48,14 +49,14 @@ pub(crate) struct Tunables {
 /// A read of 4 KiB from flash.
 const SMALL_READ_NS: u64 = 100_000;
 
-/// Requests at the device from which on it queues (specification 0.2).
+/// Requests at the device from which on it queues (spec/bfq 0.2).
 const QUEUEING_ABOVE: u32 = 3;
 
 const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
 /// With `strict_guarantees` a flow is waited for so long at least: no share is kept by a device that waits for nobody
-/// (specification 5.7).
+/// (spec/bfq 5.7).
 const STRICT_IDLE_NS: u64 = 8 * MS;
 
 /// The largest budget unless another is chosen: 8 MiB. The kernel's grows with the device, to 13 MiB on a disk of

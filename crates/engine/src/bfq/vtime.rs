@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn service_counts_by_weight() {
-        // EX-4: 1,200 sectors at weight 40 are 30 sectors at weight 1.
+        // spec/bfq EX-4: 1,200 sectors at weight 40 are 30 sectors at weight 1.
         let zero = Vtime::ZERO;
         assert_eq!(zero.after(1200 * 512, 40), zero.after(30 * 512, 1));
         assert_eq!(zero.after(30 * 512, 1), Vtime((30 << 22) << 16));

@@ -1,7 +1,7 @@
 //! May two queues that read or write close to each other become one?
 //!
 //! Only shortly after both began: close to each other for a moment are many who have nothing in common, and a light
-//! queue that merges with a heavy one by mistake takes a share that is not its own. Specification 7.3 and 7.4.
+//! queue that merges with a heavy one by mistake takes a share that is not its own. See spec/bfq 7.3 and 7.4.
 
 use super::settings::{MergeWindow, Rules, Settings};
 use super::{Position, PriorityClass, QueueId, Traits};
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(ask(&me, &beyond, None), Err(Refusal::NobodyClose));
         let fresh = device(side(1), None);
         let near_zero = find(&Settings::WEIR, Instant::ZERO, &me, Position(512), &fresh, || None);
-        assert_eq!(near_zero, Err(Refusal::NobodyClose), "D-11");
+        assert_eq!(near_zero, Err(Refusal::NobodyClose), "spec/bfq D-11");
     }
 
     #[test]

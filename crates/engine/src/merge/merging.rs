@@ -152,7 +152,8 @@ impl<S> Merging<S> {
         self.sets.representative(queue)
     }
 
-    /// Whether the weight of `queue` may start to be raised: it is alone, or shared by flows of one task (7.1).
+    /// Whether the weight of `queue` may start to be raised: it is alone, or shared by flows of one task
+    /// (spec/bfq 7.1).
     pub fn may_be_raised(&self, queue: QueueId) -> bool {
         self.sets.members(queue) == 1 || self.sets.is_stable(queue)
     }
@@ -184,7 +185,7 @@ impl<S> Merging<S> {
         Opened { creation, merge }
     }
 
-    /// Where a request goes, and whether queues merge before (specification 7.3).
+    /// Where a request goes, and whether queues merge before (spec/bfq 7.3).
     ///
     /// `nearest` finds the queue of the same cgroup with the nearest next position, see [`super::Positions::nearest`]; it
     /// is called once at most, and not for a queue that is too late. O(1) beside it; a merge that follows is

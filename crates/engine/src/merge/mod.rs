@@ -15,7 +15,7 @@
 //!
 //! Nothing here holds requests, time or budgets: instants and facts about queues are arguments, decisions are results.
 //! [`Merging`] is the whole of it for one device, and is what a scheduler calls; the parts below can be used alone.
-//! Nothing allocates but to grow with the largest queue index. Source: specification of BFQ, sections 7 and 10;
+//! Nothing allocates but to grow with the largest queue index. Source: spec/bfq 7 and 10;
 //! `docs/bfq-merging.md`.
 
 pub mod cooperation;
@@ -48,7 +48,7 @@ pub struct QueueId {
 /// A place on the device, in bytes from its beginning.
 ///
 /// Where nothing is known yet there is no `Position`: `None` is never close to anything, byte 0 is an ordinary place
-/// (the kernel's one value for both makes strangers near the beginning of the disk look close: defect D-11).
+/// (the kernel's one value for both makes strangers near the beginning of the disk look close: spec/bfq D-11).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position(pub u64);
 

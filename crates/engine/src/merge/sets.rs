@@ -1,9 +1,9 @@
 //! Queues that merged: sets with one representative, instead of chains from queue to queue.
 //!
 //! The kernel redirects a queue to another, that one perhaps to a third, and every process walks the chain when it next
-//! asks; a long series of its lifetime bugs lived there (D-13, D-14). Here each queue knows its representative, no walk
-//! is longer than one step, and there can be no cycle. Each queue belongs to one process and stays its home: it is
-//! where the process goes when the set parts.
+//! asks; a long series of its lifetime bugs lived there (spec/bfq D-13, D-14). Here each queue knows its
+//! representative, no walk is longer than one step, and there can be no cycle. Each queue belongs to one process and
+//! stays its home: it is where the process goes when the set parts.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -119,7 +119,8 @@ impl<S> Sets<S> {
     /// How many processes a queue serves: the whole set for its representative, none for its other members.
     ///
     /// As the kernel sees it, members that have not asked since the merge still count where they were. 0 for a closed
-    /// queue. A queue in service that is empty and has none should expire at once: nobody will come back (D-9).
+    /// queue. A queue in service that is empty and has none should expire at once: nobody will come back
+    /// (spec/bfq D-9).
     pub fn users(&self, queue: QueueId) -> u32 {
         self.index(queue).map_or(0, |index| self.get(index).users)
     }
@@ -226,8 +227,8 @@ impl<S> Sets<S> {
 
     /// Whether `queue` stays when its set parts.
     ///
-    /// With [`Rules::Weir`] the mark ends when either side leaves, unless others merged stably are still there (D-3).
-    /// With [`Rules::Kernel`] it stays with the process for good.
+    /// With [`Rules::Weir`] the mark ends when either side leaves, unless others merged stably are still there
+    /// (spec/bfq D-3). With [`Rules::Kernel`] it stays with the process for good.
     pub fn is_stable(&self, queue: QueueId) -> bool {
         self.index(queue).is_some_and(|index| self.stays(index))
     }

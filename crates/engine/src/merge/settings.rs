@@ -7,11 +7,11 @@ use core::time::Duration;
 ///
 /// | | `Kernel` | `Weir` |
 /// |---|---|---|
-/// | a delayed stable merge is judged | once | again while evidence is thin (D-2) |
-/// | the mark of a stable merge | stays with the queue for good | ends with the pair (D-3) |
-/// | the others of a queue that merges move | when they next ask | at once (D-9) |
+/// | a delayed stable merge is judged | once | again while evidence is thin (spec/bfq D-2) |
+/// | the mark of a stable merge | stays with the queue for good | ends with the pair (spec/bfq D-3) |
+/// | the others of a queue that merges move | when they next ask | at once (spec/bfq D-9) |
 /// | with a single busy queue | nobody merges | the newcomer may join it |
-/// | a seeky set parts | one member at a time, when it next asks | all members at once (D-26) |
+/// | a seeky set parts | one member at a time, when it next asks | all members at once (spec/bfq D-26) |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Rules {
     /// To see what a kernel would do, and to measure against it.
@@ -35,7 +35,7 @@ pub enum MergeWindow {
 /// The three times of stable merging. At most one hour each, so that sums of them cannot overflow.
 ///
 /// The kernel's patch of 2021 speaks of two times, T1 and T2, and changed both to 600 ms; but T1 is used in two
-/// places, of which it changed one (defect D-1). Here each place has its own setting.
+/// places, of which it changed one (spec/bfq D-1). Here each place has its own setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StableTimes {
     anchor_life: Duration,

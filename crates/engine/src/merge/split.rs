@@ -1,14 +1,14 @@
 //! What becomes of raised weights when queues merge and part.
 //!
 //! A shared queue behaves like all its members together, which says nothing about any of them. So a queue's own
-//! behaviour is put aside when it first shares and given back when it is alone again (specification 7.6 and 7.7); what
+//! behaviour is put aside when it first shares and given back when it is alone again (spec/bfq 7.6 and 7.7); what
 //! that is, is the scheduler's choice. Raising is part of it, and the one part that may have ended meanwhile. Budgets,
 //! timestamps, seek history and waker are not put aside: they are of the shared queue's past, and a queue that is alone
 //! again finds its own out anew.
 
 use crate::time::Instant;
 
-/// By how much, since when and for how long the weight of a queue is raised (specification 6).
+/// By how much, since when and for how long the weight of a queue is raised (spec/bfq 6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raising {
     /// What the weight is multiplied with: 1 not raised, [`Raising::INTERACTIVE`] or [`Raising::SOFT_REAL_TIME`].
@@ -46,7 +46,7 @@ impl Raising {
 
     /// What a queue that merges before its first request would have got: interactive raising from `now` on.
     ///
-    /// Nothing was served yet; the kernel leaves that field as it happens to be (D-10).
+    /// Nothing was served yet; the kernel leaves that field as it happens to be (spec/bfq D-10).
     pub const fn newborn(now: Instant, interactive_ns: u64) -> Raising {
         Raising { factor: Raising::INTERACTIVE, duration_ns: interactive_ns, ..Raising::none(now) }
     }
@@ -160,7 +160,11 @@ mod tests {
     #[test]
     fn a_newborn_has_been_served_nothing() {
         let raising = Raising::newborn(Instant::from_millis(3), 7 * SECOND);
-        assert_eq!((raising.factor, raising.served_bytes), (Raising::INTERACTIVE, 0), "D-10");
+        assert_eq!(
+            (raising.factor, raising.served_bytes),
+            (Raising::INTERACTIVE, 0),
+            "spec/bfq D-10"
+        );
         assert_eq!(raising.resume(Instant::from_millis(7003), false, &RESUME), raising);
     }
 }

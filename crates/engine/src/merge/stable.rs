@@ -2,7 +2,7 @@
 //!
 //! The first queue of its time is the *anchor* of its cgroup; who comes soon after it merges with it, at once where the
 //! device queues commands and does not seek, later elsewhere, if the queue has shown by then that serving it alone does
-//! not make the device faster. Specification 7.5.
+//! not make the device faster. See spec/bfq 7.5.
 
 use alloc::vec::Vec;
 
@@ -48,7 +48,8 @@ pub enum Creation {
     MergeNow(QueueId),
     /// It may merge with this queue later, see [`Stable::judge`].
     Later(QueueId),
-    /// It came after the creation window, while the anchor still lives: the dead zone of the kernel's times (D-1).
+    /// It came after the creation window, while the anchor still lives: the dead zone of the kernel's times
+    /// (spec/bfq D-1).
     DeadZone,
     /// Stable merging is off, or not for this kind of queue.
     Never,
@@ -61,7 +62,7 @@ pub struct Evidence {
     pub just_created: bool,
     /// Requests inserted into it since it was created or last left a set.
     pub insertions: u32,
-    /// Whether the device is faster when it serves this queue alone and waits for it (specification 5.2).
+    /// Whether the device is faster when it serves this queue alone and waits for it (spec/bfq 5.2).
     pub boosts_throughput: bool,
 }
 
@@ -72,7 +73,7 @@ pub enum Judgement {
     NoCandidate,
     /// It is too early.
     NotYet,
-    /// It is time, but there is too little evidence to call it off: another look at the next request (D-2).
+    /// It is time, but there is too little evidence to call it off: another look at the next request (spec/bfq D-2).
     Postponed,
     /// Merge with this queue.
     Merge(QueueId),
@@ -224,7 +225,7 @@ impl Stable {
         }
     }
 
-    /// `queue` was closed. Its candidate goes with it, which another queue in its slot does not inherit (D-4).
+    /// `queue` was closed. Its candidate goes with it, which another queue in its slot does not inherit (spec/bfq D-4).
     pub fn closed(&mut self, queue: QueueId) {
         self.detached(queue);
         if self.record(queue).is_some() {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn table_c2_of_the_specification() {
+    fn creation_gaps_decide_stable_merges_as_in_table_c2() {
         for (millis, before, kernel, intent) in [
             (&[0, 200, 400, 600][..], "AAAA", "A---", "Ammm"),
             (&[0, 120, 200, 420, 560, 650, 700], "AmAAmAm", "Am---Am", "AmmmmAm"),

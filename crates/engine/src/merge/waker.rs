@@ -2,8 +2,8 @@
 //!
 //! A queue in service that is briefly empty keeps the device, and the gap is lost unless somebody else's request is
 //! *injected*. The best candidate is a queue whose completed request lets the waiting one go on, its *waker*; after it
-//! any other, as many as the waiting queue's latency bears. Specification 7.8 and 7.9. All times are nanoseconds, in
-//! the kernel one comparison mixes them with ticks and its branch is practically dead (D-6).
+//! any other, as many as the waiting queue's latency bears. See spec/bfq 7.8 and 7.9. All times are nanoseconds, in
+//! the kernel one comparison mixes them with ticks and its branch is practically dead (spec/bfq D-6).
 
 use super::QueueId;
 use crate::time::Instant;
@@ -17,7 +17,8 @@ pub struct InjectSettings {
     pub waker_span_ns: u64,
     /// How long the device idles for a queue: 8 ms.
     pub slice_idle_ns: u64,
-    /// Requests of wakers and of queues woken that are injected into one gap; without end in the kernel (D-29).
+    /// Requests of wakers and of queues woken that are injected into one gap; without end in the kernel
+    /// (spec/bfq D-29).
     pub gap_injections_max: u32,
     /// A limit that was not lowered for this long starts from anew: 1 s.
     pub limit_life_ns: u64,
@@ -262,7 +263,7 @@ impl Gap {
     /// Whose request goes next: the process's own, its waker's, one it wakes, anybody's, or none.
     ///
     /// The first three need no limit of latency, since the process waits for them or made them, but
-    /// [`InjectSettings::gap_injections_max`] bounds how many of them one gap takes (D-29).
+    /// [`InjectSettings::gap_injections_max`] bounds how many of them one gap takes (spec/bfq D-29).
     pub fn fill(&self, settings: &InjectSettings) -> Fill {
         let related = self.own_async.or(self.waker).or(self.woken);
         match related {
@@ -378,7 +379,11 @@ mod tests {
             (known, 20 * MS, 0, false),
         ] {
             let now = at(100).plus_nanos(idled_ns);
-            assert_eq!(limit.admits(&settings(), now, Some(at(100)), in_device), admitted, "D-6");
+            assert_eq!(
+                limit.admits(&settings(), now, Some(at(100)), in_device),
+                admitted,
+                "spec/bfq D-6"
+            );
             assert!(!limit.admits(&settings(), now, None, 0));
         }
     }
@@ -407,7 +412,7 @@ mod tests {
             (Gap { is_precious: false, ..strangers }, Fill::Nothing),
             (Gap { boosts_throughput: false, is_precious: false, ..strangers }, Fill::Any),
         ] {
-            assert_eq!(gap.fill(&settings()), fill, "D-29");
+            assert_eq!(gap.fill(&settings()), fill, "spec/bfq D-29");
         }
     }
 }

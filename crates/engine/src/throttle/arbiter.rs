@@ -2,8 +2,8 @@
 //!
 //! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a source that begins to wait gets the
 //! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of who went last; a
-//! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule (throttle
-//! specification 1.7): one request each, in the order in which the sources began to wait.
+//! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule
+//! (spec/throttle 1.7): one request each, in the order in which the sources began to wait.
 
 use core::mem::offset_of;
 

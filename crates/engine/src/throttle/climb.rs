@@ -1,5 +1,5 @@
 //! The kernel's way of draining a queue: by one timer for both directions, in visits and quanta
-//! (specification 1.4 and 1.7).
+//! (spec/throttle 1.4 and 1.7).
 
 use crate::core::Core;
 use crate::deadlines::Due;

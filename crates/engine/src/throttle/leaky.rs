@@ -10,8 +10,9 @@ use crate::time::Instant;
 /// A meter of bytes and one of I/Os; a request goes when both have leaked enough.
 ///
 /// io-throttle charges a request when it is submitted and lets it sleep until everything charged since the meter
-/// was last empty has leaked away; a request that finds it has already empties the meter and is free (specification
-/// 2.3). Which request is charged next is decided late here, so the head is judged as if charged when it came up:
+/// was last empty has leaked away; a request that finds it has already empties the meter and is free
+/// (spec/throttle 2.3). Which request is charged next is decided late here, so the head is judged as if charged when it
+/// came up:
 /// - one that has to wait goes when its own cost has leaked too, and its cost is booked then;
 /// - only one that arrives with nothing before it can find the meter empty and be free: of a large request, its first
 ///   instalment. In io-throttle those that arrive in the same instant are free too, however many; here they wait.

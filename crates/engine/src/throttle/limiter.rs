@@ -14,7 +14,7 @@ pub(crate) struct Cost {
     /// I/O units: 1 a request where no `iops_size` is set. Where it is, the unit is 1/`iops_size` of an I/O, and
     /// [`Rate::per_second`] and [`Rate::burst`] for I/Os are scaled by `iops_size` likewise.
     pub(crate) ios: u64,
-    /// A later piece of a request that has paid; old kernels charge it nothing at all (specification 1.8).
+    /// A later piece of a request that has paid; old kernels charge it nothing at all (spec/throttle 1.8).
     pub(crate) is_remainder: bool,
 }
 
@@ -204,7 +204,7 @@ pub(crate) trait Limiter {
     /// Goes by another clock, which shows `after` when the old one shows `before`: what was earned and what is owed stays.
     fn shift(&mut self, before: Instant, after: Instant);
 
-    /// When the current slice began, for a limiter that has slices: what a parent may credit (specification 1.5).
+    /// When the current slice began, for a limiter that has slices: what a parent may credit (spec/throttle 1.5).
     fn slice_start(&self) -> Option<Instant> {
         None
     }

@@ -4,7 +4,7 @@ use crate::limits::KernelProfile;
 
 /// One row: every difference in behaviour between the kernels, and nothing else.
 ///
-/// Source: specification sections 1.5, 1.6, 1.8, 1.9 and the table of 1.11.
+/// Source: spec/throttle 1.5, 1.6, 1.8, 1.9 and the table of spec/throttle 1.11.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Profile {
     /// How long a head over its I/O limit waits.
@@ -66,7 +66,7 @@ pub(crate) enum Trim {
     /// By all whole slices; an unlimited kind counts as more than enough reason to do it.
     All,
     /// By all but one; an unlimited kind is no reason, and an allowance of less than one forgives everything
-    /// (the over-service of specification 1.12, defect 3).
+    /// (the over-service of spec/throttle 1.12.3).
     KeepOne,
 }
 

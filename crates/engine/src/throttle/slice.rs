@@ -23,7 +23,7 @@ use ticks::Ticks;
 ///
 /// A slice grants its whole allowance in its first tick, so traffic comes in bursts; a head over it waits for as
 /// many further slices as it needs. Amounts are whole, so a limit that is no multiple of one I/O per slice is not
-/// reached (specification 1.12): this limiter is for parity with Linux, [`super::pace::Pace`] for accuracy.
+/// reached (spec/throttle 1.12): this limiter is for parity with Linux, [`super::pace::Pace`] for accuracy.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     profile: SliceProfile,
@@ -154,7 +154,7 @@ impl Slice {
                 let bytes = self.bytes.takes_off(bytes, reversed);
                 let ios = self.ios.takes_off(ios, reversed);
                 // What an unlimited kind takes off is a huge number of the kernel's arithmetic, which turns negative
-                // where more than half a second's ticks are multiplied into it (specification 1.5, "while te is
+                // where more than half a second's ticks are multiplied into it (spec/throttle 1.5, "while te is
                 // small").
                 let wraps = self.kernel.carry == Carry::Signed && 2 * passed > self.ticks.hz();
                 let of =

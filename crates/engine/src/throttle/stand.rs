@@ -109,7 +109,7 @@ impl Core {
         let is_topmost = side.limited_above == NO_CGROUP;
         if side.gate.as_deref().is_some_and(super::Gate::climbs) {
             // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
-            // directions' waits are computed anew (specification 1.4).
+            // directions' waits are computed anew (spec/throttle 1.4).
             let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
             if arrival == Arrival::Fresh || !armed || self.tree.cgroups[cgroup].is_clear(direction)
             {
@@ -344,7 +344,7 @@ impl Core {
         }
     }
 
-    /// Service that a limit below has begun counts at `parent`, where nothing waited (specification 1.5).
+    /// Service that a limit below has begun counts at `parent`, where nothing waited (spec/throttle 1.5).
     fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
         let limited = self.tree.limited(parent, direction);
         if limited == NO_CGROUP || !self.climbs(limited, direction) {

@@ -15,7 +15,7 @@ use crate::time::Instant;
 
 /// A bucket of bytes and one of I/Os; a request goes when both cover it.
 ///
-/// io-throttle charges a request when it is submitted and lets it sleep until its debt is paid (specification 2.3).
+/// io-throttle charges a request when it is submitted and lets it sleep until its debt is paid (spec/throttle 2.3).
 /// Which request is charged next is decided late here, so the head is judged as if charged when it came up: it goes
 /// when the tokens, less its cost, are not negative, and its cost leaves the bucket then. The instants are the same.
 /// Unlike there, the bucket is full before a cost is taken: a window of `w` seconds sees at most `rate * w + bucket`.

@@ -4,7 +4,7 @@ use super::sliding::{Share, Sliding};
 use crate::time::Instant;
 
 /// Adds up the time with at least one request at the device, as io-throttle's kernel did and `iostat`'s `%util` does
-/// (specification 2.6).
+/// (spec/throttle 2.6).
 ///
 /// It tells the truth about a device that does one thing at a time. One that serves many requests at once is busy with
 /// the first of them.

@@ -230,8 +230,8 @@ mod tests {
         CostModel::new(reads, reads)
     }
 
-    /// Prices of 4 KiB at random, 4 KiB in order, 64 KiB at random and 1 MiB in order, and the page's in units, as the
-    /// specification tells them of the kernel's profiles.
+    /// Prices of 4 KiB at random, 4 KiB in order, 64 KiB at random and 1 MiB in order, and the page's in units, worked
+    /// out by hand from the default profiles of the kernel's iocost.
     #[test]
     fn the_kernels_profiles_cost_what_they_should() {
         for (figures, wanted_ns, page) in [

@@ -2,8 +2,8 @@
 //! others.
 //!
 //! Within a row nothing is ever reordered: what comes later never has an earlier deadline than what came before it
-//! (specification, P21). To release a row is to make what stands in it due now, from the front; what must not go before a
-//! certain time keeps what is behind it waiting.
+//! (spec/throttle P21). To release a row is to make what stands in it due now, from the front; what must not go before
+//! a certain time keeps what is behind it waiting.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -191,8 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// P21: out in non-decreasing order of deadlines, none before its own unless released, first in first out within
-        /// a row; after a release nothing of that row is left.
+        /// spec/throttle P21: out in non-decreasing order of deadlines, none before its own unless released, first in
+        /// first out within a row; after a release nothing of that row is left.
         #[test]
         fn rows_keep_their_order(calls in prop::collection::vec(call(), 1..200)) {
             let mut deferral = Deferral::default();

@@ -17,7 +17,8 @@
 //!   one's. Once it is on its way it stays with whom it was charged to: who writes to it before the device takes it goes
 //!   along for nothing, who writes to it after that dirties it anew.
 //! - Blocks of one owner leave in the order in which they were dirtied, with a deadline each that never lies before that
-//!   of an earlier one (specification, P21). Dirty neighbours of the same owner go along in one request, before their turn.
+//!   of an earlier one (spec/throttle P21). Dirty neighbours of the same owner go along in one request, before their
+//!   turn.
 //! - A row is due before its deadline when its owner has more dirty than is left for all, when it waits for room, when
 //!   little is left for anybody, when its owner flushes, and when its cgroup is removed.
 //! - What a flush waits for goes before all rows, by position, and is synchronous: a request of its waiter

@@ -113,7 +113,7 @@ proptest! {
         accounted_for(&world)?;
     }
 
-    /// Invariant 23: the same calls with the same instants give the same requests in the same order.
+    /// spec/bfq 11.23: the same calls with the same instants give the same requests in the same order.
     #[test]
     fn the_same_calls_give_the_same_answers(
         depth in 1..9_u32,

@@ -1,4 +1,4 @@
-//! Merging, without the rest of the scheduler: the specification's timelines, and what holds for all of them.
+//! Merging, without the rest of the scheduler: the timelines of spec/bfq 7.12 to 7.14, and what holds for all of them.
 
 mod properties;
 mod timelines;

@@ -271,7 +271,7 @@ impl World {
         self.positions.place(to, group, place);
     }
 
-    /// Invariant 12 of the specification, from the record kept here. Of the two queues that may have been meant, one
+    /// spec/bfq 11.12, from the record kept here. Of the two queues that may have been meant, one
     /// must qualify.
     fn assert_may_cooperate(&self, ask: &Ask, device: &Device, near: Option<Side>, to: QueueId) {
         assert!(!self.flash);

@@ -1,4 +1,4 @@
-//! The timelines of specification 7.12, 7.13 and 7.14, as the kernel goes through them and as Weir does.
+//! The timelines of spec/bfq 7.12, 7.13 and 7.14, as the kernel goes through them and as Weir does.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn three_cooperating_readers_with_the_kernels_rules() {
     assert_eq!(world.next(id(1)), Some(START + 192), "0 forwards against 256 for 128 backwards");
     arrive(&mut world, &mut lines, 1.1, 3, 5);
     let sets = world.merging.sets();
-    assert_eq!((sets.users(id(0)), sets.users(id(1))), (0, 3), "D-9: Q1 idles for nobody");
+    assert_eq!((sets.users(id(0)), sets.users(id(1))), (0, 3), "spec/bfq D-9: Q1 idles for nobody");
     assert!(world.queues[0].queued.is_empty());
     world.expire(id(0));
     assert_eq!(
@@ -304,7 +304,7 @@ fn short_lived_processes_and_the_second_time() {
         assert!(world.merging.may_be_raised(id(0)), "and may be raised together");
     }
 
-    // Even with the times of before 2021, looking again finds out as soon as there is enough to see (D-2).
+    // Even with the times of before 2021, looking again finds out as soon as there is enough to see (spec/bfq D-2).
     let stable = Some(StableTimes::KERNEL_BEFORE_2021);
     let (lines, world) = sqlite(Settings { stable, ..Settings::WEIR }, false, 900);
     assert_eq!(

@@ -7,13 +7,14 @@ use weir_engine::merge::{
     Ask, Check, Kind, Merging, Position, Positions, PriorityClass, QueueId, Settings, Traits,
 };
 
-/// Bytes in a sector, the unit of the specification's timelines.
+/// Bytes in a sector, the unit of the timelines in spec/bfq 7.12 to 7.14.
 pub(crate) const SECTOR: u64 = 512;
 
 pub(crate) const TRAITS: Traits =
     Traits { group: 0, class: PriorityClass::BestEffort, level: 4, sync: true };
 
-/// Milliseconds with one decimal, as in the specification's tables, since an origin that leaves room before it.
+/// Milliseconds with one decimal, as in the tables of spec/bfq 7.12 to 7.14, since an origin that leaves room before
+/// it.
 pub(crate) fn at(millis: f64) -> Instant {
     let micros = (millis * 1000.0).round() as i64;
     Instant::from_nanos((100_000_000 + micros) as u64 * 1000)

@@ -1,5 +1,5 @@
-//! The worked vectors A to P of the specification (1.14), and the published job's (1.13), through the whole engine,
-//! to the tick.
+//! The worked vectors A to P of spec/throttle 1.14, and the published job of spec/throttle 1.13, through the whole
+//! engine, to the tick.
 
 mod bench;
 
@@ -231,7 +231,7 @@ fn k_three_levels_with_timers_that_coincide() {
         reads(&mut bench, 0, c1, 8, 4 * KIB);
         reads(&mut bench, 0, c2, 12, 4 * KIB);
         let names: Vec<_> = named("c1-", 8).chain(named("c2-", 12)).collect();
-        // At 300 the specification has c2-11 before c1-6: they pass in that order, and then take turns at the device.
+        // At 300 spec/throttle 1.14 has c2-11 before c1-6: they pass in that order, and then take turns at the device.
         assert_eq!(
             timeline(&mut bench, &names),
             "0: c1-0 c1-1 c1-2 c2-0 c2-1 | 100: c2-2 c2-3 c2-4 c2-5 c2-6 | \

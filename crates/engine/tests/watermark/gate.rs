@@ -1,4 +1,4 @@
-//! Mode `gate`: io-throttle's switch, by samples of one period (specification 2.6 and property P19).
+//! Mode `gate`: io-throttle's switch, by samples of one period (spec/throttle 2.6 and P19).
 
 use proptest::prelude::*;
 use weir_engine::{Change, Class, Instant, LimiterKind, Limits, PerDimension, SliceProfile};
@@ -151,7 +151,8 @@ fn tenant() -> impl Strategy<Value = Tenant> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// P19: after a period below the watermark nothing waits, and something waits only after one at or above it.
+    /// spec/throttle P19: after a period below the watermark nothing waits, and something waits only after one at or
+    /// above it.
     #[test]
     fn p19_what_waits_waits_for_a_busy_disk(
         tenants in prop::collection::vec(tenant(), 1..5),
@@ -161,7 +162,7 @@ proptest! {
         expected_open(&mut world, percent, 50, 30);
     }
 
-    /// P19: a watermark of 0 is none.
+    /// spec/throttle P19: a watermark of 0 is none.
     #[test]
     fn p19_a_watermark_of_nothing_is_none(tenants in prop::collection::vec(tenant(), 1..5)) {
         let mut zero = World::new("0 mode=gate", &tenants);
@@ -175,7 +176,7 @@ proptest! {
         prop_assert!(zero.engine.device().utilisation.is_none());
     }
 
-    /// P19: with a watermark that is never reached, all goes as if there were no limits.
+    /// spec/throttle P19: with a watermark that is never reached, all goes as if there were no limits.
     #[test]
     fn p19_a_watermark_that_is_not_reached_is_no_limit(
         every_us in prop::collection::vec(20_000..60_000u64, 1..4),

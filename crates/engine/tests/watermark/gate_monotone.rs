@@ -1,4 +1,5 @@
-//! P20 for mode `gate`: what is done of the same arrivals with a larger watermark, and with a smaller one.
+//! spec/throttle P20 for mode `gate`: what is done of the same arrivals with a larger watermark, and with a smaller
+//! one.
 //!
 //! Decision 28 has the proofs of what is allowed here, and what is not to be had.
 

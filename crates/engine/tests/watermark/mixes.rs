@@ -99,9 +99,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// P19 for `proportional`: something waits for a limit only while the disk works, or rests from its work. So the time
-    /// in which it is idle although something waits is bounded by its work, whatever the limits. Where the reserve is lent, a
-    /// fiftieth of its work may be spent on waiting for whoever is about to come back.
+    /// spec/throttle P19 for `proportional`: something waits for a limit only while the disk works, or rests from its
+    /// work. So the time in which it is idle although something waits is bounded by its work, whatever the limits.
+    /// Where the reserve is lent, a fiftieth of its work may be spent on waiting for whoever is about to come back.
     #[test]
     fn p19_what_waits_waits_for_a_busy_disk(
         tenants in prop::collection::vec(tenant(), 1..5),

@@ -1,4 +1,5 @@
-//! P20 for `proportional`: what is done of the same arrivals with a larger watermark, and with a smaller one.
+//! spec/throttle P20 for `proportional`: what is done of the same arrivals with a larger watermark, and with a smaller
+//! one.
 
 use proptest::prelude::*;
 

@@ -123,7 +123,7 @@ fn published() -> Vec<Run> {
 mod tests {
     use super::*;
 
-    /// The ranges of the specification, 1.13.
+    /// The ranges of spec/throttle 1.13.
     #[test]
     fn the_published_tail_comes_out() {
         let runs = run(&|_, _| {}).unwrap();

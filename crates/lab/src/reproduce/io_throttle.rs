@@ -233,7 +233,7 @@ mod tests {
         assert!(off <= percent, "{what}: {got:.4}, not {wanted} +- {percent} %");
     }
 
-    /// The ranges of the specification, 2.7, and what `proportional` is to reach.
+    /// The ranges of spec/throttle 2.7, and what `proportional` is to reach.
     #[test]
     fn what_was_accepted_comes_out() {
         let runs = run(&|_, _| {}).unwrap();

@@ -1,5 +1,5 @@
-//! Limits as processes meet them. The times of `slice` are those of the worked vectors of the specification of kernel
-//! limits (its sections 1.13 and 1.14), of `pace` what 100 a second are.
+//! Limits as processes meet them. The times of `slice` are those of the worked vectors of
+//! spec/throttle 1.13 and 1.14, of `pace` what 100 a second are.
 
 use super::support::*;
 

@@ -1,4 +1,4 @@
-//! Timers, rounds and visits (specification 1.7).
+//! Timers, rounds and visits (spec/throttle 1.7).
 
 use super::bio::Direction;
 use super::slice::Wait;

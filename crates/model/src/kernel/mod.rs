@@ -1,4 +1,4 @@
-//! Linux's blk-throttle as the specification describes it (sections 1.3 to 1.9), one device, cgroup v2.
+//! Linux's blk-throttle as spec/throttle 1.3 to 1.9 describe it, one device, cgroup v2.
 //!
 //! Time is counted in ticks. The tree has a fixed top (the device), under it the root group, which is never
 //! limited, and under that whatever [`Kernel::add_group`] adds. A call at a tick first lets every timer of an
@@ -208,7 +208,7 @@ impl Kernel {
         false
     }
 
-    /// A fresh bio goes up until a group holds it back (specification 1.4).
+    /// A fresh bio goes up until a group holds it back (spec/throttle 1.4).
     fn climb(&mut self, group: GroupId, mut bio: Bio) {
         let (mut level, mut source) = (group, group);
         while level != DEVICE {

@@ -1,9 +1,9 @@
 //! What differs between kernels, as data: one row a kernel, one column a difference.
 
-/// The differences between the kernels that the specification tells apart.
+/// The differences between the kernels that docs/spec/throttle.md tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// The specification's name of the row.
+    /// Its name in the table at the head of docs/spec/throttle.md.
     pub name: &'static str,
     /// Over which part of the slice I/Os are allowed.
     pub ios_window: IosWindow,

@@ -1,4 +1,4 @@
-//! One direction of one group: the slice, what was spent in it, and the two checks (specification 1.5 and 1.6).
+//! One direction of one group: the slice, what was spent in it, and the two checks (spec/throttle 1.5 and 1.6).
 
 use super::bio::Bio;
 use super::profile::{Carry, Combine, IosWait, IosWindow, Profile, Remainder};
@@ -218,7 +218,7 @@ impl Slice {
     }
 
     fn trim_counters(&mut self, scale: &Scale, limit: Limit, behind: u64) -> bool {
-        // An amount of 0 is taken for an overflow and forgives everything (specification 1.12.3).
+        // An amount of 0 is taken for an overflow and forgives everything (spec/throttle 1.12.3).
         let trim = |counter: &mut i128, amount: i128| {
             let cut = if amount == 0 { *counter } else { amount.min(*counter) };
             *counter -= cut;

@@ -1,4 +1,4 @@
-//! P12: sources that wait together share by weight.
+//! spec/throttle P12: sources that wait together share by weight.
 //!
 //! For two sources that both wait, and may both go as far as their own limits are concerned, during a whole interval,
 //! start-time fair queueing promises that their service, each divided by its weight, differs by no more than the

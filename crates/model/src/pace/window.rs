@@ -1,4 +1,4 @@
-//! P1 and P3: in no window of time does one cgroup's subtree exceed rate x time plus an allowance.
+//! spec/throttle P1 and P3: in no window of time does one cgroup's subtree exceed rate x time plus an allowance.
 
 use super::Nanos;
 

@@ -119,7 +119,7 @@ fn step(cgroups: usize) -> impl Strategy<Value = Step> {
 ///
 /// A cgroup with children is limited in both directions or in neither: a bio of the other direction that passes up
 /// through a kernel's group makes it look at its queue again, and Kxxx then lets go what it would have let go later
-/// (specification, P11); the engine passes such a cgroup by.
+/// (spec/throttle P11); the engine passes such a cgroup by.
 ///
 /// A cgroup with children below a limit has a limit: bios of a kernel's unlimited group and of its children pass up
 /// in the order they come, and are one source there; in the engine they take turns.

@@ -1,11 +1,12 @@
-//! P24, second half: one open-loop log under even spacing and under each kernel's slices. What either has let go by any
-//! instant is never further from the other than their bursts and what slices lose.
+//! spec/throttle P24, second half: one open-loop log under even spacing and under each kernel's slices. What either has
+//! let go by any instant is never further from the other than their bursts and what slices lose.
 //!
 //! The kernels are the model's, so that nothing on that side is the engine's. Where the bounds come from, with L the
-//! limit and S a slice: a kernel lets `L·t + 2·L·S` go in a time t (`3·L·S` from K615 on) and one request (P1); even
-//! spacing `L·t + burst` and one request, and while requests wait for it no less than `L·t`. While bios wait for a
-//! kernel it lets go at least the rate that whole slices come to (1.12.1: `floor(L·S)` I/Os a slice; P2 gives it 1 % and,
-//! for bytes, 2 % of grace), after one wait that its slices have rounded up.
+//! limit and S a slice: a kernel lets `L·t + 2·L·S` go in a time t (`3·L·S` from K615 on) and one request
+//! (spec/throttle P1); even spacing `L·t + burst` and one request, and while requests wait for it no less than `L·t`.
+//! While bios wait for a kernel it lets go at least the rate that whole slices come to (spec/throttle 1.12.1:
+//! `floor(L·S)` I/Os a slice; spec/throttle P2 gives it 1 % and, for bytes, 2 % of grace), after one wait that its
+//! slices have rounded up.
 
 use proptest::prelude::*;
 use weir_engine::{Dimension, Instant, LimiterKind, PerDimension};
@@ -70,7 +71,8 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     let slice = prop_oneof![Just(100u64), Just(20)];
     (0..Profile::ALL.len(), slice, prop::bool::ANY, prop::bool::ANY).prop_flat_map(
         |(kernel, slice_ticks, ios, write)| {
-            // At least one I/O a slice: below that old kernels fall short by more (1.12.2), K615 by less (1.12.3).
+            // At least one I/O a slice: below that old kernels fall short by more (spec/throttle 1.12.2), K615 by less
+            // (spec/throttle 1.12.3).
             let limit = if ios { HZ / slice_ticks..2000 } else { 20_000..20_000_000 };
             let length = prop_oneof![3 => Just(4096u32), 1 => 512u32..262_144];
             let lengths = prop::collection::vec(length, 1..40);

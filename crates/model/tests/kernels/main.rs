@@ -1,5 +1,5 @@
-//! What the specification says of slices beyond single ticks: how a queue drains (P13), and how far even spacing is
-//! ever from them (P24).
+//! Slices beyond single ticks: how a queue drains (spec/throttle P13), and how far even spacing is ever from them
+//! (spec/throttle P24).
 
 #[path = "../cases/mod.rs"]
 mod cases;

@@ -1,4 +1,5 @@
-//! P13: a visit to a cgroup lets six reads go and then two writes, at most, and nothing that its limits do not.
+//! spec/throttle P13: a visit to a cgroup lets six reads go and then two writes, at most, and nothing that its limits
+//! do not.
 //!
 //! Where several visits follow each other in one tick, their order is seen in the order of one task's requests. What
 //! may go in a tick is what the limit of each direction by itself allows, so the reads and writes of a run apart say

@@ -1,4 +1,4 @@
-//! P2: a limit that is always wanted is reached, to a tenth of a per cent.
+//! spec/throttle P2: a limit that is always wanted is reached, to a tenth of a per cent.
 
 use weir_engine::{
     Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome, PerDimension, Request,

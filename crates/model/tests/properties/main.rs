@@ -1,4 +1,4 @@
-//! What the engine promises, for any tree, limits, weights, requests and changes (specification, section 4).
+//! What the engine promises, for any tree, limits, weights, requests and changes (spec/throttle 4).
 
 mod accuracy;
 #[path = "../cases/mod.rs"]
@@ -57,7 +57,7 @@ fn pulled() {
     keeps_its_promises("pulled", only_data(Limiters::Pulled), How::default(), 2_000);
 }
 
-/// P18.
+/// spec/throttle P18.
 #[test]
 fn with_metadata() {
     keeps_its_promises("with_metadata", common(Limiters::Pulled), How::default(), 2_000);
@@ -73,7 +73,7 @@ fn with_slices_and_lifted() {
     keeps_its_promises("with_slices_and_lifted", common(Limiters::All), LIFT, 500);
 }
 
-/// P22 and P23: the ends of the number ranges, and the same decisions twice.
+/// spec/throttle P22 and P23: the ends of the number ranges, and the same decisions twice.
 fn extreme_numbers(test: &str, limiters: Limiters) {
     cases::run(test, 500, scenario::any(limiters, Numbers::Extreme, 20), |scenario| {
         let log = run(&scenario, LIFT).map_err(TestCaseError::fail)?;

@@ -377,7 +377,7 @@ impl Run {
                 };
                 let per_slice = ios.unwrap_or(0) * u64::from(profile.slice_ticks);
                 if profile.kernel == KernelProfile::K615 && per_slice < u64::from(profile.hz) {
-                    // Less than one I/O a slice is over-served (specification 1.12.3).
+                    // Less than one I/O a slice is over-served (spec/throttle 1.12.3).
                     return NO_BOUND;
                 }
                 Limiter::Bounded {

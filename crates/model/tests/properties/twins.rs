@@ -19,7 +19,7 @@ fn departures(log: &Log) -> BTreeMap<RequestId, u64> {
     log.iter().filter_map(departure).collect()
 }
 
-/// P11: reads leave when they would have left if nobody had written, where no limit is on both.
+/// spec/throttle P11: reads leave when they would have left if nobody had written, where no limit is on both.
 #[test]
 fn writes_do_not_delay_reads() {
     let scenarios = scenario::any(Limiters::Pulled, Numbers::Common, 50).prop_map(Scenario::apart);
@@ -70,7 +70,7 @@ fn rates() -> impl Strategy<Value = (u64, u64)> {
     (10_000u64..10_000_000, 1u64..1000)
 }
 
-/// P9: a raised limit never delays what waits, a lowered one never advances it.
+/// spec/throttle P9: a raised limit never delays what waits, a lowered one never advances it.
 #[test]
 fn a_change_helps_or_hurts_as_it_says() {
     let cases = (reads(), rates(), 1u64..8, any::<bool>(), 0usize..30);
@@ -97,7 +97,7 @@ fn a_change_helps_or_hurts_as_it_says() {
     );
 }
 
-/// P15: timeouts handled late delay nothing by more than that, as long as the burst makes good for it.
+/// spec/throttle P15: timeouts handled late delay nothing by more than that, as long as the burst makes good for it.
 #[test]
 fn lateness_does_not_add_up() {
     let limit = prop_oneof![

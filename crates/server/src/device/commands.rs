@@ -31,7 +31,7 @@ impl Worker {
         }
     }
 
-    /// Changes a setting. What a limit on writes has kept dirty is written when that is gone (specification, P21).
+    /// Changes a setting. What a limit on writes has kept dirty is written when that is gone (spec/throttle P21).
     fn change(&mut self, now: Instant, path: &Path, setting: Setting) -> Result<(), SetError> {
         self.check_room(path)?;
         let was_limited = self.limits_writes(path);

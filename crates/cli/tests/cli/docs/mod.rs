@@ -3,3 +3,4 @@
 mod examples;
 mod page;
 mod printed;
+mod spec;

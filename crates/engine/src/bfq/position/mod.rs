@@ -1,4 +1,4 @@
-//! The requests of a flow by position, and which of two is nearer (specification 4.2).
+//! The requests of a flow by position, and which of two is nearer (spec/bfq 4.2).
 
 mod treap;
 
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_nearer_of_two() {
-        // EX-13, in sectors.
+        // spec/bfq EX-13, in sectors.
         let tunables = Tunables::new(true, NonZeroU32::MIN);
         let place = |sector: u64| Place { at: sector * 512, ..NOWHERE };
         for (from, nearer, other) in [

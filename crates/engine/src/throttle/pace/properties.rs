@@ -1,4 +1,4 @@
-//! What holds for every rate, burst and order of arrival: section 4 of the specification, at a single queue.
+//! What holds for every rate, burst and order of arrival: spec/throttle 4, at a single queue.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

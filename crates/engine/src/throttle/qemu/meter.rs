@@ -11,7 +11,7 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 /// One leaky bucket: what goes fills it, and it leaks at the average rate. Requests go while it is not over full.
 ///
 /// A second level, leaking at `max`, keeps a burst of more than a second to that rate. Both are counted in 1e-9 of
-/// 1/`scale` units, exactly. Source: the unit tests of QEMU, retold in the workload specification.
+/// 1/`scale` units, exactly. Source: the unit tests of QEMU's throttling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QemuBucket {
     limit: QemuLimit,

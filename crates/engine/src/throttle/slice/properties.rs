@@ -1,4 +1,4 @@
-//! What holds for every kernel, rate and order of arrival: section 4 of the specification, at a single queue.
+//! What holds for every kernel, rate and order of arrival: spec/throttle 4, at a single queue.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The job of the 2018 tail-latency fix, by hand and as published: specification 1.13.
+//! The job of the 2018 tail-latency fix, by hand and as published: spec/throttle 1.13.
 //!
 //! 4 KiB reads one at a time, 4 ms of thinking between them, 100 a second allowed.
 

@@ -10,7 +10,7 @@ use crate::limits::Resource;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
 use crate::time::Instant;
 
-/// First in, first out, as in the specification's section 1.4 with a single group and one direction.
+/// First in, first out, as in spec/throttle 1.4 with a single group and one direction.
 pub(crate) struct Single<L> {
     pub(crate) limiter: L,
     /// How much after the instant that was asked for a timer goes off.
@@ -109,7 +109,8 @@ impl<L: Limiter> Single<L> {
     }
 }
 
-/// The most that went in any window beyond what `per_second` earns in it, in 1e-9 units: the left side of P1.
+/// The most that went in any window beyond what `per_second` earns in it, in 1e-9 units: the left side of
+/// spec/throttle P1.
 pub(crate) fn excess(went: &[(Instant, Cost)], resource: Resource, per_second: u64) -> i128 {
     let (mut before, mut most, mut best_start) = (0i128, 0i128, i128::MIN);
     for &(at, cost) in went {

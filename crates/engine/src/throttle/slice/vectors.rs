@@ -1,4 +1,4 @@
-//! The worked examples of the specification that need no tree: sections 1.13 and 1.14.
+//! The worked examples of spec/throttle 1.13 and 1.14 that need no tree.
 
 use alloc::format;
 use alloc::string::String;
@@ -232,7 +232,7 @@ fn p_a_lowered_limit_leaves_a_debt() {
 
 #[test]
 fn an_io_limit_that_is_no_multiple_of_a_slice_is_missed_as_known() {
-    // Specification 1.12, defects 1 to 3: I/Os in the first 100 s of a backlog.
+    // spec/throttle 1.12.1 to 1.12.3: I/Os in the first 100 s of a backlog.
     for (kernel, limit, least, most) in [
         (K419, 15, 1000, 1010),
         (K419, 99, 9000, 9010),

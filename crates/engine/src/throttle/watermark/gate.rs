@@ -1,4 +1,4 @@
-//! Mode `gate`: limits bind for a period if the device was used enough in the one before (specification 2.6).
+//! Mode `gate`: limits bind for a period if the device was used enough in the one before (spec/throttle 2.6).
 
 use core::num::NonZeroU64;
 

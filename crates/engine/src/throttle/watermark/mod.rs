@@ -24,7 +24,7 @@ pub use text::WatermarkError;
 /// The device's utilisation from which on limits bind, in percent, and how they are lifted below it: `io.watermark`.
 ///
 /// Written `90`, `90 mode=gate`, `90 mode=gate period=100ms` or `90 reserve=kept`. 0 is the default: limits always bind.
-/// Source: io-throttle v16's `blockio.watermark` (specification 2.6); `proportional` is Weir's.
+/// Source: io-throttle v16's `blockio.watermark` (spec/throttle 2.6); `proportional` is Weir's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Watermark {
     percent: u8,

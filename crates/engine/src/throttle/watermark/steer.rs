@@ -87,7 +87,8 @@ impl Core {
     }
 
     /// Before anything is asked of the limits of `cgroup`, or told them: if they have ceased to bind since they were asked last,
-    /// no more than a burst is owed of what went before (specification 2.6). So nobody has to be looked up when a gate opens.
+    /// no more than a burst is owed of what went before (spec/throttle 2.6). So nobody has to be looked up when a gate
+    /// opens.
     #[inline]
     pub(crate) fn keep_up(&mut self, cgroup: u32) {
         if self.clocks.is_steered() {
