@@ -15,7 +15,7 @@ pub(crate) struct Case {
     /// Whether each request is its flow's first, so that the flow is made for it; else all have had one before.
     pub(crate) makes_flows: bool,
     pub(crate) habit: Habit,
-    /// The design's figure (section 9), in nanoseconds.
+    /// The time that a case is to stay below, in nanoseconds.
     pub(crate) time_ns_goal: Option<u32>,
 }
 
