@@ -46,7 +46,7 @@ fn what_waits_for_a_limit_when_its_client_leaves_is_carried_out() {
 }
 
 /// More than the server takes in at once: much of it is in the socket yet, and the goodbye after it, when the first reply
-/// finds nobody.
+/// finds a closed socket.
 #[test]
 fn what_is_not_read_yet_when_its_client_leaves_is_carried_out() {
     let place = Place::new();

@@ -163,13 +163,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A burst that nobody asked for holds this many requests, where they take no longer than
+    /// A default burst holds this many requests, where they take no longer than
     /// [`Limits::DEFAULT_BURST_NANOS_MAX`]: enough that a client which reads, thinks and reads again sees no wait below its
     /// rate, too few to be noticed as a burst.
     pub const DEFAULT_BURST_REQUESTS: u64 = 4;
     /// The size that such a request is taken to have, in bytes: a page, the smallest common block.
     pub const DEFAULT_BURST_REQUEST_BYTES: u64 = 4096;
-    /// A burst that nobody asked for holds at least what the rate earns in this time, and of bytes one instalment besides:
+    /// A default burst holds at least what the rate earns in this time, and of bytes one instalment besides:
     /// clients work in batches, timers come late, and 10 ms of a device's time is about one seek of a disk.
     pub const DEFAULT_BURST_NANOS: u64 = 10_000_000;
     /// Four requests take no longer than this: what goes in a few seconds is then within a tenth of the limit, also where

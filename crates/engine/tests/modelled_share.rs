@@ -1,4 +1,4 @@
-//! What a measured device does for each cgroup, in its own time.
+//! Share of each cgroup in the time of a device with a model.
 
 use weir_engine::{
     Capacity, CgroupId, Config, CostFigures, CostModel, Engine, Extent, Instant, Op, Outcome, Path,

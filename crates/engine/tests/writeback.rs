@@ -715,7 +715,7 @@ fn one_block_that_fails_does_not_keep_its_neighbours() {
         left.push(books.dirty_bytes() / BLOCK_BYTES);
     }
     assert_eq!(left, [32, 8, 8, 8]);
-    // Who flushes is told why, and the next one that nothing has failed since.
+    // The flush is told why, and the next one that nothing has failed since.
     books.flush(now, owner, 0..10, 0, 1);
     let told = books.poll_flushed().expect("nothing to be written");
     assert_eq!(told.result, Err(Reason(28)));

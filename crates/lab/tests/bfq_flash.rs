@@ -1,6 +1,6 @@
 //! `scheduler = "bfq"` on flash that queues commands: cgroups that want little, beside others that want all.
 //!
-//! Idling protects a share. What it costs the device must not be more than that, whoever shares it: equal or unequal
+//! Idling protects a share. What it costs the device must not be more than that, for any sharers: equal or unequal
 //! weights, one flow in a cgroup or several, small requests or large ones.
 
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ fn two_that_want_all_share_by_weight() {
 
 #[test]
 fn those_that_leave_room_for_each_other_have_all_they_want() {
-    // One request of 4 KiB at a time each: nobody loses anything to anybody, whatever the weights.
+    // One request of 4 KiB at a time each: no flow loses anything to another, whatever the weights.
     let small = "rw=randread\nbs=4k";
     for weights in [[100, 100], [100, 900]] {
         let jobs = cgroup("big", weights[0], 2, small) + &cgroup("small", weights[1], 2, small);

@@ -106,7 +106,7 @@ impl Format {
         Format::ALL.each_ref().map(Format::name).join(", ")
     }
 
-    /// Whether its traces say of which device, volume or file a request is; and whether that is who asks.
+    /// Whether its traces say of which device, volume or file a request is; and whether that is the asker.
     pub(crate) fn devices(&self) -> DevicesAre {
         match self {
             Format::Msr | Format::Alibaba | Format::Tencent | Format::FioIolog => {

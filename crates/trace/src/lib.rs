@@ -1,6 +1,6 @@
 //! Block traces of others, read line by line.
 //!
-//! A trace says who asked a disk for what, and when. Seven kinds of them, each in its own shape, and others by their columns,
+//! Formats of traces, which record requests to disks with their time and asker. Seven kinds of them, each in its own shape, and others by their columns,
 //! become one stream of
 //! [`Record`]s, in the order of the file:
 //!

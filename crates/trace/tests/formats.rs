@@ -408,7 +408,7 @@ fn lines_without_the_columns_are_bad() {
     assert_eq!((trace.records.len(), trace.skipped), (1, 1), "the first line has the names");
 }
 
-/// A trace of completions has no better time than those, and no process: who ran then has asked for nothing.
+/// A trace of completions has no better time than those, and no process: the one that ran then has asked for nothing.
 #[test]
 fn blkparse_of_completions_only() {
     check(

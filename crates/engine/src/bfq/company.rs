@@ -79,8 +79,8 @@ impl Bfq {
         }
     }
 
-    /// Whether flash that queues has room for all that is here, so that nobody would lose anything to whoever goes first: few
-    /// requests, and small ones. O(depth).
+    /// Whether flash that queues has room for all requests that are here, few and small ones, so that their order costs no flow
+    /// anything. O(depth).
     pub(super) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
         let here = u64::from(self.len) + u64::from(self.in_device);
         if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {

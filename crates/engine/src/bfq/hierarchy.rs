@@ -216,7 +216,7 @@ impl Hierarchy {
         }
     }
 
-    /// Charges a cgroup, which nobody below it caused just now, and everyone above it. O(depth × log siblings).
+    /// Charges a cgroup for something that no flow below it does just now, and all cgroups above it. O(depth × log siblings).
     pub(crate) fn charge_cgroup(&mut self, now: Instant, tree: &Tree, cgroup: u32, bytes: u64) {
         let is_active = |at: u32| self.state(EntityId::group(at)).is_active();
         if cgroup == ROOT || !is_active(cgroup) {

@@ -19,7 +19,7 @@ use crate::time::Instant;
 /// Which request is charged next is decided late here, so the head is judged as if charged when it came up: it goes
 /// when the tokens, less its cost, are not negative, and its cost leaves the bucket then. The instants are the same.
 /// Unlike there, the bucket is full before a cost is taken: a window of `w` seconds sees at most `rate * w + bucket`.
-/// The bucket holds at least one instalment, so nothing that a head waits for runs over, whoever else is charged.
+/// The bucket holds at least one instalment, so nothing that a head waits for runs over, whichever other request is charged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Token {
     bytes: Option<Bucket>,

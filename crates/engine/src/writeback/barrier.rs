@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) at: u64,
     /// The block's owner.
     pub(super) owner: u32,
-    /// The flush: who asks, its blocks, its stamp, its token.
+    /// The flush: its asker, its blocks, its stamp, its token.
     pub(super) asker: u32,
     pub(super) blocks: Range<u64>,
     pub(super) stamp: u64,

@@ -138,7 +138,7 @@ impl Writeback {
         }
     }
 
-    /// The server ends: everything of everybody goes to the device now. What fails is tried again at once, in smaller
+    /// The server ends: all dirty blocks go to the device now. What fails is tried again at once, in smaller
     /// requests, and a block that fails by itself is given up: [`Writeback::poll_given_up`]. O(owners).
     pub fn drain(&mut self, now: Instant) {
         self.advance(now);

@@ -20,7 +20,7 @@
 //!   of an earlier one (spec/throttle P21). Dirty neighbours of the same owner go along in one request, before their
 //!   turn.
 //! - A row is due before its deadline when its owner has more dirty than is left for all, when it waits for room, when
-//!   little is left for anybody, when its owner flushes, and when its cgroup is removed.
+//!   little is left for all, when its owner flushes, and when its cgroup is removed.
 //! - What a flush waits for goes before all rows, by position, and is synchronous: a request of its waiter
 //!   ([`Awaited::By`]). So is all of an owner that waits for room. A request that is in the engine already when that
 //!   begins is named by [`Writeback::poll_awaited`].

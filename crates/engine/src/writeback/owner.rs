@@ -193,7 +193,7 @@ impl Owners {
         self.blocks_max.saturating_sub(self.blocks)
     }
 
-    /// Whether an owner may have `own` more blocks at `now`, of which `new` were nobody's.
+    /// Whether an owner may have `own` more blocks at `now`, of which `new` had no owner.
     ///
     /// It may have four times what is left for all: alone 4/5 of the whole, two of them 4/9 each, and so on, so that there
     /// is always something left for one that comes later; and, with nothing yet, whatever is left. Source: dynamic thresholds for shared memory in packet

@@ -123,7 +123,7 @@ impl Backlog {
         Ok(Hold { backlog: Rc::clone(self), memory, bytes, requests: 1 })
     }
 
-    /// Whether `bytes` fit below the thresholds of the client and of its cgroup, with `left` bytes held by nobody.
+    /// Whether `bytes` fit below the thresholds of the client and of its cgroup, with `left` bytes free.
     fn has_memory(&self, memory: Memory, bytes: usize, is_light: bool, left: usize) -> bool {
         let held = self.bytes[memory as usize].get();
         let beside = self.tenant.bytes[memory as usize].get();

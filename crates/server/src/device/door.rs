@@ -192,7 +192,7 @@ impl Worker {
             }
         };
         let session = std::mem::replace(&mut connection.session, Session::new());
-        // Only who has a seat gets to an export.
+        // Only a connection with a seat gets to an export.
         let seat = std::mem::replace(&mut connection.seat, Err(NoSeat::Server));
         let Ok(seat) = seat else { return self.close(now, key) };
         let arrived = Arrived { fd, session, peer: connection.peer, seat, input };

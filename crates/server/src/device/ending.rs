@@ -33,7 +33,7 @@ const QUIET_NS: u64 = 20_000_000;
 const LINGER_NS: u64 = 1_000_000_000;
 /// Longest that the device is waited for when the thread ends.
 const LET_GO_NS: u64 = 2_000_000_000;
-/// Serial of no connection: a flight with it has nobody to be answered.
+/// Serial of no connection: a flight with it is not answered.
 const NO_SERIAL: u64 = 0;
 
 /// How far a drain is.

@@ -23,7 +23,7 @@ use crate::seats::NoSeat;
 const EXTENTS_PER_ANSWER: usize = 64;
 
 /// Most that is looked at of what a client has left behind. Twice what Linux buffers for a TCP connection at most where
-/// nobody has set that higher.
+/// that is not set higher.
 const UNREAD_MAX: u64 = 12 << 20;
 
 /// A client's request, as far as its reply needs it.
@@ -407,7 +407,7 @@ impl Worker {
         }
     }
 
-    /// Nobody takes replies on a connection any more. What its client asked for before a disconnect request
+    /// A connection's client takes no replies any more. What its client asked for before a disconnect request
     /// (`NBD_CMD_DISC`) is carried out all the same, as the protocol has it; without one, what waits is withdrawn.
     fn peer_is_gone(&mut self, now: Instant, key: usize) {
         let connection = &mut self.desk.connections[key];

@@ -62,7 +62,7 @@ impl State {
             None => (0, 0),
         };
         let who = match completes {
-            // Whoever ran when it completed, and in brackets its error: neither says who asked.
+            // The process that ran when it completed, and in brackets its error: neither is the asker.
             true => Who { key: device, called: Called::AsKeyed },
             false => {
                 let called = command(rest).map_or(Called::AsKeyed, Called::Command);

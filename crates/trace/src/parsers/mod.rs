@@ -26,7 +26,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) len: u32,
     pub(crate) who: Who<'a>,
     pub(crate) follows: Follows,
-    /// The device, where it is not who asks; empty where the format has none.
+    /// The device, where it is not the asker; empty where the format has none.
     pub(crate) device: &'a [u8],
     /// File-system metadata.
     pub(crate) metadata: bool,

@@ -161,7 +161,7 @@ impl Ring {
     /// Makes every write that has ended durable; ends in [`Completion::Done`]. Writes in flight may or may not be.
     ///
     /// When this, or a durable write, has failed, acknowledged bytes of any caller may be gone, and the kernel does not say
-    /// so a second time: the next flush may succeed. [`Ring::sync_failures`] counts it, so that whoever serves several
+    /// so a second time: the next flush may succeed. [`Ring::sync_failures`] counts it, so that a server of several
     /// clients can tell each of them.
     pub fn flush(&mut self, disk: &Disk, token: u64) {
         let state = self.disks.get_mut(disk.index);

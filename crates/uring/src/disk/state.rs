@@ -41,7 +41,7 @@ pub(crate) struct State {
 /// Failures to make acknowledged bytes of any caller durable.
 ///
 /// The kernel throws such bytes away, or keeps them as if they were clean, and tells the next caller that all is well. So
-/// each caller has to be told once by whoever serves it. (The same lesson in other programs: PostgreSQL's
+/// each caller has to be told once by its server. (The same lesson in other programs: PostgreSQL's
 /// `data_sync_retry`, QEMU's inconsistent page cache; the kernel's own answer is `errseq_t`, once for each open file.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SyncFailures {

@@ -163,7 +163,7 @@ fn the_manual_shows_what_commands_print_now() {
     assert!(checked >= 13, "{checked} commands");
 }
 
-/// An output that nobody compares goes stale.
+/// An output that is not compared goes stale.
 #[test]
 fn what_can_be_compared_is_marked() {
     for page in page::all() {
