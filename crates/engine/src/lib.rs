@@ -100,8 +100,7 @@ pub use request::{
 pub use scheduler::SchedulerKind;
 pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved, TaskStats};
 pub use throttle::{
-    LimitsError, QemuBucket, QemuError, QemuKey, QemuLimit, QemuMeter, QemuThrottle, Reserve,
-    Watermark, WatermarkError, WatermarkMode, WatermarkStats,
+    LimitsError, Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats,
 };
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId, hidden_character};
