@@ -49,12 +49,6 @@ struct Limited {
 }
 
 impl Account {
-    /// Asks for what a request of `direction` touches.
-    #[inline]
-    pub(crate) fn fetch(&self, direction: Direction) {
-        weir_hint::fetch(&self.sides[direction.index()]);
-    }
-
     fn side(&mut self, direction: Direction) -> &mut Side {
         &mut self.sides[direction.index()]
     }

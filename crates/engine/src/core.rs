@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use crate::config::Config;
 use crate::deadlines::{Due, Timer};
 use crate::event::Event;
-use crate::foresight::Foresight;
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::requests::Requests;
@@ -38,7 +37,6 @@ pub(crate) struct Core {
     pub(crate) busy_since: Instant,
     pub(crate) busy_ns: u64,
     stamp: u64,
-    pub(crate) foresight: Foresight,
     /// Cgroups on the way from a limit down to a request; kept to reuse its memory.
     pub(crate) way: Vec<u32>,
 }
@@ -60,7 +58,6 @@ impl Core {
             busy_since: Instant::ZERO,
             busy_ns: 0,
             stamp: 0,
-            foresight: Foresight::new(),
             way: Vec::new(),
         }
     }
@@ -131,7 +128,6 @@ impl Core {
     /// Lets go whatever a deadline that has come by `now` held.
     pub(crate) fn fire_due(&mut self, now: Instant) {
         while let Some(due) = self.pop_due(now) {
-            self.foresee(due);
             self.fire(now, due);
         }
     }

@@ -41,9 +41,6 @@ struct Entry {
     due: Due,
 }
 
-/// Deadlines that are drawn at most.
-const DRAWN_MAX: usize = 64;
-
 const STAMP_BITS: u32 = 56;
 /// Of two cgroups deeper than that, the one armed first is first.
 const DEPTH_MAX: u32 = u8::MAX as u32;
@@ -78,8 +75,6 @@ pub(crate) struct Due {
 /// Deadlines of all cgroups. O(log armed) a step, O(1) for those that are armed in order; no allocation once grown. A
 /// disarmed deadline stays behind, void, until it comes to the top or is swept out.
 pub(crate) struct Deadlines {
-    /// The next ones of both below, in order, as far as they were drawn: none of those below is before any of these.
-    drawn: VecDeque<Entry>,
     /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
     /// all: who goes first waits for the next turn behind all others.
     row: VecDeque<Entry>,
@@ -91,13 +86,7 @@ impl Deadlines {
     pub(crate) fn new() -> Deadlines {
         // Never full for being empty.
         let row = VecDeque::with_capacity(4);
-        Deadlines { drawn: VecDeque::new(), row, heap: Heap::with_capacity(4) }
-    }
-
-    /// Whether most of them were armed in the order in which they come.
-    #[inline]
-    pub(crate) fn are_mostly_in_order(&self) -> bool {
-        self.heap.len() <= self.row.len()
+        Deadlines { row, heap: Heap::with_capacity(4) }
     }
 
     /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
@@ -110,9 +99,8 @@ impl Deadlines {
     pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
         self.heap.retain(|entry| is_live(entry, &timer_of));
         self.row.retain(|entry| is_live(entry, &timer_of));
-        self.drawn.retain(|entry| is_live(entry, &timer_of));
         // Each has room for all, however they come to be divided.
-        let live = self.heap.len() + self.row.len() + self.drawn.len();
+        let live = self.heap.len() + self.row.len();
         self.heap.make_room(2 * live);
         if self.row.capacity() < 2 * live {
             self.row.reserve(2 * live.max(self.row.capacity()) - self.row.len());
@@ -123,18 +111,7 @@ impl Deadlines {
     pub(crate) fn arm(&mut self, timer: &mut Timer, at: Instant, depth: u32, due: Due, stamp: u64) {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
-        let mut entry = Entry::new(at, depth, due, stamp);
-        if let Some(last) = self.drawn.back()
-            && entry.key() < last.key()
-        {
-            let place = self.drawn.partition_point(|drawn| drawn.key() < entry.key());
-            if self.drawn.len() < DRAWN_MAX {
-                return self.drawn.insert(place, entry);
-            }
-            let last = self.drawn.pop_back().expect("looked just now");
-            self.drawn.insert(place, entry);
-            entry = last;
-        }
+        let entry = Entry::new(at, depth, due, stamp);
         match self.row.back() {
             Some(last) if entry.key() < last.key() => self.heap.push(entry),
             _ => self.row.push_back(entry),
@@ -178,41 +155,9 @@ impl Deadlines {
         None
     }
 
-    /// Draws the next ones until there are so many, void ones among them, or no more; answers the last one. O(log armed)
-    /// for each, which its coming to the top would have cost later; allocates the first time. Where all are in order anyway
-    /// none has to be drawn, and it answers the one that would be last.
-    #[inline]
-    pub(crate) fn draw(&mut self, count: usize) -> Option<Due> {
-        debug_assert!(count <= DRAWN_MAX);
-        if self.heap.first().is_none() {
-            let place = count.checked_sub(self.drawn.len() + 1)?;
-            return self.row.get(place).map(|entry| entry.due);
-        }
-        let mut last = None;
-        while self.drawn.len() < count
-            && let Some((&entry, front)) = self.first_undrawn()
-        {
-            if self.drawn.capacity() < DRAWN_MAX {
-                self.drawn.reserve_exact(DRAWN_MAX);
-            }
-            self.drawn.push_back(entry);
-            self.drop(front);
-            last = Some(entry.due);
-        }
-        last
-    }
-
     /// The first of all, and which of the fronts it is.
     #[inline]
     fn first(&self) -> Option<(&Entry, Front)> {
-        match self.drawn.front() {
-            Some(entry) => Some((entry, Front::Drawn)),
-            None => self.first_undrawn(),
-        }
-    }
-
-    #[inline]
-    fn first_undrawn(&self) -> Option<(&Entry, Front)> {
         match (self.row.front(), self.heap.first()) {
             (Some(a), Some(b)) if b.key() < a.key() => Some((b, Front::Heap)),
             (Some(a), _) => Some((a, Front::Row)),
@@ -229,9 +174,6 @@ impl Deadlines {
     #[inline]
     fn drop(&mut self, front: Front) {
         match front {
-            Front::Drawn => {
-                self.drawn.pop_front();
-            }
             Front::Heap => self.drop_heaped(),
             Front::Row => {
                 self.row.pop_front();
@@ -243,7 +185,6 @@ impl Deadlines {
 /// Where the first deadline of all is.
 #[derive(Clone, Copy)]
 enum Front {
-    Drawn,
     Row,
     Heap,
 }
@@ -254,8 +195,6 @@ fn is_live(entry: &Entry, timer_of: &impl Fn(Due) -> Option<Timer>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     #[test]
@@ -280,33 +219,6 @@ mod tests {
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(19_999)), "the live one");
     }
 
-    /// Whoever asks after each that has come is told of each once, a few before it comes; also when one comes out of order.
-    #[test]
-    fn what_is_drawn_comes_so_many_later() {
-        const AHEAD: usize = 3;
-        let mut deadlines = Deadlines::new();
-        let mut timers = [Timer::default(); 40];
-        let due = |cgroup| Due { cgroup, direction: Direction::Read };
-        for (cgroup, timer) in (0..30).zip(&mut timers) {
-            let at = Instant::from_millis(10 * u64::from(cgroup));
-            deadlines.arm(timer, at, 1, due(cgroup), u64::from(cgroup) + 1);
-        }
-        let (mut told, mut came) = (Vec::new(), Vec::new());
-        for turn in 0..31 {
-            if turn == 10 {
-                deadlines.arm(&mut timers[30], Instant::from_millis(205), 1, due(30), 31);
-            }
-            let timer_of = |due: Due| Some(timers[due.cgroup as usize]);
-            let next = deadlines.pop_due(Instant::from_millis(1000), timer_of);
-            came.extend(next.map(|due| due.cgroup));
-            told.extend(deadlines.draw(AHEAD).map(|due| due.cgroup));
-            assert_eq!(deadlines.drawn.is_empty(), !(10..21).contains(&turn), "turn {turn}");
-        }
-        let in_order: Vec<u32> = (0..21).chain([30]).chain(21..30).collect();
-        assert_eq!(came, in_order);
-        assert_eq!(told, in_order[AHEAD..]);
-    }
-
     /// The order is the one that comparing instant, depth and stamp gives, whatever was armed, voided and swept.
     #[test]
     fn deadlines_fire_in_order_whatever_happened_before() {
@@ -317,7 +229,7 @@ mod tests {
         let find = |timers: &[[Timer; 2]], due: Due| {
             Some(timers[due.cgroup as usize][due.direction.index()])
         };
-        let (mut state, mut now, mut fired, mut longest) = (1u64, 0u64, 0, 0);
+        let (mut state, mut now, mut fired) = (1u64, 0u64, 0);
         let mut word = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as u32
@@ -336,9 +248,6 @@ mod tests {
             if word() % 100 == 0 {
                 deadlines.sweep(|due| find(&timers, due));
             }
-            // As many as there may be, or few, or none for a while.
-            deadlines.draw([0, 0, 3, DRAWN_MAX][(word() % 4) as usize]);
-            longest = longest.max(deadlines.drawn.len());
             if word() % 10 > 0 {
                 continue;
             }
@@ -358,6 +267,5 @@ mod tests {
             assert!(earliest.is_none_or(|at| at.as_nanos() > now), "all that were due have fired");
         }
         assert!(fired > 1000, "{fired}");
-        assert_eq!(longest, DRAWN_MAX, "as many were drawn as there may be");
     }
 }

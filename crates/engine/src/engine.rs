@@ -237,7 +237,6 @@ impl Engine {
             return Err(SubmitError::EngineFull { held: core.requests.len(), held_max });
         }
         flow.held += 1;
-        core.scheduler.foresee(flow);
         let cost = core.config.prices.cost(&request);
         let id = core.requests.insert(now, &request, task, cost);
         core.admit(now, &request, task, cost, id.index);
@@ -285,21 +284,6 @@ impl Engine {
             self.release_task(task);
         }
         true
-    }
-
-    /// The tag of a request that a limit lets go soon; ask until `None`. The engine looks ahead where there are many tasks.
-    /// A hint for who keeps much about many requests, to ask for it before it is needed; nothing follows from not asking.
-    #[inline]
-    pub fn poll_foreseen(&mut self) -> Option<u64> {
-        self.core.foresight.poll()
-    }
-
-    /// A request is going to be completed, behind those of which this was said before: at best a dozen or two. A hint for
-    /// who knows that of many, so that what they need is here in time; nothing follows from it, nor from not saying it.
-    /// O(1).
-    #[inline]
-    pub fn foresee_completion(&mut self, id: RequestId) {
-        self.core.foresee_completion(id);
     }
 
     /// Makes a request synchronous that was submitted as asynchronous, because something waits for it now: a scheduler

@@ -62,7 +62,6 @@ mod deadlines;
 mod engine;
 mod error;
 mod event;
-mod foresight;
 pub mod io_max;
 mod limits;
 pub mod merge;

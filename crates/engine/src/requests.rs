@@ -90,9 +90,6 @@ impl Served {
     }
 }
 
-/// What is looked at of one.
-const LINES: usize = 2;
-
 /// All requests, by id.
 pub(crate) struct Requests(Arena<Record, Line>);
 
@@ -152,17 +149,6 @@ impl Requests {
     /// The index behind an id, if the request is still inside.
     pub(crate) fn index(&self, id: RequestId) -> Option<u32> {
         self.0.is_current(id.index, id.generation).then_some(id.index)
-    }
-
-    /// The request in slot `index`, if there is one.
-    pub(crate) fn get(&self, index: u32) -> Option<&Record> {
-        self.0.get(index)
-    }
-
-    /// Asks for a slot.
-    #[inline]
-    pub(crate) fn fetch(&self, index: u32) {
-        self.0.fetch(index, LINES);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {

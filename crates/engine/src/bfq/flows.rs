@@ -166,20 +166,6 @@ impl Flows {
         ways.relation = free;
     }
 
-    /// How many there were at once, at most.
-    #[inline(always)]
-    pub(crate) fn places(&self) -> usize {
-        self.flows.len()
-    }
-
-    /// Asks for a flow and its ways.
-    #[inline(always)]
-    pub(crate) fn fetch(&self, index: u32) {
-        let Record { flow, ways } = &self.flows[index as usize];
-        weir_hint::fetch(&flow.in_flight);
-        weir_hint::fetch(&ways.insertions);
-    }
-
     /// A flow and its ways.
     #[inline]
     pub(crate) fn record_mut(&mut self, index: u32) -> (&mut Flow, &mut Ways) {

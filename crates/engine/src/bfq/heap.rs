@@ -116,14 +116,6 @@ impl Heaps {
         }
     }
 
-    /// Asks for what requests find somebody by.
-    #[inline(always)]
-    pub(crate) fn fetch(&self) {
-        if let Some(entry) = self.entries.get(self.entries.len() / 2) {
-            weir_hint::fetch(entry);
-        }
-    }
-
     /// How many there are, the one in service included.
     #[inline]
     pub(crate) fn members(&self) -> usize {

@@ -26,23 +26,6 @@ impl Hierarchy {
         self.entities.get(id).map_or(State::Off, |entity| entity.state)
     }
 
-    /// Asks for what is known of a flow here.
-    #[inline(always)]
-    pub(crate) fn fetch_flow(&self, flow: u32) {
-        weir_hint::fetch(&self.entities.flow(flow).place);
-    }
-
-    /// Asks for a cgroup and what is first among its children.
-    #[inline(always)]
-    pub(crate) fn fetch_group(&self, cgroup: u32) {
-        if let Some(entity) = self.entities.get(EntityId::group(cgroup)) {
-            weir_hint::fetch(&entity.place);
-        }
-        if let Some(node) = self.nodes.get(cgroup as usize) {
-            node.fetch();
-        }
-    }
-
     /// The flow of `owner` in `cgroup` comes to be.
     pub(crate) fn open(&mut self, id: EntityId, owner: Owner, cgroup: u32, rank: Rank) {
         self.entities.ensure(id);

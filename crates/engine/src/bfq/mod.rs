@@ -84,10 +84,7 @@ use crate::request::Op;
 use crate::requests::Requests;
 use crate::scheduler::Arriving;
 use crate::time::Instant;
-use crate::tree::{Task, Tree};
-
-/// What so many flows need, some 600 bytes each with their client, task and cgroup, is in a processor's caches.
-const FLOWS_NEAR: usize = 1 << 12;
+use crate::tree::Tree;
 
 /// Requests past every limit, and who among their clients is next. O(depth × log siblings + log requests of the flow)
 /// a step, no allocation once grown.
@@ -236,20 +233,6 @@ impl Bfq {
     /// The device takes `depth` requests at a time from now on.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         self.tunables.set_depth(depth);
-    }
-
-    /// Fetches what a request of `task` is going to need, all at once: with a million flows it comes from memory, and each
-    /// step would wait for what the one before it has led to. Nothing is decided. Of fewer flows all is near.
-    #[inline(always)]
-    pub(crate) fn foresee(&self, task: &Task) {
-        if self.flows.places() < FLOWS_NEAR {
-            return;
-        }
-        self.hierarchy.fetch_group(task.cgroup);
-        if let Some(flow) = self.flows.of(Owner::client(task.client)) {
-            self.flows.fetch(flow);
-            self.hierarchy.fetch_flow(flow);
-        }
     }
 
     pub(crate) fn insert(

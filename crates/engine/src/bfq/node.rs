@@ -39,12 +39,6 @@ impl Node {
         Node { best_effort: ServiceTree::new(), others: None }
     }
 
-    /// Asks for what is first among its children.
-    #[inline(always)]
-    pub(crate) fn fetch(&self) {
-        self.best_effort.fetch();
-    }
-
     /// The child that holds the device, or through which it is held.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {

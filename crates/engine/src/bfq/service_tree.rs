@@ -35,12 +35,6 @@ impl ServiceTree {
         ServiceTree { vtime: Vtime::ZERO, weights: 0, heaps: Heaps::new() }
     }
 
-    /// Fetches it, and what is first among the children.
-    #[inline(always)]
-    pub(crate) fn fetch(&self) {
-        self.heaps.fetch();
-    }
-
     /// The child that holds the device, or through which it is held.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {

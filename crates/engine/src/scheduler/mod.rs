@@ -17,7 +17,7 @@ use crate::merge;
 use crate::request::Request;
 use crate::requests::Requests;
 use crate::time::Instant;
-use crate::tree::{Task, Tree};
+use crate::tree::Tree;
 
 /// Who chooses the next request for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -187,15 +187,6 @@ impl Scheduler {
         match &mut self.policy {
             Policy::TakeTurns(turns) => turns.leave(tree),
             Policy::Bfq(_) => {}
-        }
-    }
-
-    /// Fetches what a request of `task` is going to need, if it may take long.
-    #[inline(always)]
-    pub(crate) fn foresee(&self, task: &Task) {
-        match &self.policy {
-            Policy::TakeTurns(_) => {}
-            Policy::Bfq(bfq) => bfq.foresee(task),
         }
     }
 

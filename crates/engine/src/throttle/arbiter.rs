@@ -135,14 +135,6 @@ impl Arbiter {
         }
     }
 
-    /// Asks for what serving the source at the top looks at.
-    #[inline]
-    pub(crate) fn fetch(&self) {
-        for entry in [self.heap.first(), self.heap.last()].into_iter().flatten() {
-            weir_hint::fetch(entry);
-        }
-    }
-
     /// Makes room for some that wait at once; more are taken when they come.
     pub(crate) fn make_room(&mut self) {
         self.heap.reserve(SOME);

@@ -88,14 +88,6 @@ impl<T, A> Arena<T, A> {
         }
     }
 
-    /// Asks for the first lines of a slot.
-    #[inline]
-    pub(crate) fn fetch(&self, index: u32, lines: usize) {
-        if let Some(slot) = self.slots.get(index as usize) {
-            weir_hint::fetch_lines(slot, lines);
-        }
-    }
-
     /// The value at `index`, if the slot is occupied.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         match self.slots.get(index as usize)? {

@@ -4,8 +4,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::offset_of;
 
-use weir_hint::fetch;
-
 use super::CgroupId;
 use super::family::Family;
 use super::list::List;
@@ -209,25 +207,6 @@ impl Cgroup {
                 climbed: List::EMPTY,
             })
         })
-    }
-
-    /// Asks for what a request needs of its boxes that leaves its limit.
-    #[inline]
-    pub(crate) fn fetch_boxes(&self, direction: Direction) {
-        let Side { gate, queue, .. } = self.side(direction);
-        if let (Some(gate), Some(queue), Some(account)) = (gate, queue, self.account()) {
-            fetch(&gate.served_ns);
-            fetch(&**queue);
-            account.fetch(direction);
-        }
-    }
-
-    /// The same of what these lead to, once they are here themselves.
-    #[inline]
-    pub(crate) fn fetch_lists(&self, direction: Direction) {
-        if let Some(queue) = self.queue(direction) {
-            queue.arbiter.fetch();
-        }
     }
 
     /// The queue of `direction`, where something has waited before.

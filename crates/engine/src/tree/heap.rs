@@ -47,12 +47,6 @@ impl<T: Keyed> Heap<T> {
         self.0.first()
     }
 
-    /// The entry that takes the place of one that comes out, before it sinks to its own.
-    #[inline]
-    pub(crate) fn last(&self) -> Option<&T> {
-        self.0.last()
-    }
-
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         self.0.push(entry);

@@ -3,7 +3,6 @@
 use std::ops::{Index, IndexMut};
 
 use weir_engine::{Op, Ticket};
-use weir_hint::fetch;
 
 use crate::stream::Access;
 
@@ -44,19 +43,6 @@ impl Flights {
         let flight = self.places[key].take().expect("a request that is on its way");
         self.free.push(key as u32);
         flight
-    }
-
-    #[inline]
-    pub(super) fn get(&self, key: usize) -> Option<&Flight> {
-        self.places.get(key)?.as_ref()
-    }
-
-    /// Asks for the one of `key`.
-    #[inline]
-    pub(super) fn fetch(&self, key: usize) {
-        if let Some(place) = self.places.get(key) {
-            fetch(place);
-        }
     }
 }
 
@@ -172,15 +158,12 @@ mod tests {
             assert_eq!((flights.insert(flight(actor)), key), (actor as usize, actor as usize));
         }
         assert_eq!((flights.remove(1).actor, flights.remove(3).actor), (1, 3));
-        assert!(flights.get(1).is_none() && flights.get(9).is_none());
-        flights.fetch(1);
-        flights.fetch(9);
         for (key, actor) in [(3, 5), (1, 6), (4, 7)] {
             assert_eq!((flights.next_key(), flights.insert(flight(actor))), (key, key));
             assert_eq!(flights[key].actor, actor);
         }
         flights[4].len = 8;
-        assert_eq!(flights.get(4).map(|flight| flight.len), Some(8));
+        assert_eq!(flights[4].len, 8);
     }
 
     #[test]

@@ -32,7 +32,6 @@ mod replay;
 mod rounds;
 mod search;
 mod setup;
-mod soon;
 mod stages;
 mod steady;
 mod streams;

@@ -5,8 +5,6 @@ mod batch;
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use weir_hint::fetch;
-
 pub(super) use self::batch::Done;
 use super::layout::FileAt;
 use super::nanos;
@@ -217,13 +215,6 @@ impl Process {
             && self.ended_in_ramp.is_none();
         self.state = State::Sleeping { until_ns: self.begun_ns, thinks: false };
         self.begun_ns
-    }
-
-    /// Asks for what a step of a plain one needs.
-    #[inline]
-    pub(super) fn fetch(&self) {
-        fetch(&self.in_flight);
-        self.run.fetch();
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
-use weir_hint::fetch;
 
 use super::flights::Flight;
 use super::process::Process;
@@ -110,15 +109,6 @@ impl Recorder {
         busy.add(next_ns, 0);
         self.interval_ns = busy.interval_ns();
         self.due_ns = (next_ns / self.interval_ns + 1).saturating_mul(self.interval_ns);
-    }
-
-    /// Asks for where a request is noted that is read.
-    #[inline]
-    pub(super) fn fetch(&self, row: u32, cgroup: u32) {
-        let read = &self.results.rows[row as usize].read;
-        fetch(&read.ios);
-        fetch(&read.latency);
-        fetch(&self.cgroups[cgroup as usize].latency);
     }
 
     /// The disk has finished a request.

@@ -17,7 +17,6 @@ use super::process::Process;
 use super::recorder::Recorder;
 use super::replay::Replay;
 use super::search;
-use super::soon::Soon;
 use super::stages::Ends;
 use super::steady;
 use super::way::Way;
@@ -165,7 +164,6 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         cache,
         calendar,
         agenda,
-        soon: Soon::default(),
         processes,
         ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),
@@ -175,6 +173,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         ended: 0,
         requests: 0,
         timer_late_ns: scenario.machine.timer_late_ns,
+        completed: Vec::new(),
         way: Way::new(&scenario.way, scenario.seed),
         until_ns: scenario.until_ns.unwrap_or(u64::MAX),
     })

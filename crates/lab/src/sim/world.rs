@@ -19,7 +19,6 @@ use super::pre_read::PreRead;
 use super::process::{Act, Process};
 use super::replay::Replay;
 use super::setup::Cgroups;
-use super::soon::Soon;
 use super::stages::Ends;
 use super::steady::Steadies;
 use super::way::Way;
@@ -95,7 +94,8 @@ pub(super) struct World {
     pub(super) requests: u64,
     /// The engine's deadlines are noticed so much later.
     pub(super) timer_late_ns: u64,
-    pub(super) soon: Soon,
+    /// Keys of the requests that the disk has done; empty between instants.
+    pub(super) completed: Vec<u64>,
     /// What lies between the disk and those who asked.
     pub(super) way: Way,
     /// Settings that change.
@@ -196,15 +196,13 @@ impl World {
     /// What is due now, in a fixed order: the disk, the page cache, the calendar. Answers how much it was.
     fn happen(&mut self) -> Result<u64, ScenarioError> {
         let mut events = 0;
-        let mut ended = std::mem::take(&mut self.soon.ended);
-        ended.extend(iter::from_fn(|| self.desk.disk.poll_complete(self.now_ns)));
-        for at in 0..ended.len() {
-            self.foresee_ended(&ended, at);
-            self.landed(ended[at] as usize)?;
+        let mut completed = std::mem::take(&mut self.completed);
+        completed.extend(iter::from_fn(|| self.desk.disk.poll_complete(self.now_ns)));
+        events += completed.len() as u64;
+        for key in completed.drain(..) {
+            self.landed(key as usize)?;
         }
-        events += ended.len() as u64;
-        ended.clear();
-        self.soon.ended = ended;
+        self.completed = completed;
         if self.cache.poll_timeout().is_some_and(|at_ns| at_ns <= self.now_ns) {
             events += 1;
             self.cache.handle_timeout(self.now_ns);
@@ -229,10 +227,7 @@ impl World {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        let now = Instant::from_nanos(self.now_ns);
-        let timeout = weir_driver::turn(&mut self.engine, now, &mut self.desk);
-        self.foresee_let_go();
-        timeout
+        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
     }
 
     /// Lets a process do what it can.

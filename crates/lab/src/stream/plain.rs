@@ -2,8 +2,6 @@
 
 use std::mem::offset_of;
 
-use weir_hint::fetch;
-
 use super::permute::shuffled;
 use super::plan::{Place, Plan, READ, TRIM, WRITE};
 use super::size::Sizes;
@@ -116,12 +114,6 @@ impl Run {
     pub(super) fn drain(&mut self) -> (Random, Plain, u32) {
         let left = std::mem::take(&mut self.plain.left);
         (self.random.clone(), self.plain.clone(), left)
-    }
-
-    /// Asks for it.
-    #[inline]
-    pub(crate) fn fetch(&self) {
-        fetch(&self.plain);
     }
 
     /// The next request; None when the stream is to be asked again.
