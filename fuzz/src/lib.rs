@@ -1,4 +1,4 @@
-//! What the targets run: the harnesses of the crates' own tests, so that both check the same.
+//! Harnesses of the fuzz targets, which are those of the crates' own tests, so that both check the same.
 
 #[path = "../../crates/nbd/tests/harness/mod.rs"]
 pub mod nbd;

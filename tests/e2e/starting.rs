@@ -1,4 +1,4 @@
-//! How a server starts, and what keeps it from starting.
+//! Start of a server, and what prevents it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: a `weir serve` of their own, clients, and places that clean up after themselves.
+//! Support of the end-to-end tests: a `weir serve` of their own, clients, and places that clean up after themselves.
 //!
 //! ```text
 //!   Place ──► Server ──► uri ──► peer("nbdcopy"), python("commands.py", ..)   programs of others

@@ -1,4 +1,4 @@
-//! How long tests wait for what must happen.
+//! Time that tests wait for what must happen.
 
 use std::time::Duration;
 

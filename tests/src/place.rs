@@ -1,4 +1,4 @@
-//! Where a test keeps its images and sockets.
+//! Directory of a test's images and sockets.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -1,4 +1,4 @@
-//! What the kernel knows about a process.
+//! Facts of the kernel about a process.
 
 use std::fs;
 

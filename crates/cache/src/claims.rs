@@ -1,4 +1,4 @@
-//! Who is at the device, where that matters: of two operations in flight on the same bytes either may be the last.
+//! Ranges at the device, where order matters: of two operations in flight on the same bytes either may be the last.
 
 use std::collections::VecDeque;
 use std::ops::Range;

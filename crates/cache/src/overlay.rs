@@ -1,4 +1,4 @@
-//! What a read has to show instead of what the device says.
+//! Cached bytes that a read shows instead of the device's.
 
 /// The cached bytes of a range, as they were when a read of it went to the device. What the device says may be older.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Which bytes of a block are there: one bit each.
+//! Bitmap of the bytes of a block that are cached.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What is asked of the device in a step, and what it answered.
+//! Load of a step: requests to the device, and its answers.
 
 use core::fmt;
 

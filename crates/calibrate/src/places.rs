@@ -1,4 +1,4 @@
-//! Where the requests of a load go.
+//! Positions of a load's requests.
 
 use thiserror::Error;
 use weir_engine::units::Bytes;

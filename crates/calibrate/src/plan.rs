@@ -1,4 +1,4 @@
-//! Which load comes next, from what has been measured so far.
+//! Plan of a calibration: the next load, from what has been measured so far.
 
 use weir_engine::{Direction, Positions};
 

@@ -1,4 +1,4 @@
-//! How a subcommand ends when it does not succeed.
+//! Failure of a subcommand: message, hint and exit status.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What is written where only the writing matters.
+//! Payload pattern for writes whose content does not matter.
 
 /// Bytes to write: neither zeroes, which some disks leave out, nor compressible, and the same each time.
 ///

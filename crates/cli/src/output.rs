@@ -1,4 +1,4 @@
-//! What all printing commands share.
+//! Output that all printing commands share.
 
 use std::io::{self, IsTerminal, Write};
 

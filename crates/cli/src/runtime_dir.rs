@@ -1,4 +1,4 @@
-//! Where sockets are if nobody says: with the user's other sockets, or with the system's for root.
+//! Default directory of sockets: with the user's other sockets, or with the system's for root.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -1,4 +1,4 @@
-//! How much a file can unfold to, known before it is parsed.
+//! Size guard: how much a file can unfold to, known before it is parsed.
 //!
 //! In memory a table takes a hundred times the two bytes that open it: 16 MiB of `a.a.a.a` would become 9 GB, where
 //! as many bytes of cgroups become 0.9 GB.

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: for people as pictures, for programs as records.
+//! Errors of a configuration: for people as pictures, for programs as records.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a valid configuration says. A value that exists has passed every check.
+//! Valid configuration. A value that exists has passed every check.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

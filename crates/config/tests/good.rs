@@ -1,4 +1,4 @@
-//! What valid configurations mean, and that the example says the truth about defaults.
+//! Valid configurations and their meaning; the example tells the true defaults.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

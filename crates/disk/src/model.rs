@@ -1,4 +1,4 @@
-//! What every model answers.
+//! Interface of all disk models.
 
 use core::fmt::Debug;
 

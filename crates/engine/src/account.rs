@@ -1,5 +1,5 @@
-//! What is kept of a cgroup's requests while they go by: a line of cache for each direction, which is all that most
-//! requests touch, and behind them what few do. [`Counters`] are made of it when somebody asks.
+//! Counters of a cgroup's requests on the hot path: a line of cache for each direction, which is all that most
+//! requests touch, and behind them what few do. [`Counters`] are made of it on request.
 
 use crate::blame::Blame;
 use crate::limits::Dimension;

@@ -1,4 +1,4 @@
-//! What each request waited for, added up per cgroup.
+//! Causes of waits, added up per cgroup.
 //!
 //! A request's time inside the engine is cut at its stages and every piece is blamed on one thing: a limit of its
 //! path (which cgroup's, which dimension), other clients under its nearest limit, the full device window, or the

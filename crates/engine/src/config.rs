@@ -1,4 +1,4 @@
-//! How an engine is set up, and what may change while it runs.
+//! Configuration of an engine, and its changes at run time.
 
 use core::num::NonZeroU32;
 

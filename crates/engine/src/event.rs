@@ -1,4 +1,4 @@
-//! What the engine tells about itself.
+//! Events that the engine reports.
 
 use crate::tree::CgroupId;
 

@@ -1,4 +1,4 @@
-//! What a cgroup may not exceed: six rates, and how each may burst.
+//! Limits of a cgroup: six rates, and the burst of each.
 
 use core::num::NonZeroU64;
 

@@ -1,4 +1,4 @@
-//! What each operation costs. Nothing is free: an operation without a price would be a way around every limit.
+//! Prices of operations. Nothing is free: an operation without a price would be a way around every limit.
 
 use core::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Who goes before whom, whatever the weights say: classes, and levels within one (ioprio of Linux).
+//! Priorities, which go before weights: classes, and levels within one (ioprio of Linux).
 
 use core::num::NonZeroU32;
 

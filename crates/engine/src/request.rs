@@ -1,4 +1,4 @@
-//! What goes in and what comes out: requests, their ids, and the tickets that a dispatch hands over.
+//! Requests, their ids, and the tickets that a dispatch returns.
 
 use core::num::NonZeroU32;
 

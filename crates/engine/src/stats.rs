@@ -1,4 +1,4 @@
-//! What is counted: per cgroup, per device, and the audit that nothing passed unpaid.
+//! Statistics: per cgroup, per device, and the audit that nothing passed unpaid.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! What keeps a disk from being mounted.
+//! Errors of mounting a disk.
 
 use std::io;
 use std::path::PathBuf;

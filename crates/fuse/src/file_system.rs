@@ -1,4 +1,4 @@
-//! What the kernel asks of a directory with one file, the disk.
+//! File system of a directory with one file, the disk.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,4 +1,4 @@
-//! What is run: a disk, cgroups with limits, and work.
+//! Scenario of a run: a disk, cgroups with limits, and work.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

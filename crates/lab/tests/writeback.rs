@@ -1,4 +1,4 @@
-//! What the page cache writes back by itself is a flow that nobody waits for.
+//! Background write-back of the page cache is an asynchronous flow.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What budget fair queueing promises to children that always have a backlog, checked from what they were served.
+//! Bounds of budget fair queueing for children that always have a backlog, checked from what they were served.
 //!
 //! A child of weight w among weights that add up to W is owed w/W of what its parent is served. Its *lag* is what it is
 //! owed less what it got. spec/bfq 2.11 bounds it, by budgets and not by time. With budgets of at most `b` for the

@@ -1,4 +1,4 @@
-//! What the kernels get wrong (spec/throttle 1.12), and what each wrongness depends on.
+//! Defects of the kernels (spec/throttle 1.12), and what each depends on.
 
 use weir_model::kernel::{Direction, Flags, Kernel, Limit, Profile};
 

@@ -1,5 +1,5 @@
-//! Who is next under `scheduler = "bfq"`, against a model that looks at everybody; and that model against the bounds of
-//! spec/bfq 2.11.
+//! Order of service under `scheduler = "bfq"`, against a model that looks at all entities; and that model against the
+//! bounds of spec/bfq 2.11.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! What the negotiation needs to know about the exports of a server.
+//! Exports, as far as the negotiation knows them.
 
 use crate::wire::STRING_MAX;
 

@@ -1,4 +1,4 @@
-//! What the server says during the handshake.
+//! Option replies of the handshake.
 
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};

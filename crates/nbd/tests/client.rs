@@ -1,4 +1,4 @@
-//! What the client says to servers that do not keep the protocol.
+//! Our client at servers that do not keep the protocol.
 
 use weir_nbd::client::{Client, ConnectError, Connected, Connecting, Reply, ReplyError, Wishes};
 use weir_nbd::wire::{chunk, opt, rep};

@@ -1,4 +1,4 @@
-//! What the fuzz targets run, with pseudo-random input and a bound, on every `cargo test`.
+//! Fuzz targets, with pseudo-random input and a bound, on every `cargo test`.
 //!
 //! A failure prints the line that runs its input again.
 

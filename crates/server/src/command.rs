@@ -1,4 +1,4 @@
-//! What the control thread asks of a device thread.
+//! Commands of the control thread to a device thread.
 
 use tokio::sync::oneshot;
 use weir_engine::{

@@ -1,4 +1,4 @@
-//! What a running server tells about itself; the JSON of the control socket, with stable names.
+//! Status of a running server; the JSON of the control socket, with stable names.
 
 mod bfq;
 mod writeback;

@@ -1,4 +1,4 @@
-//! What every format becomes.
+//! Record of a trace, which every format becomes.
 
 use weir_engine::Op;
 

@@ -1,4 +1,4 @@
-//! Who asked: names to dense numbers.
+//! Askers of a trace: names to dense numbers.
 
 use std::collections::HashMap;
 

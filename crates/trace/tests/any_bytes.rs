@@ -1,4 +1,4 @@
-//! What the fuzz target runs, shrinking, on every `cargo test`: bytes, and lines that are nearly right.
+//! Fuzz target of traces, shrinking, on every `cargo test`: bytes, and lines that are nearly right.
 
 mod harness;
 

@@ -1,4 +1,4 @@
-//! What the ring costs: an NBD-shaped server of 4 KiB random reads over Unix sockets, and its CPU time an operation.
+//! Cost of the ring: an NBD-shaped server of 4 KiB random reads over Unix sockets, and its CPU time an operation.
 //!
 //! `cargo run --release -p weir-uring --example echo_bench -- [key=value …]`, with
 //! `connections=2 depth=32 seconds=3 store=file|memory direct=no|yes file_bytes=67108864 single=no|yes setup=auto|plain registered=yes|no`.

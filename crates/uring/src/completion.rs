@@ -1,4 +1,4 @@
-//! What comes back.
+//! Completions of the ring.
 
 use std::io;
 use std::os::fd::OwnedFd;

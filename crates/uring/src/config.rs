@@ -1,4 +1,4 @@
-//! How a ring is set up.
+//! Configuration of a ring.
 
 /// Settings of a [`crate::Ring`]; [`Config::default`] suits a server with a few thousand connections. A value outside
 /// its range counts as the nearest inside.

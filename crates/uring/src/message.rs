@@ -1,4 +1,4 @@
-//! What one send carries: several replies, each a few bytes of header and a buffer, gathered without copying.
+//! Message of one send: several replies, each a few bytes of header and a buffer, gathered without copying.
 #![allow(unsafe_code)]
 
 use std::fmt;

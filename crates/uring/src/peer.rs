@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket.
+//! Peer process of a Unix socket.
 #![allow(unsafe_code)]
 
 use std::num::NonZeroI32;

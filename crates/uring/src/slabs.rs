@@ -1,4 +1,4 @@
-//! Which parts of a region are taken: arithmetic only, no memory.
+//! Slabs of a region: arithmetic only, no memory.
 
 /// Bytes in a slab: the unit in which memory goes from one size class to another and is registered with a ring.
 pub(crate) const SLAB: usize = 1 << 20;

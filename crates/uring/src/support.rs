@@ -1,4 +1,4 @@
-//! What the running kernel offers.
+//! Features of the running kernel.
 
 use std::fmt;
 

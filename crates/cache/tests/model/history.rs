@@ -1,4 +1,4 @@
-//! What was asked of a device, by times, and which values of a byte that allows.
+//! History of a device: requests by their times, and the values of a byte that they allow.
 
 /// What an operation does to the bytes of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

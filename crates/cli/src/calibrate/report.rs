@@ -1,4 +1,4 @@
-//! What a calibration came to: for people, for programs, and as the file that is loaded.
+//! Report of a calibration: for people, for programs, and as the file that is loaded.
 
 use std::fmt::Write as _;
 use std::path::Path;

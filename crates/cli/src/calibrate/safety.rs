@@ -1,4 +1,4 @@
-//! Whether a device may be written to: not while it is in use, and not over what is there.
+//! Write protection of devices that are in use or hold data.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

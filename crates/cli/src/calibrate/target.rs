@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! Target of a calibration.
 
 use std::path::{Path, PathBuf};
 

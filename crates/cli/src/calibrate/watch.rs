@@ -1,4 +1,4 @@
-//! How far a calibration is, on the terminal, and whether it should go on.
+//! Progress of a calibration on the terminal, and its early end.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a job measured.
+//! Measurements of a demo's job.
 
 use hdrhistogram::Histogram;
 

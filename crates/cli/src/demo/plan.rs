@@ -1,4 +1,4 @@
-//! Who takes part.
+//! Tenants of the demo.
 
 use super::job::Job;
 

@@ -1,4 +1,4 @@
-//! What the demo says.
+//! Text of the demo.
 
 use std::path::Path;
 

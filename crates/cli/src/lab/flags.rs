@@ -1,4 +1,4 @@
-//! What is to be run, and the settings of a run.
+//! Flags of lab runs: the work, and the settings.
 
 use std::collections::BTreeMap;
 use std::fs::File;

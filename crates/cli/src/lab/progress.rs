@@ -1,4 +1,4 @@
-//! How far a run has come, and ending it early.
+//! Progress of a lab run, and its early end.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;

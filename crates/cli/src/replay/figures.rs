@@ -1,4 +1,4 @@
-//! What is measured of a kind of request.
+//! Measurements of a kind of request.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a replay came to, for people and for programs.
+//! Report of a replay, for people and for programs.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Which request of the trace goes next, and when: no clock, no device.
+//! Schedule of a replay: the next request of the trace and its time; no clock, no device.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

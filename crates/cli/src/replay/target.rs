@@ -1,4 +1,4 @@
-//! What a trace is replayed against: a file or block device, or an NBD server.
+//! Target of a replay: a file or block device, or an NBD server.
 
 use std::io;
 use std::sync::mpsc::Sender;

@@ -1,4 +1,4 @@
-//! What the scheduler `bfq` did between two readings, in words.
+//! BFQ's work between two readings, in words.
 
 use std::collections::BTreeMap;
 

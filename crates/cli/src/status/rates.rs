@@ -1,4 +1,4 @@
-//! What a cgroup did between two readings.
+//! Rates of a cgroup between two readings.
 
 use weir_server::status::{CgroupStatus, DeviceStatus};
 

@@ -1,4 +1,4 @@
-//! What limits did to each connection: `weir status --tasks`.
+//! Effect of limits on each connection: `weir status --tasks`.
 
 use weir_engine::units::Nanos;
 use weir_server::status::{Status, TaskStatus};

@@ -1,4 +1,4 @@
-//! What requests waited for, between two readings.
+//! Causes of waits between two readings.
 
 use std::collections::BTreeMap;
 

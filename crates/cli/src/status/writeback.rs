@@ -1,4 +1,4 @@
-//! What the write-back cache has, and did between two readings, in words.
+//! Content and work of the write-back cache between two readings, in words.
 
 use weir_engine::units::{Bytes, BytesPerSec, Nanos};
 use weir_server::status::{CgroupStatus, DeviceStatus, WritebackStatus};

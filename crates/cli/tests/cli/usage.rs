@@ -1,4 +1,4 @@
-//! What a person who tries things sees: help, completions, exit statuses.
+//! Usage as a new user sees it: help, completions, exit statuses.
 
 use crate::support::Place;
 

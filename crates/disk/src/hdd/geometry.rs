@@ -1,4 +1,4 @@
-//! Where a sector is, when it passes the head, and how long the arm takes to get there.
+//! Geometry of platters: place of a sector, time when it passes the head, time of the arm to get there.
 //!
 //! Mechanical times are counted in *ticks*: one turn is [`TURN`] ticks, so that a nanosecond is `rpm` ticks and nothing
 //! in the path of the heads is ever rounded to a nanosecond. A transfer that is rounded would miss the next sector and

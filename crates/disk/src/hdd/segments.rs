@@ -1,4 +1,4 @@
-//! What the buffer holds of what was read: the stretch behind the heads as they read on, and what is left of others.
+//! Segments of the read buffer: the stretch behind the heads as they read on, and what is left of others.
 
 use alloc::vec::Vec;
 

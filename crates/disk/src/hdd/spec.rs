@@ -1,4 +1,4 @@
-//! What a disk with platters is told to be.
+//! Specification of a disk with platters.
 
 /// The settings of a [`Hdd`](super::Hdd). Rates are bytes a second as a long transfer sees them, switches included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

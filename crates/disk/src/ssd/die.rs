@@ -1,4 +1,4 @@
-//! What a die does next.
+//! Schedule of a flash die.
 
 use alloc::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What a flash disk is told to be.
+//! Specification of a flash disk.
 
 /// The settings of an [`Ssd`](super::Ssd).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! Which flash holds what, for a sample of the pages: how much must be copied to win space back.
+//! Flash translation layer, for a sample of the pages: how much must be copied to win space back.
 //!
 //! A map of every page of a terabyte would take a gigabyte. One page in each *stretch* of the disk stands for the
 //! stretch instead, chosen by a hash of the stretch, and the flash is smaller by the same factor. A write counts when it

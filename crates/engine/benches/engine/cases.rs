@@ -1,4 +1,4 @@
-//! What is measured: how many flows in which tree, under which limits.
+//! Cases of the bench: flows, trees and limits.
 
 use weir_engine::{KernelProfile, LimiterKind, SchedulerKind, SliceProfile};
 

@@ -1,4 +1,4 @@
-//! What the engine costs: time and instructions of a request, memory of what is idle.
+//! Cost of the engine: time and instructions of a request, memory of idle objects.
 //!
 //! ```text
 //! cargo bench -p weir-engine                       everything: a few minutes

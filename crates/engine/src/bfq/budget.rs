@@ -1,4 +1,4 @@
-//! How much a flow may have in a slot, and what the slot costs it (spec/bfq 3).
+//! Budget of a flow's slot, and the charge for the slot (spec/bfq 3).
 
 use super::tunables::Tunables;
 

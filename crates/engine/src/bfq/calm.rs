@@ -1,4 +1,4 @@
-//! What raising needs to know of a flow that is not raised, which most are: how it begins, and how fast it is.
+//! Detection state of weight raising, of flows that are not raised, which most are: their beginning, and their rate.
 
 use super::raising::Terms;
 use crate::time::Instant;

@@ -1,4 +1,4 @@
-//! What requests are charged, and budgets that have room for it.
+//! Charge of requests, and budgets with room for it.
 
 use crate::bfq::Bfq;
 use crate::bfq::entity::EntityId;

@@ -1,4 +1,4 @@
-//! Which request goes next: the flow in service goes on, or its slot ends and another's begins.
+//! Choice of the next request: the flow in service goes on, or its slot ends and another's begins.
 
 use crate::bfq::Bfq;
 use crate::bfq::budget::Expiry;

@@ -1,4 +1,4 @@
-//! What BFQ has done, in numbers: for the device, and for each cgroup where something out of the ordinary happened.
+//! Counters of BFQ: for the device, and for each cgroup with out-of-the-ordinary events.
 
 use alloc::vec::Vec;
 

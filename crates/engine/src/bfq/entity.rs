@@ -1,4 +1,4 @@
-//! What is scheduled: flows and cgroups, as their parent's service tree sees them.
+//! Entities: flows and cgroups, as their parent's service tree sees them.
 
 use alloc::vec::Vec;
 

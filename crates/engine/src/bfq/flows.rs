@@ -1,4 +1,4 @@
-//! Where flows are kept, and whose requests go where.
+//! Table of flows, and the flow that serves each client's requests.
 
 use alloc::format;
 use alloc::string::String;

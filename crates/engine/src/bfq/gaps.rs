@@ -1,4 +1,4 @@
-//! Whose requests go while the device waits for the flow in service (spec/bfq 7.8, 7.9).
+//! Injection: requests of other flows while the device idles for the one in service (spec/bfq 7.8, 7.9).
 //!
 //! The candidates, in this order: what the same client has written back, the flow whose completions let the one in
 //! service go on, one that waits for it in turn, and whoever is next anyway, as far as the latency of the flow in service

@@ -1,5 +1,5 @@
-//! Whether the device waits for the flow in service, which has nothing left, instead of serving somebody else
-//! (spec/bfq 5), and who is served before it all the same.
+//! Idling: the device waits for the flow in service, which has nothing left, instead of serving another (spec/bfq 5),
+//! and flows that preempt it all the same.
 
 use core::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! How much may be injected into the gaps of a flow: what is kept of it, and its measurement on its way
+//! Injection limit of a flow, and its measurement
 //! (spec/bfq 7.9).
 //!
 //! The rules are those of [`InjectLimit`], in nanoseconds throughout (spec/bfq D-6). Here is where they are kept: 14

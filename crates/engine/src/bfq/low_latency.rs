@@ -1,4 +1,4 @@
-//! Where raised weights meet the schedule: what [`super::raising`] and [`super::burst`] are told, and what follows
+//! Low latency in the schedule: what [`super::raising`] and [`super::burst`] are told, and what follows
 //! (spec/bfq 6).
 
 use super::Bfq;

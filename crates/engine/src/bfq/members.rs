@@ -1,4 +1,4 @@
-//! Who has a flow: how flows come to be, are counted while they are busy, and go.
+//! Life cycle of flows: creation, counting while they are busy, removal.
 
 use super::Bfq;
 use super::entity::{Entity, EntityId, State};

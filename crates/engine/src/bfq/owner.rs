@@ -1,4 +1,4 @@
-//! Who has a flow.
+//! Owner of a flow.
 
 use core::fmt;
 

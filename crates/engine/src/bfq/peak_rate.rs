@@ -1,4 +1,4 @@
-//! How fast the device is at its best, and the largest budget that follows from it (spec/bfq 3.1, 3.3).
+//! Peak rate of the device, and the largest budget that follows from it (spec/bfq 3.1, 3.3).
 //!
 //! ```text
 //!  dispatches, completions ─► window ─► closed: its rate, weighted by how sequential and how long it was

@@ -1,4 +1,4 @@
-//! Whose weight is raised: flows that begin after a pause, and flows that want little at a time (spec/bfq 6).
+//! Weight raising: flows that begin after a pause, and flows that want little at a time (spec/bfq 6).
 //!
 //! ```text
 //!                begins after a pause

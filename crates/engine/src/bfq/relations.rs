@@ -1,4 +1,4 @@
-//! Which flows go on when others do (spec/bfq 7.8).
+//! Wakers: flows that go on when others do (spec/bfq 7.8).
 
 use super::payback::Payback;
 use super::shelf::Shelf;

@@ -1,4 +1,4 @@
-//! Who is busy, as far as it decides whether shares need the device to wait (spec/bfq 1.8).
+//! Asymmetry of the busy flows, which decides whether shares need idling (spec/bfq 1.8).
 
 use alloc::vec::Vec;
 

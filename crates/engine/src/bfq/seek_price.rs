@@ -1,4 +1,4 @@
-//! What a request of a flow that jumps about takes of the device.
+//! Price of a request of a seeky flow.
 
 /// Requests after which a sample is worth half.
 const MEMORY: u64 = 512;

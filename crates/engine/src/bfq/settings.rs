@@ -1,4 +1,4 @@
-//! What can be set of BFQ, as a value that makes sense once it exists.
+//! Settings of BFQ, as a value that makes sense once it exists.
 
 mod text;
 

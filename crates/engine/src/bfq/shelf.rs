@@ -1,4 +1,4 @@
-//! What few flows have something of, so that the others need no room for it.
+//! Sparse slab for state that few flows have.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! How a flow uses the device: how soon it returns, and whether it waits for nothing else (spec/bfq 5.4, 5.6).
+//! Think time of a flow, and whether it is I/O-bound (spec/bfq 5.4, 5.6).
 
 use crate::time::Instant;
 

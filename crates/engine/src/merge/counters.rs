@@ -1,4 +1,4 @@
-//! What merging has done, in numbers.
+//! Counters of merging.
 
 use super::cooperation::Refusal;
 

@@ -1,4 +1,4 @@
-//! Where each queue reads or writes next, so that a neighbour can be found.
+//! Next position of each queue, so that a neighbour can be found.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! What becomes of raised weights when queues merge and part.
+//! Raised weights of queues that merge and split.
 //!
 //! A shared queue behaves like all its members together, which says nothing about any of them. So a queue's own
 //! behaviour is put aside when it first shares and given back when it is alone again (spec/bfq 7.6 and 7.7); what

@@ -1,4 +1,4 @@
-//! Who may use the gaps of whom.
+//! Waker detection: queues that may be injected into the gaps of another.
 //!
 //! A queue in service that is briefly empty keeps the device, and the gap is lost unless somebody else's request is
 //! *injected*. The best candidate is a queue whose completed request lets the waiting one go on, its *waker*; after it

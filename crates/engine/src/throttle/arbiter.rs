@@ -1,4 +1,4 @@
-//! Who goes next among the sources that wait at one cgroup: by share of service, or by turns.
+//! Fair queue of the sources that wait at one cgroup: by share of service, or by turns.
 //!
 //! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a source that begins to wait gets the
 //! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of who went last; a

@@ -1,4 +1,4 @@
-//! Which limits contradict themselves, and why.
+//! Limits that contradict themselves, and why.
 
 use alloc::format;
 use alloc::string::String;

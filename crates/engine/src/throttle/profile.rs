@@ -1,4 +1,4 @@
-//! What the kernels' slice limiters do differently, as one table.
+//! Differences of the kernels' slice limiters, as one table.
 
 use crate::limits::KernelProfile;
 

@@ -1,4 +1,4 @@
-//! Which cgroups may let a request go, and so stand as sources of their parents.
+//! Eligible cgroups: their limits let a request go, so they are sources of their parents.
 
 use crate::core::Core;
 use crate::limits::{Dimension, Resource};

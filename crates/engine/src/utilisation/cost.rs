@@ -1,4 +1,4 @@
-//! What a request takes of the device: the linear model, in integers.
+//! Device time of a request: the linear model, in integers.
 //!
 //! A device is described by three figures for each direction, as benchmarks tell them. From them follow a time for each
 //! page of 4 KiB, and a base for each request, which depends on whether it goes on where one before it ended:

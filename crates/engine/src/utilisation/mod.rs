@@ -1,4 +1,4 @@
-//! How much of the device is used: the share of time with a request at it, over the last half second; or, where it was
+//! Utilisation of the device: the share of time with a request at it, over the last half second; or, where it was
 //! measured, the share of time in which a device of its model would work.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! How the books of [`Writeback`] are kept.
+//! Ledger of [`Writeback`].
 
 use super::barrier::Wanted;
 use super::*;

@@ -1,5 +1,4 @@
-//! Who may be written back next: a row for each owner, each in its order, the one whose deadline comes first before the
-//! others.
+//! Dirty queues: one for each owner, each in its order; the one with the earliest deadline comes first.
 //!
 //! Within a row nothing is ever reordered: what comes later never has an earlier deadline than what came before it
 //! (spec/throttle P21). To release a row is to make what stands in it due now, from the front; what must not go before

@@ -1,4 +1,4 @@
-//! Whose the dirty blocks are, what each may have, and what is counted about it.
+//! Owners of dirty blocks: their limits and counters.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

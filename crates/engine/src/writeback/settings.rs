@@ -1,4 +1,4 @@
-//! How much may be dirty, for how long, and in what pieces it is written back.
+//! Settings of write-back: how much may be dirty, for how long, and in what pieces it is written back.
 
 use core::num::NonZeroU32;
 

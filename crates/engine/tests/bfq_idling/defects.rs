@@ -1,4 +1,4 @@
-//! What the kernel's scheduler does and this one does not, by the numbers of spec/bfq 10.
+//! Defects of the kernel's scheduler that this one does not have, by the numbers of spec/bfq 10.
 
 use weir_engine::{Change, Dispatch, Extent, Op, Outcome, Priority, PriorityClass, Request};
 

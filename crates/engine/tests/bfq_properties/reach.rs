@@ -1,4 +1,4 @@
-//! How often something was seen to happen: a test of random traffic that never gets anywhere proves nothing.
+//! Coverage of random traffic: a test that never gets anywhere proves nothing.
 
 use std::collections::BTreeMap;
 

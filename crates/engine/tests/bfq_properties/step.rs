@@ -1,4 +1,4 @@
-//! What can happen to an engine, one thing at a time, in any order.
+//! Steps of random traffic: one call of an engine at a time, in any order.
 
 use proptest::prelude::*;
 use weir_engine::{

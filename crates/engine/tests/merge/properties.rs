@@ -1,4 +1,4 @@
-//! What holds whatever arrives, in whatever order: random calls, and a plain record of what they should have done.
+//! Properties of merging under any order of calls: random calls, and a plain record of what they should have done.
 
 use std::collections::BTreeMap;
 

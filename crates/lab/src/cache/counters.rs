@@ -1,4 +1,4 @@
-//! What a page cache counts.
+//! Counters of a page cache.
 
 /// Totals since the beginning, and levels now. Pages are of 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,4 +1,4 @@
-//! Which dirty pages the flusher writes back next, and when it looks for old ones.
+//! Flusher: the order of dirty pages, and the look for old ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

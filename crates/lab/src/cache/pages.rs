@@ -1,4 +1,4 @@
-//! Which pages are cached, in what state, and which goes first when there is no more room.
+//! Pages of the cache, their states, and the order in which they are evicted.
 //!
 //! Pages lie in runs: neighbours of one file in one state are one entry, so a gigabyte written in order is one, and a
 //! gigabyte read at random at worst as many as it has pages. A run takes some 60 bytes, 90 where the next is half a megabyte

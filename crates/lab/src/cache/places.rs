@@ -1,4 +1,4 @@
-//! Where runs of pages lie in files, in order.
+//! Runs of pages in files, in order.
 //!
 //! What is read or written at random begins at every other page, and a search tree with an entry for each page is large
 //! and walked several times for each request. So the tree has an entry for a shelf of neighbouring blocks, and a block a bit

@@ -1,4 +1,4 @@
-//! How a tenant's machine is set up, and what that comes to in pages.
+//! Settings of a tenant's machine, and what they come to in pages.
 
 use super::ahead::Sizes;
 

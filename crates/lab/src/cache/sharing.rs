@@ -1,4 +1,4 @@
-//! Who may make pages dirty when the limit is reached: writers share what becomes free, page for page.
+//! Shares of the dirty limit: writers share what becomes free, page for page.
 //!
 //! Linux measures how fast the disk takes pages and lets each writer sleep so long that all come to equal rates. Here
 //! pages of room are dealt out in turns. What makes it fair is that a writer keeps its place for a moment after its

@@ -1,4 +1,4 @@
-//! What can be wrong with a job file, and where.
+//! Errors in a job file, and their places.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the scheduler `bfq` did in a run.
+//! BFQ's work in a run.
 
 use serde_json::{Map, Value, json};
 use weir_engine::merge::cooperation::Refusal;

@@ -1,4 +1,4 @@
-//! What the reports share: which figures of the results they show, and how they name things.
+//! Figures that the reports share, and their names.
 
 use std::collections::BTreeMap;
 

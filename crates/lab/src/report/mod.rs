@@ -1,4 +1,4 @@
-//! What people and programs read of a run: [`Results`](crate::results::Results) as a table, as JSON, as fio's JSON, as a
+//! Reports of a run for people and programs: [`Results`](crate::results::Results) as a table, as JSON, as fio's JSON, as a
 //! page with plots, and two of them side by side.
 //!
 //! Reports decide nothing and measure nothing: the same results give the same bytes everywhere. Floats appear only

@@ -1,4 +1,4 @@
-//! What merging costs while nobody merges: the second half of "let a queue be merged only shortly after starting I/O"
+//! Cost of merging while no queues merge: the second half of "let a queue be merged only shortly after starting I/O"
 //! (2017), which found 3 to 4 % more throughput on a processor that was busy, since queues that may not merge any more
 //! need not be kept in order of position.
 //!

@@ -1,4 +1,4 @@
-//! How long things took, in a few kilobytes.
+//! Histogram of latencies, in a few kilobytes.
 
 /// Buckets in which a power of two is divided: a quantile is off by at most 1/512 of itself.
 const PARTS: usize = 256;

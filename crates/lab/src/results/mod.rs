@@ -1,4 +1,4 @@
-//! What a run came to, as plain data: the simulator fills it, reports show it.
+//! Results of a run, as plain data: the simulator fills it, reports show it.
 //!
 //! All times are nanoseconds of virtual time. Nothing here depends on the machine that ran the simulation: the same
 //! scenario and seed give equal [`Results`].

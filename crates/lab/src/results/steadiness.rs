@@ -1,4 +1,4 @@
-//! Whether a job's rate was steady.
+//! Steadiness of a job's rate.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What happens by itself at a time that is known.
+//! Calendar of planned events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What becomes of a request that is back from the disk: who asked for it takes it, and goes on.
+//! Completions: a request that is back from the disk goes to its process, which goes on.
 
 use weir_engine::{Instant, Op, Outcome};
 

@@ -1,4 +1,4 @@
-//! Where the jobs' files are on the disk.
+//! Layout of the jobs' files on the disk.
 
 use std::collections::BTreeMap;
 

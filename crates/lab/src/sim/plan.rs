@@ -1,4 +1,4 @@
-//! What a job says of its processes, in the numbers that they go by.
+//! Plan of a job's processes, in numbers.
 
 use std::sync::Arc;
 

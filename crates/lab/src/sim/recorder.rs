@@ -1,4 +1,4 @@
-//! What is noted while a run goes on, and made into [`Results`] at its end.
+//! Recorder of a run, made into [`Results`] at its end.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who starts when, and what an end means to others: stages, `wait_for`, `exitall`.
+//! Stages of a run: starts, and what an end means to others (`wait_for`, `exitall`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Which block is next, where any block may come again.
+//! Distribution of random offsets, where any block may come again.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which parts of a region have been touched, a bit each.
+//! Bitmap of the parts of a region that have been touched.
 
 /// A bit for each unit of a region, and above them one for each word that has all its bits, up to one word: the next
 /// free unit is found in O(log units).

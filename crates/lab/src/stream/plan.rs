@@ -1,4 +1,4 @@
-//! What a job and its files come to, settled once.
+//! Plan of a job and its files, settled once.
 
 use super::error::StreamError;
 use super::law::{Heap, Law, Zipf, pareto_power};

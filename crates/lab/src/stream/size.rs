@@ -1,4 +1,4 @@
-//! How long a request is.
+//! Length of a request.
 
 use crate::fio::BlockSize;
 use crate::random::Random;

@@ -1,4 +1,4 @@
-//! What the installed fio says of the same files. Without it each test is a named skip.
+//! Comparison with the installed fio on the same files. Without it each test is a named skip.
 
 mod totals;
 

@@ -1,4 +1,4 @@
-//! What jobs come to, in the installed fio on files of its own and in the lab.
+//! Totals of jobs, in the installed fio on files of its own and in the lab.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

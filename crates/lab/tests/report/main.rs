@@ -1,4 +1,4 @@
-//! What reports make of results whose every number is known.
+//! Reports of results whose every number is known.
 
 mod fio;
 mod page;

@@ -1,4 +1,4 @@
-//! Who starts after whom, and whose end is whose.
+//! Order of starts and ends of jobs.
 
 use weir_lab::scenario::ScenarioError;
 

@@ -1,4 +1,4 @@
-//! Who is reported how, in which cgroup, on which files.
+//! Rows of reports: jobs, cgroups and files.
 
 use super::support::*;
 

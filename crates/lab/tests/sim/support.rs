@@ -1,4 +1,4 @@
-//! What these tests share: scenarios from settings, and what must hold of all results.
+//! Support of these tests: scenarios from settings, and what must hold of all results.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

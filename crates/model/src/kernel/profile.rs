@@ -1,4 +1,4 @@
-//! What differs between kernels, as data: one row a kernel, one column a difference.
+//! Differences between kernels, as data: one row a kernel, one column a difference.
 
 /// The differences between the kernels that docs/spec/throttle.md tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! What Weir's own throttle promises about a run, checked from the record of that run.
+//! Promises of Weir's own throttle about a run, checked from the record of that run.
 //!
 //! A [`Log`] says what was submitted, what was dispatched, what changed, and when the caller had asked for everything
 //! there was ([`Event::Drained`]). [`check_log`] replays it and answers the first broken promise:

@@ -1,4 +1,4 @@
-//! What the engine promises, for any tree, limits, weights, requests and changes (spec/throttle 4).
+//! Properties of the engine, for any tree, limits, weights, requests and changes (spec/throttle 4).
 
 mod accuracy;
 #[path = "../cases/mod.rs"]

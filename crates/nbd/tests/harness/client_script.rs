@@ -1,4 +1,4 @@
-//! What a client might send, nearly right: raw bytes seldom get past the first magic.
+//! Scripts of a client, nearly right: raw bytes seldom get past the first magic.
 
 use weir_nbd::wire::{OPTION_MAGIC, REQUEST_MAGIC, cmd, opt};
 

@@ -1,4 +1,4 @@
-//! What a server might send, nearly right.
+//! Scripts of a server, nearly right.
 
 use weir_nbd::wire::{
     OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, opt, rep,

@@ -1,4 +1,4 @@
-//! What goes over the control socket besides [`crate::status`]: requests, answers, refusals.
+//! Messages of the control socket besides [`crate::status`]: requests, answers, refusals.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Which connections are one client: a share is a peer's, however many connections it opens.
+//! Clients: a share is a peer's, however many connections it opens.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,4 @@
-//! Which cgroup each export of a device leads to, also after the cgroup has been moved.
+//! Cgroup of each export of a device, also after the cgroup has been moved.
 
 use weir_engine::Path;
 use weir_nbd::ExportId;

@@ -1,4 +1,4 @@
-//! How a device is, for `weir status`.
+//! Status of a device, for `weir status`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What carries out dispatched requests: a real device, or memory that takes its time from a model.
+//! Storage that carries out dispatched requests: a real device, or memory that takes its time from a model.
 
 use std::collections::VecDeque;
 use std::ops::Range;

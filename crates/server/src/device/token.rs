@@ -1,4 +1,4 @@
-//! What a completion on the ring is about, packed into the 64 bits the ring carries.
+//! Token of a completion, packed into the 64 bits that the ring carries.
 
 /// The owner of an operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

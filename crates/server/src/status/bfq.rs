@@ -1,4 +1,4 @@
-//! What the scheduler `bfq` tells about itself.
+//! Status of the scheduler `bfq`.
 
 use std::collections::BTreeMap;
 

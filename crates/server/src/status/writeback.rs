@@ -1,4 +1,4 @@
-//! What a write-back cache tells about itself.
+//! Status of a write-back cache.
 
 use serde::{Deserialize, Serialize};
 use weir_engine::writeback::OwnerStats;

@@ -1,4 +1,4 @@
-//! Whether a device is used past the page cache, and in which blocks.
+//! Direct I/O: whether a device is used past the page cache, and in which blocks.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! Which parts of a device hold data.
+//! Extents of a device: data and holes.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! What is known about a device.
+//! Properties of a device.
 
 /// What holds the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

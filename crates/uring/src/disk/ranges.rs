@@ -1,4 +1,4 @@
-//! Which writes may run side by side on a device that only takes whole blocks.
+//! Range locks of writes to a device that only takes whole blocks.
 //!
 //! A write of part of a block is done by reading the block, changing the part, and writing the block back. Between the
 //! two nobody else may write the block, or their bytes would be undone. So such a write claims its blocks for itself,

@@ -1,4 +1,4 @@
-//! How a range is made to read as zero, or given up: which calls to try, in which order.
+//! Zeroing and discarding of a range: which calls to try, in which order.
 
 use std::ops::Range;
 

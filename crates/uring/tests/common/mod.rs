@@ -1,4 +1,4 @@
-//! What the tests share: a directory that cleans up after itself, and a loop that waits for one completion.
+//! Support of the tests: a directory that cleans up after itself, and a loop that waits for one completion.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! Tenants of the watermark demo.
 
 use super::super::job::Job;
 

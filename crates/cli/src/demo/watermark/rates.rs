@@ -1,4 +1,4 @@
-//! What the tenants read, over the last second and before.
+//! Read rates of the tenants, over the last second and before.
 
 use std::collections::VecDeque;
 

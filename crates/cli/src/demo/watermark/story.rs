@@ -1,4 +1,4 @@
-//! What the demo says.
+//! Text of the watermark demo.
 
 use super::Part;
 use super::plan::DISK;

@@ -1,4 +1,4 @@
-//! What holds for every rate, burst and order of arrival: spec/throttle 4, at a single queue.
+//! Properties for every rate, burst and order of arrival: spec/throttle 4, at a single queue.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

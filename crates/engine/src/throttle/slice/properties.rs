@@ -1,4 +1,4 @@
-//! What holds for every kernel, rate and order of arrival: spec/throttle 4, at a single queue.
+//! Properties for every kernel, rate and order of arrival: spec/throttle 4, at a single queue.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! What holds for both of io-throttle's buckets at every rate: spec/throttle 4, at a single queue.
+//! Properties of io-throttle's buckets at every rate: spec/throttle 4, at a single queue.
 
 use alloc::vec::Vec;
 

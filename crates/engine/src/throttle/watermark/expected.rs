@@ -1,4 +1,4 @@
-//! Whom a clock waits for before it is set forward: who was answered just now, and is about to ask again.
+//! Anticipated clients: answered just now, and about to ask again; a clock waits for them before it is set forward.
 //!
 //! A client that sends its next request when it has the answer to the last one is away for a moment: the answer has to
 //! reach it, and the request to come back. Whoever waits meanwhile would get its turn, and of two such clients each would

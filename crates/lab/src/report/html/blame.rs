@@ -1,4 +1,4 @@
-//! Who waited for what: a cgroup a row, a cause a column, cells shaded by share.
+//! Table of waits: a cgroup a row, a cause a column, cells shaded by share.
 
 use std::collections::BTreeMap;
 

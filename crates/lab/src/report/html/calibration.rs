@@ -1,4 +1,4 @@
-//! What a device was measured to do, as a page: rates by depth, and prices by length as measured and as the model has them.
+//! Page of a calibration: rates by depth, and prices by length as measured and as the model has them.
 
 use serde_json::json;
 use weir_calibrate::{Load, Order, Outcome, Step};

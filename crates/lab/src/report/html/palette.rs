@@ -1,4 +1,4 @@
-//! Which colour a cgroup has, on the whole page.
+//! Colours of the cgroups, on the whole page.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How busy the disk was over time, and the watermark.
+//! Utilisation of the disk over time, and the watermark.
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line};

@@ -1,4 +1,4 @@
-//! How a process takes its requests that have ended: each by itself, or some together (`iodepth_batch_complete_min`).
+//! Batches of completed requests that a process takes: each by itself, or some together (`iodepth_batch_complete_min`).
 
 use super::{Act, Process, State};
 use crate::stream::{Access, Stream};

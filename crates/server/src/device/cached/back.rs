@@ -1,4 +1,4 @@
-//! What the cache writes back: who pays, how much may wait for it, and the way to the device.
+//! Write-back path of the cache: the cgroup that pays, the bound of what waits, and the way to the device.
 
 use std::io;
 
