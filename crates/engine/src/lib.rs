@@ -51,6 +51,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// The README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod account;
 mod bfq;
 mod blame;

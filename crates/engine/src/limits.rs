@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU64;
 
+use crate::io_max::{IoMaxError, parse_io_max};
 use crate::request::Direction;
 
 /// What is counted.
@@ -163,6 +164,24 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Limits from the text of `io.max` ([`crate::io_max`]), such as `rbps=50M riops=500`, with the default burst and limiter. They are
+    /// not checked against each other, which [`crate::Engine::reconfigure`] does.
+    ///
+    /// # Errors
+    ///
+    /// See [`IoMaxError`].
+    ///
+    /// ```
+    /// use weir_engine::{Dimension, Limits};
+    ///
+    /// let limits = Limits::parse("rbps=1M riops=max").unwrap();
+    /// assert_eq!(limits.max.get(Dimension::Rbps).map(u64::from), Some(1 << 20));
+    /// assert!(Limits::parse("rbps=fast").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Limits, IoMaxError> {
+        Ok(Limits { max: parse_io_max(text, PerDimension::NONE)?, ..Limits::default() })
+    }
+
     /// A default burst holds this many requests, where they take no longer than
     /// [`Limits::DEFAULT_BURST_NANOS_MAX`]: enough that a client which reads, thinks and reads again sees no wait below its
     /// rate, too few to be noticed as a burst.
