@@ -1,6 +1,5 @@
 //! The manual against the program: what it prints, what it takes, what it knows.
 
-mod comments;
 mod examples;
 mod page;
 mod printed;

@@ -53,7 +53,7 @@ impl Spec {
     }
 }
 
-pub(super) fn root() -> PathBuf {
+fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -237,7 +237,7 @@ fn unnamed(name: &str, text: &str) -> Vec<String> {
 }
 
 /// The files below `path` that may have references.
-pub(super) fn files(path: &Path, found: &mut Vec<PathBuf>) {
+fn files(path: &Path, found: &mut Vec<PathBuf>) {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     if path.is_dir() {
         if name != "target" && !name.starts_with('.') && !path.ends_with("docs/spec") {
