@@ -71,7 +71,7 @@ fn lengths_beyond_reason_are_refused() {
     server.stop();
 }
 
-/// Connections that stop in the middle of a request may stay; they only must not be in anybody's way.
+/// Connections that stop in the middle of a request may stay; they only must not be in the way of others.
 #[test]
 fn half_a_request_is_in_nobodys_way() {
     let place = Place::new();

@@ -46,7 +46,7 @@ fn what_waits_moves_along() {
     });
     let ran = server.ask("move", &["/slow/db", "/fast"]);
     assert!(ran.status.success() && ran.stdout == "disk\n", "{ran:?}");
-    // At one a second they would take longer than anybody waits.
+    // At one a second they would take longer than the test waits.
     let mut answered: Vec<u64> =
         sent.iter().map(|_| client.receive().expect("it is answered").cookie).collect();
     answered.sort_unstable();

@@ -174,7 +174,7 @@ fn a_second_signal_ends_at_once() {
         [(Signal::TERM, Signal::TERM, 143), (Signal::INT, Signal::INT, 130)]
     {
         let place = Place::new();
-        // Nobody waits for the end of this.
+        // The end of this is not waited for.
         let flags = ["--drain-time", "1h"];
         let server = Server::image(&place, "emulated:null,latency=1min,size=1M", &flags);
         let mut client = Client::of(&server);

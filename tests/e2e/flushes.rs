@@ -33,7 +33,7 @@ fn every_flush_and_every_durable_write_reaches_the_device() {
         flushes(5, "durable trims", &mut |client, number| {
             client.call(Kind::Trim, nbd::FUA, number * 4096, 4096).expect("trimmed");
         });
-        // Nobody asked for anything to last.
+        // No request asked for anything to last.
         let before = device.flushes();
         for number in 0..20 {
             client.write(0, number * 4096, &[4; 4096]).expect("written");

@@ -118,7 +118,7 @@ fn of_a_start_up_goes_one_by_one() {
     let replayed = replay(&place, &trace, server.uri(), &flags);
     assert_eq!((replayed.status, replayed.number("reads/requests")), (0, 50), "{}", replayed.said);
     assert_eq!(replayed.number("trace/passes"), 2);
-    // Only the first of the second pass waits for nobody.
+    // Only the first of the second pass does not wait.
     assert!(replayed.number("elapsed_ns") >= 49 * 2_000_000, "{:#}", replayed.report);
     assert_eq!(server.status().cgroup("/main").number("read_ios"), 50);
     server.stop();
@@ -191,7 +191,7 @@ fn to_a_file_does_what_the_trace_says() {
     assert!(nowhere.said.contains("nowhere.img"), "{}", nowhere.said);
 }
 
-/// Past the page cache, in the device's own blocks; and not while somebody else has it.
+/// Past the page cache, in the device's own blocks; and not while another process has it.
 #[test]
 fn to_a_block_device_takes_it_for_itself() {
     let place = Place::new();

@@ -96,7 +96,7 @@ fn too_many_cost_other_clients_nothing() {
         good.write(0, 0, &bytes).expect("a good client is served");
         assert!(good.read(0, MIB).expect("a good client is served") == bytes);
     }
-    // They want more than they get, but nobody else does: they may stay, and take it later.
+    // They want more than they get, but no other does: they may stay, and take it later.
     assert_eq!(server.status().number("connections_dropped"), 0);
     for mut client in slow {
         while client.pending() > 0 {

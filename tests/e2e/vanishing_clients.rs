@@ -80,7 +80,7 @@ fn with_requests_behind_a_limit() {
         }
     }
     settles(&server, 0, files);
-    // What waited was withdrawn: it is not in the way of those who come later, and was not carried out.
+    // What waited was withdrawn: it is not in the way of later ones, and was not carried out.
     let main = server.status().cgroup("/main");
     assert!(main.number("completed_ios") < 12 * 100);
     server.set("/main", "io.max", "riops=max wiops=max");

@@ -1,4 +1,4 @@
-//! Our own client: a device with a write-back cache. Who writes pays, later; what is flushed is there.
+//! Our own client: a device with a write-back cache. The writer pays, later; what is flushed is there.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -205,7 +205,7 @@ fn what_cannot_be_written_is_told_to_every_connections_next_flush() {
     // Nothing is lost yet.
     assert!(other.read(0, PIECE as u32).expect("it is in the cache") == bytes);
     blockdev.run(&["--setrw", &path]);
-    // Failures since the last flush count, though nobody waited for them.
+    // Failures since the last flush count, though no request waited for them.
     flush(&mut writer);
     assert_eq!(flush(&mut writer), 0);
     flush(&mut other);

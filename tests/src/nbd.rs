@@ -75,7 +75,7 @@ pub struct Client {
 /// Connects to a Unix socket and says nothing.
 ///
 /// # Panics
-/// When nobody listens there.
+/// When no server listens there.
 #[track_caller]
 pub fn dial(socket: &Path) -> UnixStream {
     let stream =
@@ -86,7 +86,7 @@ pub fn dial(socket: &Path) -> UnixStream {
 /// Connects to the TCP port in an `nbd://` URI and says nothing.
 ///
 /// # Panics
-/// When nobody listens there.
+/// When no server listens there.
 #[track_caller]
 pub fn dial_tcp(uri: &str) -> UnixStream {
     dial_tcp_from(uri, Ipv4Addr::LOCALHOST)
@@ -95,7 +95,7 @@ pub fn dial_tcp(uri: &str) -> UnixStream {
 /// As [`dial_tcp`], as the machine at `from`: any address of 127.0.0.0/8 is this one's.
 ///
 /// # Panics
-/// When nobody listens there.
+/// When no server listens there.
 #[track_caller]
 pub fn dial_tcp_from(uri: &str, from: Ipv4Addr) -> UnixStream {
     let address = uri.strip_prefix("nbd://").and_then(|rest| rest.split('/').next());

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Sans-IO: no sockets, disks, clocks or threads; the caller moves requests, this crate knows the bytes and what may happen
-//! in which order. Who pays, who waits and when what is written is [`weir_engine::writeback`]'s to say.
+//! in which order. The payer, the waits and the time of each write are decided by [`weir_engine::writeback`].
 //!
 //! # What it promises
 //!
-//! - A read sees the latest write that was answered before it began, whoever asks. Each byte by itself: a read and a write
+//! - A read sees the latest write that was answered before it began, from any client. Each byte by itself: a read and a write
 //!   at the same time may each have come first, and for two bytes differently, as with any disk.
 //! - When a flush ends well, what was answered before it began is on the device.
 //! - What goes around the cache (writes with FUA, long ones, zeroes, trims) and the cache's own writes to the same blocks
@@ -56,7 +56,7 @@ use weir_engine::{CgroupId, Extent, Instant};
 pub struct Write {
     /// For [`Cache::start`] and [`Cache::complete`].
     pub id: WriteId,
-    /// Who pays.
+    /// Owner that pays.
     pub owner: CgroupId,
     /// Where on the device: whole blocks, but nothing beyond its end.
     pub extent: Extent,

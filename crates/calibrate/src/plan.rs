@@ -54,7 +54,7 @@ const GAIN_MIN: f64 = 1.03;
 /// Bytes at the device at once at most: more only fills memory.
 const IN_FLIGHT_MAX: u32 = 64 << 20;
 
-/// Where random requests cost less than this much more than sequential ones, nobody can tell how many streams are
+/// Where random requests cost less than this much more than sequential ones, it cannot be told how many streams are
 /// followed, and it does not matter.
 const RANDOM_MIN: f64 = 1.25;
 

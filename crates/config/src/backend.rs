@@ -14,7 +14,7 @@ use crate::value;
 pub(crate) enum Files {
     /// They must be there; relative paths begin in this directory.
     Look(PathBuf),
-    /// Likewise, but images need not be there: nobody will open them.
+    /// Likewise, but images need not be there: they are not opened.
     Plan(PathBuf),
     /// Paths are taken as they stand.
     Ignore,

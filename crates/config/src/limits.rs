@@ -14,7 +14,7 @@ use crate::value::unknown_name;
 pub(crate) struct LimitLines {
     /// By device.
     limits: Vec<Limits>,
-    /// Who said it: the last line for each device and key.
+    /// Its source: the last line for each device and key.
     said: Vec<[Option<Said>; LimitKey::ALL.len()]>,
 }
 

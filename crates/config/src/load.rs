@@ -34,7 +34,7 @@ impl Config {
         file(path, |root, report| config(root, &Files::Look(beside(path)), report))
     }
 
-    /// Likewise, for who wants to know what it says and opens nothing: images need not exist.
+    /// Likewise, for callers that open nothing: images need not exist.
     ///
     /// # Errors
     ///

@@ -155,7 +155,7 @@ pub(crate) fn control(
     }
 }
 
-/// Who may connect to the Unix socket, as `chmod` takes it: three octal digits, which must let its owner in.
+/// Mode of the Unix socket, as `chmod` takes it: three octal digits, which must let its owner in.
 pub(crate) fn socket_mode(text: &Text, report: &mut Report) -> Option<u32> {
     let digits = text.value.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&text.value);
     let is_octal = digits.len() == 3 && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));

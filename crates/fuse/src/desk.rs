@@ -1,4 +1,4 @@
-//! Requests at a disk model, each with whoever waits for it.
+//! Requests at a disk model, each with its waiter.
 
 use slab::Slab;
 use weir_disk::{DiskModel, DiskOp};

@@ -52,7 +52,7 @@ pub enum MountError {
         /// What the system says.
         source: io::Error,
     },
-    /// Mounting is for root, or for who has the helper.
+    /// Mounting is for root, or needs the helper.
     #[error("cannot mount on {}: only root can, or with fusermount3", path.display())]
     NotPermitted {
         /// Where.

@@ -26,8 +26,8 @@ const FILE: INodeNo = INodeNo(2);
 /// again after a write.
 const TTL: Duration = Duration::from_secs(1);
 
-/// Requests without anybody waiting in the kernel, which direct I/O of a loop device is: as many as the largest queue
-/// of a loop device and a few programs beside it. The kernel's default, 12, would be a queue depth of 12 for everybody.
+/// Requests that no process waits for in the kernel, which direct I/O of a loop device is: as many as the largest queue
+/// of a loop device and a few programs beside it. The kernel's default, 12, would be a queue depth of 12 for all.
 const BACKGROUND_MAX: u16 = 1024;
 
 /// Largest read and write, which is also the kernel's (fs.fuse.max_pages_limit, 256 pages).
@@ -36,7 +36,7 @@ const REQUEST_MAX: u32 = 1 << 20;
 /// Unit of `st_blocks`, whatever the disk's sectors are.
 const BLOCK: u64 = 512;
 
-/// Who waits for the disk.
+/// Waiter for the disk.
 pub(crate) enum Waiter {
     Read { offset: u64, len: u32, reply: ReplyData },
     Write { len: u32, reply: ReplyWrite },
@@ -67,7 +67,7 @@ impl FileSystem {
         Ok(FileSystem { name, size, date: clock::date(), store, timing })
     }
 
-    /// The attributes of a file or directory of the user who mounts.
+    /// The attributes of a file or directory of the mounting user.
     fn attributes(&self, ino: INodeNo) -> Result<FileAttr, Errno> {
         let (kind, perm, size, blocks) = match ino {
             INodeNo::ROOT => (FileType::Directory, 0o700, 0, 0),
@@ -220,7 +220,7 @@ impl fuser::Filesystem for FileSystem {
         self.timing.submit(Work::new(DiskOp::Read, offset, len), waiter);
     }
 
-    /// The bytes are in memory before the disk has them: whoever reads at the same time may see either.
+    /// The bytes are in memory before the disk has them: a read at the same time may see either.
     fn write(
         &self,
         _request: &Request,

@@ -102,7 +102,7 @@ impl MountedDisk {
         self.unmounter.clone()
     }
 
-    /// Waits until the disk is unmounted, by an [`Unmounter`] or by anybody else, and the last who uses it has let it
+    /// Waits until the disk is unmounted, by an [`Unmounter`] or from outside, and its last user has let it
     /// go.
     ///
     /// # Errors
@@ -119,8 +119,8 @@ impl MountedDisk {
 }
 
 impl Unmounter {
-    /// Takes the directory back. Whoever has the disk open, such as a loop device, keeps it until letting it go: `true`
-    /// if there may be somebody, `false` if there is nobody. Once it is unmounted this does nothing.
+    /// Takes the directory back. A user that has the disk open, such as a loop device, keeps it until letting it go: `true`
+    /// if there may be one, `false` if there is none. Once it is unmounted this does nothing.
     ///
     /// # Errors
     ///
@@ -134,9 +134,9 @@ impl Unmounter {
                 unmount(&self.directory, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)?;
                 Ok(true)
             }
-            // Somebody was faster.
+            // It was unmounted from outside.
             Ok(()) | Err(Errno::INVAL) => Ok(false),
-            // Who may not mount had a helper do it, which undoes it too, and does not say who has the disk open.
+            // Without the right to mount a helper did it, which undoes it too, and does not say what has the disk open.
             Err(Errno::PERM) => helper(&self.directory).map(|()| true),
             Err(error) => Err(error.into()),
         }
@@ -144,7 +144,7 @@ impl Unmounter {
 }
 
 /// The kernel ends what it was asking when the last user lets go of a disk that is unmounted already: the closing of that
-/// file. Who was about to read just that is told that it was aborted, instead of that there is nothing to read any more.
+/// file. A read of just that is told that it was aborted, instead of that there is nothing to read any more.
 fn unless_aborted(error: io::Error) -> io::Result<()> {
     match Errno::from_io_error(&error) {
         Some(Errno::CONNABORTED) => Ok(()),
@@ -152,7 +152,7 @@ fn unless_aborted(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Unmounts as who has no right to; lazily, as there is no second try.
+/// Unmounts without the right to; lazily, as there is no second try.
 fn helper(directory: &Path) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
     command.args(["-u", "-q", "-z", "--"]).arg(directory);

@@ -75,7 +75,7 @@ pub enum Reason {
     /// The end of the request lies beyond the largest offset a file can have.
     #[error("the request ends beyond byte {}", i64::MAX)]
     BeyondEnd,
-    /// A name of who asked that is empty or too long.
+    /// An asker's name that is empty or too long.
     #[error("the name of who asked is empty or longer than {STREAM_NAME_MAX} bytes")]
     Name,
     /// One more name than there may be.

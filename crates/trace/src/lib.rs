@@ -15,7 +15,7 @@
 //!   ([`BadLines`]). Only an I/O error ends the reading.
 //!
 //! What is held does not grow with the trace: [`LINE_MAX`] bounds a line, [`STREAMS_MAX`] and [`STREAM_NAME_MAX`] the
-//! names of who asked.
+//! names of askers.
 //!
 //! ```
 //! use weir_trace::{Format, Reader};

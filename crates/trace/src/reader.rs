@@ -135,7 +135,7 @@ impl<R> Reader<R> {
         self.skipped
     }
 
-    /// Who has asked so far; [`Record::stream`] is an index into this.
+    /// Askers so far; [`Record::stream`] is an index into this.
     pub fn streams(&self) -> &[String] {
         self.streams.names()
     }

@@ -21,7 +21,7 @@ pub struct Record {
     pub offset: u64,
     /// Bytes; 0 for a flush and never 0 for anything else.
     pub len: u32,
-    /// Who asked, as an index into [`Reader::streams`](crate::Reader::streams): a volume, disk, process or file,
+    /// The asker, as an index into [`Reader::streams`](crate::Reader::streams): a volume, disk, process or file,
     /// numbered from 0 as they appear.
     pub stream: u32,
     /// Waits for the record before it in its stream. Never true for the first record of a stream.

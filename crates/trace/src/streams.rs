@@ -11,7 +11,7 @@ pub const STREAMS_MAX: usize = 1_000_000;
 /// The longest name of a stream, in bytes; that of a file name on Linux.
 pub const STREAM_NAME_MAX: usize = 255;
 
-/// How a line tells who asked.
+/// The asker of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who<'a> {
     /// What makes it the same one as before.

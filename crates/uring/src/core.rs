@@ -16,7 +16,7 @@ use crate::pool::BufferPool;
 use crate::queue::{Queue, Sleep};
 use crate::receive::{ReceiveBuffers, ReceivedBuf};
 
-/// Who is told about the end of an operation.
+/// Owner of an operation, which is told about its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The caller, with its token.
@@ -25,7 +25,7 @@ pub(crate) enum Origin {
     Job(u32),
 }
 
-/// An operation that has ended. It is back in the hands of whoever holds this.
+/// An operation that has ended. It belongs to the holder of this.
 pub(crate) struct Landed {
     pub(crate) origin: Origin,
     pub(crate) op: Op,
@@ -105,7 +105,7 @@ impl Core {
         let (_, op) = self.slots[index as usize].insert((origin, op));
         let entry = op.entry(&self.files, &mut self.fixed).user_data(u64::from(index));
         // SAFETY: `Op::entry` points only at memory that `op` owns and that does not move with it. `op` now sits in a
-        // slot that nobody looks into until `next` has popped its only completion, and that is never dropped before
+        // slot that is not looked into until `next` has popped its only completion, and that is never dropped before
         // (see `drop`); that holds for cancelled operations too, which complete like all others. Its file was counted
         // as in use by `begin`, so its descriptor stays open. No safe way: this is the hand-over to the kernel.
         unsafe { self.queue.push(entry) };
@@ -176,7 +176,7 @@ impl Core {
             unsafe { self.receive.claim(id, len) }
         });
         let accepted = match (&op, &result) {
-            // SAFETY: accept answers a new descriptor that nobody else has, once. No safe way: it comes as a number.
+            // SAFETY: accept answers a new descriptor without another owner, once. No safe way: it comes as a number.
             (Op::Accept { .. }, &Ok(fd)) => Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }),
             _ => None,
         };

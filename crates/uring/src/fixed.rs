@@ -70,7 +70,7 @@ impl FixedBuffers {
             let start = self.pool.slab_start(usize::from(slab));
             let vector = libc::iovec { iov_base: start.as_ptr().cast(), iov_len: SLAB };
             // SAFETY: the slab is part of the pool's mapping, which `pool` keeps; the ring is closed before this value
-            // is dropped, and the kernel holds the pages themselves. Registering gives nobody a right to the bytes:
+            // is dropped, and the kernel holds the pages themselves. Registering gives no right to the bytes:
             // that comes with an operation that owns an `IoBuf`. No safe way: the kernel is given an address.
             let done = unsafe { submitter.register_buffers_update(slab.into(), &[vector], None) };
             self.slabs[usize::from(slab)] =
@@ -82,7 +82,7 @@ impl FixedBuffers {
 /// How many slabs one ring may register.
 ///
 /// Registered memory counts as locked, against a limit that all processes of a user share and that rings themselves
-/// need: whoever used it up would keep the next server from starting. So a ring takes a quarter, unless the limit does
+/// need: a process that used it up would keep the next server from starting. So a ring takes a quarter, unless the limit does
 /// not apply to the process. The pool hands out its lowest memory first, so the registered part is the part in use.
 fn allowed() -> usize {
     let privileged = rustix::thread::capabilities(None)

@@ -11,7 +11,7 @@ pub(crate) const PAGE: usize = 4096;
 
 /// One private anonymous mapping, unmapped when dropped.
 ///
-/// It is plain memory behind a pointer. Who may look at which part of it, and when, is decided by the owner
+/// It is plain memory behind a pointer. Access to each part of it is decided by the owner
 /// ([`crate::BufferPool`], the receive buffers, the memory disk); this type only guarantees that the bytes exist, are
 /// initialised (the kernel hands out zeroed pages) and stay where they are until the drop.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Mapping {
             true => (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE),
             false => (MapFlags::PRIVATE | MapFlags::NORESERVE, protection),
         };
-        // SAFETY: a null hint without MAP_FIXED lets the kernel choose free addresses, so no memory that anybody
+        // SAFETY: a null hint without MAP_FIXED lets the kernel choose free addresses, so no memory that other code
         // refers to is replaced. No safe way: the allocator does not give page-aligned memory that is populated
         // lazily, and `std` has no mapping.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, flags)? };
@@ -100,7 +100,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` obtained, and nobody has it any more: owners hand out pieces only while they
+        // SAFETY: exactly what `map` obtained, and nothing uses it any more: owners hand out pieces only while they
         // hold the mapping. A failure would mean that the range is not ours, which cannot be.
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap of our own mapping failed: {result:?}");

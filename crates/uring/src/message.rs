@@ -175,7 +175,7 @@ impl Message {
 
     fn parts(&self) -> &Parts {
         // SAFETY: made by `new`, freed in `drop` only. While the kernel reads the header and vectors the message
-        // sits in an in-flight slot, where nobody calls anything on it. No safe way: a `Box` may not be moved while
+        // sits in an in-flight slot, where nothing is called on it. No safe way: a `Box` may not be moved while
         // someone points into it.
         unsafe { self.parts.as_ref() }
     }

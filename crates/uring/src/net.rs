@@ -97,7 +97,7 @@ impl Ring {
         }
     }
 
-    /// Closes this process's descriptor and leaves the connection to whoever has another one of it; ends in
+    /// Closes this process's descriptor and leaves the connection to holders of another one of it; ends in
     /// [`Completion::Closed`].
     ///
     /// # Panics

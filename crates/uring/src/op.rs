@@ -19,7 +19,7 @@ use crate::receive::GROUP;
 /// into `addr3`, which is where a command's own bytes begin.
 const BLOCK_DISCARD: u32 = 0x1200;
 
-/// An operation with all it needs, so that whoever holds it holds the memory too.
+/// An operation with all it needs, so that its holder holds the memory too.
 #[derive(Debug)]
 pub(crate) enum Op {
     /// Take a connection from a listener.

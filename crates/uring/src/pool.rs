@@ -45,7 +45,7 @@ impl BufferPool {
     /// A buffer of exactly `len` bytes (0 gives an empty buffer that still holds a page; 1 GiB is the most), or `None`
     /// when the budget has no room for it now: wait until another buffer is dropped.
     ///
-    /// The bytes are initialised but not cleared: whoever fills the buffer only partly must clear the rest.
+    /// The bytes are initialised but not cleared: a caller that fills the buffer only partly must clear the rest.
     pub fn get(&self, len: usize) -> Option<IoBuf> {
         if len > LEN_MAX {
             return None;
@@ -107,7 +107,7 @@ impl fmt::Debug for BufferPool {
 
 /// An owned, page-aligned buffer of a [`BufferPool`]; dropping it gives the memory back.
 ///
-/// An operation takes the buffer by value and its completion gives it back, so nobody can look at it, change it or
+/// An operation takes the buffer by value and its completion gives it back, so no code can look at it, change it or
 /// free it while the kernel uses it.
 pub struct IoBuf {
     shared: Rc<Shared>,
@@ -171,7 +171,7 @@ impl Deref for IoBuf {
         // SAFETY: `start` points at `capacity` bytes, `len` at most, of the region that `shared` keeps mapped; they
         // are initialised (the kernel's zeroes, or what was written since) and belong to this buffer alone, because
         // `Slabs` gives a chunk to one buffer at a time. While the kernel works on it, the buffer sits in an
-        // in-flight slot and nobody can call this. No safe way: see `BufferPool::get`.
+        // in-flight slot and this cannot be called. No safe way: see `BufferPool::get`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
     }
 }

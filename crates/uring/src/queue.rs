@@ -142,7 +142,7 @@ impl Queue {
     fn refill(&mut self) {
         let mut queue = self.uring.submission();
         while let Some(entry) = self.backlog.front() {
-            // SAFETY: whoever pushed the entry promised what `push` asks for, until its completion, which cannot have
+            // SAFETY: the caller of `push` promised what `push` asks for, until its completion, which cannot have
             // come yet. No safe way: as in `push`.
             if unsafe { queue.push(entry) }.is_err() {
                 break;

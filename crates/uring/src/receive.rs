@@ -126,7 +126,7 @@ impl Deref for ReceivedBuf {
         let offset = usize::from(self.id) * self.buffers.each as usize;
         // SAFETY: `claim` checked that the range lies in `bytes`, which is mapped, initialised, and kept by
         // `buffers`. The kernel gave the buffer away with its completion and gets it back in `drop` at the earliest,
-        // and there is one `ReceivedBuf` a completion, so nobody writes it now. No safe way: buffers of one mapping
+        // and there is one `ReceivedBuf` a completion, so nothing writes it now. No safe way: buffers of one mapping
         // change owners through the kernel.
         unsafe {
             let start = self.buffers.bytes.start().add(offset);

@@ -140,7 +140,7 @@ fn a_size_of_no_whole_blocks_is_buffered_or_refused() {
     assert!(matches!(Backend::open(&path, options), Err(OpenError::Direct { .. })));
 }
 
-/// Neighbours in one block, changed at once, in every order the device likes: nobody's bytes may be undone.
+/// Neighbours in one block, changed at once, in every order the device likes: no write's bytes may be undone.
 #[test]
 fn neighbouring_parts_of_blocks_do_not_undo_each_other() {
     let (mut ring, dir) = (small_ring(), TempDir::new());

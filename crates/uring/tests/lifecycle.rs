@@ -13,7 +13,7 @@ fn connection(ring: &mut Ring) -> (Socket, UnixStream) {
     (ring.add_socket(ours).unwrap(), theirs)
 }
 
-/// A send that a peer who does not read never lets finish.
+/// A send that a peer that does not read never lets finish.
 fn stuck_send(ring: &mut Ring, socket: &Socket, token: u64) {
     let mut message = ring.message();
     message.push_buffer(filled(ring, &pattern(0, 1 << 20)), 0..1 << 20);

@@ -27,7 +27,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Everybody writes to the same few blocks, of a device that fails much: owners change while blocks are on their way.
+/// All owners write to the same few blocks, of a device that fails much: owners change while blocks are on their way.
 fn crowded() -> impl Strategy<Value = Action> {
     let write = (0..3usize, 0..32usize, 1..24usize).prop_map(|(client, at, len)| {
         let at = if client == world::APART { at } else { world::APART_FROM + at };
@@ -75,7 +75,7 @@ proptest! {
         world.power_fails();
     }
 
-    /// Whoever has a block when the device fails it is told, also if it was on its way when it became theirs.
+    /// The owner of a block that the device fails is told, also if it was on its way when it became theirs.
     #[test]
     fn no_failure_is_swallowed(actions in prop::collection::vec(crowded(), 1..160), luck in any::<u64>()) {
         let mut world = World::new(luck);

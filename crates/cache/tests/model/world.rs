@@ -438,8 +438,8 @@ impl World {
         }
     }
 
-    /// A request of `payer` that took its bytes at `began` has failed: every asker of whoever pays has to be told, and of
-    /// whoever has taken a block over meanwhile, since its bytes are not on the device either.
+    /// A request of `payer` that took its bytes at `began` has failed: every asker of its owner has to be told, and of
+    /// an owner that has taken a block over meanwhile, since its bytes are not on the device either.
     fn must_tell(&mut self, payer: CgroupId, began: u64, parts: &[(usize, Vec<u8>)]) {
         let blocks = parts
             .iter()

@@ -424,7 +424,7 @@ impl DiskModel for Ssd {
     fn next_event(&self) -> Option<u64> {
         // What is in flight is in one of the three, or waits for something on the agenda. Whatever ends on the way of a
         // command, the command itself ends no earlier than `latency` later: all that comes before is done then, each
-        // thing at its own time. To be asked at each of them would wake up who waits in real time four times for a read.
+        // thing at its own time. To be asked at each of them would wake up a waiter in real time four times for a read.
         let done = self.done.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
         let due = self.agenda.peek().map_or(u64::MAX, |Reverse(due)| due.at_ns);
         let arriving = self.arriving.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);

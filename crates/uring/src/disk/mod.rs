@@ -271,7 +271,7 @@ impl Ring {
         self.ready.push_back(Completion::Done { token, result });
     }
 
-    /// Takes an operation back that has ended: goes on if it did only a part, and tells whoever started it otherwise.
+    /// Takes an operation back that has ended: goes on if it did only a part, and tells its starter otherwise.
     pub(crate) fn handle_disk(&mut self, landed: Landed) -> Option<Completion> {
         let Landed { origin, mut op, result, .. } = landed;
         if is(&result, libc::EINTR) || is(&result, libc::EAGAIN) {

@@ -22,7 +22,7 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Whether to leave out the kernel's page cache.
     pub direct: DirectMode,
-    /// How long to wait for somebody else who has the device. A server that was killed holds its lock until the
+    /// How long to wait for another process that has the device. A server that was killed holds its lock until the
     /// kernel has ended its last write, which is what makes it safe to go on; that takes milliseconds mostly. One
     /// second by default.
     pub patience: Duration,
@@ -60,12 +60,12 @@ pub enum OpenError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Somebody else has it.
+    /// Another process has it.
     #[error("{path} is in use: {by}")]
     Busy {
         /// What was asked for.
         path: PathBuf,
-        /// Who, as far as known.
+        /// The process, as far as known.
         by: &'static str,
     },
     /// Neither file nor block device.
@@ -103,7 +103,7 @@ pub enum OpenError {
 }
 
 impl Backend {
-    /// Opens a regular file or a block device and locks it: for writing, nobody else who locks may have it open;
+    /// Opens a regular file or a block device and locks it: for writing, no other process that locks may have it open;
     /// read-only, others may read.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ fn kind(path: &Path) -> Result<DiskKind, OpenError> {
     Err(OpenError::Kind { path: path.into(), what })
 }
 
-/// Opens and locks, waiting a while for somebody else to be gone.
+/// Opens and locks, waiting a while for another process to be gone.
 fn open_locked(path: &Path, kind: DiskKind, options: OpenOptions) -> Result<File, OpenError> {
     let mut left = options.patience;
     loop {

@@ -1,7 +1,7 @@
 //! Range locks of writes to a device that only takes whole blocks.
 //!
 //! A write of part of a block is done by reading the block, changing the part, and writing the block back. Between the
-//! two nobody else may write the block, or their bytes would be undone. So such a write claims its blocks for itself,
+//! two no other operation may write the block, or their bytes would be undone. So such a write claims its blocks for itself,
 //! and plain writes claim theirs together with other plain writes.
 
 use std::collections::VecDeque;

@@ -35,7 +35,7 @@ impl Ring {
         }
     }
 
-    /// Starts a plain write on a direct device, now or when nobody changes its blocks any more.
+    /// Starts a plain write on a direct device, now or when no other write changes its blocks any more.
     pub(super) fn start_claimed(&mut self, disk: u32, token: u64, op: Op) {
         let Op::Write { offset, ref buffer, .. } = op else { unreachable!("only writes claim") };
         let claim = Claim { start: offset, end: offset + buffer.len() as u64, alone: false };
