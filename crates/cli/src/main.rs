@@ -1,7 +1,7 @@
 //! The `weir` command: one file a subcommand.
 
 #![forbid(unsafe_code)]
-// They panic where nobody reads any more: see `output`.
+// They panic where the reader is gone: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod asked;

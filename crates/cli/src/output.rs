@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// Writes a line to standard error. Where that is gone or full nobody can be told, and what is done is not undone for it.
+/// Writes a line to standard error. Where that is gone or full there is no one to tell, and what is done is not undone for it.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

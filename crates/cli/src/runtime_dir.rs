@@ -27,7 +27,7 @@ pub(crate) fn path() -> PathBuf {
 ///
 /// # Errors
 ///
-/// When it cannot be made, or, in `/tmp` where anyone can make one, is somebody else's.
+/// When it cannot be made, or, in `/tmp` where anyone can make one, is another user's.
 pub(crate) fn make() -> Result<PathBuf, Failure> {
     let path = path();
     let fail = |error: io::Error| {
@@ -78,7 +78,7 @@ pub(crate) fn find_control(given: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The control sockets in `directory` that somebody listens on, by name.
+/// The control sockets in `directory` with a listener, by name.
 fn living(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = directory.read_dir() else { return Vec::new() };
     let mut sockets: Vec<PathBuf> = entries

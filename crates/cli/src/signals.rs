@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::failure::Failure;
 
 /// Signals so soon after one that was told of are the same wish: `timeout` sends one to its child and one to the group that
-/// both are in, and a terminal and whoever started the command may send one each. Nobody presses Ctrl-C twice as fast.
+/// both are in, and a terminal and the starter of the command may send one each. No user presses Ctrl-C twice as fast.
 const SAME_WISH: Duration = Duration::from_millis(100);
 
 /// Files that any command opens that listens for signals: standard ones, its runtime's, and one to work on.
@@ -52,7 +52,7 @@ impl Signals {
     /// The number of the next one that is a wish of its own.
     pub(crate) async fn next(&mut self) -> u8 {
         if let Some(told) = self.told {
-            // Also what came before anybody could ask again, however long that took.
+            // Also what came before it could be asked for again, however long that took.
             let is_over = tokio::time::sleep_until((told + SAME_WISH).max(Instant::now()));
             tokio::pin!(is_over);
             loop {
@@ -122,7 +122,7 @@ pub(crate) fn name(number: u8) -> &'static str {
     }
 }
 
-/// Whether whoever started this process has it ignore the signal; the kernel lists those as bits, from signal 1 on.
+/// Whether this process was started with the signal ignored; the kernel lists those as bits, from signal 1 on.
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -162,7 +162,7 @@ pub(crate) fn on_thread(first: impl FnOnce(u8) -> bool + Send + 'static) -> Resu
     Ok(())
 }
 
-/// SIGINT and SIGTERM, noticed: the first asks for the end, and whoever works looks here now and then.
+/// SIGINT and SIGTERM, noticed: the first asks for the end, and long work looks here now and then.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<AtomicU8>);
 

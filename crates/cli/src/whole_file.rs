@@ -48,7 +48,7 @@ impl WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            // What is left of it helps nobody; that it cannot be removed either is no news.
+            // What is left of it is of no use; that it cannot be removed either is no news.
             let _ = fs::remove_file(part);
         }
     }

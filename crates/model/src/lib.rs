@@ -7,7 +7,7 @@
 //! - [`kernel`]: the tree of slices of Linux's blk-throttle, profile by profile, to the tick.
 //! - [`pace`]: what Weir's own throttle promises about a run, checked from the record of the run.
 //! - [`share`]: what budget fair queueing promises by weight, checked from what was served.
-//! - [`wf2q`]: who is next by B-WF2Q+, in a tree of any depth, found by looking at everybody.
+//! - [`wf2q`]: the next entity by B-WF2Q+, in a tree of any depth, found by looking at all.
 
 #![forbid(unsafe_code)]
 

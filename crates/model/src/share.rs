@@ -2,7 +2,7 @@
 //!
 //! A child of weight w among weights that add up to W is owed w/W of what its parent is served. Its *lag* is what it is
 //! owed less what it got. spec/bfq 2.11 bounds it, by budgets and not by time. With budgets of at most `b` for the
-//! child and `B` for anybody, since the beginning:
+//! child and `B` for any, since the beginning:
 //!
 //! - it is behind by at most `b + w/W * (B - b)`, the worst-case fair index of WF2Q+ with budgets in place of packets;
 //! - it is ahead by at most `b * (1 - w/W)`;

@@ -1,15 +1,15 @@
-//! B-WF2Q+ over a tree of groups, by looking at everybody each time (spec/bfq 2; `docs/bfq.md`, "The
+//! B-WF2Q+ over a tree of groups, by looking at all entities each time (spec/bfq 2; `docs/bfq.md`, "The
 //! arithmetic").
 //!
 //! A child is *eligible* once its parent's virtual time V has reached its start; of the eligible ones the one with the
 //! least finish is next, of equals the one that was placed first. V goes on with service, divided by the weights of all
-//! that count: those that wait, the one in service, and those at rest whose finish V has not passed. Where nobody is in
-//! service and nobody eligible, V jumps to the least start.
+//! that count: those that wait, the one in service, and those at rest whose finish V has not passed. Where none is in
+//! service and none eligible, V jumps to the least start.
 
 /// Names a group or a leaf. The root is 0.
 pub type NodeId = usize;
 
-/// The node everybody is below.
+/// The node above all.
 pub const ROOT: NodeId = 0;
 
 /// Units of virtual time in a byte at weight 1.
@@ -22,7 +22,7 @@ enum State {
     Off,
     /// It has a backlog, and waits for its turn.
     Active,
-    /// It, or somebody below it, has the device.
+    /// It, or an entity below it, has the device.
     InService,
     /// It has no backlog, and counts until V has passed its finish.
     Resting,
@@ -48,7 +48,7 @@ struct Node {
     vtime: i128,
 }
 
-/// A tree of weights, and who of it has been served how much.
+/// A tree of weights, and the service that each entity has had.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wf2q {
     nodes: Vec<Node>,
@@ -63,7 +63,7 @@ impl Default for Wf2q {
 
 /// The public part: what happens to leaves and groups.
 impl Wf2q {
-    /// A root without anybody below it.
+    /// A root without entities below it.
     pub fn new() -> Wf2q {
         Wf2q { nodes: vec![Node::new(ROOT, 1)], placings: 0 }
     }
@@ -77,7 +77,7 @@ impl Wf2q {
     /// The weight that `node` has from now on. By how many bytes it is ahead of its share, or behind, it still is.
     ///
     /// # Panics
-    /// It, or somebody below it, has the device.
+    /// It, or an entity below it, has the device.
     pub fn weigh(&mut self, node: NodeId, weight: u64) {
         let new = i128::from(weight);
         let old = core::mem::replace(&mut self.nodes[node].weight, new);
@@ -128,10 +128,10 @@ impl Wf2q {
         self.carry(self.nodes[leaf].parent, false);
     }
 
-    /// The leaf whose turn it is, which has the device from now on. None if nobody has a backlog.
+    /// The leaf whose turn it is, which has the device from now on. None if none has a backlog.
     ///
     /// # Panics
-    /// Somebody has the device already.
+    /// A leaf has the device already.
     pub fn select(&mut self) -> Option<NodeId> {
         assert_eq!(self.in_service(), None);
         let mut at = ROOT;
@@ -145,7 +145,7 @@ impl Wf2q {
     /// Charges the leaf that has the device, and every group above it.
     ///
     /// # Panics
-    /// Nobody has it.
+    /// None has it.
     pub fn charge(&mut self, bytes: u64) {
         let mut at = self.in_service().expect("someone to charge");
         while at != ROOT {
@@ -166,7 +166,7 @@ impl Wf2q {
     /// Ends the slot of the leaf that has the device: with a backlog it may have `budget` bytes in its next.
     ///
     /// # Panics
-    /// Nobody has it.
+    /// None has it.
     pub fn settle(&mut self, budget: Option<u64>) {
         let mut at = self.in_service().expect("a slot");
         let mut budget = budget.map(i128::from);
@@ -191,7 +191,7 @@ impl Wf2q {
     /// A group gets another parent, and starts there like a newcomer. What is below it stays as it is.
     ///
     /// # Panics
-    /// Somebody below it has the device.
+    /// An entity below it has the device.
     pub fn move_group(&mut self, group: NodeId, parent: NodeId) {
         assert_ne!(self.nodes[group].state, State::InService);
         let old = self.nodes[group].parent;
@@ -229,14 +229,14 @@ impl Wf2q {
 /// The rules.
 impl Wf2q {
     fn children(&self, parent: NodeId, state: State) -> impl Iterator<Item = NodeId> {
-        // The root is its own parent, and nobody's child.
+        // The root is its own parent, and no entity's child.
         let below = move |&(child, node): &(NodeId, &Node)| {
             child != ROOT && node.parent == parent && node.state == state
         };
         self.nodes.iter().enumerate().filter(below).map(|(child, _)| child)
     }
 
-    /// Who is before whom.
+    /// Order of two entities.
     fn order(&self, node: NodeId) -> (i128, u64) {
         (self.nodes[node].finish, self.nodes[node].placed)
     }
@@ -255,7 +255,7 @@ impl Wf2q {
         eligible.min_by_key(|&child| self.order(child))
     }
 
-    /// V jumps to the least start where nobody is eligible, for somebody is to be served.
+    /// V jumps to the least start where none is eligible, for one is to be served.
     fn advance(&mut self, parent: NodeId) {
         let starts = self.children(parent, State::Active).map(|child| self.nodes[child].start);
         if let Some(least) = starts.min() {
@@ -263,7 +263,7 @@ impl Wf2q {
         }
     }
 
-    /// A change among the children of `group` may change the group's own place, and so on upwards, up to where somebody
+    /// A change among the children of `group` may change the group's own place, and so on upwards, up to where an entity
     /// is in service: there nothing is decided before the slot ends.
     fn carry(&mut self, group: NodeId, in_time: bool) {
         let mut at = group;
@@ -365,7 +365,7 @@ mod tests {
         (tree, leaves)
     }
 
-    /// Serves whole budgets; who was served, as letters.
+    /// Serves whole budgets; the leaves served, as letters.
     fn slots(tree: &mut Wf2q, leaves: &[NodeId], budgets: &[u64], slots: usize) -> String {
         let serve = |_| {
             let leaf = tree.select().expect("a backlog");

@@ -115,7 +115,7 @@ proptest! {
         failure_persistence: None, cases: 100, ..ProptestConfig::default()
     })]
 
-    /// Every flow always has two requests waiting, and no time passes: nobody pays for time.
+    /// Every flow always has two requests waiting, and no time passes: none pays for time.
     #[test]
     fn lags_are_bounded_on_every_level(tree in tree()) {
         let mut world = World::new(&tree);

@@ -13,7 +13,7 @@ use weir_model::share::Ledger;
 use weir_model::wf2q::{NodeId, ROOT, Wf2q};
 
 const SECTOR: u64 = 512;
-/// The largest budget of a device that nobody has measured yet.
+/// The largest budget of a device that is not measured yet.
 const BUDGET_MAX: u64 = 16_384 * SECTOR;
 /// A client's weight, which nothing changes.
 const CLIENT: u64 = 100;
@@ -357,7 +357,7 @@ proptest! {
         ledger.check_each(&largest, chunk).map_err(TestCaseError::fail)?;
     }
 
-    /// Who comes with a budget among others that always have a backlog has been served it no later than at its share from
+    /// A leaf that comes with a budget among others that always have a backlog has been served it no later than at its share from
     /// its coming on, and the largest budget and a request of the others.
     #[test]
     fn a_newcomer_waits_for_a_budget_of_the_others(

@@ -74,7 +74,7 @@ pub(crate) struct Args {
     format: output::Format,
 }
 
-/// Steps are this long: shorter ones measure the clock, longer ones nobody waits for.
+/// Steps are this long: shorter ones measure the clock, longer ones take too long.
 const STEP_NS: std::ops::RangeInclusive<u64> = 10_000_000..=600_000_000_000;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

@@ -49,7 +49,7 @@ pub(super) fn warn_of_holes(path: &Path) {
     }
 }
 
-/// Who uses a block device or one of its partitions, or the file.
+/// Users of a block device or one of its partitions, or the file.
 fn in_use(path: &Path) -> io::Result<Option<String>> {
     let metadata = fs::metadata(path)?;
     let users = Users::read();

@@ -2,7 +2,7 @@
 
 use super::figures::Figures;
 
-/// Columns of a picture: those of a terminal that nobody has made larger.
+/// Columns of a picture: those of a terminal of the usual size.
 pub(super) const WIDTH: usize = 80;
 
 /// Columns of the plot, and microseconds in each: wide enough for today's kernels, whose reads wait up to 60 ms, and

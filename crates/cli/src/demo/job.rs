@@ -83,7 +83,7 @@ impl Drop for Working {
 }
 
 fn lock(figures: &Mutex<Figures>) -> MutexGuard<'_, Figures> {
-    // Numbers are numbers, whoever panicked while adding one.
+    // Numbers are right also after a panic elsewhere.
     figures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -70,7 +70,7 @@ enum Story {
     Watermark,
 }
 
-/// How long the four run, if nobody says.
+/// Default time of the four.
 const FOUR_SECONDS: u64 = 20;
 /// How long the neighbour stays, and how long with other weights, unless the whole demo is shorter.
 const NEIGHBOUR_SECONDS: u64 = 8;

@@ -80,7 +80,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.live {
-            // Nobody is left to tell if the terminal is gone.
+            // There is nothing to tell if the terminal is gone.
             let _ = output::print("\x1b[?25h\x1b[?7h");
         }
     }

@@ -1,4 +1,4 @@
-//! Lets time pass while pictures are drawn, until it is over or somebody ends it.
+//! Time of a demo: pictures are drawn until it is over or a signal ends it.
 
 use std::time::Duration;
 

@@ -328,7 +328,7 @@ fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Whether a file is a trace: by its name, compressed or with one of the endings that traces have, or else by its looks.
-/// An archive is one too: whoever opens it says how to unpack it.
+/// An archive is one too: the error says how to unpack it.
 fn is_trace(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let is_named = ["gz", "zst", "csv", "trace", "iolog", "blkparse"].contains(&ending);

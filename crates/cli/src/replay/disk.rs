@@ -107,7 +107,7 @@ impl Disk {
             let name = format!("replay-{}", self.threads);
             std::thread::Builder::new().name(name).spawn(move || {
                 let mut buffer = Aligned::default();
-                // Ends when the sender is gone, and so does the loop when nobody listens.
+                // Ends when the sender is gone, and so does the loop when the receiver is gone.
                 while let Some(job) = next(&inbox) {
                     let result = carry_out(&file, job, &mut buffer, &filler);
                     let at_ns = clock::now_ns();

@@ -93,7 +93,7 @@ impl Nbd {
             .name("replay-replies".to_owned())
             .spawn(move || {
                 if let Err(error) = receive(&mut input, &receiving, &done) {
-                    // Nobody listens any more once the report is being written.
+                    // The receiver is gone once the report is being written.
                     let _ = done.send(Message::Broken(error));
                 }
             })
@@ -170,7 +170,7 @@ impl Drop for Nbd {
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // Whoever panicked has ended the replay with it.
+    // A panic has ended the replay with it.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

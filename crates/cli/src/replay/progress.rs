@@ -21,7 +21,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(start_ns: u64) -> Progress {
-        // Never, where nobody could see it.
+        // Never, where it could not be seen.
         let next_ns = match output::is_screen(&io::stderr()) {
             true => start_ns + AFTER_NS,
             false => u64::MAX,

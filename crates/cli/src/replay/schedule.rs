@@ -11,7 +11,7 @@ use weir_trace::Record;
 pub(super) enum Pace {
     /// All times and pauses as they were, times so many millionths.
     Millionths(u64),
-    /// No times and no pauses: only who waits for whom.
+    /// No times and no pauses: only the order of dependent requests.
     Asap,
 }
 

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 pub(super) enum Writes {
     CarryOut,
     LeaveOut,
-    /// Nobody has said; the first of them ends the replay.
+    /// Not told; the first of them ends the replay.
     Refuse,
 }
 

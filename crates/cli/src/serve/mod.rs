@@ -200,6 +200,6 @@ fn with_defaults(mut config: Config, prefix: &str) -> Result<(Config, Control), 
 #[derive(Debug)]
 struct Control {
     path: PathBuf,
-    /// Nobody asked for this path: if another server has it, a path beside it will do.
+    /// A default path: if another server has it, a path beside it will do.
     may_move: bool,
 }

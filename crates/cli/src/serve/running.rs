@@ -16,11 +16,11 @@ use crate::output;
 use crate::runtime_dir::CONTROL;
 use crate::signals::{self, Signals, Terminal};
 
-/// How often to look whether a device thread has failed. Nobody waits for this but a server that is broken.
+/// How often to look whether a device thread has failed. Only a broken server waits for this.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long device threads may take to say what they cut, after a second signal.
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
-/// Paths beside the usual one that are tried for a control socket nobody asked for.
+/// Paths beside the usual one that are tried for a default control socket.
 const ASIDE_MAX: u32 = 9;
 
 /// Serves until a signal or a failure ends it.
@@ -42,7 +42,7 @@ pub(super) fn serve(
         tracing::info!(control = %socket.path().display(), "serving");
         let uris: String = running.uris().iter().map(|(_, uri)| format!("{uri}\n")).collect();
         output::print(&uris).map_err(|failure| match failure {
-            // Whoever started it does not know where it is: not the end that a reader asks for who has seen enough.
+            // Its starter does not know where it is: not the end that a reader asks for after enough output.
             Failure::Output(error) => Failure::failed(format!("standard output: {error}")),
             other => other,
         })?;

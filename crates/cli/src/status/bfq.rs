@@ -9,7 +9,7 @@ use super::rates::seconds;
 
 type ByKind = BTreeMap<String, u64>;
 
-/// Its settings, where it is the scheduler, as far as they are not what nobody set.
+/// Its settings, where it is the scheduler, as far as they are not the defaults.
 pub(super) fn settings_of(device: &DeviceStatus) -> Option<String> {
     if device.scheduler != SchedulerKind::Bfq.name() {
         return None;

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Far longer than anything here takes, so that only what hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory that is removed at the end; sockets nobody names go there too.
+/// A directory that is removed at the end; default sockets go there too.
 pub(crate) struct Place(PathBuf);
 
 impl Place {

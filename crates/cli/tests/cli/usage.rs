@@ -144,7 +144,7 @@ fn a_complaint_that_cannot_be_written_keeps_its_status() {
     }
 }
 
-/// Whoever tries limits on a laptop does not have the server's images there.
+/// A laptop on which limits are tried does not have the server's images.
 #[test]
 fn the_lab_takes_a_configuration_without_its_images() {
     let place = Place::new("plan");

@@ -62,7 +62,7 @@ impl Payment {
     }
 }
 
-/// When it is looked who waits.
+/// When the waiting requests are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Moment {
     /// Time has passed, and what may go now is still there.
@@ -77,7 +77,7 @@ struct Replay {
     turns: BTreeMap<(ClientId, usize), Shares<TaskId>>,
     /// Reads and writes, where a limit is on both.
     joint: BTreeMap<CgroupId, Shares<usize>>,
-    /// When the replay last looked who waits.
+    /// When the replay last looked at the waiting requests.
     observed: Nanos,
 }
 
@@ -94,7 +94,7 @@ impl Replay {
 
     fn step(&mut self, now: Nanos, event: &Event) -> Result<(), Broken> {
         if now > self.observed {
-            // Time has passed: who may go has changed with it.
+            // Time has passed: what may go has changed with it.
             self.observe(now, Moment::BeforeAnythingGoes);
         }
         match event {
@@ -361,7 +361,7 @@ impl Replay {
         let request = payment.request;
         let (bytes, ios) = payment.amount();
         if request.metadata {
-            // A debt falls on whoever comes next; the promise to share does not span it.
+            // A debt falls on the next request; the promise to share does not span it.
             self.interrupt();
             return Ok(());
         }
@@ -378,7 +378,7 @@ impl Replay {
         for cgroup in self.state.path(request.task) {
             let joint = self.state.joint(cgroup).rates;
             if !joint.is_unlimited() {
-                // Who waited beside it is known only for its instant: all that did before, or just those that still do.
+                // What waited beside it is known only for its instant: all that did before, or just those that still do.
                 let weights = [
                     self.state.weight(&waiting, cgroup, |_| true),
                     self.state.weight(&waiting, cgroup, |of| of == source || left.has(cgroup, of)),
@@ -394,7 +394,7 @@ impl Replay {
                 }
             }
             let rates = self.state.measure(cgroup, direction);
-            // Where nothing is limited nobody waits; a byte counts a nanosecond there.
+            // Where nothing is limited nothing waits; a byte counts a nanosecond there.
             let time = rates.map_or(i128::from(bytes) * 1000, |rates| {
                 // An instalment that has nothing to pay to the nearest limit is measured by the next one.
                 match rates.time(bytes, ios) {
@@ -417,7 +417,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether everyone who waits beside another has had their share.
+    /// Whether all that wait beside another have had their share.
     fn is_fair(&mut self) -> Result<(), Broken> {
         for ((client, _), turns) in &mut self.turns {
             if let Some(unfair) = turns.unfair(0) {
@@ -482,7 +482,7 @@ impl Replay {
             return Err(("P14", format!("the next deadline, {deadline} ns, is not in the future")));
         }
         match first {
-            // Earlier is allowed: a debt that metadata leaves, say, moves what may go, not who wakes up for it.
+            // Earlier is allowed: a debt that metadata leaves, say, moves what may go, not what wakes up for it.
             Some(first) if deadline > first => Err((
                 "P6",
                 format!("the deadline is {deadline} ns, something may go at {first} ns"),
@@ -491,7 +491,7 @@ impl Replay {
         }
     }
 
-    /// Notes who waits and may go, everywhere.
+    /// Notes what waits and may go, everywhere.
     fn observe(&mut self, now: Nanos, moment: Moment) {
         self.observed = now;
         let all = [0, 1].map(|direction| self.state.sources(direction, now));
@@ -520,7 +520,7 @@ impl Replay {
 
     /// Notes where reads and writes wait for a limit on both and for nothing else.
     ///
-    /// Who may pass that limit and is still there when all has gone waits for something else. But in the moment in which it
+    /// A source that may pass that limit and is still there when all has gone waits for something else. But in the moment when it
     /// may be passed, and nothing has gone, those are waiting that did before.
     fn observe_joint(&mut self, now: Nanos, moment: Moment, waiting: [&Waiting; 2]) {
         let waits = self.state.joint_waits(waiting, now);

@@ -40,7 +40,7 @@ struct Range {
     doubt_before: i128,
 }
 
-/// Two sources that do not share as they should: who, by how much they differ, and by how much they may.
+/// Two sources that do not share as they should: which, by how much they differ, and by how much they may.
 pub(super) struct Unfair<S> {
     pub(super) sources: (S, S),
     pub(super) difference: i128,
@@ -73,7 +73,7 @@ impl<S: Copy + Ord> Shares<S> {
         }
     }
 
-    /// Forgets who has been waiting: something changed that the promise does not span.
+    /// Forgets what has been waiting: something changed that the promise does not span.
     pub(super) fn interrupt(&mut self) {
         self.pairs.clear();
     }
@@ -95,7 +95,7 @@ impl<S: Copy + Ord> Shares<S> {
     /// The first two sources that have waited together and got too far apart. `rounding` is how far off one pick may
     /// be.
     ///
-    /// Asked when everything that goes at one instant has gone: who of those goes first is not recorded. A source that
+    /// Asked when everything that goes at one instant has gone: which of those goes first is not recorded. A source that
     /// waits before and after has waited all the while, since what it owes its own limits only grows meanwhile.
     pub(super) fn unfair(&mut self, rounding: i128) -> Option<Unfair<S>> {
         for pair in self.pairs.keys().copied().collect::<Vec<_>>() {

@@ -81,7 +81,7 @@ pub enum Event {
 pub struct Request {
     /// Its name, never used before.
     pub id: RequestId,
-    /// Who asks.
+    /// The asker.
     pub task: TaskId,
     /// 0 for reads, 1 for writes.
     pub direction: usize,

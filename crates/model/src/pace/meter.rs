@@ -107,7 +107,7 @@ impl Rates {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
     level: i128,
-    /// What it may be instead: who of those that paid at one instant paid first, and so whether what was saved was used, is
+    /// What it may be instead: which of those that paid at one instant paid first, and so whether what was saved was used, is
     /// not recorded.
     most: i128,
     at: Nanos,

@@ -127,7 +127,7 @@ impl Throttle {
     }
 
     /// The next data request, of either direction. Whose turn it is at a limit that both wait for is asked everywhere first;
-    /// where two of them are at odds, nobody's.
+    /// where two of them are at odds, none's.
     fn pick_any(&mut self, now: Nanos) -> Option<Request> {
         [true, false].into_iter().find_map(|by_turns| {
             [0, 1].into_iter().find_map(|direction| self.pick(ROOT, direction, now, by_turns))
@@ -182,7 +182,7 @@ impl Throttle {
         Some(request)
     }
 
-    /// Brings the queues up to date with who waits and may go.
+    /// Brings the queues up to date with what waits and may go.
     fn refresh(&mut self, now: Nanos) {
         let waiting = [0, 1].map(|direction| self.state.sources(direction, now));
         let waits = self.state.joint_waits([&waiting[0], &waiting[1]], now);

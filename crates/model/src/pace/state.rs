@@ -335,7 +335,7 @@ impl Measure {
     }
 }
 
-/// Who waits in one direction.
+/// What waits in one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) sources: BTreeMap<CgroupId, Vec<Source>>,

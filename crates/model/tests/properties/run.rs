@@ -14,7 +14,7 @@ use crate::scenario::{Lim, Pick, Scenario, Step};
 /// How a scenario is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct How {
-    /// Writes are left out, as if nobody had asked for them.
+    /// Writes are left out, as if they had not been asked for.
     pub(crate) reads_only: bool,
     /// Nanoseconds by which every timeout is handled late.
     pub(crate) late: u64,
@@ -43,7 +43,7 @@ pub(crate) fn run(scenario: &Scenario, how: How) -> Result<Log, String> {
 /// Timeouts that a run may need after its last step: a check every eight slices while a request waits at one a second.
 const TIMEOUTS_MAX: usize = 20_000;
 
-/// Later than this nobody waits: 292 years.
+/// Later than any wait: 292 years.
 const FOREVER: u64 = 1 << 63;
 
 struct Run {

@@ -271,7 +271,7 @@ fn step(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Step> {
             len,
             // Old kernels queue metadata like data, and let remainders go for nothing; the kernel model knows.
             metadata: dice == 29 && limiters != Limiters::All,
-            // What pays no bytes may pass where others wait for them, and then it is open who goes next.
+            // What pays no bytes may pass where others wait for them, and then it is open which goes next.
             remainder: dice == 28 && limiters == Limiters::Pulled,
         }),
         1 => (pick(), lim(limiters, numbers)).prop_map(|(cgroup, limits)| Step::Limit { cgroup, limits: Box::new(limits) }),

@@ -19,7 +19,7 @@ fn departures(log: &Log) -> BTreeMap<RequestId, u64> {
     log.iter().filter_map(departure).collect()
 }
 
-/// spec/throttle P11: reads leave when they would have left if nobody had written, where no limit is on both.
+/// spec/throttle P11: reads leave when they would have left without writes, where no limit is on both.
 #[test]
 fn writes_do_not_delay_reads() {
     let scenarios = scenario::any(Limiters::Pulled, Numbers::Common, 50).prop_map(Scenario::apart);

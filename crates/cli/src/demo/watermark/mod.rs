@@ -19,7 +19,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
-/// How long it takes, if nobody says: 8 s for each of three parts.
+/// Default time: 8 s for each of three parts.
 const SECONDS: u64 = 24;
 
 /// One part of the story, as it is written for programs.
