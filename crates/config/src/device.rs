@@ -11,8 +11,8 @@ use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark, 
 use crate::backend::{self, Facts, Files};
 use crate::bfq;
 use crate::cache;
-use crate::measured::DeviceModel;
 use crate::model::{Backend, DeviceConfig, Direct};
+use crate::model_file::DeviceModel;
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 use crate::table::{Entry, Section};

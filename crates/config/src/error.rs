@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::picture;
+use crate::render;
 use crate::source::Excerpt;
 
 /// One thing that is wrong, where it is, and what would be right. Serialises as a flat record.
@@ -53,7 +53,7 @@ impl ConfigErrors {
     /// The pictures, with ANSI colours if `coloured`. Nothing in them comes from the file unescaped.
     pub fn render(&self, coloured: bool) -> String {
         let mut pictures: Vec<String> =
-            self.errors.iter().map(|error| picture::draw(error, coloured)).collect();
+            self.errors.iter().map(|error| render::draw(error, coloured)).collect();
         if self.more > 0 {
             pictures.push(format!("and {} more", self.more));
         }

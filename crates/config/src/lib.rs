@@ -31,32 +31,32 @@
 mod advice;
 mod backend;
 mod bfq;
-mod bound;
 mod cache;
 mod cgroup;
-mod contradiction;
 mod device;
 mod error;
 mod export;
 mod limiter;
 mod limits;
 mod load;
-mod measured;
 mod model;
-mod picture;
+mod model_file;
+mod render;
 mod report;
 mod server;
 mod single;
+mod size_guard;
 mod source;
 mod table;
+mod validate;
 mod value;
 
 pub use cgroup::DEPTH_MAX as CGROUP_DEPTH_MAX;
 pub use error::{ConfigError, ConfigErrors};
 pub use limiter::parse_limiter;
-pub use measured::DeviceModel;
 pub use model::{
     Backend, CgroupConfig, Config, DeviceConfig, DeviceLimits, DeviceRange, Direct, ExportConfig,
     ServerConfig,
 };
+pub use model_file::DeviceModel;
 pub use single::SingleExport;

@@ -3,11 +3,11 @@
 use weir_engine::io_max::{IoMaxError, LimitKey, parse_limits, split_device};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
 
-use crate::contradiction::{self, Contradiction};
 use crate::device::Devices;
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 use crate::table::Section;
+use crate::validate::{self, Contradiction};
 use crate::value::unknown_name;
 
 /// What the lines of one cgroup have said so far.
@@ -126,7 +126,7 @@ impl LimitLines {
             if limits.max.is_none() && limits.burst.is_none() && limits.peak.is_none() {
                 continue;
             }
-            match contradiction::find(&limits) {
+            match validate::find(&limits) {
                 None => valid.push((device, limits)),
                 Some(Contradiction { limit, message, hint }) => {
                     let said = said[limit as usize].clone().or(said.into_iter().flatten().next());

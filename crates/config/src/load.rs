@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use crate::backend::Files;
-use crate::bound::{MARKS_MAX, marks};
 use crate::error::ConfigErrors;
 use crate::model::Config;
 use crate::report::{Problem, Report};
+use crate::size_guard::{MARKS_MAX, marks};
 use crate::source::{Source, Span};
 use crate::table::Section;
 use crate::{cgroup, device, export, server};

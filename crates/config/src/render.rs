@@ -1,4 +1,4 @@
-//! Draws one error: the line, a caret, and what would be right.
+//! Rendering of one error: the line, a caret, and what would be right.
 
 use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,

@@ -1,4 +1,4 @@
-//! Limits that make no sense together. The engine judges; here it is told which line to point at.
+//! Validation of limits against each other. The engine judges; here the line at fault is found.
 
 use weir_engine::io_max::LimitKey;
 use weir_engine::{Limits, LimitsError};

@@ -1,4 +1,4 @@
-//! A device's model in a file: what `weir calibrate` writes, and a device's `model` names.
+//! Model file of a device: written by `weir calibrate`, and named by a device's `model`.
 
 use std::fmt::Write as _;
 use std::path::Path;
