@@ -33,21 +33,21 @@
 //! and some 200 bytes with each, and 512 more with one that has only some of its bytes.
 #![forbid(unsafe_code)]
 
-mod claims;
 mod overlay;
 mod pages;
+mod range_lock;
 mod valid;
 
 use std::ops::Range;
 
-pub use claims::Ready;
 pub use overlay::Overlay;
+pub use range_lock::Ready;
 pub use weir_engine::writeback::{
     Admission, Admitted, Awaited, Bound, Flushed, OwnerStats, Reason, Settings, WriteId,
 };
 
-use claims::Claims;
 use pages::{Pages, blocks};
+use range_lock::RangeLocks;
 use weir_engine::writeback::{BLOCK_BYTES, Writeback};
 use weir_engine::{CgroupId, Extent, Instant};
 
@@ -69,7 +69,7 @@ pub struct Write {
 pub struct Cache {
     books: Writeback,
     pages: Pages,
-    claims: Claims,
+    claims: RangeLocks,
     device_bytes: u64,
     /// Ranges that were given up, in no order.
     given_up: Vec<Range<u64>>,
@@ -84,7 +84,7 @@ impl Cache {
         Cache {
             books: Writeback::new(settings, now),
             pages: Pages::default(),
-            claims: Claims::default(),
+            claims: RangeLocks::default(),
             device_bytes,
             given_up: Vec::new(),
             runs: Vec::new(),

@@ -4,8 +4,8 @@
 // They panic where the reader is gone: see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod asked;
 mod calibrate;
+mod client_args;
 mod clock;
 mod completions;
 mod config_check;
@@ -14,11 +14,11 @@ mod disk;
 #[cfg(test)]
 mod examples;
 mod failure;
-mod filler;
 mod lab;
 mod limiter;
 mod move_cgroup;
 mod output;
+mod pattern;
 mod remove;
 mod replay;
 mod runtime_dir;

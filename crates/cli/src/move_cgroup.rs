@@ -2,7 +2,7 @@
 
 use weir_server::control::MoveRequest;
 
-use crate::asked::Asked;
+use crate::client_args::ClientArgs;
 use crate::failure::Failure;
 use crate::output;
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long)]
     device: Option<String>,
     #[command(flatten)]
-    server: Asked,
+    server: ClientArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

@@ -4,10 +4,10 @@ use std::mem;
 
 use zerocopy::FromBytes;
 
-use crate::carry::Carry;
 use crate::export::{Export, ExportId, Exports};
 use crate::option_data::{ContextRequest, Flaw, InfoRequest, export_name};
 use crate::option_reply::OptionReplies;
+use crate::partial::Partial;
 use crate::reply::BASE_ALLOCATION_ID;
 use crate::transmission::Negotiated;
 use crate::wire::{
@@ -100,7 +100,7 @@ pub enum CloseReason {
 #[derive(Debug)]
 pub(crate) struct Handshake {
     expect: Expect,
-    carry: Carry,
+    partial: Partial,
     fixed_newstyle: bool,
     zeroes: bool,
     options_seen: u32,
@@ -144,7 +144,7 @@ impl Handshake {
     pub(crate) fn new() -> Handshake {
         Handshake {
             expect: Expect::ClientFlags,
-            carry: Carry::default(),
+            partial: Partial::default(),
             fixed_newstyle: false,
             zeroes: true,
             options_seen: 0,
@@ -163,7 +163,7 @@ impl Handshake {
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.carry.allocated_bytes()
+        self.partial.allocated_bytes()
     }
 
     pub(crate) fn handle_input(
@@ -197,10 +197,10 @@ impl Handshake {
             };
 
             // Out of `self` while the message may borrow from it.
-            let mut carry = mem::take(&mut self.carry);
+            let mut partial = mem::take(&mut self.partial);
             let step =
-                carry.gather(&mut rest, wanted, |message| self.message(message, exports, out));
-            self.carry = carry;
+                partial.gather(&mut rest, wanted, |message| self.message(message, exports, out));
+            self.partial = partial;
             let Some(step) = step else { break HandshakeState::NeedInput };
             match step {
                 Ok(expect) => self.expect = expect,

@@ -108,7 +108,6 @@
 #![forbid(unsafe_code)]
 
 mod block_status;
-mod carry;
 pub mod client;
 mod command;
 mod error;
@@ -116,6 +115,7 @@ mod export;
 mod handshake;
 mod option_data;
 mod option_reply;
+mod partial;
 mod reply;
 mod session;
 mod transmission;

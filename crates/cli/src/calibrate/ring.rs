@@ -13,7 +13,7 @@ use super::begin;
 use super::watch::Watch;
 use crate::clock;
 use crate::failure::Failure;
-use crate::filler::filler;
+use crate::pattern::pattern;
 
 /// Room for the largest load, 64 requests of 1 MiB, and a little.
 const POOL_BYTES: usize = 80 << 20;
@@ -95,7 +95,7 @@ impl Sender {
             buffer.ok_or_else(|| Failure::failed("there is no memory for a request"))?;
         if ask.op == Op::Write {
             if self.filler.len() < len {
-                self.filler = filler(len);
+                self.filler = pattern(len);
             }
             buffer.copy_from_slice(&self.filler[..len]);
         }

@@ -18,7 +18,7 @@ use super::target::{Done, EMPTY_HEAD, IN_FLIGHT_MAX, Job, looks_used, no_room};
 use super::{Intent, Message};
 use crate::clock;
 use crate::failure::Failure;
-use crate::filler::filler;
+use crate::pattern::pattern;
 
 /// A longer request is carried out in pieces of this size, one after the other; block layers do the same.
 const PIECE: usize = 1 << 20;
@@ -79,7 +79,7 @@ impl Disk {
             return Err(looks_used(name));
         }
         let (jobs, inbox) = channel();
-        let filler = Arc::new(Aligned::filled(&filler(if intent.write { PIECE } else { 0 })));
+        let filler = Arc::new(Aligned::filled(&pattern(if intent.write { PIECE } else { 0 })));
         Ok(Disk {
             file: Arc::new(file),
             room,
@@ -226,8 +226,8 @@ mod tests {
             let slice = aligned.slice(len);
             assert_eq!((slice.len(), slice.as_ptr().addr() % ALIGN), (len, 0));
         }
-        let filled = Aligned::filled(&filler(5000));
-        assert_eq!(filled.of_len(5000), filler(5000));
+        let filled = Aligned::filled(&pattern(5000));
+        assert_eq!(filled.of_len(5000), pattern(5000));
         assert_eq!(filled.of_len(512).as_ptr().addr() % ALIGN, 0);
     }
 }

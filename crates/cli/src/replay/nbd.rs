@@ -18,7 +18,7 @@ use super::uri::{Address, NbdUri};
 use super::{Intent, Message};
 use crate::clock;
 use crate::failure::Failure;
-use crate::filler::filler;
+use crate::pattern::pattern;
 
 /// A server that says nothing for so long while connecting is none.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ impl Nbd {
                 }
             })
             .map_err(failed)?;
-        let filler = filler(if intent.write { FILLER } else { 0 });
+        let filler = pattern(if intent.write { FILLER } else { 0 });
         Ok(Nbd { out, shared, connected, room, cookie: 0, filler })
     }
 

@@ -14,7 +14,7 @@ use weir_engine::units::Nanos;
 
 pub(crate) use self::rates::CgroupRates;
 pub(crate) use self::why::{Cause, breakable, sentence};
-use crate::asked::Asked;
+use crate::client_args::ClientArgs;
 use crate::failure::Failure;
 use crate::output::Format;
 use crate::{clock, output};
@@ -45,7 +45,7 @@ Exit status: 0 shown, 1 no answer, 2 wrong usage.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    server: Asked,
+    server: ClientArgs,
     /// Time between two readings
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,

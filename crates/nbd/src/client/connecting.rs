@@ -5,8 +5,8 @@ use std::mem;
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::carry::Carry;
 use crate::export::{BlockSizes, TransmissionFlags};
+use crate::partial::Partial;
 use crate::wire::{
     BASE_ALLOCATION, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, Greeting, INIT_MAGIC, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, OptionHeader, OptionReply, STRING_MAX, info, opt, rep,
@@ -81,7 +81,7 @@ pub enum ConnectError {
 pub struct Connecting {
     wishes: Wishes,
     expect: Expect,
-    carry: Carry,
+    partial: Partial,
     structured_replies: bool,
     base_allocation: Option<u32>,
     export: Option<(u64, TransmissionFlags)>,
@@ -109,7 +109,7 @@ impl Connecting {
         Connecting {
             wishes,
             expect: Expect::Greeting,
-            carry: Carry::default(),
+            partial: Partial::default(),
             structured_replies: false,
             base_allocation: None,
             export: None,
@@ -133,9 +133,9 @@ impl Connecting {
                 Expect::Head { .. } => size_of::<OptionReply>(),
                 Expect::Data { len, .. } => len as usize,
             };
-            let mut carry = mem::take(&mut self.carry);
-            let step = carry.gather(&mut rest, wanted, |message| self.message(message, out));
-            self.carry = carry;
+            let mut partial = mem::take(&mut self.partial);
+            let step = partial.gather(&mut rest, wanted, |message| self.message(message, out));
+            self.partial = partial;
             let Some(step) = step else {
                 return Ok(ConnectProgress { consumed: input.len(), connected: None });
             };

@@ -7,9 +7,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::Connected;
 use crate::block_status::Extent;
-use crate::carry::Carry;
 use crate::command::{Command, Cookie, Op};
 use crate::error::ErrorCode;
+use crate::partial::Partial;
 use crate::wire::{
     ChunkHeader, REQUEST_MAGIC, RequestHeader, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
     STRING_MAX, STRUCTURED_REPLY_MAGIC, SimpleReply, chunk, cmd,
@@ -126,7 +126,7 @@ pub struct Client {
     connected: Connected,
     in_flight: BTreeMap<Cookie, InFlight>,
     expect: Expect,
-    carry: Carry,
+    partial: Partial,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +169,7 @@ impl Client {
             connected,
             in_flight: BTreeMap::new(),
             expect: Expect::Magic,
-            carry: Carry::default(),
+            partial: Partial::default(),
         }
     }
 
@@ -238,10 +238,10 @@ impl Client {
                     return Ok(ParsedReply { consumed, reply: Reply::Done { cookie } });
                 }
             };
-            let mut carry = mem::take(&mut self.carry);
-            let step = carry.gather(&mut rest, wanted, |message| self.message(message));
-            self.carry = carry;
-            let Some(step) = step else { return need(input, self.carry.lacking(wanted)) };
+            let mut partial = mem::take(&mut self.partial);
+            let step = partial.gather(&mut rest, wanted, |message| self.message(message));
+            self.partial = partial;
+            let Some(step) = step else { return need(input, self.partial.lacking(wanted)) };
             if let Some(reply) = step? {
                 return Ok(ParsedReply { consumed: input.len() - rest.len(), reply });
             }

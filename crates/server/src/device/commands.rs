@@ -119,7 +119,7 @@ impl Worker {
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
         let cgroup = self.find(path)?;
         // An export names its cgroup by its path, which must go on leading there.
-        if let Some(export) = self.desk.homes.export_below(path)
+        if let Some(export) = self.desk.export_paths.export_below(path)
             && cgroup != self.engine.root()
         {
             let export = self.desk.exports.get(export).nbd.name.clone();
@@ -144,7 +144,7 @@ impl Worker {
         let levels = self.engine.levels_below(cgroup) as usize;
         check_depth(below.names().count() + 1 + levels)?;
         self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
-        self.desk.homes.moved(path, below);
+        self.desk.export_paths.moved(path, below);
         self.bound_dirty(now);
         Ok(())
     }

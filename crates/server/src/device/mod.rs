@@ -10,17 +10,17 @@
 //! `cached` is the write-back cache between them, where there is one. `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
 //! the device and replies to connections, `commands` does what the control thread asks, `ending` is the drain.
 
+mod accept;
 mod backlog;
 mod cached;
 mod clients;
 mod commands;
 mod connection;
-mod door;
 mod ending;
+mod export_paths;
 mod failures;
 mod flight;
 mod gone;
-mod homes;
 mod intake;
 mod outlet;
 mod report;

@@ -18,10 +18,10 @@ use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
 use super::ending::Ending;
+use super::export_paths::ExportPaths;
 use super::failures::Failures;
 use super::flight::{Asker, Flight};
 use super::gone;
-use super::homes::Homes;
 use super::report::Report;
 use super::storage::Storage;
 use super::token::Token;
@@ -66,7 +66,7 @@ pub(super) struct Desk {
     /// The write-back cache, if there is one.
     pub(super) cache: Option<Box<Cached>>,
     pub(super) exports: Arc<ExportTable>,
-    pub(super) homes: Homes,
+    pub(super) export_paths: ExportPaths,
     /// All device threads, this one included.
     pub(super) threads: Arc<Vec<DeviceHandle>>,
     /// Connections of all device threads that have chosen an export.
@@ -154,7 +154,7 @@ impl Worker {
             ring,
             storage: Storage::new(disk, setup.model),
             cache: cache.map(Box::new),
-            homes: Homes::new(&setup.exports, setup.index),
+            export_paths: ExportPaths::new(&setup.exports, setup.index),
             exports: setup.exports,
             threads: setup.threads,
             presence: setup.presence,

@@ -3,7 +3,7 @@
 /// Bytes to write: neither zeroes, which some disks leave out, nor compressible, and the same each time.
 ///
 /// Xorshift, after Marsaglia (2003).
-pub(crate) fn filler(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {

@@ -143,7 +143,7 @@ impl Worker {
             self.desk.connections[key].moving = Some((export.device, rest.to_vec()));
             return false;
         }
-        let (path, start) = (self.desk.homes.of(negotiated.export).clone(), export.start);
+        let (path, start) = (self.desk.export_paths.of(negotiated.export).clone(), export.start);
         let end = start + export.nbd.size;
         let name = export.nbd.name.clone();
         let connection = &mut self.desk.connections[key];

@@ -17,7 +17,7 @@ pub enum Ready {
 /// The operations around the cache, and the cache's own, that are at the device or want to be. O(all of them) for each
 /// call: no more than the device takes at once.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct RangeLocks {
     /// The cache's requests at the device.
     writes: Vec<(WriteId, Range<u64>)>,
     /// Those that wait for operations.
@@ -37,7 +37,7 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-impl Claims {
+impl RangeLocks {
     /// Whether a request of the cache may go to the device; else it is held until it may.
     pub(crate) fn start_write(&mut self, id: WriteId, blocks: Range<u64>) -> bool {
         let is_free = !self.operations.iter().any(|other| overlap(&other.blocks, &blocks));

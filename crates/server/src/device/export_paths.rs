@@ -6,18 +6,18 @@ use weir_nbd::ExportId;
 use crate::exports::ExportTable;
 
 /// The cgroups of one device's exports, by their present paths.
-pub(super) struct Homes {
+pub(super) struct ExportPaths {
     /// By export; `None` for those of other devices, which have cgroups of the same names and move them apart.
     paths: Vec<Option<Path>>,
 }
 
-impl Homes {
+impl ExportPaths {
     /// As the configuration says it, for the device of index `device`.
-    pub(super) fn new(exports: &ExportTable, device: usize) -> Homes {
+    pub(super) fn new(exports: &ExportTable, device: usize) -> ExportPaths {
         let home = |export: &crate::exports::Served| {
             (export.device == device).then(|| export.cgroup.clone())
         };
-        Homes { paths: exports.iter().map(home).collect() }
+        ExportPaths { paths: exports.iter().map(home).collect() }
     }
 
     /// Where connections to export `id` belong.
@@ -64,14 +64,19 @@ mod tests {
 
     #[test]
     fn exports_follow_their_cgroup() {
-        let mut homes = Homes { paths: vec![Some(path("/vms/a/db")), None, Some(path("/vms/ab"))] };
-        assert_eq!(homes.export_below(&path("/vms/a")), Some(ExportId(0)));
-        homes.moved(&path("/vms/a"), &path("/gold"));
-        assert_eq!(homes.of(ExportId(0)).as_str(), "/gold/a/db");
-        assert_eq!(homes.of(ExportId(2)).as_str(), "/vms/ab", "another name that begins alike");
-        assert_eq!(homes.export_below(&path("/vms/a")), None);
-        assert_eq!(homes.export_below(&path("/")), Some(ExportId(0)));
-        homes.moved(&path("/gold/a/db"), &path("/"));
-        assert_eq!(homes.of(ExportId(0)).as_str(), "/db");
+        let mut export_paths =
+            ExportPaths { paths: vec![Some(path("/vms/a/db")), None, Some(path("/vms/ab"))] };
+        assert_eq!(export_paths.export_below(&path("/vms/a")), Some(ExportId(0)));
+        export_paths.moved(&path("/vms/a"), &path("/gold"));
+        assert_eq!(export_paths.of(ExportId(0)).as_str(), "/gold/a/db");
+        assert_eq!(
+            export_paths.of(ExportId(2)).as_str(),
+            "/vms/ab",
+            "another name that begins alike"
+        );
+        assert_eq!(export_paths.export_below(&path("/vms/a")), None);
+        assert_eq!(export_paths.export_below(&path("/")), Some(ExportId(0)));
+        export_paths.moved(&path("/gold/a/db"), &path("/"));
+        assert_eq!(export_paths.of(ExportId(0)).as_str(), "/db");
     }
 }

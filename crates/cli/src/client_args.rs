@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::{output, runtime_dir};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asked {
+pub(crate) struct ClientArgs {
     /// Control socket of the server, where several run
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub(crate) struct Asked {
     pub(crate) format: output::Format,
 }
 
-impl Asked {
+impl ClientArgs {
     /// The server that was named, or the only one that runs. It is not spoken to yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(&runtime_dir::find_control(self.control.as_deref())?))

@@ -1,13 +1,13 @@
-//! Messages that arrive in pieces.
+//! Partial message, which arrives in pieces.
 
 /// Bytes that stay allocated between messages: a head and any usual name.
 const KEPT: usize = 512;
 
 /// Holds the part of one message that arrived in earlier pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Carry(Vec<u8>);
+pub(crate) struct Partial(Vec<u8>);
 
-impl Carry {
+impl Partial {
     /// Hands `read` the next message of `wanted` bytes, taken from the front of `rest`; `None`, with
     /// `rest` emptied, when it is not all there. A message that lies whole in `rest` is not copied.
     ///
@@ -52,25 +52,25 @@ mod tests {
 
     #[test]
     fn pieces_become_messages() {
-        let mut carry = Carry::default();
+        let mut partial = Partial::default();
         let mut rest = &b"abcdefg"[..];
         let read = |message: &[u8]| String::from_utf8(message.to_vec()).unwrap();
-        assert_eq!(carry.gather(&mut rest, 3, read).as_deref(), Some("abc"));
-        assert_eq!(carry.allocated_bytes(), 0, "a whole message is not copied");
-        assert_eq!(carry.gather(&mut rest, 5, read), None);
-        assert_eq!((rest, carry.lacking(5)), (&b""[..], 1));
+        assert_eq!(partial.gather(&mut rest, 3, read).as_deref(), Some("abc"));
+        assert_eq!(partial.allocated_bytes(), 0, "a whole message is not copied");
+        assert_eq!(partial.gather(&mut rest, 5, read), None);
+        assert_eq!((rest, partial.lacking(5)), (&b""[..], 1));
         rest = b"hi";
-        assert_eq!(carry.gather(&mut rest, 5, read).as_deref(), Some("defgh"));
+        assert_eq!(partial.gather(&mut rest, 5, read).as_deref(), Some("defgh"));
         assert_eq!(rest, b"i");
-        assert_eq!(carry.gather(&mut rest, 0, read).as_deref(), Some(""));
+        assert_eq!(partial.gather(&mut rest, 0, read).as_deref(), Some(""));
     }
 
     #[test]
     fn a_large_message_does_not_stay() {
-        let mut carry = Carry::default();
-        assert_eq!(carry.gather(&mut &[0; 5000][..], 6000, <[u8]>::len), None);
-        assert!(carry.allocated_bytes() >= 5000);
-        assert_eq!(carry.gather(&mut &[0; 1000][..], 6000, <[u8]>::len), Some(6000));
-        assert_eq!(carry.allocated_bytes(), 0);
+        let mut partial = Partial::default();
+        assert_eq!(partial.gather(&mut &[0; 5000][..], 6000, <[u8]>::len), None);
+        assert!(partial.allocated_bytes() >= 5000);
+        assert_eq!(partial.gather(&mut &[0; 1000][..], 6000, <[u8]>::len), Some(6000));
+        assert_eq!(partial.allocated_bytes(), 0);
     }
 }
