@@ -269,6 +269,25 @@ pub struct WaitStatus {
     pub sending_ns: u64,
 }
 
+impl WaitStatus {
+    /// Waits for other things than limits, in nanoseconds, by the name of the cause.
+    pub fn beside_limits(&self) -> [(&'static str, u64); 11] {
+        [
+            ("other_clients", self.other_clients_ns),
+            ("lifted_limit", self.lifted_ns),
+            ("window", self.window_ns),
+            ("device", self.device_ns),
+            ("connection", self.connection_ns),
+            ("memory", self.memory_ns),
+            ("queue", self.queue_ns),
+            ("unsent", self.unsent_ns),
+            ("turn", self.turn_ns),
+            ("payload", self.payload_ns),
+            ("sending", self.sending_ns),
+        ]
+    }
+}
+
 /// Waits for one cgroup's limit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LimitWait {

@@ -31,19 +31,7 @@ fn sums(wait: &WaitStatus) -> BTreeMap<What, u64> {
             *sums.entry(("limit", limit.cgroup.clone(), Some(key))).or_default() += ns;
         }
     }
-    for (cause, ns) in [
-        ("other_clients", wait.other_clients_ns),
-        ("lifted_limit", wait.lifted_ns),
-        ("window", wait.window_ns),
-        ("device", wait.device_ns),
-        ("connection", wait.connection_ns),
-        ("memory", wait.memory_ns),
-        ("queue", wait.queue_ns),
-        ("unsent", wait.unsent_ns),
-        ("turn", wait.turn_ns),
-        ("payload", wait.payload_ns),
-        ("sending", wait.sending_ns),
-    ] {
+    for (cause, ns) in wait.beside_limits() {
         sums.insert((cause, None, None), ns);
     }
     sums

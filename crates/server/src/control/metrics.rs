@@ -260,7 +260,7 @@ impl Families {
 }
 
 /// Waits by cause. Which ancestor is in the status; here it would make a series for each pair.
-fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 13] {
+fn causes(cgroup: &CgroupStatus) -> impl Iterator<Item = (&'static str, u64)> {
     let wait = &cgroup.wait;
     let sum = |own: bool| -> u64 {
         wait.limits
@@ -269,21 +269,8 @@ fn causes(cgroup: &CgroupStatus) -> [(&'static str, u64); 13] {
             .map(|limit| limit.wait_ns.sum())
             .sum()
     };
-    [
-        ("own_limit", sum(true)),
-        ("other_limit", sum(false)),
-        ("other_clients", wait.other_clients_ns),
-        ("lifted_limit", wait.lifted_ns),
-        ("window", wait.window_ns),
-        ("device", wait.device_ns),
-        ("connection", wait.connection_ns),
-        ("memory", wait.memory_ns),
-        ("queue", wait.queue_ns),
-        ("unsent", wait.unsent_ns),
-        ("turn", wait.turn_ns),
-        ("payload", wait.payload_ns),
-        ("sending", wait.sending_ns),
-    ]
+    let limits = [("own_limit", sum(true)), ("other_limit", sum(false))];
+    limits.into_iter().chain(wait.beside_limits())
 }
 
 #[cfg(test)]
