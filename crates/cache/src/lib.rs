@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Sans-IO: no sockets, disks, clocks or threads; the caller moves requests, this crate knows the bytes and what may happen
-//! in which order. The payer, the waits and the time of each write are decided by [`weir_engine::writeback`].
+//! in which order. The payer, the waits and the time of each write are decided by [`writeback`].
 //!
 //! # What it promises
 //!
@@ -37,19 +37,20 @@ mod overlay;
 mod pages;
 mod range_lock;
 mod valid;
+pub mod writeback;
 
 use std::ops::Range;
 
 pub use overlay::Overlay;
 pub use range_lock::Ready;
-pub use weir_engine::writeback::{
+pub use writeback::{
     Admission, Admitted, Awaited, Bound, Flushed, OwnerStats, Reason, Settings, WriteId,
 };
 
 use pages::{Pages, blocks};
 use range_lock::RangeLocks;
-use weir_engine::writeback::{BLOCK_BYTES, Writeback};
 use weir_engine::{CgroupId, Extent, Instant};
+use writeback::{BLOCK_BYTES, Writeback};
 
 /// A request to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +68,9 @@ pub struct Write {
 /// The cache of one device.
 #[derive(Debug)]
 pub struct Cache {
-    books: Writeback,
+    ledger: Writeback,
     pages: Pages,
-    claims: RangeLocks,
+    locks: RangeLocks,
     device_bytes: u64,
     /// Ranges that were given up, in no order.
     given_up: Vec<Range<u64>>,
@@ -82,9 +83,9 @@ impl Cache {
     /// An empty cache for a device of `device_bytes`.
     pub fn new(settings: Settings, device_bytes: u64, now: Instant) -> Cache {
         Cache {
-            books: Writeback::new(settings, now),
+            ledger: Writeback::new(settings, now),
             pages: Pages::default(),
-            claims: RangeLocks::default(),
+            locks: RangeLocks::default(),
             device_bytes,
             given_up: Vec::new(),
             runs: Vec::new(),
@@ -104,8 +105,8 @@ impl Cache {
         token: u64,
     ) -> Admission {
         let blocks = blocks(offset, bytes.len() as u64);
-        let is_free = self.claims.is_free(&blocks);
-        let admission = self.books.write(now, owner, blocks, is_free, token);
+        let is_free = self.locks.is_free(&blocks);
+        let admission = self.ledger.write(now, owner, blocks, is_free, token);
         if admission == Admission::Taken {
             self.pages.put(offset, bytes);
         }
@@ -115,8 +116,8 @@ impl Cache {
     /// The next write that waited and need not any longer. If it is taken its bytes must be given, with [`Cache::fill`],
     /// before any other call.
     pub fn poll_admitted(&mut self, now: Instant) -> Option<Admitted> {
-        let claims = &self.claims;
-        self.books.poll_admitted(now, |blocks| claims.is_free(blocks))
+        let locks = &self.locks;
+        self.ledger.poll_admitted(now, |blocks| locks.is_free(blocks))
     }
 
     /// Takes the bytes of a write that has been admitted.
@@ -129,7 +130,7 @@ impl Cache {
     pub fn read(&mut self, reader: CgroupId, offset: u64, into: &mut [u8]) -> bool {
         let is_here = self.pages.get(offset, into);
         if is_here {
-            self.books.count_hit(reader);
+            self.ledger.count_hit(reader);
         }
         is_here
     }
@@ -180,17 +181,17 @@ impl Cache {
         token: u64,
     ) {
         let blocks = blocks(range.start, range.end - range.start);
-        self.books.flush(now, owner, blocks, seen, token);
+        self.ledger.flush(now, owner, blocks, seen, token);
     }
 
     /// The next flush for which nothing is left to be written.
     pub fn poll_flushed(&mut self) -> Option<Flushed> {
-        self.books.poll_flushed()
+        self.ledger.poll_flushed()
     }
 
     /// What the first flush of a new asker has seen: see [`Writeback::unseen`].
     pub fn unseen(&self, owner: CgroupId) -> u64 {
-        self.books.unseen(owner)
+        self.ledger.unseen(owner)
     }
 
     // What goes around the cache.
@@ -198,30 +199,30 @@ impl Cache {
     /// An operation that writes to the device itself is about to start there. `true`: it may; else when
     /// [`Cache::poll_ready`] names its key.
     pub fn begin(&mut self, key: u64, offset: u64, len: u64) -> bool {
-        self.claims.begin(key, blocks(offset, len))
+        self.locks.begin(key, blocks(offset, len))
     }
 
     /// It has ended. If it `is_done` what the cache had in its range is forgotten.
     pub fn end(&mut self, key: u64, offset: u64, len: u64, is_done: bool) {
-        self.claims.end(key);
+        self.locks.end(key);
         if is_done {
             self.pages.clear(offset, len, &mut self.emptied);
             for &block in &self.emptied {
-                self.books.forget(block);
+                self.ledger.forget(block);
             }
         }
     }
 
     /// What had to wait for something else at the device and need not any longer.
     pub fn poll_ready(&mut self) -> Option<Ready> {
-        self.claims.poll_ready()
+        self.locks.poll_ready()
     }
 
     // What the cache does.
 
     /// The next request to be submitted to the engine, for its owner: as an asynchronous one unless something waits for it.
     pub fn poll_write(&mut self, now: Instant) -> Option<Write> {
-        let write = self.books.poll_write(now)?;
+        let write = self.ledger.poll_write(now)?;
         let start = write.blocks.start * BLOCK_BYTES;
         let end = (write.blocks.end * BLOCK_BYTES).min(self.device_bytes);
         let extent = Extent::new(start, (end - start) as u32);
@@ -230,22 +231,22 @@ impl Cache {
 
     /// The next request that was handed out and that something waits for since then: see [`Writeback::poll_awaited`].
     pub fn poll_awaited(&mut self) -> Option<(WriteId, Awaited)> {
-        self.books.poll_awaited()
+        self.ledger.poll_awaited()
     }
 
     /// Gives a request back that the engine has no room for, before any other call.
     pub fn give_back(&mut self, id: WriteId) {
-        self.books.give_back(id);
+        self.ledger.give_back(id);
     }
 
     /// The engine has dispatched a request. `true`: `parts` are the ranges to be written now, with what [`Cache::copy`]
     /// gives for each; there may be none. Else when [`Cache::poll_ready`] names it, by another call of this.
     pub fn start(&mut self, id: WriteId, parts: &mut Vec<Extent>) -> bool {
         parts.clear();
-        if !self.claims.start_write(id, self.books.blocks_of(id)) {
+        if !self.locks.start_write(id, self.ledger.blocks_of(id)) {
             return false;
         }
-        self.books.start(id, &mut self.runs);
+        self.ledger.start(id, &mut self.runs);
         for run in &self.runs {
             let (start, end) = (run.start * BLOCK_BYTES, run.end * BLOCK_BYTES);
             self.pages.for_each(start, end - start, |at, bytes| match parts.last_mut() {
@@ -269,9 +270,9 @@ impl Cache {
     /// The device has finished with all parts of a request.
     pub fn complete(&mut self, now: Instant, id: WriteId, result: Result<(), Reason>) {
         let pages = &mut self.pages;
-        self.claims.end_write(id);
-        self.books.complete(now, id, result, |block| pages.remove(block));
-        while let Some(block) = self.books.poll_given_up() {
+        self.locks.end_write(id);
+        self.ledger.complete(now, id, result, |block| pages.remove(block));
+        while let Some(block) = self.ledger.poll_given_up() {
             let start = block * BLOCK_BYTES;
             self.pages.for_each(start, BLOCK_BYTES, |at, bytes| {
                 self.given_up.push(at..at + bytes.len() as u64);
@@ -282,22 +283,22 @@ impl Cache {
 
     /// Bounds what an owner may have dirty: see [`Writeback::bound`].
     pub fn bound(&mut self, now: Instant, owner: CgroupId, bound: Option<Bound>) {
-        self.books.bound(now, owner, bound);
+        self.ledger.bound(now, owner, bound);
     }
 
     /// Everything of an owner that is dirty goes to the device now.
     pub fn release(&mut self, now: Instant, owner: CgroupId) {
-        self.books.release(now, owner);
+        self.ledger.release(now, owner);
     }
 
     /// Everything goes to the device now.
     pub fn release_all(&mut self, now: Instant) {
-        self.books.release_all(now);
+        self.ledger.release_all(now);
     }
 
     /// The server ends: everything goes to the device now, and what cannot be written is given up.
     pub fn drain(&mut self, now: Instant) {
-        self.books.drain(now);
+        self.ledger.drain(now);
     }
 
     /// The bytes that clients were told are written and that the device lacks: what was given up, and what is still here.
@@ -320,19 +321,19 @@ impl Cache {
 
     /// When to call [`Cache::poll_write`] again.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.books.poll_timeout()
+        self.ledger.poll_timeout()
     }
 
     // About itself.
 
     /// Levels and counters of an owner.
     pub fn stats(&self, owner: CgroupId) -> OwnerStats {
-        self.books.stats(owner)
+        self.ledger.stats(owner)
     }
 
     /// Bytes of memory with bytes that the device may lack.
     pub fn dirty_bytes(&self) -> u64 {
-        self.books.dirty_bytes()
+        self.ledger.dirty_bytes()
     }
 
     /// Looks for contradictions. O(everything); for tests.
@@ -340,9 +341,9 @@ impl Cache {
     /// # Errors
     /// A text that says what does not hold.
     pub fn check(&self) -> Result<(), String> {
-        self.books.check()?;
-        let dirty = self.books.dirty_bytes() / BLOCK_BYTES;
-        let lacking = self.books.blocks().find(|&block| !self.pages.has(block));
+        self.ledger.check()?;
+        let dirty = self.ledger.dirty_bytes() / BLOCK_BYTES;
+        let lacking = self.ledger.blocks().find(|&block| !self.pages.has(block));
         match lacking {
             Some(block) => Err(format!("block {block} is dirty and has no bytes")),
             None if self.pages.len() as u64 != dirty => {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use weir_engine::writeback::WriteId;
+use crate::writeback::WriteId;
 
 /// What may go to the device now and had to wait before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

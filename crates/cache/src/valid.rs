@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_engine::writeback::BLOCK_BYTES;
+use crate::writeback::BLOCK_BYTES;
 
 const BITS: usize = 64;
 /// Bytes in a block.

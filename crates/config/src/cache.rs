@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::writeback::{BLOCK_BYTES, Settings};
+use weir_cache::writeback::{BLOCK_BYTES, Settings};
 
 use crate::report::Report;
 use crate::source::Text;

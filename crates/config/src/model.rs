@@ -62,7 +62,7 @@ pub struct DeviceConfig {
     pub engine: weir_engine::Config,
     /// `cache` and `cache_size` (1 MiB to 1 TiB, 256 MiB by default): how much may be written and not be on the device yet;
     /// `None`: nothing, every write goes there before it is answered.
-    pub cache: Option<weir_engine::writeback::Settings>,
+    pub cache: Option<weir_cache::writeback::Settings>,
 }
 
 /// Where a device's bytes are.

@@ -82,7 +82,6 @@ mod tree;
 pub mod units;
 mod utilisation;
 mod weight;
-pub mod writeback;
 
 pub use bfq::{
     BfqCgroupStats, BfqEdit, BfqError, BfqKey, BfqSettings, BfqStats, Expiration, IdlingCause,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
-use weir_engine::writeback::OwnerStats;
+use weir_cache::writeback::OwnerStats;
 use weir_engine::{
     Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
 };

@@ -1,7 +1,7 @@
 //! Status of a write-back cache.
 
 use serde::{Deserialize, Serialize};
-use weir_engine::writeback::OwnerStats;
+use weir_cache::writeback::OwnerStats;
 
 /// The write-back cache of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

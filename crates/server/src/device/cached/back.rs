@@ -3,8 +3,8 @@
 use std::io;
 
 use tracing::{debug, info};
+use weir_cache::writeback::BLOCK_BYTES;
 use weir_cache::{Awaited, Bound, WriteId};
-use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{
     CgroupId, Change, Class, Dimension, Direction, Engine, Extent, Instant, Limits, Op, OpenError,
     Path, Request, Resource, TaskId,

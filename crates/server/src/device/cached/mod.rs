@@ -11,8 +11,8 @@ use std::io;
 use std::ops::Range;
 
 use rustix::io::Errno;
+use weir_cache::writeback::BLOCK_BYTES;
 use weir_cache::{Cache, OwnerStats, Ready, Reason, Settings, WriteId};
-use weir_engine::writeback::BLOCK_BYTES;
 use weir_engine::{CgroupId, Extent, Instant, RequestId, TaskId};
 use weir_uring::{BufferPool, monotonic_ns};
 

@@ -1,9 +1,9 @@
-//! The calls of [`Writeback`].
+//! Public calls of [`Writeback`].
 
 use super::*;
 
 impl Writeback {
-    /// Nothing is dirty.
+    /// A ledger with nothing dirty.
     pub fn new(settings: Settings, now: Instant) -> Writeback {
         Writeback {
             settings,
@@ -11,11 +11,11 @@ impl Writeback {
             stamp: 0,
             blocks: BTreeMap::new(),
             owners: Owners::new(settings.blocks_max.get().into()),
-            deferral: Deferral::default(),
+            dirty_queues: DirtyQueues::default(),
             requests: Vec::new(),
             vacant: Vec::new(),
             barriers: Barriers::default(),
-            crowd: VecDeque::new(),
+            waiting_owners: VecDeque::new(),
             refused: VecDeque::new(),
             was_short: false,
             raised: VecDeque::new(),
@@ -28,10 +28,10 @@ impl Writeback {
 
     // In: what happens.
 
-    /// A tenant of `owner` writes to `blocks`. [`Admission`] says whether the bytes may be taken.
+    /// A write of `owner` to `blocks`; the answer is whether its bytes may be taken.
     ///
-    /// Writes of one owner that need room get it in their order; one that needs none, since all its blocks are the
-    /// owner's and dirty already, goes ahead. `is_free` tells whether nothing else is in its way.
+    /// Writes of one owner get room in order. A write whose blocks are all dirty and the owner's already needs none, and
+    /// goes ahead. `is_free` is false while another operation locks any of the blocks.
     pub fn write(
         &mut self,
         now: Instant,
@@ -42,7 +42,7 @@ impl Writeback {
     ) -> Admission {
         self.advance(now);
         let index = self.owners.ensure(owner);
-        self.deferral.open(index);
+        self.dirty_queues.open(index);
         let most = self.settings.write_blocks_max().min(self.owners.get(index).most);
         if blocks.end - blocks.start > most {
             return Admission::TooLong;
@@ -58,18 +58,18 @@ impl Writeback {
         owner.stats.waits += 1;
         owner.waiters.push_back(Waiter { token, blocks, since: self.now });
         if owner.waiters.len() == 1 {
-            self.crowd.push_back(index);
+            self.waiting_owners.push_back(index);
             self.raise_for_room(index, token);
         }
         self.review(index);
         Admission::Waits
     }
 
-    /// Somebody of `owner` wants everything that was written to `blocks` so far, by whomever, to be on the device:
-    /// [`Writeback::poll_flushed`] tells when it is. What it waits for goes first; all else that its owner has dirty is due
-    /// now, too.
+    /// A flush by a client of `owner`: all earlier writes to `blocks`, of any owner, are to reach the device.
+    /// [`Writeback::poll_flushed`] reports when they have. Their blocks go first; all other dirty blocks of `owner` become
+    /// due.
     ///
-    /// `seen` is what the last flush of the same asker answered, or [`Writeback::unseen`] for its first one.
+    /// `seen` is [`Flushed::seen`] of the same client's previous flush, or [`Writeback::unseen`] for its first one.
     pub fn flush(
         &mut self,
         now: Instant,
@@ -80,40 +80,40 @@ impl Writeback {
     ) {
         self.advance(now);
         let index = self.owners.ensure(owner);
-        self.deferral.open(index);
-        self.deferral.release(index, self.now, self.stamp);
-        let mut on_way = core::mem::take(&mut self.touched);
+        self.dirty_queues.open(index);
+        self.dirty_queues.release(index, self.now, self.stamp);
+        let mut queued = std::mem::take(&mut self.touched);
         for block in self.blocks.range(blocks.clone()).map(|(_, block)| block) {
             if let State::Queued(id) = block.state
-                && on_way.last() != Some(&u64::from(id.0))
+                && queued.last() != Some(&u64::from(id.0))
             {
-                on_way.push(id.0.into());
+                queued.push(id.0.into());
             }
         }
-        for number in on_way.drain(..) {
+        for number in queued.drain(..) {
             let id = WriteId(number as u32);
             let payer = self.requests[id.0 as usize].as_ref().map(|request| request.owner);
             let is_own = payer == Some(index);
             self.raise(id, if is_own { Awaited::By(token) } else { Awaited::ByAnother });
         }
-        self.touched = on_way;
+        self.touched = queued;
         self.barriers.add(Barrier::new(token, index, blocks, self.stamp, seen));
-        self.barriers.settle(&self.blocks);
+        self.barriers.release_passed(&self.blocks);
     }
 
-    /// Bounds what `owner` may have dirty, whatever is left of the cache; `None` for no bound. For an owner that writes back
-    /// so slowly that its share would be what a flush waits for too long. What it has already stays.
+    /// Bounds what `owner` may have dirty, however much of the cache is left; `None` for no bound. For owners whose limits
+    /// are so low that a flush of their full share would take too long. Blocks above the bound stay until written back.
     pub fn bound(&mut self, now: Instant, owner: CgroupId, bound: Option<Bound>) {
         self.advance(now);
         let index = self.owners.ensure(owner);
-        self.deferral.open(index);
+        self.dirty_queues.open(index);
         let owner = self.owners.get_mut(index);
         owner.most = bound.map_or(u64::MAX, |bound| (bound.bytes / BLOCK_BYTES).max(1));
         owner.bytes_per_sec = bound.map_or(0, |bound| bound.bytes_per_sec);
         self.review(index);
     }
 
-    /// What a new asker starts with: it is told of failures that nobody has been told of.
+    /// `seen` of a new client's first flush, which reports the failures that no flush has reported.
     pub fn unseen(&self, owner: CgroupId) -> u64 {
         let owner = self.owners.find(owner).map(|index| self.owners.get(index));
         match owner {
@@ -122,36 +122,36 @@ impl Writeback {
         }
     }
 
-    /// Everything of an owner that is dirty goes to the device now.
+    /// Makes all dirty blocks of an owner due now.
     pub fn release(&mut self, now: Instant, owner: CgroupId) {
         self.advance(now);
         if let Some(index) = self.owners.find(owner) {
-            self.deferral.release(index, self.now, self.stamp);
+            self.dirty_queues.release(index, self.now, self.stamp);
         }
     }
 
-    /// Everything of everybody goes to the device now. O(owners).
+    /// Makes all dirty blocks of all owners due now. O(owners).
     pub fn release_all(&mut self, now: Instant) {
         self.advance(now);
         for (index, _) in self.owners.iter() {
-            self.deferral.release(index, self.now, self.stamp);
+            self.dirty_queues.release(index, self.now, self.stamp);
         }
     }
 
-    /// The server ends: all dirty blocks go to the device now. What fails is tried again at once, in smaller
-    /// requests, and a block that fails by itself is given up: [`Writeback::poll_given_up`]. O(owners).
+    /// Begins the end: all dirty blocks are due now, failed ones are retried at once in smaller requests, and a block
+    /// that fails alone is given up: [`Writeback::poll_given_up`]. O(owners).
     pub fn drain(&mut self, now: Instant) {
         self.advance(now);
-        if !core::mem::replace(&mut self.is_ending, true) {
+        if !std::mem::replace(&mut self.is_ending, true) {
             for (index, _) in self.owners.iter() {
-                self.deferral.hasten(index, self.now, self.stamp);
+                self.dirty_queues.hasten(index, self.now, self.stamp);
             }
         }
         self.release_all(now);
     }
 
-    /// Gives a request of [`Writeback::poll_write`] back that the engine has no room for, before any other call: it comes
-    /// again.
+    /// Returns a request of [`Writeback::poll_write`] for which the engine has no room, before any other call.
+    /// `poll_write` will return it again.
     pub fn give_back(&mut self, id: WriteId) {
         let request = self.remove_request(id);
         let owner = self.owners.get_mut(request.owner);
@@ -164,7 +164,7 @@ impl Writeback {
             }
         }
         if let Some(front) = request.front {
-            self.deferral.push_back_in(request.owner, front);
+            self.dirty_queues.push_back_in(request.owner, front);
         }
         for (&at, block) in self.blocks.range(request.blocks) {
             if self.barriers.wait_for(at, block) {
@@ -174,11 +174,11 @@ impl Writeback {
         self.review(request.owner);
     }
 
-    /// The engine has dispatched a request: the device takes the bytes that its blocks have at this moment. Fills `runs`
-    /// with those that are still to be written, in order; it may have become none of them.
+    /// The engine has dispatched a request: the device takes the present bytes of its blocks. Fills `runs` with the blocks
+    /// that still have to be written, in order; there may be none.
     pub fn start(&mut self, id: WriteId, runs: &mut Vec<Range<u64>>) {
         runs.clear();
-        let request = self.requests[id.0 as usize].as_ref().expect("a request on its way");
+        let request = self.requests[id.0 as usize].as_ref().expect("a pending request");
         for (&at, block) in self.blocks.range_mut(request.blocks.clone()) {
             if block.state != State::Queued(id) {
                 continue;
@@ -191,7 +191,7 @@ impl Writeback {
         }
     }
 
-    /// The device has finished with a request. `clean` is told of each block whose bytes need not be kept any more.
+    /// The device has completed a request. `clean` is called for each block whose bytes need not be kept any longer.
     pub fn complete(
         &mut self,
         now: Instant,
@@ -206,7 +206,7 @@ impl Writeback {
         payer.wanted -= u32::from(request.front.is_none());
         payer.stats.written_ios += 1;
         payer.stats.failed_ios += u64::from(result.is_err());
-        let mut mine = core::mem::take(&mut self.touched);
+        let mut mine = std::mem::take(&mut self.touched);
         let range = self.blocks.range(request.blocks.clone());
         let is_mine = |block: &Block| matches!(block.state, State::Queued(of) | State::Writing(of) if of == id);
         mine.extend(range.filter(|(_, block)| is_mine(block)).map(|(&at, _)| at));
@@ -231,7 +231,7 @@ impl Writeback {
                         self.given_up.push(at);
                         continue;
                     }
-                    // A device that fails is not asked in a loop.
+                    // The delay prevents a loop of failing requests.
                     let wait = if self.is_ending { 0 } else { self.settings.retry_ns };
                     let due = self.now.plus_nanos(wait);
                     let failures = block.failures.saturating_add(1);
@@ -245,18 +245,18 @@ impl Writeback {
             self.refuse_waiters(reason);
         }
         self.review(request.owner);
-        self.barriers.settle(&self.blocks);
+        self.barriers.release_passed(&self.blocks);
     }
 
-    /// A read of `reader` was answered from dirty blocks, whosever they are: it is counted, since the engine never sees it.
+    /// Counts a read of `reader` that dirty blocks of any owner answered; the engine never sees it.
     pub fn count_hit(&mut self, reader: CgroupId) {
         let index = self.owners.ensure(reader);
-        self.deferral.open(index);
+        self.dirty_queues.open(index);
         self.owners.get_mut(index).stats.hit_ios += 1;
     }
 
-    /// A block's bytes are gone, for something else was written there or nothing is needed. Nothing happens to a block
-    /// that is clean.
+    /// Drops a block whose bytes are obsolete, because another operation wrote or discarded them on the device. No effect
+    /// on a clean block.
     ///
     /// # Panics
     /// While the device takes its bytes.
@@ -266,23 +266,23 @@ impl Writeback {
         let owner = block.owner;
         self.clear(at);
         self.review(owner);
-        self.barriers.settle(&self.blocks);
+        self.barriers.release_passed(&self.blocks);
     }
 
     // Out: ask until they answer None.
 
-    /// The next blocks to be written back, as one request of their owner.
+    /// The next run of blocks to write back, as one request of their owner.
     pub fn poll_write(&mut self, now: Instant) -> Option<Write> {
         self.advance(now);
         if let Some(write) = self.poll_wanted() {
             return Some(write);
         }
         loop {
-            let (owner, front) = self.deferral.pop_due(self.now)?;
-            if !books::is_live(&self.blocks, owner, &front) {
+            let (owner, front) = self.dirty_queues.pop_due(self.now)?;
+            if !ledger::is_live(&self.blocks, owner, &front) {
                 continue;
             }
-            // Not after the choice: what is given back still stands in its row.
+            // Before the choice: a request that is given back still has its items in the queue.
             self.trim(owner);
             let blocks = self.gather(owner, front.item);
             let awaited = self.awaited_in_turn(owner);
@@ -290,27 +290,27 @@ impl Writeback {
         }
     }
 
-    /// The next request that was handed out and that something waits for since then, and what. Each time once, for as long
-    /// as [`Writeback::start`] was not called for it.
+    /// The next request for which [`Awaited`] has changed since `poll_write` returned it. Each change is reported once,
+    /// until [`Writeback::start`].
     pub fn poll_awaited(&mut self) -> Option<(WriteId, Awaited)> {
         loop {
             let id = self.raised.pop_front()?;
             let request = self.requests[id.0 as usize].as_mut();
             if let Some(request) = request
-                && core::mem::take(&mut request.is_raised)
+                && std::mem::take(&mut request.is_raised)
             {
                 return Some((id, request.awaited));
             }
         }
     }
 
-    /// The next block that was given up after [`Writeback::drain`]: its bytes need not be kept, and are lost.
+    /// The next block that was given up after [`Writeback::drain`]. Its bytes are lost.
     pub fn poll_given_up(&mut self) -> Option<u64> {
         self.given_up.pop()
     }
 
-    /// The next write that waited for room and need not any longer; if it is taken, the caller has to take its bytes before
-    /// any other call. `is_free` tells whether nothing else is in the way of a write to these blocks.
+    /// The next write that no longer waits for room. If it is taken, the caller must take its bytes before any other call.
+    /// `is_free` answers whether no other operation locks any of the blocks.
     pub fn poll_admitted(
         &mut self,
         now: Instant,
@@ -320,8 +320,8 @@ impl Writeback {
         if let Some((token, reason)) = self.refused.pop_front() {
             return Some(Admitted { token, result: Err(reason) });
         }
-        for _ in 0..self.crowd.len() {
-            let index = self.crowd.pop_front()?;
+        for _ in 0..self.waiting_owners.len() {
+            let index = self.waiting_owners.pop_front()?;
             let Some(head) = self.owners.get(index).waiters.front().cloned() else { continue };
             let (own, new) = self.growth(index, &head.blocks);
             let has_room = self.owners.has_room(self.now, index, own, new) && is_free(&head.blocks);
@@ -331,7 +331,7 @@ impl Writeback {
                 owner.stats.wait_ns += self.now.nanos_since(head.since);
             }
             if !owner.waiters.is_empty() {
-                self.crowd.push_back(index);
+                self.waiting_owners.push_back(index);
             }
             if has_room {
                 self.dirty(index, head.blocks);
@@ -341,7 +341,7 @@ impl Writeback {
         None
     }
 
-    /// The next flush for which nothing is left to be written.
+    /// The next flush whose blocks are all written, or failed.
     pub fn poll_flushed(&mut self) -> Option<Flushed> {
         let (barrier, mut result) = self.barriers.poll_passed()?;
         let stamp = self.stamp;
@@ -359,12 +359,12 @@ impl Writeback {
     /// input.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let paid = if self.paid_at > self.now { self.next_paid() } else { None };
-        [self.deferral.earliest(), paid].into_iter().flatten().min()
+        [self.dirty_queues.earliest(), paid].into_iter().flatten().min()
     }
 
     /// When an owner has paid enough of what it owes for its next write. O(owners with writes that wait for room).
     fn next_paid(&self) -> Option<Instant> {
-        let paid = self.crowd.iter().filter_map(|&index| {
+        let paid = self.waiting_owners.iter().filter_map(|&index| {
             let owner = self.owners.get(index);
             let head = owner.waiters.front()?;
             let (own, _) = self.growth(index, &head.blocks);
@@ -376,28 +376,31 @@ impl Writeback {
 
     // About itself.
 
-    /// Levels and counters of an owner; zeroes for one that is not known.
+    /// Levels and counters of an owner; zeroes for an unknown one.
     pub fn stats(&self, owner: CgroupId) -> OwnerStats {
         self.owners.find(owner).map(|index| self.owners.stats(index)).unwrap_or_default()
     }
 
-    /// Bytes of blocks that are dirty or on their way, of all owners.
+    /// Bytes of all blocks that are dirty or being written back.
     pub fn dirty_bytes(&self) -> u64 {
         self.owners.blocks * BLOCK_BYTES
     }
 
-    /// The blocks of a request that is on its way.
+    /// The blocks of a pending request.
+    ///
+    /// # Panics
+    /// If the request is not pending.
     pub fn blocks_of(&self, id: WriteId) -> Range<u64> {
         let request = self.requests[id.0 as usize].as_ref();
-        request.expect("a request on its way").blocks.clone()
+        request.expect("a pending request").blocks.clone()
     }
 
-    /// The blocks that are dirty or on their way, in order.
+    /// All blocks that are dirty or being written back, in order.
     pub fn blocks(&self) -> impl Iterator<Item = u64> {
         self.blocks.keys().copied()
     }
 
-    /// Whose a block is, if it is dirty or on its way.
+    /// Owner of a block that is dirty or being written back.
     pub fn owner(&self, block: u64) -> Option<CgroupId> {
         self.blocks.get(&block).map(|block| self.owners.get(block.owner).cgroup)
     }

@@ -1,11 +1,11 @@
-//! Writeback with an engine and a device, in virtual time: whose blocks are whose, who pays, who waits.
+//! Writeback with an engine and a device, in virtual time: ownership of blocks, charges and waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use weir_engine::writeback::{
+use weir_cache::writeback::{
     Admission, Awaited, BLOCK_BYTES, Bound, Reason, Settings, WriteId, Writeback,
 };
 use weir_engine::{
@@ -24,7 +24,7 @@ fn cgroups(engine: &mut Engine, names: &[&str]) -> Vec<CgroupId> {
     names.iter().map(|name| engine.ensure_cgroup(&Path::parse(name).unwrap()).unwrap()).collect()
 }
 
-// Whose a block is, against the rule said plainly.
+// Ownership of blocks, compared with a plain account.
 
 #[derive(Clone, Debug)]
 enum Call {
@@ -98,7 +98,7 @@ proptest! {
             request_blocks_max: count(4),
             requests_per_owner_max: count(2),
         };
-        let mut books = Writeback::new(settings, Instant::ZERO);
+        let mut ledger = Writeback::new(settings, Instant::ZERO);
         let mut plain = Plain::default();
         let mut now = Instant::ZERO;
         let (mut chosen, mut at_device) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ proptest! {
                     token += 1;
                     let blocks = at..(at + len).min(BLOCKS);
                     let before = plain.of(owners[owner]);
-                    match books.write(now, owners[owner], blocks.clone(), true, token) {
+                    match ledger.write(now, owners[owner], blocks.clone(), true, token) {
                         Admission::TooLong => prop_assert!(blocks.end - blocks.start > 32 / 8),
                         Admission::Waits => drop(waiting.insert(token, (owner, blocks))),
                         Admission::Taken => {
@@ -122,7 +122,7 @@ proptest! {
                     }
                 }
                 Call::Choose => {
-                    while let Some(write) = books.poll_write(now) {
+                    while let Some(write) = ledger.poll_write(now) {
                         prop_assert!(write.blocks.end - write.blocks.start <= 4);
                         for at in write.blocks.clone() {
                             let block = plain.blocks.get_mut(&at).expect("only what is dirty");
@@ -133,14 +133,14 @@ proptest! {
                     }
                 }
                 Call::GiveBack => {
-                    if let Some(write) = books.poll_write(now) {
-                        books.give_back(write.id);
+                    if let Some(write) = ledger.poll_write(now) {
+                        ledger.give_back(write.id);
                     }
                 }
                 Call::Start { pick } if !chosen.is_empty() => {
                     let write = chosen.swap_remove(pick % chosen.len());
                     let mut runs = Vec::new();
-                    books.start(write.id, &mut runs);
+                    ledger.start(write.id, &mut runs);
                     let blocks: Vec<u64> = runs.into_iter().flatten().collect();
                     let mine = plain.blocks.iter_mut().filter(|(_, block)| block.1 == Stage::Chosen(write.id));
                     let mut wanted = Vec::new();
@@ -155,7 +155,7 @@ proptest! {
                     let write = at_device.swap_remove(pick % at_device.len());
                     let result = if fails { Err(Reason(5)) } else { Ok(()) };
                     let mut clean = Vec::new();
-                    books.complete(now, write.id, result, |at| clean.push(at));
+                    ledger.complete(now, write.id, result, |at| clean.push(at));
                     for at in write.blocks {
                         let Some(&(owner, stage)) = plain.blocks.get(&at) else { continue };
                         let Stage::AtDevice(id, again) = stage else { continue };
@@ -169,15 +169,15 @@ proptest! {
                 }
                 Call::Forget { at } => {
                     if !matches!(plain.blocks.get(&at), Some((_, Stage::AtDevice(..)))) {
-                        books.forget(at);
+                        ledger.forget(at);
                         plain.blocks.remove(&at);
                     }
                 }
-                Call::Flush { owner } => books.flush(now, owners[owner], 0..BLOCKS, 0, 0),
+                Call::Flush { owner } => ledger.flush(now, owners[owner], 0..BLOCKS, 0, 0),
                 Call::Pass { millis } => now = now.plus_nanos(millis * 1_000_000),
                 Call::Start { .. } | Call::Complete { .. } => {}
             }
-            while let Some(admitted) = books.poll_admitted(now, |_| true) {
+            while let Some(admitted) = ledger.poll_admitted(now, |_| true) {
                 let (owner, blocks) = waiting.remove(&admitted.token).expect("waited");
                 prop_assert!(admitted.token > last_admitted[owner], "out of order");
                 last_admitted[owner] = admitted.token;
@@ -185,50 +185,50 @@ proptest! {
                     plain.write(owners[owner], blocks);
                 }
             }
-            while books.poll_flushed().is_some() {}
+            while ledger.poll_flushed().is_some() {}
             prop_assert!(plain.blocks.len() <= 32);
             for at in 0..BLOCKS {
-                prop_assert_eq!(books.owner(at), plain.blocks.get(&at).map(|block| block.0), "block {}", at);
+                prop_assert_eq!(ledger.owner(at), plain.blocks.get(&at).map(|block| block.0), "block {}", at);
             }
-            if let Err(error) = books.check() {
+            if let Err(error) = ledger.check() {
                 return Err(TestCaseError::fail(error));
             }
         }
-        // Nothing fails any more: everything is written, and everybody who waits is let in.
+        // Nothing fails any more: everything is written, and all waiting writes are admitted.
         for _ in 0..1_000 {
-            if waiting.is_empty() && books.dirty_bytes() == 0 {
+            if waiting.is_empty() && ledger.dirty_bytes() == 0 {
                 break;
             }
-            books.release_all(now);
-            chosen.extend(std::iter::from_fn(|| books.poll_write(now)));
+            ledger.release_all(now);
+            chosen.extend(std::iter::from_fn(|| ledger.poll_write(now)));
             at_device.append(&mut chosen);
             for write in at_device.drain(..) {
-                books.start(write.id, &mut Vec::new());
-                books.complete(now, write.id, Ok(()), |_| {});
+                ledger.start(write.id, &mut Vec::new());
+                ledger.complete(now, write.id, Ok(()), |_| {});
             }
-            while let Some(admitted) = books.poll_admitted(now, |_| true) {
+            while let Some(admitted) = ledger.poll_admitted(now, |_| true) {
                 waiting.remove(&admitted.token);
             }
             now = now.plus_nanos(1_000_000);
         }
         prop_assert!(waiting.is_empty(), "somebody waits for ever");
-        prop_assert_eq!(books.dirty_bytes(), 0);
+        prop_assert_eq!(ledger.dirty_bytes(), 0);
     }
 }
 
-// Who pays, with an engine and a device of one rate.
+// Charges, with an engine and a device of one rate.
 
 /// How a request is charged for what waits for it.
 fn class_of(awaited: Awaited) -> Class {
     if awaited == Awaited::ByAnother { Class::Owed } else { Class::Data }
 }
 
-/// An engine, the books of a cache, and a device that does one request after the other at `rate` bytes a second.
+/// An engine, the ledger of a cache, and a device that does one request after the other at `rate` bytes a second.
 struct Rig {
     engine: Engine,
-    books: Writeback,
+    ledger: Writeback,
     owners: Vec<CgroupId>,
-    /// Who pays for writing back, and who reads.
+    /// Tasks that write back and that read, by owner.
     payers: Vec<TaskId>,
     readers: Vec<TaskId>,
     rate: u64,
@@ -264,7 +264,7 @@ impl Rig {
         let many = owners.len();
         Rig {
             engine,
-            books: Writeback::new(settings, Instant::ZERO),
+            ledger: Writeback::new(settings, Instant::ZERO),
             owners,
             payers,
             readers,
@@ -302,7 +302,7 @@ impl Rig {
         while !self.blocked[who] {
             let blocks = self.next[who]..self.next[who] + 16;
             let (now, owner) = (self.now, self.owners[who]);
-            match self.books.write(now, owner, blocks, true, who as u64) {
+            match self.ledger.write(now, owner, blocks, true, who as u64) {
                 Admission::Taken => self.next[who] += 16,
                 Admission::Waits => self.blocked[who] = true,
                 Admission::TooLong => unreachable!("64 KiB"),
@@ -322,11 +322,11 @@ impl Rig {
         for &who in writers {
             self.dirty(who);
         }
-        while let Some((id, awaited)) = self.books.poll_awaited() {
+        while let Some((id, awaited)) = self.ledger.poll_awaited() {
             let (request, who) = self.on_way[&id];
             self.engine.promote(self.now, request, self.payers[who], class_of(awaited));
         }
-        while let Some(write) = self.books.poll_write(self.now) {
+        while let Some(write) = self.ledger.poll_write(self.now) {
             self.serial += 1;
             let who = self.owners.iter().position(|&owner| owner == write.owner).unwrap();
             let len = (write.blocks.end - write.blocks.start) * BLOCK_BYTES;
@@ -341,14 +341,14 @@ impl Rig {
         while let Some(dispatch) = self.engine.poll_dispatch(self.now) {
             let request = dispatch.request;
             if let Some(&id) = self.requests.get(&request.tag) {
-                self.books.start(id, &mut Vec::new());
+                self.ledger.start(id, &mut Vec::new());
             }
             let takes = u64::from(request.extent.len) * SECOND / self.rate;
             self.busy_until = self.busy_until.max(self.now).plus_nanos(takes);
             self.queue.push_back((dispatch.ticket, request));
         }
         let device = (!self.queue.is_empty()).then_some(self.busy_until);
-        let others = [self.engine.poll_timeout(), self.books.poll_timeout()];
+        let others = [self.engine.poll_timeout(), self.ledger.poll_timeout()];
         let next = others.into_iter().flatten().filter(|&at| at > self.now).chain(device).min();
         self.now = next.unwrap_or(self.now.plus_nanos(1_000_000));
         if device == Some(self.now) {
@@ -358,7 +358,7 @@ impl Rig {
             match self.requests.remove(&request.tag) {
                 Some(id) => {
                     self.on_way.remove(&id);
-                    self.books.complete(self.now, id, Ok(()), |_| {});
+                    self.ledger.complete(self.now, id, Ok(()), |_| {});
                     let who = self.payers.iter().position(|&task| task == request.task).unwrap();
                     self.written[who] += len;
                 }
@@ -369,26 +369,26 @@ impl Rig {
                 }
             }
         }
-        while let Some(admitted) = self.books.poll_admitted(self.now, |_| true) {
+        while let Some(admitted) = self.ledger.poll_admitted(self.now, |_| true) {
             let who = admitted.token as usize;
             self.next[who] += 16;
             self.blocked[who] = false;
         }
-        while let Some(flushed) = self.books.poll_flushed() {
+        while let Some(flushed) = self.ledger.poll_flushed() {
             assert_eq!(flushed.result, Ok(()));
             self.flushed.push(flushed.token);
         }
-        self.dirty_max = self.dirty_max.max(self.books.dirty_bytes());
+        self.dirty_max = self.dirty_max.max(self.ledger.dirty_bytes());
         if self.serial.is_multiple_of(64) {
-            self.books.check().unwrap();
+            self.ledger.check().unwrap();
             self.engine.check().unwrap();
         }
     }
 
-    /// `who` flushes these blocks; how long that takes while `writers` write on.
+    /// Flushes these blocks and returns the time that takes while `writers` write on.
     fn flush(&mut self, who: usize, blocks: Range<u64>, writers: &[usize]) -> u64 {
         let (began, token) = (self.now, 1_000_000 + self.serial);
-        self.books.flush(self.now, self.owners[who], blocks, 0, token);
+        self.ledger.flush(self.now, self.owners[who], blocks, 0, token);
         while !self.flushed.contains(&token) {
             self.turn(writers);
         }
@@ -421,7 +421,7 @@ fn buffered_writes_keep_the_limits_of_their_owners() {
                 "{scheduler:?}: {who} wrote {written} of {allowed}"
             );
             // The writer is ahead of the disk by what is dirty, and no more.
-            assert!(rig.books.stats(rig.owners[who]).dirty_bytes > 0);
+            assert!(rig.ledger.stats(rig.owners[who]).dirty_bytes > 0);
         }
         assert!(rig.dirty_max <= 8192 * BLOCK_BYTES);
     }
@@ -449,7 +449,7 @@ fn reads_do_not_wait_for_a_neighbours_backlog() {
     for scheduler in SchedulerKind::ALL {
         let mut rig = Rig::new(scheduler, 20 * MIB, &["/writer", "/reader"], 16_384);
         rig.run(&[0], Instant::from_millis(5_000));
-        assert!(rig.books.stats(rig.owners[0]).dirty_bytes > 40 * MIB, "there is a backlog");
+        assert!(rig.ledger.stats(rig.owners[0]).dirty_bytes > 40 * MIB, "there is a backlog");
         // As many at once as the cache has on its way: 16.
         (0..16).for_each(|_| rig.submit_read(1));
         let (began, from) = (rig.now, rig.written[0]);
@@ -470,24 +470,24 @@ fn reads_do_not_wait_for_a_neighbours_backlog() {
     }
 }
 
-/// Whoever may have little dirty writes at once what it may not, and waits at its bound.
+/// A bounded owner writes longer writes through, and waits at its bound.
 #[test]
 fn an_owner_may_be_bounded_below_its_share() {
     let mut rig = Rig::new(SchedulerKind::None, 20 * MIB, &["/bounded", "/free"], 16_384);
     let bounded = rig.owners[0];
     let bound = Bound { bytes: 2 * MIB, bytes_per_sec: MIB };
-    rig.books.bound(rig.now, bounded, Some(bound));
+    rig.ledger.bound(rig.now, bounded, Some(bound));
     rig.dirty(0);
-    assert_eq!(rig.books.stats(bounded).dirty_bytes, 2 * MIB);
-    assert_eq!(rig.books.write(rig.now, bounded, 0..513, true, 9), Admission::TooLong);
+    assert_eq!(rig.ledger.stats(bounded).dirty_bytes, 2 * MIB);
+    assert_eq!(rig.ledger.write(rig.now, bounded, 0..513, true, 9), Admission::TooLong);
     rig.dirty(1);
-    assert!(rig.books.stats(rig.owners[1]).dirty_bytes > 45 * MIB);
+    assert!(rig.ledger.stats(rig.owners[1]).dirty_bytes > 45 * MIB);
     rig.run(&[0, 1], Instant::from_millis(5_000));
-    assert!(rig.books.stats(bounded).dirty_bytes <= 2 * MIB);
+    assert!(rig.ledger.stats(bounded).dirty_bytes <= 2 * MIB);
     assert!(rig.written[0] > 40 * MIB, "it writes on: {} MiB", rig.written[0] / MIB);
-    rig.books.bound(rig.now, bounded, None);
+    rig.ledger.bound(rig.now, bounded, None);
     rig.run(&[0, 1], Instant::from_millis(5_100));
-    assert!(rig.books.stats(bounded).dirty_bytes > 10 * MIB);
+    assert!(rig.ledger.stats(bounded).dirty_bytes > 10 * MIB);
 }
 
 /// One that comes late finds room, and one that is over its share waits while others do not.
@@ -496,15 +496,15 @@ fn nobody_takes_the_room_of_others() {
     let mut rig = Rig::new(SchedulerKind::None, 20 * MIB, &["/early", "/late"], 16_384);
     rig.limit(0, 16 << 10);
     rig.dirty(0);
-    let share = rig.books.stats(rig.owners[0]).dirty_bytes;
+    let share = rig.ledger.stats(rig.owners[0]).dirty_bytes;
     assert_eq!(share / MIB, 64 * 4 / 5, "four fifths alone");
     rig.dirty(1);
-    let late = rig.books.stats(rig.owners[1]);
+    let late = rig.ledger.stats(rig.owners[1]);
     assert!(late.dirty_bytes >= 10 * MIB, "{} bytes are left for it", late.dirty_bytes);
     // The early one writes back at 16 KiB/s; the late one at what the disk gives.
     rig.run(&[0, 1], Instant::from_millis(20_000));
     assert!(rig.written[1] > 300 * MIB, "{} MiB", rig.written[1] / MIB);
-    assert!(rig.books.stats(rig.owners[0]).waiting == 1);
+    assert!(rig.ledger.stats(rig.owners[0]).waiting == 1);
 }
 
 #[test]
@@ -512,19 +512,19 @@ fn a_flush_does_not_wait_for_what_is_written_again_to_age() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owners = cgroups(&mut engine, &["/a", "/b"]);
     for overwriter in [0, 1] {
-        let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+        let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
         let (now, mut runs) = (Instant::from_millis(6_000), Vec::new());
-        assert_eq!(books.write(Instant::ZERO, owners[0], 0..1, true, 0), Admission::Taken);
-        let first = books.poll_write(now).unwrap();
-        books.start(first.id, &mut runs);
-        assert_eq!(books.write(now, owners[overwriter], 0..1, true, 0), Admission::Taken);
-        books.flush(now, owners[overwriter], 0..1, 0, 7);
-        books.complete(now, first.id, Ok(()), |_| {});
-        assert_eq!(books.poll_flushed(), None, "the second write is not on the device");
-        let second = books.poll_write(now).expect("a flush waits for it");
-        books.start(second.id, &mut runs);
-        books.complete(now, second.id, Ok(()), |_| {});
-        assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+        assert_eq!(ledger.write(Instant::ZERO, owners[0], 0..1, true, 0), Admission::Taken);
+        let first = ledger.poll_write(now).unwrap();
+        ledger.start(first.id, &mut runs);
+        assert_eq!(ledger.write(now, owners[overwriter], 0..1, true, 0), Admission::Taken);
+        ledger.flush(now, owners[overwriter], 0..1, 0, 7);
+        ledger.complete(now, first.id, Ok(()), |_| {});
+        assert_eq!(ledger.poll_flushed(), None, "the second write is not on the device");
+        let second = ledger.poll_write(now).expect("a flush waits for it");
+        ledger.start(second.id, &mut runs);
+        ledger.complete(now, second.id, Ok(()), |_| {});
+        assert_eq!(ledger.poll_flushed().map(|flushed| flushed.token), Some(7));
     }
 }
 
@@ -532,16 +532,16 @@ fn a_flush_does_not_wait_for_what_is_written_again_to_age() {
 fn a_flush_does_not_wait_for_what_another_takes_over_to_age() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owners = cgroups(&mut engine, &["/a", "/b"]);
-    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
     let now = Instant::from_millis(1);
-    assert_eq!(books.write(now, owners[0], 0..1, true, 0), Admission::Taken);
-    books.flush(now, owners[0], 0..1, 0, 7);
-    assert_eq!(books.write(now, owners[1], 0..1, true, 0), Admission::Taken);
-    let write = books.poll_write(now).expect("a flush waits for it");
+    assert_eq!(ledger.write(now, owners[0], 0..1, true, 0), Admission::Taken);
+    ledger.flush(now, owners[0], 0..1, 0, 7);
+    assert_eq!(ledger.write(now, owners[1], 0..1, true, 0), Admission::Taken);
+    let write = ledger.poll_write(now).expect("a flush waits for it");
     assert_eq!(write.owner, owners[1]);
-    books.start(write.id, &mut Vec::new());
-    books.complete(now, write.id, Ok(()), |_| {});
-    assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+    ledger.start(write.id, &mut Vec::new());
+    ledger.complete(now, write.id, Ok(()), |_| {});
+    assert_eq!(ledger.poll_flushed().map(|flushed| flushed.token), Some(7));
 }
 
 /// The engine has no room for a request of many blocks; before it comes again its first block needs nothing any more.
@@ -549,20 +549,20 @@ fn a_flush_does_not_wait_for_what_another_takes_over_to_age() {
 fn what_is_given_back_leaves_without_its_first_block() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owner = cgroups(&mut engine, &["/a"])[0];
-    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
-    assert_eq!(books.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
+    let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
+    assert_eq!(ledger.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
     let now = Instant::from_millis(5_000);
-    let write = books.poll_write(now).unwrap();
+    let write = ledger.poll_write(now).unwrap();
     assert_eq!(write.blocks, 0..128);
-    books.give_back(write.id);
-    books.forget(0);
-    books.check().unwrap();
-    books.flush(now, owner, 0..128, 0, 7);
-    let write = books.poll_write(now).expect("a flush waits for it");
+    ledger.give_back(write.id);
+    ledger.forget(0);
+    ledger.check().unwrap();
+    ledger.flush(now, owner, 0..128, 0, 7);
+    let write = ledger.poll_write(now).expect("a flush waits for it");
     assert_eq!(write.blocks, 1..128);
-    books.start(write.id, &mut Vec::new());
-    books.complete(now, write.id, Ok(()), |_| {});
-    assert_eq!((books.dirty_bytes(), books.poll_flushed().is_some()), (0, true));
+    ledger.start(write.id, &mut Vec::new());
+    ledger.complete(now, write.id, Ok(()), |_| {});
+    assert_eq!((ledger.dirty_bytes(), ledger.poll_flushed().is_some()), (0, true));
 }
 
 // What waits for write-back.
@@ -577,7 +577,7 @@ fn a_flush_beside_readers_takes_a_few_slots_and_not_the_readers_backlog() {
             rig.run(&[], rig.now.plus_nanos(SECOND / 50));
             let owner = rig.owners[0];
             let blocks = number * 1000..number * 1000 + 1;
-            assert_eq!(rig.books.write(rig.now, owner, blocks.clone(), true, 9), Admission::Taken);
+            assert_eq!(rig.ledger.write(rig.now, owner, blocks.clone(), true, 9), Admission::Taken);
             let took = rig.flush(0, blocks, &[]);
             // The reader's slot, at most 125 ms of the disk.
             assert!(took <= 150_000_000, "{scheduler:?}: flush {number} took {} us", took / 1000);
@@ -592,10 +592,10 @@ fn a_flush_promotes_what_is_on_its_way_already() {
     (0..16).for_each(|_| rig.submit_read(0));
     rig.run(&[], Instant::from_millis(100));
     let owner = rig.owners[0];
-    assert_eq!(rig.books.write(rig.now, owner, 0..1, true, 9), Admission::Taken);
-    rig.books.release(rig.now, owner);
+    assert_eq!(rig.ledger.write(rig.now, owner, 0..1, true, 9), Admission::Taken);
+    rig.ledger.release(rig.now, owner);
     rig.turn(&[]);
-    let blocks = rig.books.blocks_of(*rig.on_way.keys().next().expect("it is on its way"));
+    let blocks = rig.ledger.blocks_of(*rig.on_way.keys().next().expect("it is on its way"));
     assert_eq!(blocks, 0..1);
     let took = rig.flush(0, 0..1, &[]);
     assert!(took <= 150_000_000, "{} us", took / 1000);
@@ -606,28 +606,28 @@ fn a_write_that_waits_for_room_makes_its_owners_write_back_synchronous() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owners = cgroups(&mut engine, &["/a", "/b"]);
     let settings = Settings { blocks_max: count(1000), ..Settings::default() };
-    let mut books = Writeback::new(settings, Instant::ZERO);
+    let mut ledger = Writeback::new(settings, Instant::ZERO);
     let now = Instant::ZERO;
     let mut at = 0;
     let waiter = loop {
-        match books.write(now, owners[0], at..at + 50, true, at) {
+        match ledger.write(now, owners[0], at..at + 50, true, at) {
             Admission::Taken => at += 50,
             admission => break (admission, at),
         }
         // Pressed before it waits: on its way as asynchronous.
-        while let Some(write) = books.poll_write(now) {
+        while let Some(write) = ledger.poll_write(now) {
             assert_eq!(write.awaited, Awaited::No);
         }
     };
     assert_eq!(waiter.0, Admission::Waits);
-    let promoted: Vec<_> = std::iter::from_fn(|| books.poll_awaited()).collect();
+    let promoted: Vec<_> = std::iter::from_fn(|| ledger.poll_awaited()).collect();
     assert!(!promoted.is_empty());
     for (id, awaited) in promoted {
         assert_eq!(awaited, Awaited::By(waiter.1));
-        books.start(id, &mut Vec::new());
-        books.complete(now, id, Ok(()), |_| {});
+        ledger.start(id, &mut Vec::new());
+        ledger.complete(now, id, Ok(()), |_| {});
     }
-    while let Some(write) = books.poll_write(now) {
+    while let Some(write) = ledger.poll_write(now) {
         assert_eq!(write.awaited, Awaited::By(waiter.1));
     }
 }
@@ -636,27 +636,27 @@ fn a_write_that_waits_for_room_makes_its_owners_write_back_synchronous() {
 fn a_flush_waits_only_for_its_own_blocks() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owners = cgroups(&mut engine, &["/a", "/b"]);
-    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
+    let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
     let now = Instant::ZERO;
     // Older blocks of the owner, outside of what is flushed; and another's, of which one is inside.
     for at in [5000, 6000, 7000] {
-        assert_eq!(books.write(now, owners[0], at..at + 1, true, 0), Admission::Taken);
+        assert_eq!(ledger.write(now, owners[0], at..at + 1, true, 0), Admission::Taken);
     }
-    assert_eq!(books.write(now, owners[1], 9..40, true, 0), Admission::Taken);
-    assert_eq!(books.write(now, owners[0], 3..5, true, 0), Admission::Taken);
-    books.flush(now, owners[0], 0..10, 0, 7);
-    let writes: Vec<_> = std::iter::from_fn(|| books.poll_write(now)).collect();
+    assert_eq!(ledger.write(now, owners[1], 9..40, true, 0), Admission::Taken);
+    assert_eq!(ledger.write(now, owners[0], 3..5, true, 0), Admission::Taken);
+    ledger.flush(now, owners[0], 0..10, 0, 7);
+    let writes: Vec<_> = std::iter::from_fn(|| ledger.poll_write(now)).collect();
     let first: Vec<_> = writes.iter().map(|write| (write.blocks.clone(), write.awaited)).collect();
     assert_eq!(first[..2], [(3..5, Awaited::By(7)), (9..10, Awaited::ByAnother)]);
     // The rest of its owner's goes as well, and is not waited for; the other's stays.
     let rest = [5000..5001, 6000..6001, 7000..7001].map(|blocks| (blocks, Awaited::No));
     assert_eq!(first[2..], rest);
     for write in &writes[..2] {
-        assert_eq!(books.poll_flushed(), None);
-        books.start(write.id, &mut Vec::new());
-        books.complete(now, write.id, Ok(()), |_| {});
+        assert_eq!(ledger.poll_flushed(), None);
+        ledger.start(write.id, &mut Vec::new());
+        ledger.complete(now, write.id, Ok(()), |_| {});
     }
-    assert_eq!(books.poll_flushed().map(|flushed| flushed.token), Some(7));
+    assert_eq!(ledger.poll_flushed().map(|flushed| flushed.token), Some(7));
 }
 
 /// `/a` streams into the cache at ten times what it may; `/b` flushes the same blocks now and then.
@@ -666,12 +666,12 @@ fn a_flush_goes_past_the_limits_of_another_owner_who_owes_it() {
         let mut rig = Rig::new(scheduler, 100 * MIB, &["/a", "/b"], 65_536);
         rig.limit(0, 4 * MIB);
         let bound = Bound { bytes: 40 * MIB, bytes_per_sec: 4 * MIB };
-        rig.books.bound(rig.now, rig.owners[0], Some(bound));
+        rig.ledger.bound(rig.now, rig.owners[0], Some(bound));
         rig.run(&[0], Instant::from_millis(1_000));
         for number in 0..20 {
             let owner = rig.owners[1];
             let own = (1 << 40) + number;
-            assert_eq!(rig.books.write(rig.now, owner, own..own + 1, true, 1), Admission::Taken);
+            assert_eq!(rig.ledger.write(rig.now, owner, own..own + 1, true, 1), Admission::Taken);
             // What is dirty is 40 MiB at most, at 100 MiB/s.
             let took = rig.flush(1, 0..1 << 41, &[0]);
             assert!(took <= 450_000_000, "{scheduler:?}: flush {number} took {} us", took / 1000);
@@ -691,40 +691,40 @@ fn one_block_that_fails_does_not_keep_its_neighbours() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let owner = cgroups(&mut engine, &["/a"])[0];
     let bad = 77;
-    let mut books = Writeback::new(Settings::default(), Instant::ZERO);
-    assert_eq!(books.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
+    let mut ledger = Writeback::new(Settings::default(), Instant::ZERO);
+    assert_eq!(ledger.write(Instant::ZERO, owner, 0..128, true, 0), Admission::Taken);
     let mut now = Instant::from_millis(5_000);
-    let turn = |books: &mut Writeback, now: Instant| {
+    let turn = |ledger: &mut Writeback, now: Instant| {
         let mut requests = 0;
-        while let Some(write) = books.poll_write(now) {
+        while let Some(write) = ledger.poll_write(now) {
             requests += 1;
-            books.start(write.id, &mut Vec::new());
+            ledger.start(write.id, &mut Vec::new());
             let result = if write.blocks.contains(&bad) { Err(Reason(28)) } else { Ok(()) };
-            books.complete(now, write.id, result, |_| {});
-            books.check().unwrap();
+            ledger.complete(now, write.id, result, |_| {});
+            ledger.check().unwrap();
         }
         requests
     };
-    assert_eq!(turn(&mut books, now), 1);
-    assert_eq!(books.dirty_bytes(), 128 * BLOCK_BYTES);
-    assert_eq!(turn(&mut books, now), 0, "a device that fails is not asked in a loop");
+    assert_eq!(turn(&mut ledger, now), 1);
+    assert_eq!(ledger.dirty_bytes(), 128 * BLOCK_BYTES);
+    assert_eq!(turn(&mut ledger, now), 0, "a device that fails is not asked in a loop");
     let mut left = Vec::new();
     for _ in 0..4 {
         now = now.plus_nanos(SECOND);
-        turn(&mut books, now);
-        left.push(books.dirty_bytes() / BLOCK_BYTES);
+        turn(&mut ledger, now);
+        left.push(ledger.dirty_bytes() / BLOCK_BYTES);
     }
     assert_eq!(left, [32, 8, 8, 8]);
     // The flush is told why, and the next one that nothing has failed since.
-    books.flush(now, owner, 0..10, 0, 1);
-    let told = books.poll_flushed().expect("nothing to be written");
+    ledger.flush(now, owner, 0..10, 0, 1);
+    let told = ledger.poll_flushed().expect("nothing to be written");
     assert_eq!(told.result, Err(Reason(28)));
-    books.flush(now, owner, 0..10, told.seen, 2);
-    assert_eq!(books.poll_flushed().expect("nothing to be written").result, Ok(()));
+    ledger.flush(now, owner, 0..10, told.seen, 2);
+    assert_eq!(ledger.poll_flushed().expect("nothing to be written").result, Ok(()));
     // At the end all is written but what cannot be, and no time passes.
-    books.drain(now);
-    turn(&mut books, now);
-    assert_eq!(books.dirty_bytes(), 0);
-    let given_up: Vec<u64> = std::iter::from_fn(|| books.poll_given_up()).collect();
+    ledger.drain(now);
+    turn(&mut ledger, now);
+    assert_eq!(ledger.dirty_bytes(), 0);
+    let given_up: Vec<u64> = std::iter::from_fn(|| ledger.poll_given_up()).collect();
     assert_eq!(given_up, [bad]);
 }

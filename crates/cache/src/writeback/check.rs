@@ -1,18 +1,14 @@
 //! Invariants, for tests.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
-
 use super::*;
 
 impl Writeback {
-    /// Looks for contradictions in the books. O(everything).
+    /// Checks the ledger's invariants. O(blocks + items); for tests.
     ///
     /// # Errors
-    /// A text that says what does not hold.
+    /// A text that names the first violation.
     pub fn check(&self) -> Result<(), String> {
-        self.check_rows()?;
+        self.check_queues()?;
         let most = self.owners.iter().map(|(index, _)| index as usize + 1).max().unwrap_or(0);
         let (mut blocks, mut dirty) = (vec![0; most], vec![0; most]);
         for (at, block) in &self.blocks {
@@ -29,7 +25,7 @@ impl Writeback {
                 State::Queued(id) | State::Writing(id) => {
                     let request = self.requests.get(id.0 as usize).and_then(Option::as_ref);
                     if request.is_none_or(|request| !request.blocks.contains(at)) {
-                        return Err(format!("block {at} is on its way with no request"));
+                        return Err(format!("block {at} is pending in no request"));
                     }
                 }
             }
@@ -42,23 +38,26 @@ impl Writeback {
                 return Err(format!("owner {index} has {has:?} blocks, counted {counted:?}"));
             }
             let requests = self.requests.iter().flatten();
-            let on_way = requests.filter(|request| request.owner == index).count();
-            if on_way != owner.requests as usize {
-                return Err(format!("owner {index} has {on_way} requests of {}", owner.requests));
+            let pending = requests.filter(|request| request.owner == index).count();
+            if pending != owner.requests as usize {
+                return Err(format!("owner {index} has {pending} requests of {}", owner.requests));
             }
-            if owner.waiters.is_empty() == self.crowd.contains(&index) {
-                return Err(format!("owner {index} waits and does not stand in the crowd"));
+            if owner.waiters.is_empty() == self.waiting_owners.contains(&index) {
+                return Err(format!("owner {index} disagrees with the list of waiting owners"));
             }
-            // A request's blocks stay in their row until the next call, which may give them back.
+            // The items of a request's blocks stay until the next call, which may give the request back.
             let chosen = u64::from(self.settings.request_blocks_max.get());
-            if self.deferral.len(index) as u64 > 2 * (owner.dirty + chosen) + 64 {
-                return Err(format!("owner {index} has a row of {}", self.deferral.len(index)));
+            if self.dirty_queues.len(index) as u64 > 2 * (owner.dirty + chosen) + 64 {
+                return Err(format!(
+                    "owner {index} has a queue of {}",
+                    self.dirty_queues.len(index)
+                ));
             }
-            // Whoever waits has something due, but for what the device has failed just now.
+            // An owner with a waiting write has a block due, unless the device has just failed its blocks.
             if !owner.waiters.is_empty()
                 && owner.dirty > 0
                 && owner.requests < self.settings.requests_per_owner_max.get()
-                && self.deferral.earliest().is_none_or(|due| due > soon)
+                && self.dirty_queues.earliest().is_none_or(|due| due > soon)
             {
                 return Err(format!("owner {index} waits, and nothing of it is due"));
             }
@@ -70,13 +69,13 @@ impl Writeback {
         }
         Ok(())
     }
-    /// Every dirty block stands in its owner's row, and what a flush waits for is due, but for what the device has failed
-    /// just now.
-    fn check_rows(&self) -> Result<(), String> {
+
+    /// Every dirty block is in its owner's queue, and due if a flush waits for it, unless the device has just failed it.
+    fn check_queues(&self) -> Result<(), String> {
         let mut due = BTreeMap::new();
         for (index, _) in self.owners.iter() {
-            for (deferred, at) in self.deferral.iter(index) {
-                if books::is_live(&self.blocks, index, deferred) {
+            for (deferred, at) in self.dirty_queues.iter(index) {
+                if ledger::is_live(&self.blocks, index, deferred) {
                     due.insert(deferred.item, at);
                 }
             }
@@ -84,7 +83,7 @@ impl Writeback {
         let soon = self.now.plus_nanos(self.settings.retry_ns);
         for (&at, block) in self.blocks.iter().filter(|(_, block)| block.state == State::Dirty) {
             let Some(&due) = due.get(&at) else {
-                return Err(format!("block {at} is dirty, and in no row"));
+                return Err(format!("block {at} is dirty, and in no queue"));
             };
             if due > soon && self.barriers.overlook(at, block) {
                 return Err(format!("a flush waits for block {at}, which is due at {due:?}"));

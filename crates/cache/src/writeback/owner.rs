@@ -1,12 +1,11 @@
 //! Owners of dirty blocks: their limits and counters.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
-use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
-use crate::time::Instant;
-use crate::tree::CgroupId;
 use crate::writeback::{BLOCK_BYTES, Reason};
+use weir_engine::CgroupId;
+use weir_engine::Instant;
 
 /// How many times what is left an owner may have; see [`Owners::has_room`].
 const SHARE_OF_LEFT: u64 = 4;
@@ -14,27 +13,27 @@ const SHARE_OF_LEFT: u64 = 4;
 /// Levels and counters of one owner, in bytes and requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OwnerStats {
-    /// Bytes of blocks that are dirty or on their way, now.
+    /// Present bytes of blocks that are dirty or in a pending request.
     pub dirty_bytes: u64,
-    /// Of these, on their way.
+    /// Of these, in a pending request.
     pub writing_bytes: u64,
-    /// Writes that wait for room, now.
+    /// Writes that now wait for room.
     pub waiting: u64,
     /// Writes taken.
     pub taken_ios: u64,
-    /// Reads answered from what is dirty, as [`super::Writeback::count_hit`] was told.
+    /// Reads answered from dirty blocks: [`super::Writeback::count_hit`].
     pub hit_ios: u64,
-    /// Bytes of blocks that were dirty already when they were written again: they reach the device once.
+    /// Bytes of blocks that were written again while dirty; they reach the device once.
     pub overwritten_bytes: u64,
     /// Requests that wrote blocks back.
     pub written_ios: u64,
     /// Bytes of the blocks they wrote.
     pub written_bytes: u64,
-    /// Writes that went back in one request with another one's, because their blocks were neighbours.
+    /// Writes that were written back in one request with an adjacent write.
     pub coalesced_ios: u64,
     /// Writes that had to wait for room.
     pub waits: u64,
-    /// How long they did, in nanoseconds.
+    /// Time that they waited, in nanoseconds.
     pub wait_ns: u64,
     /// Requests that the device has failed.
     pub failed_ios: u64,
@@ -62,16 +61,16 @@ impl OwnerStats {
     }
 }
 
-/// What an owner may have dirty, whatever is left of the cache.
+/// Bound on what an owner may have dirty, however much of the cache is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
-    /// Bytes, in whole blocks and one at least.
+    /// Bytes, rounded down to blocks, one block at least.
     pub bytes: u64,
-    /// Bytes a second at which its limits pay what it owes; while it owes, it may have less dirty by that.
+    /// Rate at which its limits pay off debt, in bytes a second. Unpaid debt is subtracted from `bytes`.
     pub bytes_per_sec: u64,
 }
 
-/// A write that waits for room.
+/// Write that waits for room.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) token: u64,
@@ -82,58 +81,60 @@ pub(super) struct Waiter {
 #[derive(Debug)]
 pub(super) struct Owner {
     pub(super) cgroup: CgroupId,
-    /// Blocks charged to it: dirty, or on their way.
+    /// Blocks charged to it: dirty, or in a pending request.
     pub(super) blocks: u64,
-    /// Of these, those that nobody has chosen yet.
+    /// Of these, those in no request.
     pub(super) dirty: u64,
-    /// Blocks that it may have, whatever is left.
+    /// Most blocks it may have, by its [`Bound`].
     pub(super) most: u64,
-    /// When its limits have paid for what went to the device before its turn, at so many bytes a second; 0 for no limit.
+    /// When its limits have paid for blocks that were written out of turn, and their rate in bytes a second; 0 without a
+    /// limit.
     pub(super) paid_at: Instant,
     pub(super) bytes_per_sec: u64,
-    /// Its requests on their way, and of these, those that flushes have chosen.
+    /// Pending requests, and of these, those chosen for a flush.
     pub(super) requests: u32,
     pub(super) wanted: u32,
     pub(super) waiters: VecDeque<Waiter>,
-    /// The stamp of the last failure, and of the last one that somebody was told.
+    /// Stamps of the last failure, and of the last one that a flush has reported.
     pub(super) failed_at: u64,
     pub(super) reported_at: u64,
-    /// Why it failed the last time.
+    /// Reason of the last failure.
     pub(super) reason: Reason,
     pub(super) stats: OwnerStats,
 }
 
-/// All owners that there ever were, by their index, and the blocks of all together. About 300 bytes each.
+/// Owners by index, never removed. About 300 bytes each.
 #[derive(Debug)]
 pub(super) struct Owners {
     owners: Vec<Owner>,
     by_cgroup: BTreeMap<CgroupId, u32>,
     blocks_max: u64,
+    /// Blocks of all owners together.
     pub(super) blocks: u64,
 }
 
 impl Owner {
-    /// Blocks went to the device before their turn.
+    /// Adds debt for blocks that are written out of turn.
     pub(super) fn owe(&mut self, now: Instant, blocks: u64) {
         if self.bytes_per_sec > 0 {
             self.paid_at = self.paid_at.max(now).plus_nanos(self.time_of(blocks));
         }
     }
 
-    /// Blocks that its limits have not paid for yet.
+    /// Unpaid debt, in blocks.
     pub(super) fn owed(&self, now: Instant) -> u64 {
         let time = u128::from(self.paid_at.nanos_since(now));
         let bytes = (time * u128::from(self.bytes_per_sec)).div_ceil(1_000_000_000);
         u64::try_from(bytes.div_ceil(BLOCK_BYTES.into())).unwrap_or(u64::MAX)
     }
 
-    /// When it owes no more than `blocks`.
+    /// When its debt is down to `blocks`.
     pub(super) fn owes_at_most(&self, blocks: u64) -> Instant {
         let early = self.paid_at.as_nanos().saturating_sub(self.time_of(blocks));
         Instant::from_nanos(early)
     }
 
-    /// How long its limits take for so many blocks, in nanoseconds.
+    /// Time in which its limits pay for `blocks`, in nanoseconds.
     fn time_of(&self, blocks: u64) -> u64 {
         let bytes = u128::from(blocks) * u128::from(BLOCK_BYTES) * 1_000_000_000;
         let time = bytes.checked_div(self.bytes_per_sec.into()).unwrap_or(0);
@@ -150,7 +151,7 @@ impl Owners {
         self.by_cgroup.get(&cgroup).copied()
     }
 
-    /// The owner for `cgroup`, new if need be. O(log owners).
+    /// The owner for `cgroup`, created if unknown. O(log owners).
     pub(super) fn ensure(&mut self, cgroup: CgroupId) -> u32 {
         if let Some(index) = self.find(cgroup) {
             return index;
@@ -188,16 +189,16 @@ impl Owners {
         self.owners.iter().enumerate().map(|(index, owner)| (index as u32, owner))
     }
 
-    /// Blocks that nobody has.
+    /// Free blocks of the cache.
     pub(super) fn left(&self) -> u64 {
         self.blocks_max.saturating_sub(self.blocks)
     }
 
     /// Whether an owner may have `own` more blocks at `now`, of which `new` had no owner.
     ///
-    /// It may have four times what is left for all: alone 4/5 of the whole, two of them 4/9 each, and so on, so that there
-    /// is always something left for one that comes later; and, with nothing yet, whatever is left. Source: dynamic thresholds for shared memory in packet
-    /// switches, A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+    /// An owner may have four times what is left: one alone 4/5 of the cache, two 4/9 each, and so on. So something is
+    /// left for a later owner, which may take all of it as its first blocks. Source: A. Choudhury and E. Hahne, "Dynamic
+    /// queue length thresholds for shared-memory packet switches", 1998.
     pub(super) fn has_room(&self, now: Instant, index: u32, own: u64, new: u64) -> bool {
         let owner = self.get(index);
         let (has, owed) = (owner.blocks, owner.owed(now));
@@ -207,9 +208,8 @@ impl Owners {
         own == 0 || left.is_some_and(|left| is_first || has + own <= share(left))
     }
 
-    /// Whether what an owner has dirty should go to the device now, however young it is: it has more than is left, a
-    /// quarter of what it may, or than half of its bound, or waits for room; or little is left for anybody, less than any
-    /// write may need to be let in.
+    /// Whether an owner's dirty blocks are due regardless of their age: it has more of them than are left, a quarter of its
+    /// share, or than half of its bound; or one of its writes waits for room; or the cache is short.
     pub(super) fn is_pressed(&self, index: u32) -> bool {
         let owner = self.get(index);
         owner.dirty > self.left().min(owner.most / 2)
@@ -217,7 +217,7 @@ impl Owners {
             || self.is_short()
     }
 
-    /// Whether so little is left that everybody has to give.
+    /// Whether less is left than the largest write may need, so that all owners have to write back.
     pub(super) fn is_short(&self) -> bool {
         self.left() <= self.blocks_max / 6
     }

@@ -1,42 +1,41 @@
-//! Flushes that wait until what was written before them is on the device.
+//! Flushes that wait until all earlier writes are on the device.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
-use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use super::{Block, Reason, State};
 
-/// One flush.
+/// Flush under way.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
     pub(super) token: u64,
-    /// Who asks.
+    /// Owner whose client flushes.
     pub(super) owner: u32,
     pub(super) blocks: Range<u64>,
-    /// It waits for what was written no later than this.
+    /// Last stamp it waits for.
     pub(super) stamp: u64,
-    /// The failures up to this stamp have been reported to whoever asks.
+    /// Stamp up to which failures have been reported to its client.
     pub(super) seen: u64,
-    /// Nothing before this block is waited for any more.
+    /// All blocks before this one have been written.
     cursor: u64,
-    /// Nothing before this block is waited for and still to be chosen.
+    /// All blocks before this one have been written or chosen.
     unchosen: u64,
 }
 
-/// A block that a flush waits for and that is still to be chosen.
+/// Block that a flush waits for and that is not chosen yet.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) at: u64,
     /// The block's owner.
     pub(super) owner: u32,
-    /// The flush: its asker, its blocks, its stamp, its token.
+    /// Of the flush: its owner, blocks, stamp and token.
     pub(super) asker: u32,
     pub(super) blocks: Range<u64>,
     pub(super) stamp: u64,
     pub(super) token: u64,
 }
 
-/// The flushes under way. Each goes through its blocks once, and looks at one of them whenever something has ended.
+/// All flushes under way, by stamp. Each scans its blocks once, and looks at one block after each completion.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     waiting: Vec<Barrier>,
@@ -65,9 +64,9 @@ impl Barriers {
         self.waiting.push(barrier);
     }
 
-    /// Lets pass whatever waits for nothing any more. What a flush waits for never grows behind its cursor: a block that
-    /// is written anew is younger than it.
-    pub(super) fn settle(&mut self, blocks: &BTreeMap<u64, Block>) {
+    /// Passes the flushes that wait for nothing any more. Nothing is added behind a flush's cursor, since blocks that are
+    /// written again are younger than the flush.
+    pub(super) fn release_passed(&mut self, blocks: &BTreeMap<u64, Block>) {
         let passed = &mut self.passed;
         self.waiting.retain_mut(|barrier| {
             let mut rest = blocks.range(barrier.cursor..barrier.blocks.end);
@@ -82,7 +81,7 @@ impl Barriers {
 
     /// Whether any flush waits for a block.
     pub(super) fn wait_for(&self, at: u64, block: &Block) -> bool {
-        // They stand in the order of their stamps.
+        // The last flush has the largest stamp.
         let youngest = self.waiting.last().map_or(0, |barrier| barrier.stamp);
         block.since <= youngest && self.waiting.iter().any(|barrier| barrier.waits_for(at, block))
     }
@@ -125,7 +124,7 @@ impl Barriers {
         self.waiting.iter().any(|barrier| barrier.waits_for(at, block) && barrier.unchosen > at)
     }
 
-    /// A block could not be written: whoever waits for it is told now.
+    /// Fails the flushes that wait for a block which could not be written.
     pub(super) fn fail(&mut self, at: u64, block: &Block, reason: Reason) {
         let passed = &mut self.passed;
         self.waiting.retain(|barrier| {

@@ -1,4 +1,4 @@
-//! Ledger of [`Writeback`].
+//! Accounts of [`Writeback`]: changes of a block's state and owner.
 
 use super::barrier::Wanted;
 use super::*;
@@ -13,7 +13,7 @@ impl Writeback {
         self.stamp
     }
 
-    /// How many blocks more an owner would have after a write, and of these how many are nobody's now.
+    /// Number of blocks by which a write would increase the owner's, and the cache's.
     pub(super) fn growth(&self, index: u32, blocks: &Range<u64>) -> (u64, u64) {
         let (mut kept, mut known) = (0, 0);
         for (_, block) in self.blocks.range(blocks.clone()) {
@@ -24,7 +24,7 @@ impl Writeback {
         (len - kept, len - known)
     }
 
-    /// Makes blocks dirty, and an owner's.
+    /// Marks blocks as dirty and charges them to an owner.
     pub(super) fn dirty(&mut self, index: u32, blocks: Range<u64>) {
         let stamp = self.next_stamp();
         self.owners.get_mut(index).stats.taken_ios += 1;
@@ -46,7 +46,7 @@ impl Writeback {
             };
             let before = block.owner;
             match block.state {
-                // It has been charged to whoever chose it, and the device gets the new bytes.
+                // Its owner stays charged, and the device gets the new bytes.
                 State::Queued(_) => {}
                 State::Writing(_) => {
                     if block.again == 0 {
@@ -65,7 +65,7 @@ impl Writeback {
                     before.dirty -= 1;
                     self.owners.get_mut(index).blocks += 1;
                     self.enter(index, at, stamp);
-                    self.hurry(at);
+                    self.choose_again(at);
                 }
             }
             self.owners.get_mut(index).stats.overwritten_bytes += BLOCK_BYTES;
@@ -73,50 +73,50 @@ impl Writeback {
         self.review(index);
     }
 
-    /// Puts a dirty block at the end of its owner's row.
+    /// Appends a dirty block to its owner's queue.
     fn enter(&mut self, index: u32, at: u64, turn: u64) {
         self.owners.get_mut(index).dirty += 1;
         let due = self.now.plus_nanos(self.settings.expire_ns);
-        self.deferral.push(index, self.now..due, turn, at);
+        self.dirty_queues.push(index, self.now..due, turn, at);
     }
 
-    /// A block that was on its way is dirty, with bytes that the device lacks since `since` and has failed `failures`
-    /// times; it goes `when` it goes.
+    /// Marks a pending block as dirty again. The device lacks bytes since stamp `since` and has failed them `failures`
+    /// times. `when` is as in [`DirtyQueues::push`].
     pub(super) fn redirty(&mut self, at: u64, since: u64, failures: u8, when: Range<Instant>) {
         let turn = self.next_stamp();
-        let block = self.blocks.get_mut(&at).expect("a block on its way");
+        let block = self.blocks.get_mut(&at).expect("a pending block");
         let index = block.owner;
         *block = Block { owner: index, state: State::Dirty, since, turn, again: 0, failures };
         self.owners.get_mut(index).dirty += 1;
-        self.deferral.push(index, when, turn, at);
+        self.dirty_queues.push(index, when, turn, at);
         if self.is_ending {
-            self.deferral.release(index, self.now, turn);
+            self.dirty_queues.release(index, self.now, turn);
         }
-        self.hurry(at);
+        self.choose_again(at);
         self.review(index);
     }
 
-    /// A block is dirty again, or another's: flushes that wait for it have to choose it again. O(flushes under way).
-    fn hurry(&mut self, at: u64) {
+    /// Makes flushes choose a block again that is dirty again or has another owner. O(flushes).
+    fn choose_again(&mut self, at: u64) {
         let block = &self.blocks[&at];
         if self.barriers.wait_for(at, block) {
             self.barriers.want(at, block);
         }
     }
 
-    /// The next blocks that a flush waits for, as one request; they need not wait for their turn in their row.
+    /// The next run of blocks that a flush waits for, as one request, regardless of their place in the queue.
     pub(super) fn poll_wanted(&mut self) -> Option<Write> {
         let most = self.settings.requests_per_owner_max.get();
         let owners = &self.owners;
         let may_go = |owner| owners.get(owner).wanted < most;
         let Wanted { at, owner, asker, blocks, stamp, token } =
             self.barriers.next_wanted(&self.blocks, may_go)?;
-        // Not after the choice: what is given back still stands in its row.
+        // Before the choice: a request that is given back still has its items in the queue.
         self.trim(owner);
         let mut run = self.gather(owner, at);
         let awaited = if owner == asker { Awaited::By(token) } else { Awaited::ByAnother };
         if awaited == Awaited::ByAnother {
-            // Nothing else of its owner goes before its turn.
+            // Only what the flush waits for: the owner's other blocks keep their turn.
             let wanted = self.blocks.range(at..run.end.min(blocks.end));
             let wanted = wanted.take_while(|(_, block)| block.since <= stamp);
             run = at..wanted.last().map_or(at + 1, |(&last, _)| last + 1);
@@ -127,7 +127,7 @@ impl Writeback {
         Some(self.send(owner, run, None, awaited))
     }
 
-    /// Puts a run of an owner's dirty blocks on its way.
+    /// Makes a run of an owner's dirty blocks a pending request.
     pub(super) fn send(
         &mut self,
         owner: u32,
@@ -136,23 +136,24 @@ impl Writeback {
         awaited: Awaited,
     ) -> Write {
         let cgroup = self.owners.get(owner).cgroup;
-        let request = OnItsWay { owner, blocks: blocks.clone(), front, awaited, is_raised: false };
+        let request =
+            PendingWrite { owner, blocks: blocks.clone(), front, awaited, is_raised: false };
         let id = self.insert_request(request);
         self.choose(id, owner, blocks.clone());
         self.reconsider(owner);
         Write { id, owner: cgroup, blocks, awaited }
     }
 
-    /// What waits for a request of `owner` whose turn has come.
+    /// [`Awaited`] of a request that leaves in its turn.
     pub(super) fn awaited_in_turn(&self, owner: u32) -> Awaited {
         match self.owners.get(owner).waiters.front() {
             Some(waiter) => Awaited::By(waiter.token),
-            None if self.owners.is_short() && !self.crowd.is_empty() => Awaited::ByAll,
+            None if self.owners.is_short() && !self.waiting_owners.is_empty() => Awaited::ByAll,
             None => Awaited::No,
         }
     }
 
-    /// Something waits from now on for a request that was handed out.
+    /// Raises [`Awaited`] of a pending request.
     pub(super) fn raise(&mut self, id: WriteId, awaited: Awaited) {
         let Some(request) = &mut self.requests[id.0 as usize] else { return };
         let is_news = match request.awaited {
@@ -169,13 +170,12 @@ impl Writeback {
             self.paid_at = self.paid_at.max(owner.paid_at);
         }
         request.awaited = awaited;
-        if !core::mem::replace(&mut request.is_raised, true) {
+        if !std::mem::replace(&mut request.is_raised, true) {
             self.raised.push_back(id);
         }
     }
 
-    /// A write of an owner waits for room, the first one: so it waits for the requests that are on their way to make it.
-    /// O(requests on their way).
+    /// Marks the pending requests that an owner's first waiting write waits for. O(pending requests).
     pub(super) fn raise_for_room(&mut self, index: u32, token: u64) {
         let all = self.owners.is_short();
         for number in 0..self.requests.len() {
@@ -189,7 +189,7 @@ impl Writeback {
         }
     }
 
-    /// A block is nobody's.
+    /// Removes a block from the accounts.
     pub(super) fn clear(&mut self, at: u64) {
         let block = self.blocks.remove(&at).expect("a block that is known");
         self.owners.blocks -= 1;
@@ -198,9 +198,9 @@ impl Writeback {
         owner.dirty -= u64::from(block.state == State::Dirty);
     }
 
-    /// The dirty blocks of one owner around `at`, as many as go in one request: none beyond a multiple of its size, so that
-    /// requests lie as devices with stripes and erase blocks like them, however the first of them was chosen; and none that
-    /// has failed more or less often.
+    /// The run of one owner's dirty blocks around `at` that goes in one request. It does not cross a multiple of the
+    /// largest request, so that requests are aligned to stripes and erase blocks, and all its blocks have failed equally
+    /// often.
     pub(super) fn gather(&self, owner: u32, at: u64) -> Range<u64> {
         let failures = self.blocks.get(&at).map_or(0, |block| block.failures);
         let most = self.settings.request_blocks(failures, self.is_ending);
@@ -224,7 +224,7 @@ impl Writeback {
         run
     }
 
-    /// Puts a run of dirty blocks on its way.
+    /// Marks a run of dirty blocks as queued in a request.
     pub(super) fn choose(&mut self, id: WriteId, owner: u32, blocks: Range<u64>) {
         let count = blocks.end - blocks.start;
         let (mut writes, mut last) = (0, 0);
@@ -239,7 +239,7 @@ impl Writeback {
         owner.stats.coalesced_ios += writes - 1;
     }
 
-    pub(super) fn insert_request(&mut self, request: OnItsWay) -> WriteId {
+    pub(super) fn insert_request(&mut self, request: PendingWrite) -> WriteId {
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() as u32 - 1
@@ -248,9 +248,9 @@ impl Writeback {
         WriteId(index)
     }
 
-    pub(super) fn remove_request(&mut self, id: WriteId) -> OnItsWay {
+    pub(super) fn remove_request(&mut self, id: WriteId) -> PendingWrite {
         self.vacant.push(id.0);
-        self.requests[id.0 as usize].take().expect("a request on its way")
+        self.requests[id.0 as usize].take().expect("a pending request")
     }
 
     pub(super) fn note_failure(&mut self, index: u32, reason: Reason) {
@@ -259,17 +259,17 @@ impl Writeback {
         (owner.failed_at, owner.reason) = (stamp, reason);
     }
 
-    /// The device fails what it should make room with: nobody knows for how long, so nobody waits for it.
+    /// Refuses the writes that wait for room which failed blocks hold: there is no telling for how long.
     pub(super) fn refuse_waiters(&mut self, reason: Reason) {
         let failing = self.owners.iter().filter(|(_, owner)| owner.failed_at > owner.reported_at);
         let failing: Vec<u32> = failing.map(|(index, _)| index).collect();
         let is_short = self.owners.is_short();
-        for _ in 0..self.crowd.len() {
-            let Some(index) = self.crowd.pop_front() else { return };
+        for _ in 0..self.waiting_owners.len() {
+            let Some(index) = self.waiting_owners.pop_front() else { return };
             let owner = self.owners.get_mut(index);
             let needs_others = is_short && owner.blocks == 0;
             if !failing.contains(&index) && !needs_others {
-                self.crowd.push_back(index);
+                self.waiting_owners.push_back(index);
                 continue;
             }
             for waiter in owner.waiters.drain(..) {
@@ -280,42 +280,42 @@ impl Writeback {
         }
     }
 
-    /// After anything of an owner has changed: whether its row may and must go; and it does not grow with what has left it.
+    /// Re-evaluates an owner's queue after any change of its accounts, and drops stale items.
     pub(super) fn review(&mut self, index: u32) {
         self.reconsider(index);
         self.trim(index);
     }
 
-    /// Whether an owner's row may and must go.
+    /// Re-evaluates whether an owner's queue is pressed and held.
     pub(super) fn reconsider(&mut self, index: u32) {
         let owner = self.owners.get(index);
         let requests = owner.requests;
         let is_pressed = self.owners.is_pressed(index);
-        self.deferral.press(index, self.now, is_pressed);
-        self.deferral.hold(index, requests >= self.settings.requests_per_owner_max.get());
+        self.dirty_queues.press(index, self.now, is_pressed);
+        self.dirty_queues.hold(index, requests >= self.settings.requests_per_owner_max.get());
         self.review_all();
     }
 
-    /// Drops what has left an owner's row by another way, once that is most of it.
+    /// Drops the stale items of an owner's queue once they are the majority.
     pub(super) fn trim(&mut self, index: u32) {
-        if self.deferral.len(index) as u64 > 2 * self.owners.get(index).dirty + 64 {
+        if self.dirty_queues.len(index) as u64 > 2 * self.owners.get(index).dirty + 64 {
             let blocks = &self.blocks;
-            self.deferral.retain(index, |deferred| is_live(blocks, index, deferred));
+            self.dirty_queues.retain(index, |deferred| is_live(blocks, index, deferred));
         }
     }
 
-    /// When little is left for anybody everybody has to give, whoever took it.
+    /// Presses all queues while the cache is nearly full, regardless of the owners' shares.
     fn review_all(&mut self) {
         let is_short = self.owners.is_short();
-        if core::mem::replace(&mut self.was_short, is_short) != is_short {
+        if std::mem::replace(&mut self.was_short, is_short) != is_short {
             for (index, _) in self.owners.iter() {
-                self.deferral.press(index, self.now, self.owners.is_pressed(index));
+                self.dirty_queues.press(index, self.now, self.owners.is_pressed(index));
             }
         }
     }
 }
 
-/// Whether what stands in a row is still so: what has left by another way leaves its place behind.
+/// Whether a queue's item is current. A block that leaves out of turn leaves its item behind as a stale one.
 pub(super) fn is_live(blocks: &BTreeMap<u64, Block>, owner: u32, deferred: &Deferred) -> bool {
     blocks.get(&deferred.item).is_some_and(|block| {
         block.owner == owner && block.state == State::Dirty && block.turn == deferred.turn
