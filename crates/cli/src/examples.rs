@@ -179,7 +179,7 @@ fn every_setting_of_the_lab_is_a_flag_and_in_the_manual() {
     // In the text of `bfq`.
     shown.push("bfq.KEY");
     shown.sort_unstable();
-    let mut known: Vec<&str> = weir_lab::draft::SETTINGS.iter().map(|(name, ..)| *name).collect();
+    let mut known: Vec<&str> = weir_lab::builder::SETTINGS.iter().map(|(name, ..)| *name).collect();
     known.sort_unstable();
     assert_eq!(shown, known, "docs/lab.md, Settings");
     for (name, command) in all_commands() {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use toml::Value;
 
-use crate::draft::{Draft, SettingError, Source};
+use crate::builder::{ScenarioBuilder, SettingError, Source};
 
 /// The scenarios that come with Weir: name and text.
 pub const SCENARIOS: &[(&str, &str)] = &[
@@ -38,7 +38,7 @@ pub struct Book {
     /// What it shows, in a line.
     pub about: String,
     /// Its settings and its job.
-    pub draft: Draft,
+    pub builder: ScenarioBuilder,
 }
 
 /// What is wrong with a scenario file.
@@ -98,7 +98,7 @@ pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Bo
     };
     let source =
         Source::Jobs { name: format!("{file}: job"), text: job.into_bytes(), env: env.clone() };
-    let mut draft = Draft::new(title, source);
+    let mut builder = ScenarioBuilder::new(title, source);
     // First, for limits without a path are its.
     let (home, others): (Vec<_>, Vec<_>) = table
         .iter()
@@ -115,12 +115,12 @@ pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Bo
                 Value::Integer(number) => number.to_string(),
                 _ => return Err(key_error(key, "is no text, number or list of them")),
             };
-            draft
+            builder
                 .set(key, &value)
                 .map_err(|error| BookError::Setting { file: file.into(), error })?;
         }
     }
-    Ok(Book { about, draft })
+    Ok(Book { about, builder })
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         for (name, text) in SCENARIOS {
             let book = read(name, text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
             assert!(!book.about.is_empty() && book.about.len() <= 100, "{name}: {}", book.about);
-            book.draft.scenario().unwrap_or_else(|error| panic!("{name}: {error}"));
+            book.builder.build().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
     fn limits_without_a_path_are_the_homes() {
         let text = "about = 'a'\nmax = 'riops=7'\nhome = '/vm'\njob = '[j]\\nsize=1m'";
         let text = text.replace("'[j]\\nsize=1m'", "\"[j]\\nsize=1m\"");
-        let scenario = read_text(&text).unwrap().draft.scenario().unwrap();
+        let scenario = read_text(&text).unwrap().builder.build().unwrap();
         assert_eq!(scenario.cgroups[0].path.to_string(), "/vm");
     }
 }

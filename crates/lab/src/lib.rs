@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  job file ─► fio ──────┐
-//!  scenario ─► book ─► draft ─► Scenario ─► sim ─► Results ─► report
+//!  scenario ─► book ─► builder ─► Scenario ─► sim ─► Results ─► report
 //!  trace ──────────────┘              stream, cache, engine, disk
 //! ```
 //!
@@ -13,14 +13,14 @@
 //! ```
 //! use std::collections::BTreeMap;
 //! use std::ops::ControlFlow;
-//! use weir_lab::draft::{Draft, Source};
+//! use weir_lab::builder::{ScenarioBuilder, Source};
 //!
 //! let text = b"[reader]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nruntime=10\ntime_based\n".to_vec();
 //! let source = Source::Jobs { name: "reader.fio".into(), text, env: BTreeMap::new() };
-//! let mut draft = Draft::new("a limited reader", source);
-//! draft.set("disk", "null,latency=100us")?;
-//! draft.set("max", "riops=500")?;
-//! let results = weir_lab::sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?;
+//! let mut builder = ScenarioBuilder::new("a limited reader", source);
+//! builder.set("disk", "null,latency=100us")?;
+//! builder.set("max", "riops=500")?;
+//! let results = weir_lab::sim::run(&builder.build()?, &mut |_| ControlFlow::Continue(()))?;
 //! assert_eq!(results.rows[0].read.iops().round(), 500.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -28,8 +28,8 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod builder;
 pub mod cache;
-pub mod draft;
 pub mod fio;
 pub mod random;
 pub mod report;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::sim;
 
 /// Bytes that tenants of weights 100 and 300 get in `seconds`, each with `options` and 32 requests under way, while the
@@ -15,11 +15,11 @@ fn shares(scheduler: &str, disk: &str, options: &str, seconds: u32) -> [u64; 2] 
     );
     let source =
         Source::Jobs { name: "shares.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut draft = Draft::new("shares", source);
+    let mut builder = ScenarioBuilder::new("shares", source);
     for (key, value) in [("scheduler", scheduler), ("disk", disk), ("depth", "4")] {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
-    let scenario = draft.scenario().unwrap();
+    let scenario = builder.build().unwrap();
     let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(results.scheduler, scheduler);
     [0, 1].map(|row: usize| results.rows[row].read.bytes + results.rows[row].write.bytes)

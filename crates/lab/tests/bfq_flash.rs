@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::{Results, Row};
 use weir_lab::sim;
 
@@ -31,11 +31,11 @@ fn cgroup(name: &str, weight: u32, flows: u32, options: &str) -> String {
 fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
     let text = format!("{GLOBAL}{jobs}").into_bytes();
     let source = Source::Jobs { name: "flash.fio".into(), text, env: BTreeMap::new() };
-    let mut draft = Draft::new("flash", source);
+    let mut builder = ScenarioBuilder::new("flash", source);
     for (key, value) in [("disk", "ssd-sata"), ("scheduler", "bfq")].iter().chain(settings) {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
-    sim::run(&draft.scenario().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+    sim::run(&builder.build().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 fn rows<'a>(results: &'a Results, cgroup: &'a str) -> impl Iterator<Item = &'a Row> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::{Results, Row};
 use weir_lab::sim;
 
@@ -41,14 +41,14 @@ fn in_cgroup(jobs: &str, name: &str, weight: u32) -> String {
 fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
     let text = format!("{GLOBAL}{jobs}").into_bytes();
     let source = Source::Jobs { name: "rows.fio".into(), text, env: BTreeMap::new() };
-    let mut draft = Draft::new("rows", source);
+    let mut builder = ScenarioBuilder::new("rows", source);
     for (key, value) in [("disk", "hdd7200"), ("depth", "32"), ("scheduler", "bfq")] {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
     for (key, value) in settings {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
-    sim::run(&draft.scenario().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+    sim::run(&builder.build().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 fn row<'a>(results: &'a Results, name: &str) -> &'a Row {

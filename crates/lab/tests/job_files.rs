@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::fio::{Input, JobText};
 use weir_lab::results::Results;
 use weir_lab::sim;
@@ -110,11 +110,11 @@ fn input(name: &str) -> Input {
 }
 
 fn run(input: Input) -> Result<Results, String> {
-    let mut draft = Draft::new("x", Source::Input(input));
+    let mut builder = ScenarioBuilder::new("x", Source::Input(input));
     for (key, value) in [("disk", "ssd-sata,size=2T"), ("stop-after", "4s"), ("memory", "4G")] {
-        draft.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+        builder.set(key, value).unwrap_or_else(|error| panic!("{error}"));
     }
-    let scenario = draft.scenario().map_err(|error| error.to_string())?;
+    let scenario = builder.build().map_err(|error| error.to_string())?;
     sim::run(&scenario, &mut |_| ControlFlow::Continue(())).map_err(|error| error.to_string())
 }
 

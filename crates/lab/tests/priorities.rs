@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::Results;
 use weir_lab::sim;
 
@@ -14,14 +14,14 @@ fn run(settings: &[(&str, &str)], jobs: &str) -> Results {
     );
     let source =
         Source::Jobs { name: "priorities.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut draft = Draft::new("priorities", source);
+    let mut builder = ScenarioBuilder::new("priorities", source);
     for (key, value) in [("disk", "ssd-sata"), ("depth", "2"), ("scheduler", "bfq")] {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
     for (key, value) in settings {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
-    let scenario = draft.scenario().unwrap();
+    let scenario = builder.build().unwrap();
     sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 

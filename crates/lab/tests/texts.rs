@@ -6,39 +6,39 @@ mod texts;
 use std::collections::BTreeMap;
 
 use weir_lab::book;
-use weir_lab::draft::{Draft, DraftError, Source};
+use weir_lab::builder::{BuildError, ScenarioBuilder, Source};
 use weir_lab::scenario::{CgroupSetting, Scenario};
 
 const JOB: &str = "[a]\nsize=1m\n";
 
-fn scenario(draft: &Draft) -> Result<Scenario, String> {
-    draft.scenario().map_err(|error| match error {
-        DraftError::Setting(error) => error.to_string(),
-        DraftError::Jobs(errors) => errors.to_string(),
+fn scenario(builder: &ScenarioBuilder) -> Result<Scenario, String> {
+    builder.build().map_err(|error| match error {
+        BuildError::Setting(error) => error.to_string(),
+        BuildError::Jobs(errors) => errors.to_string(),
     })
 }
 
 /// A setting given by name, as `--max`, `--weight`, `--limiter` and `--set` are.
 fn by_name(key: &str, text: &str) -> Result<Scenario, String> {
     let jobs = Source::Jobs { name: "x.fio".into(), text: JOB.into(), env: BTreeMap::new() };
-    let mut draft = Draft::new("x", jobs);
-    draft.set(key, text).map_err(|error| error.to_string())?;
+    let mut builder = ScenarioBuilder::new("x", jobs);
+    builder.set(key, text).map_err(|error| error.to_string())?;
     // A limiter is told of by what it limits.
     if key == "limiter" {
-        draft.set("max", "rbps=1M").unwrap();
+        builder.set("max", "rbps=1M").unwrap();
     }
-    scenario(&draft)
+    scenario(&builder)
 }
 
 fn in_a_scenario(key: &str, text: &str) -> Result<Scenario, String> {
     let limits = if key == "limiter" { "max = \"rbps=1M\"\n" } else { "" };
     let file = format!("about = \"x\"\n{key} = {text:?}\n{limits}job = {JOB:?}\n");
     let book = book::read("x.toml", &file, &BTreeMap::new()).map_err(|error| error.to_string())?;
-    scenario(&book.draft)
+    scenario(&book.builder)
 }
 
 fn home(scenario: &Scenario) -> &CgroupSetting {
-    scenario.cgroups.iter().find(|cgroup| cgroup.path.as_str() == Draft::HOME).unwrap()
+    scenario.cgroups.iter().find(|cgroup| cgroup.path.as_str() == ScenarioBuilder::HOME).unwrap()
 }
 
 /// What it is set to, in the words of the table.
@@ -89,7 +89,7 @@ fn a_cgroups_name_holds_nothing_that_cannot_be_seen() {
     }
     let job = "[a]\nsize=1m\ncgroup=a\u{200b}\n";
     let jobs = Source::Jobs { name: "x.fio".into(), text: job.into(), env: BTreeMap::new() };
-    let refused = match Draft::new("x", jobs).scenario() {
+    let refused = match ScenarioBuilder::new("x", jobs).build() {
         Ok(scenario) => {
             weir_lab::sim::run(&scenario, &mut |_| std::ops::ControlFlow::Continue(())).is_err()
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::sim;
 
 /// Bytes at the disk that a reader with 16 requests under way and a writer get within ten seconds.
@@ -15,13 +15,13 @@ fn shares(writer: &str) -> [u64; 2] {
     );
     let source =
         Source::Jobs { name: "writeback.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut draft = Draft::new("writeback", source);
+    let mut builder = ScenarioBuilder::new("writeback", source);
     for (key, value) in
         [("scheduler", "bfq"), ("disk", "ssd-sata"), ("depth", "2"), ("memory", "256M")]
     {
-        draft.set(key, value).unwrap();
+        builder.set(key, value).unwrap();
     }
-    let scenario = draft.scenario().unwrap();
+    let scenario = builder.build().unwrap();
     let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap();
     let cgroup = results.cgroups.iter().find(|cgroup| cgroup.path == "/a").unwrap();
     [cgroup.counters.read.bytes, cgroup.counters.write.bytes]

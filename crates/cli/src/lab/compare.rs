@@ -69,13 +69,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
         let command = if what.is_some() { &[][..] } else { &args.fio[..] };
         let is_trace = flags::tells_a_trace(&pairs);
-        let mut draft = flags::open_either(what.as_deref(), command, is_trace)?;
-        args.settings.apply(&mut draft, &pairs)?;
+        let mut builder = flags::open_either(what.as_deref(), command, is_trace)?;
+        args.settings.apply(&mut builder, &pairs)?;
         let name = match own.is_empty() {
-            true => draft.title().to_owned(),
+            true => builder.title().to_owned(),
             false => own.join(" "),
         };
-        sides.push((name, flags::scenario(&draft)?));
+        sides.push((name, flags::scenario(&builder)?));
     }
     if sides[0].0 == sides[1].0 {
         for (side, letter) in sides.iter_mut().zip(["A", "B"]) {

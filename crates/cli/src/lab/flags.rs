@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{Config, DeviceModel};
 use weir_lab::book::{self, SCENARIOS};
-use weir_lab::draft::{Draft, DraftError, SettingError, Source};
+use weir_lab::builder::{BuildError, ScenarioBuilder, SettingError, Source};
 use weir_lab::fio;
 use weir_lab::scenario::{Scenario, ScenarioError, Trace};
 use weir_trace::{OpenError, Reader};
@@ -152,31 +152,31 @@ impl Settings {
     /// Takes them over, and then `more`, which are keys and values.
     pub(super) fn apply(
         &self,
-        draft: &mut Draft,
+        builder: &mut ScenarioBuilder,
         more: &[(String, String)],
     ) -> Result<(), Failure> {
         if let Some(path) = &self.config {
             let config = Config::plan_from_file(path).map_err(Failure::Config)?;
-            draft.set_config(&config, self.device.as_deref()).map_err(wrong)?;
+            builder.set_config(&config, self.device.as_deref()).map_err(wrong)?;
         }
         // First, for limits without a path are its.
         if let Some(home) = &self.home {
-            draft.set("home", home).map_err(|error| of_flag("home", home, error))?;
+            builder.set("home", home).map_err(|error| of_flag("home", home, error))?;
         }
         for (key, value) in more.iter().filter(|(key, _)| key == "home") {
-            draft.set(key, value).map_err(wrong)?;
+            builder.set(key, value).map_err(wrong)?;
         }
         let is_model = |key: &str, value: &str| key == "disk" && value.ends_with(".toml");
         for (key, value) in self.pairs() {
             if is_model(key, value) {
                 let model = DeviceModel::from_file(Path::new(value)).map_err(Failure::Config)?;
-                draft.set_model(&model);
+                builder.set_model(&model);
                 continue;
             }
-            draft.set(key, value).map_err(|error| of_flag(key, value, error))?;
+            builder.set(key, value).map_err(|error| of_flag(key, value, error))?;
         }
         for (key, value) in more.iter().filter(|(key, _)| key != "home") {
-            draft.set(key, value).map_err(wrong)?;
+            builder.set(key, value).map_err(wrong)?;
         }
         Ok(())
     }
@@ -201,22 +201,22 @@ pub(super) fn tells_a_trace<V>(settings: &[(String, V)]) -> bool {
     settings.iter().any(|(key, _)| key == "trace.format")
 }
 
-/// The draft of what is to be run: by name or file, a command line of fio after `--`, or a job file and both.
+/// Builder for what is to be run: by name or file, a command line of fio after `--`, or a job file and both.
 ///
 /// A file is a trace in any case where the settings say so.
 pub(super) fn open_either(
     what: Option<&str>,
     fio: &[String],
     is_told_a_trace: bool,
-) -> Result<Draft, Failure> {
+) -> Result<ScenarioBuilder, Failure> {
     match what {
         Some(what) if fio.is_empty() => open(what, is_told_a_trace),
         what => open_command(what, fio),
     }
 }
 
-/// The draft of a command line of fio. A job file named before `--` is the first of those that it names.
-fn open_command(what: Option<&str>, fio: &[String]) -> Result<Draft, Failure> {
+/// Builder for a command line of fio. A job file named before `--` is the first of those that it names.
+fn open_command(what: Option<&str>, fio: &[String]) -> Result<ScenarioBuilder, Failure> {
     let is_program = |word: &&String| word.rsplit('/').next() == Some("fio");
     let skipped = usize::from(fio.first().filter(is_program).is_some());
     let words = what.map(str::to_owned).into_iter().chain(fio[skipped..].iter().cloned());
@@ -245,7 +245,7 @@ fn open_command(what: Option<&str>, fio: &[String]) -> Result<Draft, Failure> {
         title.push('…');
     }
     let input = fio::Input { command, files, env: environment() };
-    Ok(Draft::new(title, Source::Input(input)))
+    Ok(ScenarioBuilder::new(title, Source::Input(input)))
 }
 
 /// What `${VARIABLE}`s of a job file stand for.
@@ -255,8 +255,8 @@ fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The draft of what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
-fn open(what: &str, is_told_a_trace: bool) -> Result<Draft, Failure> {
+/// Builder for what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
+fn open(what: &str, is_told_a_trace: bool) -> Result<ScenarioBuilder, Failure> {
     let env = environment();
     let path = Path::new(what);
     if let Some((name, text)) = SCENARIOS.iter().find(|(name, _)| *name == what)
@@ -266,7 +266,7 @@ fn open(what: &str, is_told_a_trace: bool) -> Result<Draft, Failure> {
     }
     if is_told_a_trace || is_trace(path) {
         let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
-        return Ok(Draft::new(name, Source::Trace(Trace::new(path))));
+        return Ok(ScenarioBuilder::new(name, Source::Trace(Trace::new(path))));
     }
     let bytes = read_job(what)?;
     if path.extension().is_some_and(|extension| extension == "toml") {
@@ -279,7 +279,7 @@ fn open(what: &str, is_told_a_trace: bool) -> Result<Draft, Failure> {
     }
     let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
     let text = fio::JobText::load(what, bytes, &mut read_included);
-    Ok(Draft::new(name, Source::Input(fio::Input::of_file(text, env))))
+    Ok(ScenarioBuilder::new(name, Source::Input(fio::Input::of_file(text, env))))
 }
 
 /// The bytes of a job file or a scenario.
@@ -367,7 +367,11 @@ fn neither(what: &str) -> Failure {
     ))
 }
 
-fn book(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Draft, Failure> {
+fn book(
+    name: &str,
+    text: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<ScenarioBuilder, Failure> {
     let book = book::read(name, text, env).map_err(|error| {
         let hint = match &error {
             book::BookError::Setting { error, .. } => error.hint.clone(),
@@ -375,14 +379,14 @@ fn book(name: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Draft,
         };
         Failure::wrong(&error).hint(hint)
     })?;
-    Ok(book.draft)
+    Ok(book.builder)
 }
 
-/// The scenario of a draft.
-pub(super) fn scenario(draft: &Draft) -> Result<Scenario, Failure> {
-    draft.scenario().map_err(|error| match error {
-        DraftError::Setting(error) => wrong(error),
-        DraftError::Jobs(errors) => Failure::wrong(errors.to_string().trim_end()),
+/// Builds the scenario.
+pub(super) fn scenario(builder: &ScenarioBuilder) -> Result<Scenario, Failure> {
+    builder.build().map_err(|error| match error {
+        BuildError::Setting(error) => wrong(error),
+        BuildError::Jobs(errors) => Failure::wrong(errors.to_string().trim_end()),
     })
 }
 

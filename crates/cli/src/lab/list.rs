@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use serde_json::json;
 use weir_lab::book::{self, SCENARIOS};
-use weir_lab::draft::SETTINGS;
+use weir_lab::builder::SETTINGS;
 use weir_lab::reproduce;
 
 use crate::failure::Failure;

@@ -73,9 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let more =
         args.set.iter().map(|text| flags::pair("--set", text)).collect::<Result<Vec<_>, _>>()?;
     let is_trace = flags::tells_a_trace(&more);
-    let mut draft = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
-    args.settings.apply(&mut draft, &more)?;
-    let results = simulate(&flags::scenario(&draft)?, &stop)?;
+    let mut builder = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
+    args.settings.apply(&mut builder, &more)?;
+    let results = simulate(&flags::scenario(&builder)?, &stop)?;
     match args.format {
         Format::Table => output::print(&report::table(&results, output::width()))?,
         Format::Json => output::print_json(&report::json(&results), false)?,

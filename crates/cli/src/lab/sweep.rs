@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use weir_engine::units::Nanos;
-use weir_lab::draft::adds_up;
+use weir_lab::builder::adds_up;
 use weir_lab::report;
 use weir_lab::results::{Latency, Results, Transfers};
 use weir_lab::scenario::Scenario;
@@ -69,13 +69,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::wrong(format!("these are more than {RUNS_MAX} runs")));
     }
     let is_trace = flags::tells_a_trace(&axes);
-    let draft = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
+    let builder = flags::open_either(args.what.as_deref(), &args.fio, is_trace)?;
     // All are checked before the first runs.
     let mut runs = Vec::new();
     for point in grid(&axes) {
-        let mut draft = draft.clone();
-        args.settings.apply(&mut draft, &point)?;
-        runs.push((point, flags::scenario(&draft)?));
+        let mut builder = builder.clone();
+        args.settings.apply(&mut builder, &point)?;
+        runs.push((point, flags::scenario(&builder)?));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.jobs.map_or(cores, usize::from).min(runs.len());

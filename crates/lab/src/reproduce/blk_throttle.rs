@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::{Progress, ReproduceError, Reproduction, Run, spread};
-use crate::draft::{Draft, Source};
+use crate::builder::{ScenarioBuilder, Source};
 use crate::sim;
 
 pub(super) const REPRODUCTION: Reproduction = Reproduction {
@@ -59,7 +59,7 @@ fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
         let (setting, limiter, ticks) = SETTINGS[index as usize];
         let text = JOB.as_bytes().to_vec();
         let source = Source::Jobs { name: "seed.fio".into(), text, env: BTreeMap::new() };
-        let mut draft = Draft::new(setting, source);
+        let mut builder = ScenarioBuilder::new(setting, source);
         let mut settings = vec![
             ("disk", "null,latency=2us"),
             ("limiter", limiter),
@@ -79,9 +79,9 @@ fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
             settings.push(("burst", "riops=1"));
         }
         for (key, value) in settings {
-            draft.set(key, value)?;
+            builder.set(key, value)?;
         }
-        let results = sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?;
+        let results = sim::run(&builder.build()?, &mut |_| ControlFlow::Continue(()))?;
         let read = &results.rows[0].read;
         let us = |thousandths| read.latency.quantile_ns(thousandths) as f64 / 1000.0;
         let figures = vec![

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::{Progress, ReproduceError, Reproduction, Run, spread};
-use crate::draft::{Draft, Source};
+use crate::builder::{ScenarioBuilder, Source};
 use crate::results::{CgroupResults, Results};
 use crate::sim;
 
@@ -116,7 +116,7 @@ fn simulate(case: Case, mode: Mode) -> Result<Results, ReproduceError> {
     );
     let source =
         Source::Jobs { name: "writers.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut draft = Draft::new(case.name(), source);
+    let mut builder = ScenarioBuilder::new(case.name(), source);
     for (key, value) in [
         ("disk", "disk2009"),
         ("memory", "600M"),
@@ -124,21 +124,21 @@ fn simulate(case: Case, mode: Mode) -> Result<Results, ReproduceError> {
         ("flusher-depth", "1000"),
         ("limiter", mode.limiter),
     ] {
-        draft.set(key, value)?;
+        builder.set(key, value)?;
     }
     if case.hold != Hold::Never {
-        draft.set("max", "/one wbps=4M")?;
-        draft.set("max", "/two wbps=2M")?;
+        builder.set("max", "/one wbps=4M")?;
+        builder.set("max", "/two wbps=2M")?;
         for writer in ["/one", "/two"] {
             if let Some(burst) = mode.burst {
-                draft.set("burst", &format!("{writer} {burst}"))?;
+                builder.set("burst", &format!("{writer} {burst}"))?;
             }
         }
     }
     if let Hold::Above(percent) = case.hold {
-        draft.set("watermark", &format!("{percent}{}", mode.settings))?;
+        builder.set("watermark", &format!("{percent}{}", mode.settings))?;
     }
-    Ok(sim::run(&draft.scenario()?, &mut |_| ControlFlow::Continue(()))?)
+    Ok(sim::run(&builder.build()?, &mut |_| ControlFlow::Continue(()))?)
 }
 
 /// What a writer saw, and the disk. `dd` does not wait for its data to be on the disk, so the time of the last sync is

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub use spread::Progress;
 
-use crate::draft::DraftError;
+use crate::builder::BuildError;
 use crate::scenario::ScenarioError;
 
 /// One published result.
@@ -119,7 +119,7 @@ fn as_map<S: serde::Serializer>(
 pub enum ReproduceError {
     /// In its settings.
     #[error(transparent)]
-    Draft(#[from] DraftError),
+    Build(#[from] BuildError),
     /// In its scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
@@ -133,9 +133,9 @@ pub enum ReproduceError {
     },
 }
 
-impl From<crate::draft::SettingError> for ReproduceError {
-    fn from(error: crate::draft::SettingError) -> ReproduceError {
-        ReproduceError::Draft(error.into())
+impl From<crate::builder::SettingError> for ReproduceError {
+    fn from(error: crate::builder::SettingError) -> ReproduceError {
+        ReproduceError::Build(error.into())
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::{report, sim};
 
 use super::{Written, fio};
@@ -46,9 +46,9 @@ fn totals(report: &Value) -> Totals {
 fn ours(text: &str) -> Totals {
     let text = text.as_bytes().to_vec();
     let source = Source::Jobs { name: "test.fio".into(), text, env: BTreeMap::new() };
-    let mut draft = Draft::new("test", source);
-    draft.set("disk", "null").expect("a disk");
-    let scenario = draft.scenario().unwrap_or_else(|error| panic!("{error}"));
+    let mut builder = ScenarioBuilder::new("test", source);
+    builder.set("disk", "null").expect("a disk");
+    let scenario = builder.build().unwrap_or_else(|error| panic!("{error}"));
     let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(()));
     totals(&report::fio_json(&results.unwrap_or_else(|error| panic!("{error}"))))
 }

@@ -110,7 +110,7 @@ fn a_limit_is_seen_by_what_it_makes_of_latencies() {
 #[test]
 fn a_target_needs_a_window() {
     let job = "[a]\nrw=read\nsize=1m\nlatency_target=10ms\n";
-    let error = finish(&draft(ONE_MS, &[], job)).unwrap_err().to_string();
+    let error = finish(&builder(ONE_MS, &[], job)).unwrap_err().to_string();
     assert!(error.contains("latency_target needs a latency_window, such as"), "{error}");
     let window_alone =
         run(ONE_MS, &[], "[a]\nrw=read\nsize=1m\ndirect=1\nlatency_window=10s\nlatency_run=1\n");

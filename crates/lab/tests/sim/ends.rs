@@ -98,7 +98,7 @@ fn a_run_can_be_stopped_at_a_time() {
 fn how_far_a_run_is_follows_from_its_runtimes() {
     let ends_ns = |jobs: &str, settings: Settings| {
         let jobs = format!("{GLOBAL}time_based\n[a]\nruntime=10\n{jobs}");
-        let scenario = draft("null,latency=100us", settings, &jobs).scenario().unwrap();
+        let scenario = builder("null,latency=100us", settings, &jobs).build().unwrap();
         let mut seen = None;
         let stopped = weir_lab::sim::run(&scenario, &mut |progress| {
             seen = progress.ends_ns;
@@ -117,7 +117,7 @@ fn how_far_a_run_is_follows_from_its_runtimes() {
 #[test]
 fn what_takes_no_time_is_told() {
     let jobs = format!("{GLOBAL}[j]\nruntime=10\ntime_based\n");
-    let error = finish(&draft(AT_ONCE, &[], &jobs)).unwrap_err();
+    let error = finish(&builder(AT_ONCE, &[], &jobs)).unwrap_err();
     assert!(matches!(error, ScenarioError::Standstill { now_ns: 0, .. }), "{error}");
     assert!(error.hint().is_some());
 }
@@ -125,7 +125,7 @@ fn what_takes_no_time_is_told() {
 #[test]
 fn files_must_fit_the_disk() {
     let jobs = "[j]\nrw=read\nbs=4k\ndirect=1\nsize=10g\n";
-    let error = finish(&draft("null,size=1G", &[], jobs)).unwrap_err();
+    let error = finish(&builder("null,size=1G", &[], jobs)).unwrap_err();
     let expected = "the jobs' files take 10.0 GiB (10737418240 bytes), and the disk has 1.00 GiB (1073741824 bytes)";
     assert_eq!(error.to_string(), expected);
     assert!(error.hint().is_some());

@@ -163,7 +163,7 @@ fn files_that_are_only_laid_out_are_not_read() {
     assert_eq!(results.device.ios, 256);
     assert!(results.notes.iter().any(|note| note.starts_with("`create_only`: `lay`")));
     let jobs = "[lay]\nsize=1m\ncreate_only=1\nread_iolog=/does/not/matter\n";
-    assert!(finish(&draft(ONE_MS, &[], jobs)).is_err(), "a log is opened all the same");
+    assert!(finish(&builder(ONE_MS, &[], jobs)).is_err(), "a log is opened all the same");
 }
 
 #[test]

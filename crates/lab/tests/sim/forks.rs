@@ -55,8 +55,8 @@ fn what_a_child_leaves_behind_is_still_its_cgroups() {
 
 #[test]
 fn a_job_that_forks_must_be_there() {
-    let draft = draft(ONE_MS, &[("forks", "tol")], "[tool]\nrw=read\nsize=4k\n");
-    let weir_lab::draft::DraftError::Setting(error) = draft.scenario().unwrap_err() else {
+    let builder = builder(ONE_MS, &[("forks", "tol")], "[tool]\nrw=read\nsize=4k\n");
+    let weir_lab::builder::BuildError::Setting(error) = builder.build().unwrap_err() else {
         panic!()
     };
     assert_eq!(error.to_string(), "forks: there is no job \"tol\"");

@@ -112,7 +112,7 @@ fn what_comes_too_late_is_told() {
 #[test]
 fn what_the_engine_refuses_is_refused_before_anything_runs() {
     let settings = [("scheduler", "bfq"), ("at", "1s bfq.merge_rules=kernel")];
-    let error = finish(&draft(ONE_MS, &settings, READER)).unwrap_err();
+    let error = finish(&builder(ONE_MS, &settings, READER)).unwrap_err();
     let ScenarioError::Change { at_ns: SECOND, .. } = &error else { panic!("{error:?}") };
     let told = "at 1 s, bfq.merge_rules=kernel: merge_rules cannot change while bfq is the scheduler: switch to another first";
     assert_eq!(error.to_string(), told);

@@ -171,10 +171,10 @@ proptest! {
         for (number, job) in jobs.iter().enumerate() {
             text += &format!("[j{number}]\n{job}");
         }
-        let mut draft = draft(disk.0, &settings, &text);
-        draft.set("seed", &seed.to_string()).unwrap();
+        let mut builder = builder(disk.0, &settings, &text);
+        builder.set("seed", &seed.to_string()).unwrap();
         // What contradicts itself is refused, which is an end as well.
-        let Ok(scenario) = draft.scenario() else { return Ok(()) };
+        let Ok(scenario) = builder.build() else { return Ok(()) };
         let mut looks = 0;
         let results = sim::run(&scenario, &mut |_| {
             looks += 1;

@@ -83,7 +83,7 @@ fn a_rule_is_for_the_group() {
     assert_eq!((results.rows[0].runtime_ns / SECOND, results.elapsed_ns / SECOND), (7, 20));
     for other in ["", "ss=iops:1%\nss_ramp=1\n", "ss=iops:1%\nss_dur=6\n", "ss=bw:1%\n"] {
         let jobs = format!("{GLOBAL}group_reporting\n[a]\nss=iops:1%\n[b]\n{other}");
-        let error = finish(&draft(ONE_MS, &[], &jobs)).unwrap_err().to_string();
+        let error = finish(&builder(ONE_MS, &[], &jobs)).unwrap_err().to_string();
         assert!(error.contains("it is reported with `a`, whose steadystate"), "{other}: {error}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use weir_lab::draft::{Draft, Source};
+use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::{CgroupResults, Results, Row};
 use weir_lab::scenario::{ScenarioError, Trace};
 use weir_lab::sim;
@@ -21,33 +21,37 @@ pub(crate) const AT_ONCE: &str = "null,latency=0ns";
 
 pub(crate) type Settings<'a> = &'a [(&'a str, &'a str)];
 
-pub(crate) fn draft(disk: &str, settings: Settings, jobs: &str) -> Draft {
+pub(crate) fn builder(disk: &str, settings: Settings, jobs: &str) -> ScenarioBuilder {
     let text = jobs.as_bytes().to_vec();
     let source = Source::Jobs { name: "test.fio".into(), text, env: BTreeMap::new() };
-    with(Draft::new("test", source), disk, settings)
+    with(ScenarioBuilder::new("test", source), disk, settings)
 }
 
-pub(crate) fn trace_draft(disk: &str, settings: Settings, trace: &std::path::Path) -> Draft {
-    with(Draft::new("test", Source::Trace(Trace::new(trace))), disk, settings)
+pub(crate) fn trace_builder(
+    disk: &str,
+    settings: Settings,
+    trace: &std::path::Path,
+) -> ScenarioBuilder {
+    with(ScenarioBuilder::new("test", Source::Trace(Trace::new(trace))), disk, settings)
 }
 
-fn with(mut draft: Draft, disk: &str, settings: Settings) -> Draft {
-    draft.set("disk", disk).unwrap();
+fn with(mut builder: ScenarioBuilder, disk: &str, settings: Settings) -> ScenarioBuilder {
+    builder.set("disk", disk).unwrap();
     for (key, value) in settings {
-        draft.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+        builder.set(key, value).unwrap_or_else(|error| panic!("{error}"));
     }
-    draft
+    builder
 }
 
 /// Runs jobs to their end.
 #[track_caller]
 pub(crate) fn run(disk: &str, settings: Settings, jobs: &str) -> Results {
-    finish(&draft(disk, settings, jobs)).unwrap_or_else(|error| panic!("{error}"))
+    finish(&builder(disk, settings, jobs)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[track_caller]
-pub(crate) fn finish(draft: &Draft) -> Result<Results, ScenarioError> {
-    let scenario = draft.scenario().unwrap_or_else(|error| panic!("{error}"));
+pub(crate) fn finish(builder: &ScenarioBuilder) -> Result<Results, ScenarioError> {
+    let scenario = builder.build().unwrap_or_else(|error| panic!("{error}"));
     let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(()))?;
     sound(&results);
     Ok(results)

@@ -37,7 +37,7 @@ fn msr(count: u64, every_us: u64, disks: u64) -> String {
 }
 
 fn replay(disk: &str, settings: Settings, file: &File) -> weir_lab::results::Results {
-    finish(&trace_draft(disk, settings, &file.0)).unwrap()
+    finish(&trace_builder(disk, settings, &file.0)).unwrap()
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_trace_that_breaks_off_is_replayed_up_to_there() {
     assert_eq!((results.rows[1].read.ios, &results.rows[1].error), (1, &None));
     // Of that there is nothing that could be replayed.
     let file = File::new("csv.gz", &whole[..12]);
-    let error = finish(&trace_draft(ONE_MS, &[("trace.format", "msr")], &file.0)).unwrap_err();
+    let error = finish(&trace_builder(ONE_MS, &[("trace.format", "msr")], &file.0)).unwrap_err();
     assert!(error.to_string().contains("cannot be read: "), "{error}");
 }
 
@@ -187,14 +187,14 @@ fn a_trace_without_a_request_is_an_error() {
     ] {
         let file = File::new("csv", text);
         let settings = [("trace.format", "msr"), ("trace.repeat", "1000000")];
-        let error = finish(&trace_draft(ONE_MS, &settings, &file.0)).unwrap_err().to_string();
+        let error = finish(&trace_builder(ONE_MS, &settings, &file.0)).unwrap_err().to_string();
         assert_eq!(error, format!("{}: {reason}", file.0.display()));
     }
     let file = File::new("csv", msr(3, 1_000, 2));
-    let error = finish(&trace_draft(ONE_MS, &[("trace.device", "srv_7")], &file.0)).unwrap_err();
+    let error = finish(&trace_builder(ONE_MS, &[("trace.device", "srv_7")], &file.0)).unwrap_err();
     let reason = "no request in 3 lines read as msr; none of device srv_7, but of srv_0; srv_1";
     assert_eq!(error.to_string(), format!("{}: {reason}", file.0.display()));
-    let gone = trace_draft(ONE_MS, &[], std::path::Path::new("/nowhere/trace.csv"));
+    let gone = trace_builder(ONE_MS, &[], std::path::Path::new("/nowhere/trace.csv"));
     let error = finish(&gone).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/trace.csv: "), "{error}");
 }

@@ -41,7 +41,7 @@ fn one_at_a_time_it_is_a_rate() {
         assert_eq!(results.elapsed_ns / US, elapsed_us, "{depth}");
     }
     // The default is no way at all: on this disk nothing would take any time.
-    assert!(finish(&draft(AT_ONCE, &[], &format!("{JOB}time_based\nruntime=1\n"))).is_err());
+    assert!(finish(&builder(AT_ONCE, &[], &format!("{JOB}time_based\nruntime=1\n"))).is_err());
 }
 
 /// Of several times each is as likely as the others; what was known of the way alone is what a job sees of it.
@@ -86,7 +86,6 @@ fn every_request_takes_it() {
 
 #[test]
 fn what_is_one_at_a_time_is_a_part_of_the_way() {
-    let error =
-        draft(ONE_MS, &[("way", "20us"), ("way-each", "30us")], JOB).scenario().unwrap_err();
+    let error = builder(ONE_MS, &[("way", "20us"), ("way-each", "30us")], JOB).build().unwrap_err();
     assert_eq!(error.to_string(), "way-each: 30 us of each request, and the way takes 20 us");
 }

@@ -1,4 +1,4 @@
-//! The settings of a draft by name: what there is, and what a value may be.
+//! Settings of a scenario by name, with the values that each takes.
 
 use std::num::NonZeroU32;
 
@@ -10,11 +10,11 @@ use weir_engine::{
     Watermark, WeightKey, parse_weight,
 };
 
-use super::{Draft, Source};
+use super::{ScenarioBuilder, Source};
 use crate::cache;
 use crate::scenario::{Home, Timing, Way};
 
-/// Everything that [`Draft::set`] knows: name, value, what it does.
+/// Everything that [`ScenarioBuilder::set`] knows: name, value, what it does.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("disk", "SPEC", "the disk: a model and what differs from it (hdd7200; null,latency=10us)"),
     ("depth", "N", "requests that may be at the disk at once, 1 to 4096"),
@@ -130,7 +130,7 @@ impl SettingError {
     }
 }
 
-impl Draft {
+impl ScenarioBuilder {
     /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it. Only of `at` there may
     /// be several.
     ///
@@ -450,12 +450,12 @@ fn size(key: &str, value: &str) -> Result<u64, SettingError> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::DraftError;
+    use super::super::BuildError;
     use super::*;
 
-    fn draft() -> Draft {
+    fn builder() -> ScenarioBuilder {
         let text = b"[a]\nsize=1m\n[b]\nsize=1m\n".to_vec();
-        Draft::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
+        ScenarioBuilder::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
     }
 
     #[test]
@@ -512,7 +512,7 @@ mod tests {
                 "a cgroup begins with a slash: \"/vm1 riops=100\"",
             ),
         ] {
-            let error = draft().set(key, value).unwrap_err();
+            let error = builder().set(key, value).unwrap_err();
             assert_eq!(
                 (error.to_string().as_str(), error.hint.as_deref()),
                 (message, Some(hint).filter(|hint| !hint.is_empty()))
@@ -523,32 +523,32 @@ mod tests {
     #[test]
     fn no_time_needs_no_unit() {
         for key in ["way", "way-each", "pause-late", "hiccup", "timer-late", "dirty-each"] {
-            draft().set(key, "0").unwrap_or_else(|error| panic!("{error}"));
+            builder().set(key, "0").unwrap_or_else(|error| panic!("{error}"));
         }
-        assert!(draft().set("way", "5").is_err());
+        assert!(builder().set("way", "5").is_err());
     }
 
     #[test]
     fn times_that_belong_together_may_come_one_by_one() {
-        let mut draft = draft();
-        draft.set("bfq.stable", "intent").unwrap();
-        draft.set("bfq.stable_create_window", "700").unwrap();
-        let DraftError::Setting(error) = draft.scenario().unwrap_err() else {
+        let mut builder = builder();
+        builder.set("bfq.stable", "intent").unwrap();
+        builder.set("bfq.stable_create_window", "700").unwrap();
+        let BuildError::Setting(error) = builder.build().unwrap_err() else {
             panic!("an error of the file");
         };
         assert!(error.to_string().starts_with("bfq: stable_create_window of 700ms"), "{error}");
-        draft.set("bfq", "stable_anchor_life=700 slice_idle=0").unwrap();
-        let bfq = draft.scenario().unwrap().engine.bfq;
+        builder.set("bfq", "stable_anchor_life=700 slice_idle=0").unwrap();
+        let bfq = builder.build().unwrap().engine.bfq;
         assert_eq!(bfq.slice_idle().as_nanos(), 0);
         assert_eq!(bfq.merging().stable, "700/700/600".parse().ok());
     }
 
     #[test]
     fn an_option_for_all_jobs_is_not_sought_in_their_file() {
-        let mut draft = draft();
-        draft.set("fio.rw", "read").unwrap();
-        draft.set("fio.iodepht", "8").unwrap();
-        let DraftError::Setting(error) = draft.scenario().unwrap_err() else {
+        let mut builder = builder();
+        builder.set("fio.rw", "read").unwrap();
+        builder.set("fio.iodepht", "8").unwrap();
+        let BuildError::Setting(error) = builder.build().unwrap_err() else {
             panic!("an error of the file");
         };
         assert_eq!(error.to_string(), "fio.iodepht: unknown option \"iodepht\"");

@@ -1,4 +1,4 @@
-//! A scenario in the making: settings by name, as the command line, scenario files and sweeps give them.
+//! Scenario builder: settings by name, as the command line, scenario files and sweeps give them.
 
 mod later;
 mod settings;
@@ -21,7 +21,7 @@ use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Trace, Way, Work};
 
 /// What was asked for so far. Every value in it is valid by itself.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct ScenarioBuilder {
     title: String,
     source: Source,
     /// Options of every job besides those of the file.
@@ -76,9 +76,9 @@ impl Source {
     }
 }
 
-/// Why a draft is no scenario.
+/// Why a scenario cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum DraftError {
+pub enum BuildError {
     /// A setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
@@ -92,17 +92,17 @@ pub enum DraftError {
 struct Cgroup {
     /// Its limits have no limiter yet.
     setting: CgroupSetting,
-    /// Its own limiter, from a configuration; else the draft's.
+    /// Its own limiter, from a configuration; else the builder's.
     limiter: Option<LimiterKind>,
 }
 
-impl Draft {
+impl ScenarioBuilder {
     /// The cgroup of jobs that name none, unless `home` says otherwise: what `weir serve IMAGE` calls its one.
     pub const HOME: &'static str = "/main";
 
     /// What `source` says on a 7,200 rpm disk, without limits.
-    pub fn new(title: impl Into<String>, source: Source) -> Draft {
-        Draft {
+    pub fn new(title: impl Into<String>, source: Source) -> ScenarioBuilder {
+        ScenarioBuilder {
             title: title.into(),
             source,
             besides: Vec::new(),
@@ -111,7 +111,7 @@ impl Draft {
             bfq: BfqSettings::DEFAULT.edit(),
             limiter: LimiterKind::Pace,
             kernel: None,
-            home: Home::Shared(Path::parse(Draft::HOME).expect("a path")),
+            home: Home::Shared(Path::parse(ScenarioBuilder::HOME).expect("a path")),
             cgroups: BTreeMap::new(),
             seed: 1,
             forks: Vec::new(),
@@ -187,7 +187,7 @@ impl Draft {
     ///
     /// # Errors
     /// Settings that contradict each other; all errors of the job file.
-    pub fn scenario(&self) -> Result<Scenario, DraftError> {
+    pub fn build(&self) -> Result<Scenario, BuildError> {
         let work = match &self.source {
             Source::Trace(trace) => Work::Trace(trace.clone()),
             source => {
@@ -279,7 +279,7 @@ impl Draft {
 
     /// Errors of the job file, or of the first `fio.` setting that its jobs cannot have: nobody finds that in the file,
     /// and one says it all where there are many jobs.
-    fn besides_to_blame(&self, errors: FioErrors) -> DraftError {
+    fn besides_to_blame(&self, errors: FioErrors) -> BuildError {
         let Some(input) = self.source.input() else { return errors.into() };
         if fio::parse_input(&input, &[]).is_err() {
             return errors.into();
@@ -293,7 +293,7 @@ impl Draft {
             };
             Some(SettingError::new(&format!("fio.{}", besides.0), reason, problem.hint()))
         });
-        first.map_or_else(|| errors.into(), DraftError::Setting)
+        first.map_or_else(|| errors.into(), BuildError::Setting)
     }
 
     fn cgroup(&mut self, path: Path) -> &mut CgroupSetting {

@@ -4,7 +4,7 @@ use weir_engine::io_max::nearest;
 use weir_engine::units::Nanos;
 
 use super::settings::{bfq_error, time};
-use super::{Draft, DraftError, SettingError};
+use super::{BuildError, ScenarioBuilder, SettingError};
 use crate::scenario::{CgroupSetting, Change, Later};
 
 /// What may change, besides `bfq.KEY`: all that `weir set` changes in a running server.
@@ -42,7 +42,7 @@ impl Timed {
     }
 }
 
-impl Draft {
+impl ScenarioBuilder {
     /// Takes over `TIME KEY=VALUE`. Other than with all others, one more does not replace those there are.
     pub(super) fn set_at(&mut self, text: &str) -> Result<(), SettingError> {
         let form = || "for example \"5s max=/vm1 rbps=4M\" or \"5s bfq.slice_idle=0\"".to_owned();
@@ -74,16 +74,16 @@ impl Draft {
 
     /// What changes while the run goes on, in order of time; of one time, in the order given. Each counts on top of all
     /// that is set before.
-    pub(super) fn later(&self) -> Result<Vec<Later>, DraftError> {
+    pub(super) fn later(&self) -> Result<Vec<Later>, BuildError> {
         let mut timed: Vec<&Timed> = self.later.iter().collect();
         timed.sort_by_key(|timed| timed.at_ns);
-        let mut draft = Draft { later: Vec::new(), ..self.clone() };
-        let mut before = draft.settled()?;
+        let mut builder = ScenarioBuilder { later: Vec::new(), ..self.clone() };
+        let mut before = builder.settled()?;
         let mut later = Vec::with_capacity(timed.len());
         for timed in timed {
             let blame = |error: SettingError| timed.blame(&error);
-            draft.set(&timed.key, &timed.value).map_err(blame)?;
-            let after = draft.settled().map_err(blame)?;
+            builder.set(&timed.key, &timed.value).map_err(blame)?;
+            let after = builder.settled().map_err(blame)?;
             let changes = after.since(&before);
             later.push(Later { at_ns: timed.at_ns, text: timed.text(), changes });
             before = after;
@@ -98,7 +98,7 @@ impl Draft {
     }
 }
 
-/// All of a draft that may change.
+/// All settings that may change during a run.
 struct Settled {
     engine: weir_engine::Config,
     cgroups: Vec<CgroupSetting>,
@@ -137,17 +137,17 @@ mod tests {
     use super::super::Source;
     use super::*;
 
-    fn draft() -> Draft {
+    fn builder() -> ScenarioBuilder {
         let text = b"[a]\nsize=1m\n".to_vec();
-        Draft::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
+        ScenarioBuilder::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
     }
 
-    fn later(settings: &[(&str, &str)]) -> Result<Vec<Later>, DraftError> {
-        let mut draft = draft();
+    fn later(settings: &[(&str, &str)]) -> Result<Vec<Later>, BuildError> {
+        let mut builder = builder();
         for (key, value) in settings {
-            draft.set(key, value)?;
+            builder.set(key, value)?;
         }
-        Ok(draft.scenario()?.later)
+        Ok(builder.build()?.later)
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
                 Some("did you mean `slice_idle`?"),
             ),
         ] {
-            let error = draft().set("at", value).unwrap_err();
+            let error = builder().set("at", value).unwrap_err();
             assert_eq!((error.to_string().as_str(), error.hint.as_deref()), (message, hint));
         }
         // A burst of what is not limited by then.
