@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  job file ─► fio ──────┐
-//!  scenario ─► book ─► builder ─► Scenario ─► sim ─► Results ─► report
+//!  scenario ─► scenario_file ─► builder ─► Scenario ─► sim ─► Results ─► report
 //!  trace ──────────────┘              stream, cache, engine, disk
 //! ```
 //!
@@ -27,7 +27,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod book;
 pub mod builder;
 pub mod cache;
 pub mod fio;
@@ -36,5 +35,6 @@ pub mod report;
 pub mod reproduce;
 pub mod results;
 pub mod scenario;
+pub mod scenario_file;
 pub mod sim;
 pub mod stream;

@@ -5,9 +5,9 @@ mod texts;
 
 use std::collections::BTreeMap;
 
-use weir_lab::book;
 use weir_lab::builder::{BuildError, ScenarioBuilder, Source};
 use weir_lab::scenario::{CgroupSetting, Scenario};
+use weir_lab::scenario_file;
 
 const JOB: &str = "[a]\nsize=1m\n";
 
@@ -33,8 +33,9 @@ fn by_name(key: &str, text: &str) -> Result<Scenario, String> {
 fn in_a_scenario(key: &str, text: &str) -> Result<Scenario, String> {
     let limits = if key == "limiter" { "max = \"rbps=1M\"\n" } else { "" };
     let file = format!("about = \"x\"\n{key} = {text:?}\n{limits}job = {JOB:?}\n");
-    let book = book::read("x.toml", &file, &BTreeMap::new()).map_err(|error| error.to_string())?;
-    scenario(&book.builder)
+    let file = scenario_file::read("x.toml", &file, &BTreeMap::new())
+        .map_err(|error| error.to_string())?;
+    scenario(&file.builder)
 }
 
 fn home(scenario: &Scenario) -> &CgroupSetting {
@@ -77,7 +78,7 @@ fn a_text_means_what_it_says_or_is_refused() {
 fn a_key_said_twice_in_a_scenario_is_refused() {
     for twice in ["depth = 1\ndepth = 2", "max = \"rbps=1\"\n'max' = \"rbps=2\""] {
         let file = format!("about = \"x\"\n{twice}\njob = {JOB:?}\n");
-        assert!(book::read("x.toml", &file, &BTreeMap::new()).is_err(), "{twice}");
+        assert!(scenario_file::read("x.toml", &file, &BTreeMap::new()).is_err(), "{twice}");
     }
 }
 

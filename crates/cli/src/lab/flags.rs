@@ -6,10 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Config, DeviceModel};
-use weir_lab::book::{self, SCENARIOS};
 use weir_lab::builder::{BuildError, ScenarioBuilder, SettingError, Source};
 use weir_lab::fio;
 use weir_lab::scenario::{Scenario, ScenarioError, Trace};
+use weir_lab::scenario_file::{self, SCENARIOS};
 use weir_trace::{OpenError, Reader};
 
 use crate::failure::Failure;
@@ -262,7 +262,7 @@ fn open(what: &str, is_told_a_trace: bool) -> Result<ScenarioBuilder, Failure> {
     if let Some((name, text)) = SCENARIOS.iter().find(|(name, _)| *name == what)
         && !path.exists()
     {
-        return book(name, text, &env);
+        return from_file(name, text, &env);
     }
     if is_told_a_trace || is_trace(path) {
         let name = path.file_name().map_or_else(|| what.into(), |name| name.to_string_lossy());
@@ -272,7 +272,7 @@ fn open(what: &str, is_told_a_trace: bool) -> Result<ScenarioBuilder, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::wrong(format!("{what}: not a text in UTF-8")))?;
-        return book(what, &text, &env);
+        return from_file(what, &text, &env);
     }
     if !may_be_jobs(&bytes) {
         return Err(neither(what));
@@ -367,19 +367,19 @@ fn neither(what: &str) -> Failure {
     ))
 }
 
-fn book(
+fn from_file(
     name: &str,
     text: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<ScenarioBuilder, Failure> {
-    let book = book::read(name, text, env).map_err(|error| {
+    let file = scenario_file::read(name, text, env).map_err(|error| {
         let hint = match &error {
-            book::BookError::Setting { error, .. } => error.hint.clone(),
+            scenario_file::ScenarioFileError::Setting { error, .. } => error.hint.clone(),
             _ => None,
         };
         Failure::wrong(&error).hint(hint)
     })?;
-    Ok(book.builder)
+    Ok(file.builder)
 }
 
 /// Builds the scenario.

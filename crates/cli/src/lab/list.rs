@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use serde_json::json;
-use weir_lab::book::{self, SCENARIOS};
 use weir_lab::builder::SETTINGS;
 use weir_lab::reproduce;
+use weir_lab::scenario_file::{self, SCENARIOS};
 
 use crate::failure::Failure;
 use crate::output;
@@ -100,8 +100,8 @@ fn entries(what: What) -> Vec<(String, String)> {
         What::Scenarios => SCENARIOS
             .iter()
             .map(|(name, text)| {
-                let read = book::read(name, text, &BTreeMap::new());
-                (name.to_string(), read.map_or_else(|error| error.to_string(), |book| book.about))
+                let read = scenario_file::read(name, text, &BTreeMap::new());
+                (name.to_string(), read.map_or_else(|error| error.to_string(), |file| file.about))
             })
             .collect(),
         What::Disks => weir_disk::presets()

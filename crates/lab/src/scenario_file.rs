@@ -34,7 +34,7 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// A scenario file, read.
 #[derive(Debug, Clone)]
-pub struct Book {
+pub struct ScenarioFile {
     /// What it shows, in a line.
     pub about: String,
     /// Its settings and its job.
@@ -43,7 +43,7 @@ pub struct Book {
 
 /// What is wrong with a scenario file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BookError {
+pub enum ScenarioFileError {
     /// It is no TOML. The text names line and column.
     #[error("{file}: {message}")]
     Syntax {
@@ -76,8 +76,12 @@ pub enum BookError {
 ///
 /// # Errors
 /// The first mistake.
-pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Book, BookError> {
-    let syntax = |message: String| BookError::Syntax { file: file.into(), message };
+pub fn read(
+    file: &str,
+    text: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<ScenarioFile, ScenarioFileError> {
+    let syntax = |message: String| ScenarioFileError::Syntax { file: file.into(), message };
     if text.len() > FILE_BYTES_MAX {
         return Err(syntax(format!("longer than {FILE_BYTES_MAX} bytes")));
     }
@@ -85,7 +89,7 @@ pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Bo
         .parse()
         .map_err(|error: toml::de::Error| syntax(error.to_string().trim_end().into()))?;
     let key_error =
-        |key: &str, problem| BookError::Key { file: file.into(), key: key.into(), problem };
+        |key: &str, problem| ScenarioFileError::Key { file: file.into(), key: key.into(), problem };
     let words = |key: &str| match table.get(key) {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(key_error(key, "is not a text")),
@@ -117,26 +121,26 @@ pub fn read(file: &str, text: &str, env: &BTreeMap<String, String>) -> Result<Bo
             };
             builder
                 .set(key, &value)
-                .map_err(|error| BookError::Setting { file: file.into(), error })?;
+                .map_err(|error| ScenarioFileError::Setting { file: file.into(), error })?;
         }
     }
-    Ok(Book { about, builder })
+    Ok(ScenarioFile { about, builder })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> Result<Book, BookError> {
+    fn read_text(text: &str) -> Result<ScenarioFile, ScenarioFileError> {
         read("x.toml", text, &BTreeMap::new())
     }
 
     #[test]
     fn those_that_come_with_weir_are_right() {
         for (name, text) in SCENARIOS {
-            let book = read(name, text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
-            assert!(!book.about.is_empty() && book.about.len() <= 100, "{name}: {}", book.about);
-            book.builder.build().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let file = read(name, text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!file.about.is_empty() && file.about.len() <= 100, "{name}: {}", file.about);
+            file.builder.build().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 
