@@ -36,7 +36,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         all.absorb(&moved.latency);
     }
     let is_used = all.count() > 0;
-    let target = row.found.map_or(LatencyTarget::NONE, |found| found.target);
+    let target = row.latency_target.map_or(LatencyTarget::NONE, |found| found.target);
     let mut value = json!({
         "jobname": row.name,
         "groupid": row.group,
@@ -54,7 +54,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
         "iodepth_level": depth_level(mean_depth(row, &all), is_used),
         "iodepth_submit": one_at_a_time(is_used),
         "iodepth_complete": one_at_a_time(is_used),
-        "latency_depth": row.found.map_or(row.depth, |found| found.depth),
+        "latency_depth": row.latency_target.map_or(row.depth, |found| found.depth),
         "latency_target": target.time.as_nanos() as u64,
         "latency_percentile": target.percentile,
         "latency_window": target.window.as_micros() as u64,

@@ -69,7 +69,7 @@ fn job(row: &Row) -> Value {
     if let Some(of_row) = &row.steady {
         value["steady"] = steady(of_row);
     }
-    if let Some(found) = &row.found {
+    if let Some(found) = &row.latency_target {
         value["found"] = json!({
             "depth": found.depth,
             "is_sure": found.is_sure,

@@ -3,13 +3,13 @@
 //! All times are nanoseconds of virtual time. Nothing here depends on the machine that ran the simulation: the same
 //! scenario and seed give equal [`Results`].
 
-mod found;
 mod latency;
+mod latency_target;
 mod series;
 mod steadiness;
 
-pub use found::Found;
 pub use latency::Latency;
+pub use latency_target::LatencyTargetResult;
 pub use series::{POINTS_MAX, Series};
 pub use steadiness::Steadiness;
 
@@ -93,7 +93,7 @@ pub struct Row {
     /// Whether its rate was steady, where it was to end then (`steadystate`).
     pub steady: Option<Steadiness>,
     /// The depth that it found, where it was to look for one (`latency_target`).
-    pub found: Option<Found>,
+    pub latency_target: Option<LatencyTargetResult>,
     /// The largest number of requests in flight that it was allowed.
     pub depth: u32,
     /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.

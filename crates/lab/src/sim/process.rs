@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::search::{Search, Verdict};
 use crate::fio::{Mix, Submission};
 use crate::random::Random;
-use crate::results::Found;
+use crate::results::LatencyTargetResult;
 use crate::scenario::Machine;
 use crate::stream::{Access, Run, Step, Stream};
 
@@ -534,8 +534,8 @@ impl Process {
     }
 
     /// The depth that it has found, if it looked for one.
-    pub(super) fn found(&self) -> Option<Found> {
-        self.search.as_ref().map(|search| search.found())
+    pub(super) fn latency_target(&self) -> Option<LatencyTargetResult> {
+        self.search.as_ref().map(|search| search.result())
     }
 
     /// When it began, after its `startdelay`.

@@ -238,8 +238,8 @@ impl Recorder {
         let first_ns = &mut self.first_ns[process.row as usize];
         *first_ns = (*first_ns).min(process.counts_from_ns);
         let row = &mut self.results.rows[process.row as usize];
-        if let Some(found) = process.found() {
-            row.found = Some(row.found.map_or(found, |other| other.and(found)));
+        if let Some(found) = process.latency_target() {
+            row.latency_target = Some(row.latency_target.map_or(found, |other| other.and(found)));
         }
         row.runtime_ns = row.runtime_ns.max(now_ns - *first_ns);
         let (ran_ns, by_direction) = process.ran_ns(now_ns);
@@ -254,7 +254,7 @@ impl Recorder {
         let busy_ns = engine.device().busy_ns;
         self.sample(now_ns, now_ns, busy_ns, 0);
         for row in &self.results.rows {
-            if let Some(found) = row.found {
+            if let Some(found) = row.latency_target {
                 self.results.notes.push(format!("`{}`: {found}", row.name));
             }
         }

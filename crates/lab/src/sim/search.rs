@@ -2,7 +2,7 @@
 
 use super::nanos;
 use crate::fio::{Job, LatencyTarget};
-use crate::results::Found;
+use crate::results::LatencyTargetResult;
 
 /// Windows that have to be kept at one depth before one more is tried again (`latency_run`).
 const ENOUGH: u32 = 3;
@@ -160,8 +160,8 @@ impl Search {
     }
 
     /// What came of it.
-    pub(super) fn found(&self) -> Found {
-        Found {
+    pub(super) fn result(&self) -> LatencyTargetResult {
+        LatencyTargetResult {
             target: self.target,
             depth: self.depth,
             is_sure: self.target.runs_on || self.is_last && self.kept_for > 0,

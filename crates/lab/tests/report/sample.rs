@@ -8,8 +8,8 @@ use weir_engine::{
 };
 use weir_lab::fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
-    CgroupResults, Changed, DeviceResults, Found, Latency, LimitWaits, Results, Row, Series,
-    Steadiness, Transfers,
+    CgroupResults, Changed, DeviceResults, Latency, LatencyTargetResult, LimitWaits, Results, Row,
+    Series, Steadiness, Transfers,
 };
 
 const MS: u64 = 1_000_000;
@@ -218,7 +218,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
                 deviation: Some(1.0),
                 rates: vec![[117, 117 * 65_536], [115, 115 * 65_536], [115, 115 * 65_536]],
             }),
-            found: Some(Found {
+            latency_target: Some(LatencyTargetResult {
                 target: LatencyTarget {
                     time: Duration::from_millis(20),
                     window: Duration::from_secs(2),

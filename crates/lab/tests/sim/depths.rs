@@ -18,7 +18,7 @@ fn job(options: &str) -> String {
 }
 
 fn found(results: &Results) -> (u32, bool) {
-    let found = results.rows[0].found.expect("a job that searches");
+    let found = results.rows[0].latency_target.expect("a job that searches");
     (found.depth, found.is_sure)
 }
 
@@ -114,8 +114,8 @@ fn a_target_needs_a_window() {
     assert!(error.contains("latency_target needs a latency_window, such as"), "{error}");
     let window_alone =
         run(ONE_MS, &[], "[a]\nrw=read\nsize=1m\ndirect=1\nlatency_window=10s\nlatency_run=1\n");
-    assert_eq!(window_alone.rows[0].found, None);
-    let target = search("").rows[0].found.unwrap().target;
+    assert_eq!(window_alone.rows[0].latency_target, None);
+    let target = search("").rows[0].latency_target.unwrap().target;
     assert_eq!(
         (target.time, target.window),
         (Duration::from_micros(19_500), Duration::from_secs(1))

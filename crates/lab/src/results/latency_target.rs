@@ -1,12 +1,12 @@
-//! The depth that a job looked for.
+//! Result of a search for the depth that keeps a `latency_target`.
 
 use std::fmt;
 
 use crate::fio::LatencyTarget;
 
-/// What came of a `latency_target`.
+/// Result of a `latency_target`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct LatencyTargetResult {
     /// What had to be kept.
     pub target: LatencyTarget,
     /// The number of requests in flight that it had at its end; of several jobs in a row, the least.
@@ -15,17 +15,18 @@ pub struct Found {
     pub is_sure: bool,
 }
 
-impl Found {
+impl LatencyTargetResult {
     /// The same of two jobs that are reported together.
-    pub(crate) fn and(self, other: Found) -> Found {
+    pub(crate) fn and(self, other: LatencyTargetResult) -> LatencyTargetResult {
         let least = if other.depth < self.depth { other } else { self };
-        Found { is_sure: self.is_sure && other.is_sure, ..least }
+        LatencyTargetResult { is_sure: self.is_sure && other.is_sure, ..least }
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for LatencyTargetResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Found { target: LatencyTarget { time, percentile, .. }, depth, is_sure } = self;
+        let LatencyTargetResult { target: LatencyTarget { time, percentile, .. }, depth, is_sure } =
+            self;
         let ended = if *is_sure { "" } else { ", and it was still searching" };
         write!(
             f,
