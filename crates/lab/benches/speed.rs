@@ -126,7 +126,7 @@ impl Tenants {
             seed: 1,
             forks: Vec::new(),
             until_ns: None,
-            later: Vec::new(),
+            timed_changes: Vec::new(),
             work: Work::Jobs(jobs),
         }
     }

@@ -39,7 +39,7 @@ pub struct Scenario {
     /// When to stop, whatever is still under way; nanoseconds of virtual time.
     pub until_ns: Option<u64>,
     /// What changes while the run goes on, in order of time.
-    pub later: Vec<Later>,
+    pub timed_changes: Vec<TimedChange>,
     /// Who asks for what.
     pub work: Work,
 }
@@ -135,7 +135,7 @@ impl CgroupSetting {
 
 /// Something that is set while the run goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Later {
+pub struct TimedChange {
     /// When; virtual time.
     pub at_ns: u64,
     /// As it was asked for: `max=/vm1 rbps=4M`.

@@ -1,7 +1,7 @@
 //! Scenario builder: settings by name, as the command line, scenario files and sweeps give them.
 
-mod later;
 mod settings;
+mod timed_changes;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use weir_engine::io_max::nearest;
 use weir_engine::units::Nanos;
 use weir_engine::{BfqEdit, BfqSettings, LimiterKind, Limits, Path, SliceProfile};
 
-use self::later::Timed;
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
+use self::timed_changes::TimedSetting;
 use crate::cache;
 use crate::fio::{self, FioErrors, JobText};
 use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Trace, Way, Work};
@@ -41,7 +41,7 @@ pub struct ScenarioBuilder {
     machine: Machine,
     way: Way,
     /// What changes while the run goes on, in the order given.
-    later: Vec<Timed>,
+    timed_changes: Vec<TimedSetting>,
 }
 
 /// What is to be run, as it was found.
@@ -119,7 +119,7 @@ impl ScenarioBuilder {
             cache: cache::Settings::default(),
             machine: Machine::default(),
             way: Way::default(),
-            later: Vec::new(),
+            timed_changes: Vec::new(),
         }
     }
 
@@ -226,7 +226,7 @@ impl ScenarioBuilder {
             seed: self.seed,
             forks: self.forks.clone(),
             until_ns: self.until_ns,
-            later: self.later()?,
+            timed_changes: self.timed_changes()?,
             work,
         })
     }

@@ -20,7 +20,6 @@ mod desk;
 mod flights;
 mod flow;
 mod landing;
-mod later;
 mod layout;
 mod overlap;
 mod pacing;
@@ -35,6 +34,7 @@ mod setup;
 mod stages;
 mod steady;
 mod streams;
+mod timed_changes;
 mod way;
 mod world;
 

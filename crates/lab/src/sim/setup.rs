@@ -10,7 +10,6 @@ use super::calendar::Calendar;
 use super::counted;
 use super::desk::Desk;
 use super::flights::Flights;
-use super::later::{self, Agenda};
 use super::layout::{self, FileAt};
 use super::plan::Plan;
 use super::process::Process;
@@ -19,6 +18,7 @@ use super::replay::Replay;
 use super::search;
 use super::stages::Ends;
 use super::steady;
+use super::timed_changes::{self, TimedChanges};
 use super::way::Way;
 use super::world::{Actor, World};
 use crate::cache::PageCache;
@@ -43,7 +43,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     let disk = scenario.disk.build();
     let layout = layout::lay_out(jobs, disk.capacity(), scenario.seed)?;
     let mut calendar = Calendar::default();
-    let agenda = Agenda::new(scenario, &mut calendar)?;
+    let timed_changes = TimedChanges::new(scenario, &mut calendar)?;
     let mut engine = Engine::new(engine_config(scenario, jobs), Instant::ZERO);
     let mut cgroups = Cgroups::new(&mut engine, scenario)?;
     let mut file_starts = vec![0; layout.sizes.len()];
@@ -163,7 +163,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         engine,
         cache,
         calendar,
-        agenda,
+        timed_changes,
         processes,
         ends: Ends::new(&jobs.jobs),
         jobs: jobs.clone(),
@@ -219,7 +219,7 @@ impl Cgroups {
     /// Makes those of the scenario, with their limits.
     fn new(engine: &mut Engine, scenario: &Scenario) -> Result<Cgroups, ScenarioError> {
         for setting in &scenario.cgroups {
-            later::set_up(engine, setting)?;
+            timed_changes::set_up(engine, setting)?;
         }
         Ok(Cgroups { ids: Vec::new(), places: BTreeMap::new() })
     }

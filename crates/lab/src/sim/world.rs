@@ -12,7 +12,6 @@ use super::descriptors::{Descriptors, Waiting};
 use super::desk::Desk;
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
-use super::later::Agenda;
 use super::overlap::Overlaps;
 use super::plan::IoPath;
 use super::pre_read::PreRead;
@@ -21,6 +20,7 @@ use super::replay::Replay;
 use super::setup::Cgroups;
 use super::stages::Ends;
 use super::steady::Steadies;
+use super::timed_changes::TimedChanges;
 use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
 use crate::fio::{JobFile, Submission};
@@ -99,7 +99,7 @@ pub(super) struct World {
     /// What lies between the disk and those who asked.
     pub(super) way: Way,
     /// Settings that change.
-    pub(super) agenda: Agenda,
+    pub(super) timed_changes: TimedChanges,
     pub(super) until_ns: u64,
 }
 
@@ -500,7 +500,7 @@ impl World {
             }
         }
         self.tell_steadies();
-        let (changed, missed) = self.agenda.finish();
+        let (changed, missed) = self.timed_changes.finish();
         self.desk.recorder.changed(changed);
         self.desk.recorder.note(missed);
         self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)

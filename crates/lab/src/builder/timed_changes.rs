@@ -5,7 +5,7 @@ use weir_engine::units::Nanos;
 
 use super::settings::{bfq_error, time};
 use super::{BuildError, ScenarioBuilder, SettingError};
-use crate::scenario::{CgroupSetting, Change, Later};
+use crate::scenario::{CgroupSetting, Change, TimedChange};
 
 /// What may change, besides `bfq.KEY`: all that `weir set` changes in a running server.
 const CHANGEABLE: [&str; 11] = [
@@ -24,13 +24,13 @@ const CHANGEABLE: [&str; 11] = [
 
 /// A setting that counts from some time on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Timed {
+pub(super) struct TimedSetting {
     at_ns: u64,
     key: String,
     value: String,
 }
 
-impl Timed {
+impl TimedSetting {
     fn text(&self) -> String {
         format!("{}={}", self.key, self.value)
     }
@@ -63,32 +63,32 @@ impl ScenarioBuilder {
             let reason = format!("{key:?} cannot change while a run goes on");
             return Err(SettingError::new("at", reason, hint));
         }
-        let timed = Timed { at_ns, key: key.into(), value: value.into() };
+        let timed = TimedSetting { at_ns, key: key.into(), value: value.into() };
         // Whether it makes sense together with what comes before it in time is seen when all of that is known.
         self.clone().set(key, value).map_err(|error| {
             SettingError::new("at", format!("{}: {}", error.key, error.reason), error.hint)
         })?;
-        self.later.push(timed);
+        self.timed_changes.push(timed);
         Ok(())
     }
 
     /// What changes while the run goes on, in order of time; of one time, in the order given. Each counts on top of all
     /// that is set before.
-    pub(super) fn later(&self) -> Result<Vec<Later>, BuildError> {
-        let mut timed: Vec<&Timed> = self.later.iter().collect();
+    pub(super) fn timed_changes(&self) -> Result<Vec<TimedChange>, BuildError> {
+        let mut timed: Vec<&TimedSetting> = self.timed_changes.iter().collect();
         timed.sort_by_key(|timed| timed.at_ns);
-        let mut builder = ScenarioBuilder { later: Vec::new(), ..self.clone() };
+        let mut builder = ScenarioBuilder { timed_changes: Vec::new(), ..self.clone() };
         let mut before = builder.settled()?;
-        let mut later = Vec::with_capacity(timed.len());
+        let mut timed_changes = Vec::with_capacity(timed.len());
         for timed in timed {
             let blame = |error: SettingError| timed.blame(&error);
             builder.set(&timed.key, &timed.value).map_err(blame)?;
             let after = builder.settled().map_err(blame)?;
             let changes = after.since(&before);
-            later.push(Later { at_ns: timed.at_ns, text: timed.text(), changes });
+            timed_changes.push(TimedChange { at_ns: timed.at_ns, text: timed.text(), changes });
             before = after;
         }
-        Ok(later)
+        Ok(timed_changes)
     }
 
     fn settled(&self) -> Result<Settled, SettingError> {
@@ -142,17 +142,17 @@ mod tests {
         ScenarioBuilder::new("x", Source::Jobs { name: "x.fio".into(), text, env: BTreeMap::new() })
     }
 
-    fn later(settings: &[(&str, &str)]) -> Result<Vec<Later>, BuildError> {
+    fn timed_changes(settings: &[(&str, &str)]) -> Result<Vec<TimedChange>, BuildError> {
         let mut builder = builder();
         for (key, value) in settings {
             builder.set(key, value)?;
         }
-        Ok(builder.build()?.later)
+        Ok(builder.build()?.timed_changes)
     }
 
     #[test]
     fn each_is_what_differs_from_before() {
-        let later = later(&[
+        let timed = timed_changes(&[
             ("at", "5s max=/a riops=100"),
             ("at", "2s scheduler=bfq"),
             ("max", "/a rbps=1M"),
@@ -163,9 +163,9 @@ mod tests {
             ("at", "9s depth=32"),
         ])
         .unwrap();
-        let told: Vec<(u64, &str, usize)> = later
+        let told: Vec<(u64, &str, usize)> = timed
             .iter()
-            .map(|later| (later.at_ns / 1_000_000_000, &*later.text, later.changes.len()))
+            .map(|change| (change.at_ns / 1_000_000_000, &*change.text, change.changes.len()))
             .collect();
         assert_eq!(
             told,
@@ -179,9 +179,9 @@ mod tests {
                 (9, "depth=32", 0),
             ]
         );
-        assert_eq!(later[0].changes, [Change::Scheduler(SchedulerKind::Bfq)]);
+        assert_eq!(timed[0].changes, [Change::Scheduler(SchedulerKind::Bfq)]);
         // What is not named is kept: the limit in bytes.
-        let Change::Limits(path, limits) = &later[1].changes[0] else { panic!("{later:?}") };
+        let Change::Limits(path, limits) = &timed[1].changes[0] else { panic!("{timed:?}") };
         assert_eq!(path.to_string(), "/a");
         assert_eq!(limits.max.to_string(), "rbps=1048576 wbps=max riops=100 wiops=max");
     }
@@ -222,8 +222,11 @@ mod tests {
             assert_eq!((error.to_string().as_str(), error.hint.as_deref()), (message, hint));
         }
         // A burst of what is not limited by then.
-        let error =
-            later(&[("max", "/a riops=9"), ("burst", "/a riops=3"), ("at", "1s max=/a riops=max")]);
+        let error = timed_changes(&[
+            ("max", "/a riops=9"),
+            ("burst", "/a riops=3"),
+            ("at", "1s max=/a riops=max"),
+        ]);
         let error = error.unwrap_err().to_string();
         assert!(error.starts_with("at: 1 s, max=/a riops=max: of cgroup /a: "), "{error}");
     }

@@ -6,15 +6,15 @@ use weir_engine::{CgroupId, Change as Command, Engine, Instant, Path};
 use super::calendar::{Calendar, Planned};
 use super::world::World;
 use crate::results::Changed;
-use crate::scenario::{CgroupSetting, Change, Later, Scenario, ScenarioError};
+use crate::scenario::{CgroupSetting, Change, Scenario, ScenarioError, TimedChange};
 
 /// What is to be changed, and how much of it has been.
-pub(super) struct Agenda {
-    later: Vec<Later>,
+pub(super) struct TimedChanges {
+    all: Vec<TimedChange>,
     done: usize,
 }
 
-impl Agenda {
+impl TimedChanges {
     /// Plans all of it. Tried once on an engine without requests, so that nothing is refused in the middle of a run.
     ///
     /// # Errors
@@ -22,27 +22,28 @@ impl Agenda {
     pub(super) fn new(
         scenario: &Scenario,
         calendar: &mut Calendar,
-    ) -> Result<Agenda, ScenarioError> {
+    ) -> Result<TimedChanges, ScenarioError> {
         let mut engine = Engine::new(scenario.engine, Instant::ZERO);
         for setting in &scenario.cgroups {
             set_up(&mut engine, setting)?;
         }
-        for (index, later) in scenario.later.iter().enumerate() {
-            let (at_ns, text) = (later.at_ns, &later.text);
-            apply(&mut engine, Instant::from_nanos(at_ns), later)
+        for (index, change) in scenario.timed_changes.iter().enumerate() {
+            let (at_ns, text) = (change.at_ns, &change.text);
+            apply(&mut engine, Instant::from_nanos(at_ns), change)
                 .map_err(|reason| ScenarioError::Change { at_ns, setting: text.clone(), reason })?;
             calendar.plan(at_ns, Planned::Change(index as u32));
         }
-        Ok(Agenda { later: scenario.later.clone(), done: 0 })
+        Ok(TimedChanges { all: scenario.timed_changes.clone(), done: 0 })
     }
 
     /// What had its time, and a note on each that the run was too short for.
     pub(super) fn finish(self) -> (Vec<Changed>, Vec<String>) {
-        let (done, left) = self.later.split_at(self.done);
-        let changed = |later: &Later| Changed { at_ns: later.at_ns, setting: later.text.clone() };
-        let missed = |later: &Later| {
-            let at = Nanos(later.at_ns).rounded();
-            format!("`{}` was to be set at {at}: the run was over before", later.text)
+        let (done, left) = self.all.split_at(self.done);
+        let changed =
+            |change: &TimedChange| Changed { at_ns: change.at_ns, setting: change.text.clone() };
+        let missed = |change: &TimedChange| {
+            let at = Nanos(change.at_ns).rounded();
+            format!("`{}` was to be set at {at}: the run was over before", change.text)
         };
         (done.iter().map(changed).collect(), left.iter().map(missed).collect())
     }
@@ -52,9 +53,9 @@ impl World {
     /// It is time for a change.
     pub(super) fn change(&mut self, index: u32) {
         let now = Instant::from_nanos(self.now_ns);
-        let later = &self.agenda.later[index as usize];
-        apply(&mut self.engine, now, later).expect("it was tried before");
-        self.agenda.done += 1;
+        let change = &self.timed_changes.all[index as usize];
+        apply(&mut self.engine, now, change).expect("it was tried before");
+        self.timed_changes.done += 1;
     }
 }
 
@@ -67,8 +68,8 @@ pub(super) fn set_up(engine: &mut Engine, setting: &CgroupSetting) -> Result<(),
     changes.try_for_each(|change| make(engine, Instant::ZERO, &change)).map_err(refuse)
 }
 
-fn apply(engine: &mut Engine, now: Instant, later: &Later) -> Result<(), String> {
-    later.changes.iter().try_for_each(|change| make(engine, now, change))
+fn apply(engine: &mut Engine, now: Instant, timed: &TimedChange) -> Result<(), String> {
+    timed.changes.iter().try_for_each(|change| make(engine, now, change))
 }
 
 fn make(engine: &mut Engine, now: Instant, change: &Change) -> Result<(), String> {
