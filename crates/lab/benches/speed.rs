@@ -122,7 +122,7 @@ impl Tenants {
             home: Home::Shared(Path::parse("/main").unwrap()),
             cache: Default::default(),
             machine: Default::default(),
-            way: Default::default(),
+            path_delay: Default::default(),
             seed: 1,
             forks: Vec::new(),
             until_ns: None,

@@ -30,7 +30,7 @@ pub struct Scenario {
     /// How late the machine is.
     pub machine: Machine,
     /// What lies between processes and disk.
-    pub way: Way,
+    pub path_delay: PathDelay,
     /// What all random choices come from.
     pub seed: u64,
     /// Jobs whose processes let a new child make each of their loops, one after the other: programs that are started
@@ -66,16 +66,16 @@ impl Machine {
 /// It comes after the disk, all of it: to those who wait for the request it is the same, and what the engine sees of it
 /// is the pause before the next request either way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct PathDelay {
     /// So long, in nanoseconds: each as likely as the others.
     pub times_ns: Vec<u64>,
     /// The part of it that is for one request at a time, as with a server of one thread: no more than one request in this
-    /// time comes through. At most [`Way::mean_ns`].
+    /// time comes through. At most [`PathDelay::mean_ns`].
     pub each_ns: u64,
 }
 
-impl Way {
-    /// Most [`Way::times_ns`].
+impl PathDelay {
+    /// Most [`PathDelay::times_ns`].
     pub const TIMES_MAX: usize = 1000;
 
     /// How long it is on average, rounded down.

@@ -17,7 +17,7 @@ use self::settings::{bfq_error, path, read_limiter};
 use self::timed_changes::TimedSetting;
 use crate::cache;
 use crate::fio::{self, FioErrors, JobText};
-use crate::scenario::{CgroupSetting, Home, Machine, Scenario, Trace, Way, Work};
+use crate::scenario::{CgroupSetting, Home, Machine, PathDelay, Scenario, Trace, Work};
 
 /// What was asked for so far. Every value in it is valid by itself.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct ScenarioBuilder {
     until_ns: Option<u64>,
     cache: cache::Settings,
     machine: Machine,
-    way: Way,
+    path_delay: PathDelay,
     /// What changes while the run goes on, in the order given.
     timed_changes: Vec<TimedSetting>,
 }
@@ -118,7 +118,7 @@ impl ScenarioBuilder {
             until_ns: None,
             cache: cache::Settings::default(),
             machine: Machine::default(),
-            way: Way::default(),
+            path_delay: PathDelay::default(),
             timed_changes: Vec::new(),
         }
     }
@@ -206,9 +206,9 @@ impl ScenarioBuilder {
                 );
             }
         }
-        if self.way.each_ns > self.way.mean_ns() {
-            let (each, way) = (Nanos(self.way.each_ns), Nanos(self.way.mean_ns()));
-            let reason = format!("{each} of each request, and the way takes {way}");
+        if self.path_delay.each_ns > self.path_delay.mean_ns() {
+            let (each, delay) = (Nanos(self.path_delay.each_ns), Nanos(self.path_delay.mean_ns()));
+            let reason = format!("{each} of each request, and the way takes {delay}");
             let hint = format!("it is a part of the way: for example `way={each}`");
             return Err(SettingError::new("way-each", reason, hint).into());
         }
@@ -222,7 +222,7 @@ impl ScenarioBuilder {
             home: self.home.clone(),
             cache: self.cache,
             machine: self.machine,
-            way: self.way.clone(),
+            path_delay: self.path_delay.clone(),
             seed: self.seed,
             forks: self.forks.clone(),
             until_ns: self.until_ns,

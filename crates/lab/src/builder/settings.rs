@@ -12,7 +12,7 @@ use weir_engine::{
 
 use super::{ScenarioBuilder, Source};
 use crate::cache;
-use crate::scenario::{Home, Timing, Way};
+use crate::scenario::{Home, PathDelay, Timing};
 
 /// Everything that [`ScenarioBuilder::set`] knows: name, value, what it does.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
@@ -253,13 +253,13 @@ impl ScenarioBuilder {
             "way" => {
                 let times = value.split(',').map(|value| time(key, value.trim()));
                 let times = times.collect::<Result<Vec<_>, _>>()?;
-                if times.len() > Way::TIMES_MAX {
-                    let reason = format!("{} times, at most {}", times.len(), Way::TIMES_MAX);
+                if times.len() > PathDelay::TIMES_MAX {
+                    let reason = format!("{} times, at most {}", times.len(), PathDelay::TIMES_MAX);
                     return Err(SettingError::new(key, reason, None));
                 }
-                self.way.times_ns = times;
+                self.path_delay.times_ns = times;
             }
-            "way-each" => self.way.each_ns = time(key, value)?,
+            "way-each" => self.path_delay.each_ns = time(key, value)?,
             _ if key.starts_with("trace.") => self.trace(key, value)?,
             _ if key.starts_with("bfq.") => {
                 self.bfq

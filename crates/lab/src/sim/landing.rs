@@ -34,8 +34,8 @@ impl World {
         }
         let cgroup = self.actors[flight.actor as usize].cgroup;
         self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
-        if self.way.takes_time() {
-            let at_ns = self.way.arrival_ns(self.now_ns);
+        if self.path_delay.takes_time() {
+            let at_ns = self.path_delay.arrival_ns(self.now_ns);
             self.calendar.plan(at_ns, Planned::Deliver(key as u32));
             return Ok(next);
         }

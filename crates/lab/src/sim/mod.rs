@@ -23,6 +23,7 @@ mod landing;
 mod layout;
 mod overlap;
 mod pacing;
+mod path_delay;
 mod plan;
 mod pre_read;
 mod process;
@@ -35,7 +36,6 @@ mod stages;
 mod steady;
 mod streams;
 mod timed_changes;
-mod way;
 mod world;
 
 use std::ops::ControlFlow;

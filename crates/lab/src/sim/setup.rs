@@ -11,6 +11,7 @@ use super::counted;
 use super::desk::Desk;
 use super::flights::Flights;
 use super::layout::{self, FileAt};
+use super::path_delay::PathDelay;
 use super::plan::Plan;
 use super::process::Process;
 use super::recorder::Recorder;
@@ -19,7 +20,6 @@ use super::search;
 use super::stages::Ends;
 use super::steady;
 use super::timed_changes::{self, TimedChanges};
-use super::way::Way;
 use super::world::{Actor, World};
 use crate::cache::PageCache;
 use crate::fio::{IoEngine, Job, JobFile, Options, Submission, SubmitMode, UnifiedReporting};
@@ -128,8 +128,8 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         scheduler: scenario.engine.scheduler.name().into(),
         depth: scenario.engine.depth.get(),
         seed: scenario.seed,
-        way_ns: scenario.way.mean_ns(),
-        way_each_ns: scenario.way.each_ns,
+        way_ns: scenario.path_delay.mean_ns(),
+        way_each_ns: scenario.path_delay.each_ns,
         rows: rows.rows,
         notes: notes(jobs, layout.unsized_jobs, scenario.engine.scheduler),
         ..Results::default()
@@ -174,7 +174,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         requests: 0,
         timer_late_ns: scenario.machine.timer_late_ns,
         completed: Vec::new(),
-        way: Way::new(&scenario.way, scenario.seed),
+        path_delay: PathDelay::new(&scenario.path_delay, scenario.seed),
         until_ns: scenario.until_ns.unwrap_or(u64::MAX),
     })
 }

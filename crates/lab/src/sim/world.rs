@@ -13,6 +13,7 @@ use super::desk::Desk;
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
 use super::overlap::Overlaps;
+use super::path_delay::PathDelay;
 use super::plan::IoPath;
 use super::pre_read::PreRead;
 use super::process::{Act, Process};
@@ -21,7 +22,6 @@ use super::setup::Cgroups;
 use super::stages::Ends;
 use super::steady::Steadies;
 use super::timed_changes::TimedChanges;
-use super::way::Way;
 use crate::cache::{CacheOp, PageCache, Token};
 use crate::fio::{JobFile, Submission};
 use crate::results::Results;
@@ -97,7 +97,7 @@ pub(super) struct World {
     /// Keys of the requests that the disk has done; empty between instants.
     pub(super) completed: Vec<u64>,
     /// What lies between the disk and those who asked.
-    pub(super) way: Way,
+    pub(super) path_delay: PathDelay,
     /// Settings that change.
     pub(super) timed_changes: TimedChanges,
     pub(super) until_ns: u64,

@@ -1,4 +1,4 @@
-//! The way between processes and the disk, where it takes time.
+//! Path delay: time that a completed request takes back from the disk to its process.
 
 use crate::random::Random;
 use crate::scenario;
@@ -9,7 +9,7 @@ const SALT: u64 = 0x7761_7973_7761_7973;
 /// Requests pass the one that handles one at a time in the order in which the disk has finished them, and are under way
 /// for the rest.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct PathDelay {
     times_ns: Vec<u64>,
     each_ns: u64,
     /// When the one that handles one at a time is free again.
@@ -17,12 +17,12 @@ pub(super) struct Way {
     random: Random,
 }
 
-impl Way {
-    pub(super) fn new(way: &scenario::Way, seed: u64) -> Way {
-        let takes_time = way.times_ns.iter().any(|&time_ns| time_ns > 0);
-        Way {
-            times_ns: if takes_time { way.times_ns.clone() } else { Vec::new() },
-            each_ns: way.each_ns,
+impl PathDelay {
+    pub(super) fn new(delay: &scenario::PathDelay, seed: u64) -> PathDelay {
+        let takes_time = delay.times_ns.iter().any(|&time_ns| time_ns > 0);
+        PathDelay {
+            times_ns: if takes_time { delay.times_ns.clone() } else { Vec::new() },
+            each_ns: delay.each_ns,
             free_ns: 0,
             random: Random::new(seed ^ SALT),
         }
