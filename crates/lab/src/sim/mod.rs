@@ -15,11 +15,11 @@
 //! calls and copies of the page cache, and for the way to the disk where one is set ([`crate::scenario::Machine`]).
 
 mod calendar;
+mod completion;
 mod descriptors;
 mod desk;
 mod flights;
 mod flow;
-mod landing;
 mod layout;
 mod overlap;
 mod pacing;

@@ -200,7 +200,7 @@ impl World {
         completed.extend(iter::from_fn(|| self.desk.disk.poll_complete(self.now_ns)));
         events += completed.len() as u64;
         for key in completed.drain(..) {
-            self.landed(key as usize)?;
+            self.completed(key as usize)?;
         }
         self.completed = completed;
         if self.cache.poll_timeout().is_some_and(|at_ns| at_ns <= self.now_ns) {

@@ -13,17 +13,17 @@ use crate::stream::Access;
 
 impl World {
     /// The disk has finished a command: a request, and those that were joined to it.
-    pub(super) fn landed(&mut self, key: usize) -> Result<(), ScenarioError> {
+    pub(super) fn completed(&mut self, key: usize) -> Result<(), ScenarioError> {
         self.desk.at_disk -= 1;
         let mut next = key as u32;
         while next != NO_FLIGHT {
-            next = self.request_landed(next as usize)?;
+            next = self.request_completed(next as usize)?;
         }
         Ok(())
     }
 
     /// Answers which one was joined to it.
-    fn request_landed(&mut self, key: usize) -> Result<u32, ScenarioError> {
+    fn request_completed(&mut self, key: usize) -> Result<u32, ScenarioError> {
         let now = Instant::from_nanos(self.now_ns);
         let flight = &mut self.desk.flights[key];
         let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
