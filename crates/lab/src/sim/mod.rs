@@ -29,13 +29,13 @@ mod pre_read;
 mod process;
 mod recorder;
 mod replay;
-mod rounds;
 mod search;
 mod setup;
 mod stages;
 mod steady;
 mod streams;
 mod timed_changes;
+mod trace_source;
 mod world;
 
 use std::ops::ControlFlow;

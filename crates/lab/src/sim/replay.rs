@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weir_trace::Record;
 
 use super::counted;
-use super::rounds::Rounds;
+use super::trace_source::TraceSource;
 use crate::scenario::{ScenarioError, Timing, Trace};
 
 /// Records that are read ahead, of all streams together: enough for one stream to run far ahead of the others, and
@@ -20,7 +20,7 @@ pub(super) struct Replay {
     trace: Trace,
     /// Its requests go to the disk as they are: none is left out, moved or scaled.
     is_as_it_is: bool,
-    rounds: Rounds,
+    source: TraceSource,
     /// Added to each record's time: when the replay began, and the rounds before.
     base_ns: u64,
     /// The last record's time in this round.
@@ -75,7 +75,7 @@ impl Replay {
         let keeps_place = align.is_none_or(|align| align == 0) && *offset_divisor <= 1;
         Ok(Replay {
             is_as_it_is: keeps_all && keeps_place && !matches!(timing, Timing::Percent(_)),
-            rounds: Rounds::new(trace)?,
+            source: TraceSource::new(trace)?,
             trace: trace.clone(),
             base_ns: 0,
             last_ns: 0,
@@ -132,7 +132,7 @@ impl Replay {
                     self.has_ended = true;
                     let is_empty = self.streams.is_empty() && self.process.is_none();
                     return if is_empty {
-                        Err(self.error(self.rounds.reader().without_requests()))
+                        Err(self.error(self.source.reader().without_requests()))
                     } else {
                         Ok(())
                     };
@@ -151,7 +151,7 @@ impl Replay {
             let stream = record.stream as usize;
             while self.streams.len() <= stream {
                 // Kept here, for a reader that begins again has yet to come across it.
-                let name = self.rounds.reader().streams().get(self.streams.len()).cloned();
+                let name = self.source.reader().streams().get(self.streams.len()).cloned();
                 self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
             }
             if self.is_as_it_is {
@@ -174,8 +174,8 @@ impl Replay {
     #[inline]
     fn read(&mut self) -> Result<Option<Record>, ScenarioError> {
         loop {
-            let next = self.rounds.next().map_err(|error| self.error(error.to_string()))?;
-            if next.is_some() || !self.rounds.begin_next(&self.trace)? {
+            let next = self.source.next().map_err(|error| self.error(error.to_string()))?;
+            if next.is_some() || !self.source.begin_next(&self.trace)? {
                 return Ok(next);
             }
             // As long again, and a microsecond so that the rounds do not touch.
@@ -283,7 +283,7 @@ impl Replay {
     /// What a reader of the report should know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let reader = self.rounds.reader();
+        let reader = self.source.reader();
         let bad = reader.bad_lines();
         if bad.count > 0 {
             let lines = "line makes no sense and was left out";
@@ -313,7 +313,7 @@ impl Replay {
 
     /// How times and places were taken, where that is not as they stand.
     fn readings(&self) -> Vec<String> {
-        let (reader, name) = (self.rounds.reader(), self.name_of());
+        let (reader, name) = (self.source.reader(), self.name_of());
         let mut notes: Vec<String> =
             reader.notes().into_iter().map(|note| format!("{name}: {note}")).collect();
         // A job's log has no setting.

@@ -1,4 +1,4 @@
-//! The records of a trace, round after round.
+//! Trace source: the records of a trace, round after round.
 
 use std::io::BufRead;
 
@@ -10,9 +10,9 @@ use crate::scenario::{ScenarioError, Trace};
 const KEPT_MAX: usize = 1 << 18;
 
 /// A trace, as often as it is to be gone through.
-pub(super) struct Rounds {
+pub(super) struct TraceSource {
     reader: Reader<Box<dyn BufRead + Send>>,
-    /// Rounds after this one.
+    /// TraceSource after this one.
     left: u32,
     /// What has been read, while it may be all that later rounds need.
     kept: Vec<Record>,
@@ -27,11 +27,11 @@ enum From {
     Memory { next: usize },
 }
 
-impl Rounds {
-    pub(super) fn new(trace: &Trace) -> Result<Rounds, ScenarioError> {
+impl TraceSource {
+    pub(super) fn new(trace: &Trace) -> Result<TraceSource, ScenarioError> {
         let left = trace.repeat.max(1) - 1;
         let from = From::File { keeps: left > 0 };
-        Ok(Rounds { reader: open(trace)?, left, kept: Vec::new(), from })
+        Ok(TraceSource { reader: open(trace)?, left, kept: Vec::new(), from })
     }
 
     /// The next record of this round, as the trace has it; None at its end.
@@ -131,26 +131,26 @@ mod tests {
                 let ticks = 128_166_372_000_000_000 + at * 10;
                 writeln!(text, "{ticks},srv,{},Read,{},512,1", at % 3, at * 512).unwrap();
             }
-            let name = format!("weir-lab-rounds-{lines}-{}.csv", std::process::id());
+            let name = format!("weir-lab-trace-source-{lines}-{}.csv", std::process::id());
             let path = std::env::temp_dir().join(name);
             std::fs::write(&path, text).unwrap();
             let trace = Trace { repeat: 3, ..Trace::new(&path) };
-            let mut rounds = Rounds::new(&trace).unwrap();
+            let mut source = TraceSource::new(&trace).unwrap();
             let mut first = Vec::new();
             for round in 0..3 {
                 for at in 0..lines {
-                    let record = rounds.next().unwrap().expect("as many as there are lines");
+                    let record = source.next().unwrap().expect("as many as there are lines");
                     if round == 0 {
                         first.push(record);
                     }
                     assert_eq!(record, first[at], "{at} of round {round} of {lines}");
                 }
-                assert_eq!(rounds.next().unwrap(), None);
-                assert_eq!(rounds.reader().streams().len(), lines.min(3));
-                assert_eq!(rounds.begin_next(&trace).unwrap(), round < 2);
+                assert_eq!(source.next().unwrap(), None);
+                assert_eq!(source.reader().streams().len(), lines.min(3));
+                assert_eq!(source.begin_next(&trace).unwrap(), round < 2);
             }
             let is_kept = lines <= KEPT_MAX;
-            assert_eq!(rounds.kept.len(), if is_kept { lines } else { 0 });
+            assert_eq!(source.kept.len(), if is_kept { lines } else { 0 });
             std::fs::remove_file(&path).unwrap();
         }
     }
