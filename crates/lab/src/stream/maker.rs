@@ -384,7 +384,8 @@ impl Maker {
         let align = plan.align[direction];
         match place.cover {
             Cover::None => {
-                let at = place.law.draw(&mut self.random, direction, blocks, align) * align;
+                let at =
+                    place.distribution.draw(&mut self.random, direction, blocks, align) * align;
                 Some((at, sizes.draw(&mut self.random, region.reach - at)?))
             }
             Cover::Row => {

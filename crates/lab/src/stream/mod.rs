@@ -29,8 +29,8 @@
 //!   also for a mix with rates), but no more than a million blocks are remembered where that is needed, and none for the
 //!   verification that would follow a `time_based` run, since fio's ends with the time too.
 
+mod distribution;
 mod error;
-mod law;
 mod maker;
 mod marks;
 mod permute;

@@ -1,7 +1,7 @@
 //! Plan of a job and its files, settled once.
 
+use super::distribution::{Distribution, Heap, Zipf, pareto_power};
 use super::error::StreamError;
-use super::law::{Heap, Law, Zipf, pareto_power};
 use super::size::Sizes;
 use crate::fio::{
     Amount, FileService, Job, Mix, Options, Order, PerDirection, RandomDistribution, RwSequencer,
@@ -94,7 +94,7 @@ pub(super) enum Place {
 /// Random requests that are not all drawn alike.
 #[derive(Debug, Clone)]
 pub(super) struct RandomPlace {
-    pub(super) law: Law,
+    pub(super) distribution: Distribution,
     pub(super) cover: Cover,
     /// Requests for each offset that is drawn.
     pub(super) requests_per_offset: u32,
@@ -379,39 +379,45 @@ fn place(
     } else {
         Cover::None
     };
-    let law = law(options, seed);
+    let distribution = distribution(options, seed);
     if requests_per_offset == 1 && all_drawn && mix != Mix::TrimWrite {
-        match (&cover, &law) {
+        match (&cover, &distribution) {
             (Cover::Row, _) => return Place::Once,
-            (Cover::None, Law::Uniform) => return Place::Anywhere,
+            (Cover::None, Distribution::Uniform) => return Place::Anywhere,
             _ => {}
         }
     }
-    Place::Random(Box::new(RandomPlace { law, cover, requests_per_offset, is_identical, percent }))
+    Place::Random(Box::new(RandomPlace {
+        distribution,
+        cover,
+        requests_per_offset,
+        is_identical,
+        percent,
+    }))
 }
 
-fn law(options: &Options, seed: u64) -> Law {
+fn distribution(options: &Options, seed: u64) -> Distribution {
     let mut random = Random::new(!seed);
     let heap = |random: &mut Random, center: Option<f64>| {
         let by_chance = random.fraction();
         Heap { center: center.unwrap_or(by_chance), key: random.word() }
     };
     match &options.random_distribution {
-        RandomDistribution::Random => Law::Uniform,
+        RandomDistribution::Random => Distribution::Uniform,
         RandomDistribution::Zipf { theta, center } => {
-            Law::Zipf { zipf: Zipf::new(*theta), heap: heap(&mut random, *center) }
+            Distribution::Zipf { zipf: Zipf::new(*theta), heap: heap(&mut random, *center) }
         }
         RandomDistribution::Pareto { power, center } => {
-            Law::Pareto { power: pareto_power(*power), heap: heap(&mut random, *center) }
+            Distribution::Pareto { power: pareto_power(*power), heap: heap(&mut random, *center) }
         }
         RandomDistribution::Normal { deviation, center } => {
-            Law::Normal { center: *center, deviation: deviation / 100.0 }
+            Distribution::Normal { center: *center, deviation: deviation / 100.0 }
         }
         RandomDistribution::Zoned(zones) => {
-            Law::Zoned { zones: by_direction(zones.clone()), absolute: false }
+            Distribution::Zoned { zones: by_direction(zones.clone()), absolute: false }
         }
         RandomDistribution::ZonedAbsolute(zones) => {
-            Law::Zoned { zones: by_direction(zones.clone()), absolute: true }
+            Distribution::Zoned { zones: by_direction(zones.clone()), absolute: true }
         }
     }
 }

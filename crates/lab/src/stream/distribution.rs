@@ -14,7 +14,7 @@ const BELL_DRAWS_MAX: u32 = 64;
 
 /// A distribution over the blocks of a region.
 #[derive(Debug, Clone)]
-pub(super) enum Law {
+pub(super) enum Distribution {
     /// All alike.
     Uniform,
     /// The k-th hottest block in proportion to k^-exponent.
@@ -51,7 +51,7 @@ fn part(share: f64, blocks: u64) -> u64 {
     (floor(share * blocks as f64) as u64).min(blocks - 1)
 }
 
-impl Law {
+impl Distribution {
     /// A block of `blocks`, at least one. `align` is how many bytes are from one to the next.
     pub(super) fn draw(
         &self,
@@ -61,13 +61,15 @@ impl Law {
         align: u64,
     ) -> u64 {
         match self {
-            Law::Uniform => random.below(blocks),
-            Law::Zipf { zipf, heap } => heap.block(zipf.rank(random, blocks), blocks),
-            Law::Pareto { power, heap } => {
+            Distribution::Uniform => random.below(blocks),
+            Distribution::Zipf { zipf, heap } => heap.block(zipf.rank(random, blocks), blocks),
+            Distribution::Pareto { power, heap } => {
                 heap.block(part(pow(random.fraction(), *power), blocks), blocks)
             }
-            Law::Normal { center, deviation } => normal(random, *center, *deviation, blocks),
-            Law::Zoned { zones, absolute } => {
+            Distribution::Normal { center, deviation } => {
+                normal(random, *center, *deviation, blocks)
+            }
+            Distribution::Zoned { zones, absolute } => {
                 zoned(random, &zones[direction], *absolute, blocks, align)
             }
         }
@@ -177,18 +179,18 @@ fn zoned(random: &mut Random, zones: &[Zone], absolute: bool, blocks: u64, align
 mod tests {
     use libm::ceil;
 
-    use super::{Heap, Law, Zipf, exp, pareto_power, pow, shuffled, sqrt};
+    use super::{Distribution, Heap, Zipf, exp, pareto_power, pow, shuffled, sqrt};
     use crate::fio::Zone;
     use crate::random::Random;
 
     const BLOCKS: u64 = 1000;
     const DRAWS: u64 = 400_000;
 
-    fn counts(law: &Law) -> Vec<f64> {
+    fn counts(distribution: &Distribution) -> Vec<f64> {
         let mut random = Random::new(7);
         let mut counts = vec![0.0; BLOCKS as usize];
         for _ in 0..DRAWS {
-            counts[law.draw(&mut random, 0, BLOCKS, 4096) as usize] += 1.0;
+            counts[distribution.draw(&mut random, 0, BLOCKS, 4096) as usize] += 1.0;
         }
         counts
     }
@@ -202,7 +204,7 @@ mod tests {
     fn zipf_is_its_formula() {
         for exponent in [0.0, 0.5, 0.99, 1.000_001, 1.2, 2.5, 30.0] {
             let heap = Heap { center: 0.25, key: 99 };
-            let counts = counts(&Law::Zipf { zipf: Zipf::new(exponent), heap });
+            let counts = counts(&Distribution::Zipf { zipf: Zipf::new(exponent), heap });
             let weight = |rank: u64| pow((rank + 1) as f64, -exponent);
             let sum: f64 = (0..BLOCKS).map(weight).sum();
             let mut hottest = 0.0;
@@ -223,7 +225,7 @@ mod tests {
         for power in [0.1, 0.2, 0.4] {
             let heap = Heap { center: 0.5, key: 5 };
             let exponent = pareto_power(power);
-            let counts = counts(&Law::Pareto { power: exponent, heap });
+            let counts = counts(&Distribution::Pareto { power: exponent, heap });
             let hottest = |share: f64| -> f64 {
                 let ranks = ceil(share * BLOCKS as f64) as u64;
                 (0..ranks).map(|rank| counts[heap.block(rank, BLOCKS) as usize]).sum::<f64>()
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn normal_is_its_formula() {
-        let counts = counts(&Law::Normal { center: 0.5, deviation: 0.1 });
+        let counts = counts(&Distribution::Normal { center: 0.5, deviation: 0.1 });
         let density = |block: f64| exp(-0.5 * pow((block + 0.5 - 500.0) / 100.0, 2.0));
         let sum: f64 = (0..BLOCKS).map(|block| density(block as f64)).sum();
         for half in [10, 50, 100, 200, 300] {
@@ -260,9 +262,9 @@ mod tests {
             .sum::<f64>();
         assert!((mean - 499.5).abs() < 1.0 && (sqrt(square / DRAWS as f64) - 100.0).abs() < 1.0);
         // No deviation: one block. A middle on the edge: half a bell.
-        let narrow = Law::Normal { center: 1.0, deviation: 0.0 };
+        let narrow = Distribution::Normal { center: 1.0, deviation: 0.0 };
         assert_eq!(narrow.draw(&mut Random::new(0), 0, 10, 1), 9);
-        let edge = Law::Normal { center: 0.0, deviation: 0.1 };
+        let edge = Distribution::Normal { center: 0.0, deviation: 0.1 };
         assert!(edge.draw(&mut Random::new(0), 0, 10, 1) < 10);
     }
 
@@ -270,8 +272,9 @@ mod tests {
     fn zones_have_their_shares() {
         let zone = |access_percent, length| Zone { access_percent, length };
         let zones = [zone(60, 10), zone(30, 20), zone(8, 30), zone(2, 40)];
-        let law = Law::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: false };
-        let found = counts(&law);
+        let distribution =
+            Distribution::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: false };
+        let found = counts(&distribution);
         let share = |counts: &[f64], from: usize, to: usize| {
             counts[from..to].iter().sum::<f64>() / DRAWS as f64
         };
@@ -281,14 +284,16 @@ mod tests {
         // The second half of a zone is as hot as its first.
         check(share(&found, 200, 300), 0.15, "half of the second");
         let zones = [zone(50, 4096), zone(50, 4096 * 3999)];
-        let law = Law::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: true };
-        let found = counts(&law);
+        let distribution =
+            Distribution::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: true };
+        let found = counts(&distribution);
         check(found[0] / DRAWS as f64, 0.5, "one block");
         check(share(&found, 1, 1000), 0.5, "cut at the region's end");
         // Parts smaller than a block.
         let zones = [zone(50, 1), zone(50, 1)];
-        let law = Law::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: false };
-        assert_eq!(law.draw(&mut Random::new(0), 1, 3, 1), 0);
+        let distribution =
+            Distribution::Zoned { zones: std::array::from_fn(|_| zones.into()), absolute: false };
+        assert_eq!(distribution.draw(&mut Random::new(0), 1, 3, 1), 0);
     }
 
     #[test]
