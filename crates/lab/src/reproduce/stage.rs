@@ -79,7 +79,7 @@ struct Stage<'a> {
     play: &'a Play<'a>,
     now_ns: u64,
     engine: Engine,
-    desk: Desk,
+    device: SimDevice,
     cgroup: CgroupId,
     calendar: BinaryHeap<Reverse<(u64, u64, Who)>>,
     planned: u64,
@@ -116,12 +116,12 @@ struct Running {
     next: u64,
 }
 
-struct Desk {
+struct SimDevice {
     disk: Box<dyn DiskModel>,
     flying: Slab<(Who, Option<Ticket>)>,
 }
 
-impl Device for Desk {
+impl Device for SimDevice {
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
         let Request { op, extent, tag, .. } = dispatch.request;
         self.flying[tag as usize].1 = Some(dispatch.ticket);
@@ -181,7 +181,7 @@ impl<'a> Stage<'a> {
             play,
             now_ns: 0,
             engine,
-            desk: Desk { disk: play.disk.build(), flying: Slab::new() },
+            device: SimDevice { disk: play.disk.build(), flying: Slab::new() },
             cgroup,
             calendar: BinaryHeap::new(),
             planned: 0,
@@ -211,14 +211,14 @@ impl<'a> Stage<'a> {
         while self.script.awaited > 0 {
             let times = [
                 timeout.map(Instant::as_nanos),
-                self.desk.disk.next_event(),
+                self.device.disk.next_event(),
                 self.calendar.peek().map(|Reverse((at_ns, ..))| *at_ns),
             ];
             let next_ns = times.into_iter().flatten().min();
             let next_ns = next_ns.expect("something is under way as long as something is awaited");
             self.now_ns = self.now_ns.max(next_ns);
-            while let Some(tag) = self.desk.disk.poll_complete(self.now_ns) {
-                self.landed(tag);
+            while let Some(tag) = self.device.disk.poll_complete(self.now_ns) {
+                self.completed(tag);
             }
             while let Some(&Reverse((at_ns, _, who))) = self.calendar.peek()
                 && at_ns <= self.now_ns
@@ -232,7 +232,7 @@ impl<'a> Stage<'a> {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
+        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.device)
     }
 
     fn plan(&mut self, at_ns: u64, who: Who) {
@@ -284,14 +284,14 @@ impl<'a> Stage<'a> {
     }
 
     fn submit(&mut self, who: Who, request: Request) {
-        let request = Request { tag: self.desk.flying.insert((who, None)) as u64, ..request };
+        let request = Request { tag: self.device.flying.insert((who, None)) as u64, ..request };
         let taken = self.engine.submit(Instant::from_nanos(self.now_ns), request);
         taken.expect("the engine has room for all that is under way at a time");
         self.played.requests += 1;
     }
 
-    fn landed(&mut self, tag: u64) {
-        let (who, ticket) = self.desk.flying.remove(tag as usize);
+    fn completed(&mut self, tag: u64) {
+        let (who, ticket) = self.device.flying.remove(tag as usize);
         let ticket = ticket.expect("only what is at the disk ends there");
         self.engine.complete(Instant::from_nanos(self.now_ns), ticket, Outcome::Done);
         match who {

@@ -14,7 +14,7 @@ use crate::stream::Access;
 impl World {
     /// The disk has finished a command: a request, and those that were joined to it.
     pub(super) fn completed(&mut self, key: usize) -> Result<(), ScenarioError> {
-        self.desk.at_disk -= 1;
+        self.device.at_disk -= 1;
         let mut next = key as u32;
         while next != NO_FLIGHT {
             next = self.request_completed(next as usize)?;
@@ -25,7 +25,7 @@ impl World {
     /// Answers which one was joined to it.
     fn request_completed(&mut self, key: usize) -> Result<u32, ScenarioError> {
         let now = Instant::from_nanos(self.now_ns);
-        let flight = &mut self.desk.flights[key];
+        let flight = &mut self.device.flights[key];
         let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
         if !self.engine.complete(now, ticket, Outcome::Done) {
@@ -33,7 +33,7 @@ impl World {
             return Ok(next);
         }
         let cgroup = self.actors[flight.actor as usize].cgroup;
-        self.desk.recorder.at_disk(self.now_ns, cgroup, flight);
+        self.device.recorder.at_disk(self.now_ns, cgroup, flight);
         if self.path_delay.takes_time() {
             let at_ns = self.path_delay.arrival_ns(self.now_ns);
             self.calendar.plan(at_ns, Planned::Deliver(key as u32));
@@ -45,10 +45,10 @@ impl World {
 
     /// A request is back with whoever asked for it.
     pub(super) fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
-        let flight = &mut self.desk.flights[key];
+        let flight = &mut self.device.flights[key];
         match flight.purpose {
             Purpose::OfCache => {
-                let io = self.desk.flights.remove(key).issued_ns;
+                let io = self.device.flights.remove(key).issued_ns;
                 self.cache.completed(self.now_ns, io);
                 self.pump_cache();
             }
@@ -64,7 +64,7 @@ impl World {
 
     /// What a process or a stream asked for is done.
     fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
-        let flight = self.desk.flights.remove(key);
+        let flight = self.device.flights.remove(key);
         let actor = self.actors[flight.actor as usize];
         let access = match flight.purpose {
             Purpose::PreRead => {
@@ -135,9 +135,9 @@ impl World {
         let took_ns = self.now_ns - flight.issued_ns;
         match process {
             Some(process) if self.now_ns < counts_from_ns => {
-                self.desk.recorder.synced_early(process, took_ns);
+                self.device.recorder.synced_early(process, took_ns);
             }
-            _ => self.desk.recorder.synced(actor.row, took_ns),
+            _ => self.device.recorder.synced(actor.row, took_ns),
         }
         if let Some((replay, stream)) = actor.stream {
             self.replays[replay as usize].completed(stream, self.now_ns);
@@ -171,13 +171,13 @@ impl World {
         let Done { access, len, .. } = done;
         let took_ns = self.now_ns - done.issued_ns;
         let Some(number) = process else {
-            return self.desk.recorder.ended(row, access, len, took_ns);
+            return self.device.recorder.ended(row, access, len, took_ns);
         };
         let process = &mut self.processes[number as usize];
         if self.now_ns >= process.counts_from_ns {
-            self.desk.recorder.ended(row, access, len, took_ns);
+            self.device.recorder.ended(row, access, len, took_ns);
         } else {
-            self.desk.recorder.ended_early(number, access, len, took_ns);
+            self.device.recorder.ended_early(number, access, len, took_ns);
         }
         if process.is_plain {
             return;
@@ -211,7 +211,7 @@ impl World {
     fn fail(&mut self, process: u32, error: String) {
         let at = &mut self.processes[process as usize];
         at.has_failed = true;
-        self.desk.recorder.failed(at.row, error);
+        self.device.recorder.failed(at.row, error);
         self.stop(process);
     }
 }

@@ -17,7 +17,6 @@
 mod calendar;
 mod completion;
 mod descriptors;
-mod desk;
 mod flights;
 mod flow;
 mod layout;
@@ -31,6 +30,7 @@ mod recorder;
 mod replay;
 mod search;
 mod setup;
+mod sim_device;
 mod stages;
 mod steady;
 mod streams;

@@ -53,7 +53,7 @@ impl World {
         place.offset += u64::from(len);
         let at = file.start + offset;
         let flight = Flight::new(Purpose::PreRead, Op::Read, process, at, len, self.now_ns);
-        let token = self.desk.flights.insert(flight);
+        let token = self.device.flights.insert(flight);
         self.cache.read(self.now_ns, Token(token as u64), process, file.id, offset, len);
         self.pump_cache();
     }

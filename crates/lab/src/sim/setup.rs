@@ -8,7 +8,6 @@ use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight
 
 use super::calendar::Calendar;
 use super::counted;
-use super::desk::Desk;
 use super::flights::Flights;
 use super::layout::{self, FileAt};
 use super::path_delay::PathDelay;
@@ -17,6 +16,7 @@ use super::process::Process;
 use super::recorder::Recorder;
 use super::replay::Replay;
 use super::search;
+use super::sim_device::SimDevice;
 use super::stages::Ends;
 use super::steady;
 use super::timed_changes::{self, TimedChanges};
@@ -152,7 +152,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         steadies,
         replays_left,
         home: scenario.home.clone(),
-        desk: Desk {
+        device: SimDevice {
             disk,
             flights: Flights::default(),
             recorder: Recorder::new(results, &cgroups.ids),

@@ -114,7 +114,7 @@ impl World {
     pub(super) fn process_ended(&mut self, process: u32) -> Result<(), ScenarioError> {
         let index = process as usize;
         let at = &mut self.processes[index];
-        self.desk.recorder.process_ended(self.now_ns, process, at);
+        self.device.recorder.process_ended(self.now_ns, process, at);
         let mut freed = Vec::new();
         self.flows.leave(process, &mut freed);
         self.wake(freed);

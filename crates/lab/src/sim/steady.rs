@@ -165,7 +165,7 @@ impl World {
         if left.is_empty() {
             return;
         }
-        let moved = self.desk.recorder.moved(row);
+        let moved = self.device.recorder.moved(row);
         let steady = self.steadies.get_mut(&row).expect("a row that is watched");
         let before = steady.before.replace(moved);
         if !before.is_some_and(|[ios, bytes]| steady.takes([moved[0] - ios, moved[1] - bytes])) {
@@ -180,7 +180,7 @@ impl World {
     /// What came of those that were watched.
     pub(super) fn tell_steadies(&mut self) {
         for (row, steady) in std::mem::take(&mut self.steadies) {
-            self.desk.recorder.steady(row, steady.finish());
+            self.device.recorder.steady(row, steady.finish());
         }
     }
 }

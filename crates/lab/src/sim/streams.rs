@@ -85,7 +85,7 @@ impl World {
                 let cgroup = self.cgroups.of_stream(&mut self.engine, name, &self.home)?;
                 let id = self.cgroups.id(cgroup);
                 let path = self.engine.cgroup_path(id).unwrap_or_default();
-                let recorder = &mut self.desk.recorder;
+                let recorder = &mut self.device.recorder;
                 recorder.cgroup(cgroup, id);
                 (recorder.stream_row(name, path), cgroup)
             }

@@ -9,7 +9,6 @@ use weir_engine::{Change, Class, ClientId, Engine, Extent, Instant, Op, Request,
 use super::Progress;
 use super::calendar::{Calendar, Planned};
 use super::descriptors::{Descriptors, Waiting};
-use super::desk::Desk;
 use super::flights::{Flight, Purpose};
 use super::flow::Flows;
 use super::overlap::Overlaps;
@@ -19,6 +18,7 @@ use super::pre_read::PreRead;
 use super::process::{Act, Process};
 use super::replay::Replay;
 use super::setup::Cgroups;
+use super::sim_device::SimDevice;
 use super::stages::Ends;
 use super::steady::Steadies;
 use super::timed_changes::TimedChanges;
@@ -58,7 +58,7 @@ pub(super) struct Actor {
 pub(super) struct World {
     pub(super) now_ns: u64,
     pub(super) engine: Engine,
-    pub(super) desk: Desk,
+    pub(super) device: SimDevice,
     pub(super) cache: PageCache,
     pub(super) calendar: Calendar,
     /// The processes, by their numbers, and after them the streams of traces as they appear.
@@ -128,9 +128,9 @@ impl World {
                 self.now_ns = self.until_ns;
                 break;
             }
-            if self.desk.recorder.is_due(next_ns) {
+            if self.device.recorder.is_due(next_ns) {
                 let (now_ns, busy_ns) = (self.now_ns, self.engine.device().busy_ns);
-                self.desk.recorder.sample(now_ns, next_ns, busy_ns, self.desk.at_disk);
+                self.device.recorder.sample(now_ns, next_ns, busy_ns, self.device.at_disk);
             }
             if next_ns > self.now_ns {
                 self.now_ns = next_ns;
@@ -185,7 +185,7 @@ impl World {
     fn next_ns(&self, timeout: Option<Instant>) -> Option<u64> {
         let timeout_ns =
             timeout.map_or(u64::MAX, |at| at.as_nanos().saturating_add(self.timer_late_ns));
-        let disk_ns = self.desk.disk.next_event().unwrap_or(u64::MAX);
+        let disk_ns = self.device.disk.next_event().unwrap_or(u64::MAX);
         let calendar_ns = self.calendar.next_ns().unwrap_or(u64::MAX);
         let cache_ns = self.cache.poll_timeout().unwrap_or(u64::MAX);
         let next_ns = timeout_ns.min(disk_ns).min(calendar_ns).min(cache_ns);
@@ -197,7 +197,7 @@ impl World {
     fn happen(&mut self) -> Result<u64, ScenarioError> {
         let mut events = 0;
         let mut completed = std::mem::take(&mut self.completed);
-        completed.extend(iter::from_fn(|| self.desk.disk.poll_complete(self.now_ns)));
+        completed.extend(iter::from_fn(|| self.device.disk.poll_complete(self.now_ns)));
         events += completed.len() as u64;
         for key in completed.drain(..) {
             self.completed(key as usize)?;
@@ -227,7 +227,7 @@ impl World {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.desk)
+        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.device)
     }
 
     /// Lets a process do what it can.
@@ -361,7 +361,7 @@ impl World {
                     (IoPath::Nowhere, _) => self.deliver(flight, Purpose::Io(access)),
                     (IoPath::Cached, Access::Read | Access::Write) => {
                         let flight = Flight { purpose: Purpose::Cached(access), ..flight };
-                        let token = Token(self.desk.flights.insert(flight) as u64);
+                        let token = Token(self.device.flights.insert(flight) as u64);
                         let now_ns = self.now_ns;
                         if access == Access::Read {
                             self.cache.read(now_ns, token, process, file.id, offset, len);
@@ -390,7 +390,7 @@ impl World {
                     IoPath::Direct => self.submit(flight),
                     IoPath::Cached => {
                         let flight = Flight { purpose: Purpose::CachedSync, ..flight };
-                        let token = Token(self.desk.flights.insert(flight) as u64);
+                        let token = Token(self.device.flights.insert(flight) as u64);
                         self.cache.sync(self.now_ns, token, process, file.id);
                         self.pump_cache();
                     }
@@ -405,21 +405,21 @@ impl World {
         let free_ns = &mut self.processes[flight.actor as usize].free_ns;
         *free_ns = (*free_ns).max(self.now_ns) + CALL_NS;
         let free_ns = *free_ns;
-        let key = self.desk.flights.insert(flight) as u32;
+        let key = self.device.flights.insert(flight) as u32;
         self.calendar.plan(free_ns, Planned::Deliver(key));
     }
 
     /// Hands a request that was made now to the engine.
     pub(super) fn submit(&mut self, flight: Flight) {
         let task = self.actors[flight.actor as usize].task;
-        let request = request_of(&flight, task, self.desk.flights.next_key());
-        self.desk.flights.insert(flight);
+        let request = request_of(&flight, task, self.device.flights.next_key());
+        self.device.flights.insert(flight);
         self.request(request);
     }
 
     /// Hands one to the engine that has been there before.
     pub(super) fn submit_again(&mut self, key: usize) {
-        let flight = &mut self.desk.flights[key];
+        let flight = &mut self.device.flights[key];
         flight.submitted_ns = self.now_ns;
         let task = self.actors[flight.actor as usize].task;
         let request = request_of(flight, task, key);
@@ -461,7 +461,7 @@ impl World {
             }
             while let Some(Token(key)) = self.cache.poll_done() {
                 idle = false;
-                let flight = &self.desk.flights[key as usize];
+                let flight = &self.device.flights[key as usize];
                 let copy_ns = CALL_NS + u64::from(flight.len) / COPY_BYTES_PER_NS;
                 // One at a time, however many it asked for: a process is on one processor.
                 let free_ns = &mut self.processes[flight.actor as usize].free_ns;
@@ -480,7 +480,7 @@ impl World {
         debug_assert_eq!(self.engine.check(), Ok(()));
         for (number, process) in (0..).zip(&mut self.processes) {
             if !process.is_done() {
-                self.desk.recorder.process_ended(self.now_ns, number, process);
+                self.device.recorder.process_ended(self.now_ns, number, process);
             }
         }
         let mut children: BTreeMap<&str, u64> = BTreeMap::new();
@@ -490,20 +490,20 @@ impl World {
         let notes = children.into_iter();
         let notes = notes
             .map(|(name, count)| format!("{count} child processes made the loops of `{name}`"));
-        self.desk.recorder.note(notes.collect());
+        self.device.recorder.note(notes.collect());
         for replay in &self.replays {
-            self.desk.recorder.note(replay.notes());
+            self.device.recorder.note(replay.notes());
             let Some(failure) = replay.failure() else { continue };
             let actors = replay.streams.iter().filter_map(|stream| stream.actor);
             for row in actors.map(|actor| self.actors[actor as usize].row) {
-                self.desk.recorder.failed(row, failure.clone());
+                self.device.recorder.failed(row, failure.clone());
             }
         }
         self.tell_steadies();
         let (changed, missed) = self.timed_changes.finish();
-        self.desk.recorder.changed(changed);
-        self.desk.recorder.note(missed);
-        self.desk.recorder.finish(self.now_ns, &self.engine, self.requests)
+        self.device.recorder.changed(changed);
+        self.device.recorder.note(missed);
+        self.device.recorder.finish(self.now_ns, &self.engine, self.requests)
     }
 }
 

@@ -8,7 +8,7 @@ use super::flights::Flights;
 use super::recorder::Recorder;
 
 /// What [`weir_driver::turn`] hands requests to.
-pub(super) struct Desk {
+pub(super) struct SimDevice {
     pub(super) disk: Box<dyn DiskModel>,
     pub(super) flights: Flights,
     pub(super) recorder: Recorder,
@@ -29,7 +29,7 @@ pub(super) struct Run {
     bytes: u32,
 }
 
-impl Device for Desk {
+impl Device for SimDevice {
     const JOINS: bool = true;
 
     fn issue(&mut self, now: Instant, dispatch: Dispatch) {
