@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use weir_disk::{DiskModel, DiskOp};
 
 use crate::clock;
-use crate::desk::Work;
+use crate::pending_replies::Work;
 use crate::store::Store;
 use crate::timing::Timing;
 

@@ -1,7 +1,7 @@
 //! Weir's file systems: so far one, an emulated disk as a file, in real time.
 //!
 //! ```text
-//!   kernel ──► fuser ──► file_system ──► timing ──► desk ──► weir_disk::DiskModel
+//!   kernel ──► fuser ──► file_system ──► timing ──► pending ──► weir_disk::DiskModel
 //!                 ▲           │             │
 //!                 │         store           │ when the model says so
 //!                 └───────── reply ◄────────┘
@@ -18,10 +18,10 @@
 #![forbid(unsafe_code)]
 
 mod clock;
-mod desk;
 mod error;
 mod file_system;
 mod mounted;
+mod pending_replies;
 mod store;
 mod timing;
 

@@ -9,7 +9,7 @@ use std::{io, thread};
 use weir_disk::DiskModel;
 
 use crate::clock::now_ns;
-use crate::desk::{Desk, Work};
+use crate::pending_replies::{PendingReplies, Work};
 
 /// A disk in real time. Dropping it drops the owners of what is not done yet.
 pub(crate) struct Timing<T> {
@@ -24,7 +24,7 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    desk: Desk<T>,
+    pending: PendingReplies<T>,
     /// How long the thread sleeps: 0 while it is awake, and looks for itself, `FOR_EVER` while nothing is under way.
     asleep_until_ns: u64,
     is_closed: bool,
@@ -42,7 +42,8 @@ impl<T: Send + 'static> Timing<T> {
         model: Box<dyn DiskModel>,
         answer: impl FnMut(T) + Send + 'static,
     ) -> io::Result<Timing<T>> {
-        let state = State { desk: Desk::new(model), asleep_until_ns: 0, is_closed: false };
+        let state =
+            State { pending: PendingReplies::new(model), asleep_until_ns: 0, is_closed: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
         let seen = shared.clone();
         let thread =
@@ -54,8 +55,8 @@ impl<T: Send + 'static> Timing<T> {
     pub(crate) fn submit(&self, work: Work, owner: T) {
         let mut state = self.shared.lock();
         // Read under the lock, so that requests reach the disk in the order of their times.
-        state.desk.submit(now_ns(), work, owner);
-        let is_early = state.desk.next_event().is_some_and(|at| at < state.asleep_until_ns);
+        state.pending.submit(now_ns(), work, owner);
+        let is_early = state.pending.next_event().is_some_and(|at| at < state.asleep_until_ns);
         drop(state);
         if is_early {
             self.shared.wake.notify_one();
@@ -91,7 +92,7 @@ fn run<T>(shared: &Shared<T>, mut answer: impl FnMut(T)) {
         let now_ns = now_ns();
         late.look(state.asleep_until_ns, now_ns);
         state.asleep_until_ns = 0;
-        while let Some(owner) = state.desk.poll(now_ns) {
+        while let Some(owner) = state.pending.poll(now_ns) {
             done.push(owner);
         }
         if !done.is_empty() {
@@ -100,7 +101,7 @@ fn run<T>(shared: &Shared<T>, mut answer: impl FnMut(T)) {
             state = shared.lock();
             continue;
         }
-        let until_ns = state.desk.next_event().unwrap_or(FOR_EVER);
+        let until_ns = state.pending.next_event().unwrap_or(FOR_EVER);
         state.asleep_until_ns = until_ns;
         // The standard library makes an absolute time of this, and waits on a futex.
         let time = Duration::from_nanos(until_ns.saturating_sub(now_ns));

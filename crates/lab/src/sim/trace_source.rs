@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 1 << 18;
 /// A trace, as often as it is to be gone through.
 pub(super) struct TraceSource {
     reader: Reader<Box<dyn BufRead + Send>>,
-    /// TraceSource after this one.
+    /// Rounds after this one.
     left: u32,
     /// What has been read, while it may be all that later rounds need.
     kept: Vec<Record>,

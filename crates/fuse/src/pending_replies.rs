@@ -28,7 +28,7 @@ impl Work {
 ///
 /// A model counts a request's bytes in 32 bits, while a hole can be as long as the disk: such work goes to the model in
 /// parts, one after the other, so that a hole of any length holds one place.
-pub(crate) struct Desk<T> {
+pub(crate) struct PendingReplies<T> {
     model: Box<dyn DiskModel>,
     jobs: Slab<Job<T>>,
 }
@@ -45,12 +45,12 @@ struct Job<T> {
 /// Longest part of a piece of work: 1 GiB.
 const PART: u64 = 1 << 30;
 
-impl<T> Desk<T> {
-    pub(crate) fn new(model: Box<dyn DiskModel>) -> Desk<T> {
-        Desk { model, jobs: Slab::new() }
+impl<T> PendingReplies<T> {
+    pub(crate) fn new(model: Box<dyn DiskModel>) -> PendingReplies<T> {
+        PendingReplies { model, jobs: Slab::new() }
     }
 
-    /// Hands `work` to the disk. `owner` comes back from [`Desk::poll`] when it is done.
+    /// Hands `work` to the disk. `owner` comes back from [`PendingReplies::poll`] when it is done.
     pub(crate) fn submit(&mut self, now_ns: u64, work: Work, owner: T) {
         let Work { op, offset, len, is_durable } = work;
         let end = offset.saturating_add(len);
@@ -92,61 +92,61 @@ mod tests {
     use super::*;
 
     /// A disk of 1 KiB a second and no latency: one byte is 976,562.5 ns.
-    fn desk() -> Desk<&'static str> {
+    fn pending() -> PendingReplies<&'static str> {
         let spec: weir_disk::Spec = "null,rate=1K,latency=0ns,size=64G".parse().unwrap();
-        Desk::new(spec.build())
+        PendingReplies::new(spec.build())
     }
 
-    fn done(desk: &mut Desk<&'static str>, now_ns: u64) -> Vec<&'static str> {
-        core::iter::from_fn(|| desk.poll(now_ns)).collect()
+    fn done(pending: &mut PendingReplies<&'static str>, now_ns: u64) -> Vec<&'static str> {
+        core::iter::from_fn(|| pending.poll(now_ns)).collect()
     }
 
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn work_is_done_when_the_model_says_so() {
-        let mut desk = desk();
-        assert_eq!(desk.next_event(), None);
-        desk.submit(0, Work::new(DiskOp::Write, 0, 1024), "first");
-        desk.submit(0, Work::new(DiskOp::Read, 4096, 2048), "second");
-        assert_eq!(desk.next_event(), Some(SECOND));
-        assert_eq!(done(&mut desk, SECOND - 1), [""; 0]);
-        assert_eq!(done(&mut desk, SECOND), ["first"]);
-        assert_eq!(done(&mut desk, 3 * SECOND), ["second"]);
-        assert_eq!(desk.next_event(), None);
+        let mut pending = pending();
+        assert_eq!(pending.next_event(), None);
+        pending.submit(0, Work::new(DiskOp::Write, 0, 1024), "first");
+        pending.submit(0, Work::new(DiskOp::Read, 4096, 2048), "second");
+        assert_eq!(pending.next_event(), Some(SECOND));
+        assert_eq!(done(&mut pending, SECOND - 1), [""; 0]);
+        assert_eq!(done(&mut pending, SECOND), ["first"]);
+        assert_eq!(done(&mut pending, 3 * SECOND), ["second"]);
+        assert_eq!(pending.next_event(), None);
     }
 
     #[test]
     fn a_durable_write_ends_with_a_flush() {
-        let mut desk = desk();
+        let mut pending = pending();
         let write = Work { is_durable: true, ..Work::new(DiskOp::Write, 0, 1024) };
-        desk.submit(0, write, "durable");
+        pending.submit(0, write, "durable");
         // The flush waits for nothing but is an event of its own: it is submitted when the write is done.
-        assert_eq!(done(&mut desk, SECOND), ["durable"]);
-        assert_eq!(done(&mut desk, 9 * SECOND), [""; 0]);
+        assert_eq!(done(&mut pending, SECOND), ["durable"]);
+        assert_eq!(done(&mut pending, 9 * SECOND), [""; 0]);
     }
 
     #[test]
     fn a_hole_of_any_length_is_one_piece_of_work() {
-        let mut desk = desk();
-        desk.submit(0, Work::new(DiskOp::Discard, 512, 64 << 30), "hole");
-        desk.submit(0, Work::flush(), "flush");
+        let mut pending = pending();
+        pending.submit(0, Work::new(DiskOp::Discard, 512, 64 << 30), "hole");
+        pending.submit(0, Work::flush(), "flush");
         let mut owners = Vec::new();
         let mut events = 0;
-        while let Some(at) = desk.next_event() {
-            owners.extend(done(&mut desk, at));
+        while let Some(at) = pending.next_event() {
+            owners.extend(done(&mut pending, at));
             events += 1;
             assert!(events < 1000);
         }
         owners.sort_unstable();
         assert_eq!(owners, ["flush", "hole"]);
-        assert!(desk.jobs.is_empty());
+        assert!(pending.jobs.is_empty());
     }
 
     #[test]
     fn nothing_is_work_too() {
-        let mut desk = desk();
-        desk.submit(5, Work::new(DiskOp::Read, 512, 0), "nothing");
-        assert_eq!(done(&mut desk, 5), ["nothing"]);
+        let mut pending = pending();
+        pending.submit(5, Work::new(DiskOp::Read, 512, 0), "nothing");
+        assert_eq!(done(&mut pending, 5), ["nothing"]);
     }
 }
