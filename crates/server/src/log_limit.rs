@@ -4,8 +4,8 @@
 //! through after others were left out tells how many.
 //!
 //! ```ignore
-//! if let Some(LogPermit { left_out }) = desk.log_limit.permit(now, LogLine::AcceptFailed) {
-//!     warn!(device = desk.name, left_out, %error, "cannot accept a connection");
+//! if let Some(LogPermit { left_out }) = io.log_limit.permit(now, LogLine::AcceptFailed) {
+//!     warn!(device = io.name, left_out, %error, "cannot accept a connection");
 //! }
 //! ```
 

@@ -9,11 +9,11 @@ use weir_engine::{Engine, Instant};
 use weir_nbd::{Negotiated, Session};
 
 use super::Arrived;
-use super::backlog::Backlog;
 use super::clients::{Member, Peer};
 use super::connection::{Bound, Connection};
+use super::quota::ClientQuota;
+use super::reactor::{DeviceIo, Reactor};
 use super::token::Token;
-use super::worker::{Desk, Worker};
 use crate::command::Command;
 use crate::log_limit::{LogLine, LogPermit};
 use crate::seats::{NoSeat, Seat};
@@ -24,14 +24,14 @@ const REFUSED_MAX: usize = 16;
 /// How long a listener rests after it failed.
 const REST_NS: u64 = 10_000_000;
 
-impl Desk {
+impl DeviceIo {
     /// Lets listeners go on that have rested.
-    pub(super) fn rouse(&mut self, now: Instant) {
-        while let Some(&(at, listener)) = self.resting.front() {
+    pub(super) fn resume_listeners(&mut self, now: Instant) {
+        while let Some(&(at, listener)) = self.paused_listeners.front() {
             if at > now.as_nanos() {
                 return;
             }
-            self.resting.pop_front();
+            self.paused_listeners.pop_front();
             self.accept_rest_ns += REST_NS + now.as_nanos() - at;
             self.accept(listener);
         }
@@ -83,49 +83,51 @@ impl Desk {
         let serial = self.serial;
         self.refused_now += usize::from(seat.is_err());
         let key = self.connections.insert(Connection::new(socket, serial, peer, seat, session));
-        self.handshakes.push_back((Worker::handshake_deadline(now), key, serial));
+        self.handshakes.push_back((Reactor::handshake_deadline(now), key, serial));
         self.push_bytes(key, &greeting);
         self.receive(key);
     }
 }
 
-impl Worker {
+impl Reactor {
     pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
         match result {
-            Ok(fd) if self.desk.is_draining => drop(fd),
+            Ok(fd) if self.io.is_draining => drop(fd),
             Ok(fd) => {
                 self.seat(now, fd);
-                self.desk.accept(listener);
+                self.io.accept(listener);
             }
-            Err(error) if self.desk.is_draining => debug!(%error, "listener closed"),
+            Err(error) if self.io.is_draining => debug!(%error, "listener closed"),
             Err(error) => {
-                // Out of descriptors or memory: the backlog keeps the next one until there may be room.
-                self.desk.accepts_failed += 1;
+                // Out of descriptors or memory: the quota keeps the next one until there may be room.
+                self.io.accepts_failed += 1;
                 if let Some(LogPermit { left_out }) =
-                    self.desk.log_limit.permit(now, LogLine::AcceptFailed)
+                    self.io.log_limit.permit(now, LogLine::AcceptFailed)
                 {
-                    warn!(device = self.desk.name, left_out, %error, "cannot accept a connection");
+                    warn!(device = self.io.name, left_out, %error, "cannot accept a connection");
                 }
-                self.desk.resting.push_back((now.as_nanos().saturating_add(REST_NS), listener));
+                self.io
+                    .paused_listeners
+                    .push_back((now.as_nanos().saturating_add(REST_NS), listener));
             }
         }
     }
 
     /// Finds a seat for a new connection. Of those for which there is none, a few stay to be told why.
     fn seat(&mut self, now: Instant, fd: OwnedFd) {
-        self.desk.serial += 1;
-        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.desk.serial);
-        let mut seat = self.desk.seats.take(peer);
+        self.io.serial += 1;
+        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.io.serial);
+        let mut seat = self.io.seats.take(peer);
         if matches!(seat, Err(NoSeat::Server)) && self.make_seat(now) {
-            seat = self.desk.seats.take(peer);
+            seat = self.io.seats.take(peer);
         }
         if let Err(reason) = seat {
-            self.desk.note_refused(now, peer, reason);
-            if self.desk.refused_now >= REFUSED_MAX {
+            self.io.note_refused(now, peer, reason);
+            if self.io.refused_now >= REFUSED_MAX {
                 return;
             }
         }
-        self.desk.greet(now, fd, peer, seat);
+        self.io.greet(now, fd, peer, seat);
     }
 
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
@@ -137,40 +139,40 @@ impl Worker {
         negotiated: &Negotiated,
         rest: &[u8],
     ) -> bool {
-        let export = self.desk.exports.get(negotiated.export);
-        if export.device != self.desk.index {
+        let export = self.io.exports.get(negotiated.export);
+        if export.device != self.io.index {
             // What we have said must be out first: the other thread's replies come after it.
-            self.desk.connections[key].moving = Some((export.device, rest.to_vec()));
+            self.io.connections[key].moving = Some((export.device, rest.to_vec()));
             return false;
         }
-        let (path, start) = (self.desk.export_paths.of(negotiated.export).clone(), export.start);
+        let (path, start) = (self.io.export_paths.of(negotiated.export).clone(), export.start);
         let end = start + export.nbd.size;
         let name = export.nbd.name.clone();
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         let replies = connection.session.transmission().expect("negotiated just now").replies();
-        let joined = join(&mut self.engine, &mut self.desk, &path, key);
+        let joined = join(&mut self.engine, &mut self.io, &path, key);
         match joined {
-            Ok((member, backlog)) => {
-                let connection = &mut self.desk.connections[key];
-                connection.backlog = backlog;
+            Ok((member, quota)) => {
+                let connection = &mut self.io.connections[key];
+                connection.quota = quota;
                 connection.bound = Some(Bound { member, start, end, replies });
-                self.desk.presence.enter();
-                let failures = self.desk.ring.sync_failures(&self.desk.storage.disk);
+                self.io.presence.enter();
+                let failures = self.io.ring.sync_failures(&self.io.storage.disk);
                 connection.syncs_failed_seen = failures.count;
-                if let Some(cache) = &self.desk.cache {
+                if let Some(cache) = &self.io.cache {
                     connection.failures_seen = cache.unseen(member.cgroup);
                 }
-                debug!(device = self.desk.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
+                debug!(device = self.io.name, export = name, cgroup = %path, peer = ?connection.peer, "serving");
                 true
             }
             Err(reason) => {
                 if let Some(LogPermit { left_out }) =
-                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                    self.io.log_limit.permit(now, LogLine::ConnectionNotServed)
                 {
-                    let device = &self.desk.name;
+                    let device = &self.io.name;
                     warn!(device, export = name, cgroup = %path, left_out, reason, "cannot serve a connection");
                 }
-                self.desk.connections[key].finishing = true;
+                self.io.connections[key].finishing = true;
                 false
             }
         }
@@ -178,15 +180,15 @@ impl Worker {
 
     /// Gives a connection, on which nothing is in flight, to the thread of the device it asked for.
     pub(super) fn hand_over(&mut self, now: Instant, key: usize, device: usize, input: Vec<u8>) {
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         let Some(socket) = &connection.socket else { return };
-        let fd = match self.desk.ring.socket_fd(socket).try_clone_to_owned() {
+        let fd = match self.io.ring.socket_fd(socket).try_clone_to_owned() {
             Ok(fd) => fd,
             Err(error) => {
                 if let Some(LogPermit { left_out }) =
-                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                    self.io.log_limit.permit(now, LogLine::ConnectionNotServed)
                 {
-                    warn!(device = self.desk.name, left_out, %error, "cannot hand a connection over");
+                    warn!(device = self.io.name, left_out, %error, "cannot hand a connection over");
                 }
                 return self.close(now, key);
             }
@@ -196,39 +198,39 @@ impl Worker {
         let seat = std::mem::replace(&mut connection.seat, Err(NoSeat::Server));
         let Ok(seat) = seat else { return self.close(now, key) };
         let arrived = Arrived { fd, session, peer: connection.peer, seat, input };
-        if self.desk.threads[device].send(Command::Adopt(Box::new(arrived))).is_err() {
-            debug!(from = self.desk.name, "the other device's thread has ended");
+        if self.io.threads[device].send(Command::Adopt(Box::new(arrived))).is_err() {
+            debug!(from = self.io.name, "the other device's thread has ended");
         }
-        self.desk.forget(key);
+        self.io.forget(key);
     }
 
     /// Goes on with a connection that another thread has shaken hands with.
     pub(super) fn adopt(&mut self, now: Instant, arrived: Arrived) {
         let Arrived { fd, mut session, peer, seat, input } = arrived;
-        if self.desk.is_draining {
+        if self.io.is_draining {
             return;
         }
         let Some(negotiated) = session.transmission().map(|session| *session.negotiated()) else {
             return;
         };
-        self.desk.serial += 1;
-        let serial = self.desk.serial;
-        let socket = match self.desk.ring.add_socket(fd) {
+        self.io.serial += 1;
+        let serial = self.io.serial;
+        let socket = match self.io.ring.add_socket(fd) {
             Ok(socket) => socket,
             Err(error) => {
                 if let Some(LogPermit { left_out }) =
-                    self.desk.log_limit.permit(now, LogLine::ConnectionNotServed)
+                    self.io.log_limit.permit(now, LogLine::ConnectionNotServed)
                 {
-                    warn!(device = self.desk.name, left_out, %error, "cannot take a connection over");
+                    warn!(device = self.io.name, left_out, %error, "cannot take a connection over");
                 }
                 return;
             }
         };
         let connection = Connection::new(socket, serial, peer, Ok(seat), session);
         let received = connection.stall_clock.now(now.as_nanos());
-        let key = self.desk.connections.insert(connection);
+        let key = self.io.connections.insert(connection);
         if self.bind(now, key, &negotiated, &[]) {
-            self.digest(now, key, super::connection::Arrival::own(input, received));
+            self.handle_input(now, key, super::connection::Arrival::own(input, received));
         } else {
             self.finish_if_answered(now, key);
         }
@@ -238,11 +240,11 @@ impl Worker {
 /// Makes the connection's peer a client of the cgroup at `path`.
 fn join(
     engine: &mut Engine,
-    desk: &mut Desk,
+    io: &mut DeviceIo,
     path: &weir_engine::Path,
     key: usize,
-) -> Result<(Member, Rc<Backlog>), String> {
+) -> Result<(Member, Rc<ClientQuota>), String> {
     let cgroup = engine.ensure_cgroup(path).map_err(|error| error.to_string())?;
-    let peer = desk.connections[key].peer;
-    desk.clients.join(engine, cgroup, peer).map_err(|error| error.to_string())
+    let peer = io.connections[key].peer;
+    io.clients.join(engine, cgroup, peer).map_err(|error| error.to_string())
 }

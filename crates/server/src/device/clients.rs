@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use rustix::net::getpeername;
 use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
 
-use super::backlog::{Account, Backlog, Memory, Tenant};
+use super::quota::{CgroupQuota, ClientQuota, Memory, MemoryAccount};
 use weir_uring::peer_process;
 
 /// Who is at the other end.
@@ -54,14 +54,14 @@ impl fmt::Display for Peer {
 pub(super) struct Clients {
     open: BTreeMap<(CgroupId, Peer), Client>,
     /// What the clients of each cgroup hold together; gone with the last of them.
-    tenants: BTreeMap<CgroupId, Weak<Tenant>>,
-    account: Account,
+    tenants: BTreeMap<CgroupId, Weak<CgroupQuota>>,
+    account: MemoryAccount,
 }
 
 struct Client {
     id: ClientId,
     connections: u32,
-    backlog: Rc<Backlog>,
+    quota: Rc<ClientQuota>,
     /// The task of write-back that it waits for, once there was any.
     write_back: Option<TaskId>,
 }
@@ -82,7 +82,7 @@ impl Clients {
         engine: &mut Engine,
         cgroup: CgroupId,
         peer: Peer,
-    ) -> Result<(Member, Rc<Backlog>), OpenError> {
+    ) -> Result<(Member, Rc<ClientQuota>), OpenError> {
         let client = match self.open.entry((cgroup, peer)) {
             Entry::Occupied(client) => client.into_mut(),
             Entry::Vacant(place) => {
@@ -93,13 +93,13 @@ impl Clients {
                     *tenant = Rc::downgrade(&opened);
                     opened
                 });
-                let backlog = shared.open();
-                place.insert(Client { id, connections: 0, backlog, write_back: None })
+                let quota = shared.open();
+                place.insert(Client { id, connections: 0, quota, write_back: None })
             }
         };
         let member = Member { cgroup, peer, task: engine.open_task(client.id)? };
         client.connections += 1;
-        Ok((member, Rc::clone(&client.backlog)))
+        Ok((member, Rc::clone(&client.quota)))
     }
 
     /// Closes a connection's task, and the client with its last one. Requests at the device go on.

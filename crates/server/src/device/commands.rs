@@ -6,16 +6,16 @@ use weir_engine::{
     BfqSettings, CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path,
 };
 
-use super::worker::Worker;
+use super::reactor::Reactor;
 use crate::command::{Applied, Command, SetError, Setting};
 
-impl Worker {
-    pub(super) fn carry_out(&mut self, now: Instant, command: Command) {
+impl Reactor {
+    pub(super) fn handle_command(&mut self, now: Instant, command: Command) {
         // A dropped reply means that nobody waits for the answer any more.
         match command {
             Command::Status { reply } => {
-                self.desk.asked.push_back(reply);
-                self.desk.is_busy = true;
+                self.io.status_waiters.push_back(reply);
+                self.io.is_busy = true;
             }
             Command::Settings { cgroup, reply } => drop(reply.send(self.settings(now, &cgroup))),
             Command::Set { cgroup, setting, reply } => {
@@ -119,10 +119,10 @@ impl Worker {
     fn remove(&mut self, now: Instant, path: &Path) -> Result<(), SetError> {
         let cgroup = self.find(path)?;
         // An export names its cgroup by its path, which must go on leading there.
-        if let Some(export) = self.desk.export_paths.export_below(path)
+        if let Some(export) = self.io.export_paths.export_below(path)
             && cgroup != self.engine.root()
         {
-            let export = self.desk.exports.get(export).nbd.name.clone();
+            let export = self.io.exports.get(export).nbd.name.clone();
             return Err(SetError::InUse(path.clone(), export));
         }
         Ok(self.engine.reconfigure(now, Change::Remove { cgroup })?)
@@ -131,7 +131,7 @@ impl Worker {
     /// Whether the cgroup at `path` is there or may be created. O(depth × log cgroups).
     fn check_room(&self, path: &Path) -> Result<(), SetError> {
         let missing = self.engine.missing_cgroups(path);
-        let (there, max) = (self.engine.cgroup_count() as usize, self.desk.cgroups_max);
+        let (there, max) = (self.engine.cgroup_count() as usize, self.io.cgroups_max);
         if missing > 0 && there + missing > max {
             return Err(SetError::TooManyCgroups { path: path.clone(), missing, there, max });
         }
@@ -144,7 +144,7 @@ impl Worker {
         let levels = self.engine.levels_below(cgroup) as usize;
         check_depth(below.names().count() + 1 + levels)?;
         self.engine.reconfigure(now, Change::Move { cgroup, parent })?;
-        self.desk.export_paths.moved(path, below);
+        self.io.export_paths.moved(path, below);
         self.bound_dirty(now);
         Ok(())
     }

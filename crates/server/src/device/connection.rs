@@ -5,9 +5,9 @@ use std::rc::Rc;
 use weir_nbd::{Command, Session};
 use weir_uring::{IoBuf, Message, ReceivedBuf, Socket};
 
-use super::backlog::{Backlog, Hold, Memory};
 use super::clients::{Member, Peer};
-use super::waits::{Received, Replies, StallClock, Waits, Why};
+use super::quota::{ClientQuota, Memory, Reservation};
+use super::waits::{Received, Replies, StallClock, StallReason, Waits};
 use crate::seats::{NoSeat, Seat};
 
 /// Bytes of each [`Memory`] that the requests of one connection may hold, unless it is a single one.
@@ -24,13 +24,13 @@ pub(super) struct Connection {
     /// Tells it from a later connection in the same place.
     pub(super) serial: u64,
     pub(super) peer: Peer,
-    /// Its seat until it is closed, or why it has none: then it is served no export.
+    /// Its seat until it is closed, or reason it has none: then it is served no export.
     pub(super) seat: Result<Seat, NoSeat>,
     pub(super) session: Session,
     /// Where its requests go, once the handshake is done.
     pub(super) bound: Option<Bound>,
     /// What its client's requests hold, over all connections.
-    pub(super) backlog: Rc<Backlog>,
+    pub(super) quota: Rc<ClientQuota>,
     /// Whether a receive is in flight.
     pub(super) receiving: bool,
     /// When the last bytes came from its client, in nanoseconds.
@@ -46,10 +46,10 @@ pub(super) struct Connection {
     /// Replies for the next send.
     pub(super) outbox: Option<Message>,
     /// Whether it is in the list of those with something to send.
-    pub(super) is_dirty: bool,
+    pub(super) is_queued_to_send: bool,
     /// The write whose payload is coming in.
-    pub(super) payload: Option<Payload>,
-    /// Why nothing is being taken from it, with what has arrived already.
+    pub(super) incoming: Option<IncomingWrite>,
+    /// StallReason nothing is being taken from it, with what has arrived already.
     pub(super) stalled: Option<Stalled>,
     /// Bytes of requests inside by [`Memory`]: submitted, and not yet in a send that has ended.
     pub(super) held_bytes: [usize; 2],
@@ -59,8 +59,8 @@ pub(super) struct Connection {
     pub(super) outbox_held_bytes: usize,
     pub(super) sending_held_bytes: usize,
     /// Their client's memory, likewise.
-    pub(super) outbox_hold: Option<Hold>,
-    pub(super) sending_hold: Option<Hold>,
+    pub(super) outbox_reservation: Option<Reservation>,
+    pub(super) sending_reservation: Option<Reservation>,
     /// The device whose thread takes over once all is sent, and what arrived for it.
     pub(super) moving: Option<(usize, Vec<u8>)>,
     /// Time for which it has been stalled, what its requests have waited for outside the engine, and the replies in `outbox`
@@ -89,7 +89,7 @@ pub(super) struct Bound {
 }
 
 /// A write on its way in.
-pub(super) struct Payload {
+pub(super) struct IncomingWrite {
     pub(super) command: Command,
     /// `None` while the ring fills it.
     pub(super) buffer: Option<IoBuf>,
@@ -97,24 +97,24 @@ pub(super) struct Payload {
     /// When its memory was taken, in nanoseconds.
     pub(super) since_ns: u64,
     pub(super) received: Received,
-    pub(super) hold: Hold,
+    pub(super) reservation: Reservation,
 }
 
 /// A write's payload, all of it.
-pub(super) struct Load {
+pub(super) struct Payload {
     pub(super) buffer: IoBuf,
-    pub(super) hold: Hold,
+    pub(super) reservation: Reservation,
 }
 
 /// A connection that has to wait before anything more is taken from it: back-pressure.
 pub(super) struct Stalled {
-    pub(super) why: Why,
+    pub(super) reason: StallReason,
     /// Since when, in nanoseconds.
     pub(super) since_ns: u64,
     /// Held no memory when it came into the row in which it waits now.
-    pub(super) is_light: bool,
-    /// The request that could not be taken, with its payload.
-    pub(super) request: Option<(Command, Received, Option<Load>)>,
+    pub(super) holds_none: bool,
+    /// The request that could not be taken, with its incoming.
+    pub(super) request: Option<(Command, Received, Option<Payload>)>,
     /// What came after it.
     pub(super) rest: Option<Arrival>,
 }
@@ -192,7 +192,7 @@ impl Connection {
             seat,
             session,
             bound: None,
-            backlog: Rc::default(),
+            quota: Rc::default(),
             receiving: false,
             heard_ns: 0,
             sending_bytes: 0,
@@ -200,15 +200,15 @@ impl Connection {
             sending_since_ns: 0,
             takes_replies: true,
             outbox: None,
-            is_dirty: false,
-            payload: None,
+            is_queued_to_send: false,
+            incoming: None,
             stalled: None,
             held_bytes: [0; 2],
             requests: 0,
             outbox_held_bytes: 0,
             sending_held_bytes: 0,
-            outbox_hold: None,
-            sending_hold: None,
+            outbox_reservation: None,
+            sending_reservation: None,
             moving: None,
             failures_seen: 0,
             stall_clock: StallClock::default(),
@@ -225,11 +225,11 @@ impl Connection {
         self.takes_replies = false;
         self.outbox = None;
         self.held_bytes[Memory::Replies as usize] -= std::mem::take(&mut self.outbox_held_bytes);
-        self.outbox_hold = None;
+        self.outbox_reservation = None;
     }
 
     /// Whether it holds no memory.
-    pub(super) fn is_light(&self) -> bool {
+    pub(super) fn holds_none(&self) -> bool {
         self.held_bytes == [0; 2]
     }
 
@@ -248,7 +248,7 @@ impl Connection {
     /// has its memory already and an end.
     pub(super) fn is_behind(&self) -> bool {
         let outbox_bytes = self.outbox.as_ref().map_or(0, Message::inline_len);
-        self.sending_inline_bytes + outbox_bytes > UNSENT_BYTES && self.payload.is_none()
+        self.sending_inline_bytes + outbox_bytes > UNSENT_BYTES && self.incoming.is_none()
     }
 
     /// Whether nothing is left to answer or to send.

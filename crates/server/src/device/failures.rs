@@ -8,8 +8,8 @@ use weir_engine::Instant;
 use weir_nbd::Op;
 
 use super::DeviceError;
-use super::flight::{Asker, Client, Flight};
-use super::worker::Desk;
+use super::reactor::DeviceIo;
+use super::request::{Client, Origin, PendingRequest};
 use crate::log_limit::{LogLine, LogPermit};
 
 /// Ranges that the last line of the log names.
@@ -20,11 +20,11 @@ const RANGES_TOLD_MAX: usize = 16;
 pub(super) struct Failures {
     /// Failed syncs of the device that have been booked.
     syncs: u64,
-    /// Why the last flush failed.
+    /// StallReason the last flush failed.
     last_flush: Option<io::Error>,
 }
 
-impl Desk {
+impl DeviceIo {
     /// Logs a failed request, and tells a flush of earlier failures that its connection has not been told of.
     ///
     /// The kernel says once that bytes it had acknowledged are lost, to the request that meets it; but bytes of every
@@ -32,21 +32,23 @@ impl Desk {
     pub(super) fn note_outcome(
         &mut self,
         now: Instant,
-        flight: &Flight,
+        pending: &PendingRequest,
         result: io::Result<()>,
     ) -> io::Result<()> {
         if let Err(error) = &result {
-            self.log_failure(now, flight, error);
+            self.log_failure(now, pending, error);
         }
         let failures = self.ring.sync_failures(&self.storage.disk);
         let is_news = failures.count > std::mem::replace(&mut self.failures.syncs, failures.count);
-        let Asker::Client(Client { connection, serial, .. }) = flight.asker else { return result };
+        let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
+            return result;
+        };
         let connection = self.connections.get_mut(connection);
         let Some(connection) = connection.filter(|connection| connection.serial == serial) else {
             return result;
         };
         let unseen = failures.count - connection.syncs_failed_seen;
-        if flight.command.op == Op::Flush {
+        if pending.command.op == Op::Flush {
             connection.syncs_failed_seen = failures.count;
             if unseen > 0 {
                 return result.and_then(|()| Err(io::Error::from_raw_os_error(failures.errno)));
@@ -58,8 +60,8 @@ impl Desk {
         result
     }
 
-    fn log_failure(&mut self, now: Instant, flight: &Flight, error: &io::Error) {
-        let op = flight.command.op;
+    fn log_failure(&mut self, now: Instant, pending: &PendingRequest, error: &io::Error) {
+        let op = pending.command.op;
         // An answer, not a failure: what a client asks for is not fast here.
         if matches!(op, Op::WriteZeroes { fast: true, .. }) {
             return;
@@ -67,12 +69,12 @@ impl Desk {
         let Some(LogPermit { left_out }) = self.log_limit.permit(now, LogLine::DeviceFailed) else {
             return;
         };
-        let (device, offset, len) = (&self.name, flight.extent.offset, flight.extent.len);
-        match flight.asker {
-            Asker::Client(_) => {
+        let (device, offset, len) = (&self.name, pending.extent.offset, pending.extent.len);
+        match pending.origin {
+            Origin::Client(_) => {
                 warn!(device, ?op, offset, len, left_out, %error, "the device failed a request");
             }
-            Asker::Cache(_) => {
+            Origin::Cache(_) => {
                 error!(device, offset, len, left_out, %error, "cannot write back: clients are told");
             }
         }

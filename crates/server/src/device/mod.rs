@@ -1,33 +1,43 @@
-//! A device thread: one ring, one engine, the connections of one device. No locks, no hop to another thread on the
-//! way of a request.
+//! Device thread: one ring, one engine, the connections of one device. No locks, no hop to another thread on the
+//! path of a request.
 //!
 //! ```text
-//!  connections ─► intake ─► engine ─► outlet ─► device
-//!       ▲                                         │
-//!       └──────── outlet (replies) ◄──────────────┘        all of it on one ring
+//!  connections ─► rx ─► engine ─► dispatch ─► device
+//!       ▲                                       │
+//!       └────────────────── tx ◄────────────────┘        all of it on one ring
 //! ```
 //!
-//! `cached` is the write-back cache between them, where there is one. `worker` is the loop, `door` lets connections in, `intake` makes bytes into requests, `outlet` sends requests to
-//! the device and replies to connections, `commands` does what the control thread asks, `ending` is the drain.
+//! | module | job |
+//! |---|---|
+//! | `reactor` | the loop: completions in, engine, operations out |
+//! | `accept` | new connections, their seats, hand-over to the thread of their device |
+//! | `rx` | bytes to requests, with back-pressure |
+//! | `dispatch` | requests that the engine lets go, to the device |
+//! | `tx`, `close` | replies; the end of a connection |
+//! | `cached` | the write-back cache, where there is one |
+//! | `commands` | commands of the control thread |
+//! | `shutdown` | the drain |
 
 mod accept;
-mod backlog;
 mod cached;
 mod clients;
+mod close;
 mod commands;
 mod connection;
-mod ending;
+mod dispatch;
 mod export_paths;
 mod failures;
-mod flight;
-mod gone;
-mod intake;
-mod outlet;
+mod health;
+mod quota;
+mod reactor;
 mod report;
+mod request;
+mod rx;
+mod shutdown;
 mod storage;
 mod token;
+mod tx;
 mod waits;
-mod worker;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,8 +52,8 @@ use weir_nbd::Session;
 use weir_uring::{Backend, Ring, RingError, Waker, monotonic_ns};
 
 pub use self::clients::Peer;
-pub use self::ending::Cut;
-use self::worker::Worker;
+use self::reactor::Reactor;
+pub use self::shutdown::Cut;
 use crate::command::{Command, Setting};
 use crate::exports::ExportTable;
 use crate::presence::Presence;
@@ -136,10 +146,10 @@ pub(crate) fn spawn(
 ) -> io::Result<JoinHandle<Result<(), DeviceError>>> {
     std::thread::Builder::new().name(format!("weir-{}", setup.name)).spawn(move || {
         match start(setup) {
-            Ok(mut worker) => {
+            Ok(mut reactor) => {
                 drop(ready.send(Ok(())));
-                let ended = worker.run(&commands);
-                worker.let_go();
+                let ended = reactor.run(&commands);
+                reactor.let_go();
                 ended
             }
             Err(error) => {
@@ -151,7 +161,7 @@ pub(crate) fn spawn(
 }
 
 /// Sets up engine and ring in the calling thread.
-fn start(setup: Setup) -> Result<Worker, DeviceError> {
+fn start(setup: Setup) -> Result<Reactor, DeviceError> {
     let ring = Ring::new(&weir_uring::Config { pool_bytes: POOL_BYTES, ..Default::default() })?;
     let now = Instant::from_nanos(monotonic_ns());
     let piece_bytes_max = Some(weir_driver::PIECE_BYTES_MAX);
@@ -162,14 +172,14 @@ fn start(setup: Setup) -> Result<Worker, DeviceError> {
     }
     let handle = setup.threads[setup.index].clone();
     drop(handle.waker.set(ring.waker()));
-    Worker::new(setup, engine, ring).map_err(DeviceError::Ring)
+    Reactor::new(setup, engine, ring).map_err(DeviceError::Ring)
 }
 
 /// Memory for requests on their way between sockets and device, half for payload and half for replies; pages are taken
 /// as they are first used.
 const POOL_BYTES: usize = 384 << 20;
 
-/// Why a device thread did not start, or ended.
+/// StallReason a device thread did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// There is no ring to be had.
@@ -187,7 +197,7 @@ pub enum DeviceError {
         bytes: u64,
         /// Where.
         ranges: String,
-        /// Why.
+        /// StallReason.
         source: io::Error,
     },
     /// The last flush failed.
@@ -195,7 +205,7 @@ pub enum DeviceError {
         "the last flush failed, so what was written since the one before may be lost: {source}"
     )]
     LastFlush {
-        /// Why.
+        /// StallReason.
         source: io::Error,
     },
     /// Requests were cut at the end.
@@ -206,7 +216,7 @@ pub enum DeviceError {
     Setting {
         /// Whose.
         cgroup: Path,
-        /// Why.
+        /// StallReason.
         error: crate::command::SetError,
     },
 }

@@ -8,8 +8,8 @@ use weir_engine::{
     Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
 };
 
-use super::waits::{Waits, Why};
-use super::worker::{Desk, Worker};
+use super::reactor::{DeviceIo, Reactor};
+use super::waits::{StallReason, Waits};
 use crate::status::{
     BfqStatus, BurstLeft, CgroupStatus, DeviceStatus, LimitWait, PerDimension, TaskStatus,
     WaitStatus, WatermarkStatus,
@@ -41,13 +41,13 @@ pub(super) struct Report {
 /// Where each cgroup is in a census.
 type Places = BTreeMap<CgroupId, usize>;
 
-impl Worker {
+impl Reactor {
     /// Goes on with the status that was asked for first. O(1); where it begins O(cgroups), a fifth of a microsecond for each.
     pub(super) fn report(&mut self, now: Instant) {
-        let mut report = match self.desk.report.take() {
+        let mut report = match self.io.report.take() {
             Some(report) => report,
             None => loop {
-                let Some(reply) = self.desk.asked.pop_front() else { return };
+                let Some(reply) = self.io.status_waiters.pop_front() else { return };
                 if !reply.is_closed() {
                     break Box::new(self.begin_report(now, reply));
                 }
@@ -74,9 +74,9 @@ impl Worker {
             report.census.truncate(len.saturating_sub(CGROUPS_A_TURN));
         }
         if report.reply.is_some() || report.census.len() > CGROUPS_A_TURN {
-            self.desk.report = Some(report);
+            self.io.report = Some(report);
         }
-        self.desk.is_busy |= self.desk.report.is_some() || !self.desk.asked.is_empty();
+        self.io.is_busy |= self.io.report.is_some() || !self.io.status_waiters.is_empty();
     }
 
     /// Reads all counters at this moment. O(cgroups + connections).
@@ -87,13 +87,13 @@ impl Worker {
         let outside = self.waits_outside(&census, &places);
         let device = self.engine.device();
         let audit = self.engine.audit();
-        let cached = self.desk.cache.as_ref();
+        let cached = self.io.cache.as_ref();
         let charged: u128 = audit.charged.iter().map(|charge| charge.bytes).sum();
         let status = DeviceStatus {
-            device: self.desk.name.clone(),
-            path: self.desk.path.clone(),
+            device: self.io.name.clone(),
+            path: self.io.path.clone(),
             at_ns: now.as_nanos(),
-            size_bytes: self.desk.storage.disk.info().size,
+            size_bytes: self.io.storage.disk.info().size,
             depth: device.depth,
             scheduler: device.scheduler.name().into(),
             bfq: BfqStatus::new(&self.engine.bfq_settings(), &self.engine.bfq_stats()),
@@ -106,20 +106,20 @@ impl Worker {
                 .utilisation
                 .map(|share| share.millionths() as f64 / 10_000.0),
             watermarks: self.engine.watermarks().into_iter().map(watermark).collect(),
-            connections: self.desk.connections.len() as u32,
-            connections_refused: self.desk.connections_refused,
-            accept_rest_ns: self.desk.accept_rest_ns,
-            connections_dropped: self.desk.connections_dropped,
-            accepts_failed: self.desk.accepts_failed,
-            log_lines_left_out: self.desk.log_limit.left_out_total(),
-            wakes_late: self.desk.wakes_late,
-            wake_late_ns_max: self.desk.wake_late_ns_max,
+            connections: self.io.connections.len() as u32,
+            connections_refused: self.io.connections_refused,
+            accept_rest_ns: self.io.accept_rest_ns,
+            connections_dropped: self.io.connections_dropped,
+            accepts_failed: self.io.accepts_failed,
+            log_lines_left_out: self.io.log_limit.left_out_total(),
+            wakes_late: self.io.wakes_late,
+            wake_late_ns_max: self.io.wake_late_ns_max,
             audit_balances: audit.balances(),
             charged_bytes: u64::try_from(charged).unwrap_or(u64::MAX),
             tasks: self.tasks(&census, &places),
             cgroups: Vec::with_capacity(census.len()),
         };
-        let connections = self.desk.clients.connections();
+        let connections = self.io.clients.connections();
         let writeback = self.writeback(&census);
         let reply = Some(reply);
         Report { reply, status, census, next: 0, places, connections, outside, writeback }
@@ -128,7 +128,7 @@ impl Worker {
     /// What requests of each cgroup and all below it have waited for outside the engine, by path. What those of removed
     /// cgroups had is the root's. O(connections + cgroups that have waited × depth).
     fn waits_outside(&mut self, census: &[Census], places: &Places) -> BTreeMap<String, Waits> {
-        let Desk { waits, connections, .. } = &mut self.desk;
+        let DeviceIo { waits, connections, .. } = &mut self.io;
         let root = self.engine.root();
         let mut removed = Waits::default();
         waits.retain(|cgroup, waits| {
@@ -157,7 +157,7 @@ impl Worker {
     /// What the cache has and has done for each cgroup and all below it, by path; nothing without a cache.
     fn writeback(&self, census: &[Census]) -> BTreeMap<String, OwnerStats> {
         let mut sums = BTreeMap::new();
-        let Some(cached) = &self.desk.cache else { return sums };
+        let Some(cached) = &self.io.cache else { return sums };
         for entry in census {
             let stats = cached.stats(entry.cgroup);
             if stats != OwnerStats::default() {
@@ -169,7 +169,7 @@ impl Worker {
 
     /// Connections that limits have held back. O(connections).
     fn tasks(&self, census: &[Census], places: &Places) -> Vec<TaskStatus> {
-        let connections = self.desk.connections.iter().filter_map(|(_, connection)| {
+        let connections = self.io.connections.iter().filter_map(|(_, connection)| {
             let member = connection.bound?.member;
             let stats = self.engine.task_stats(member.task)?;
             (stats != TaskStats::default()).then(|| TaskStatus {
@@ -218,11 +218,11 @@ impl Worker {
                 lifted_ns: blame.lifted_ns,
                 window_ns: blame.window_ns,
                 device_ns: blame.device_ns,
-                connection_ns: outside.stalled_ns(Why::Itself),
-                memory_ns: outside.stalled_ns(Why::Memory),
-                queue_ns: outside.stalled_ns(Why::Queue),
-                unsent_ns: outside.stalled_ns(Why::Sending),
-                turn_ns: outside.stalled_ns(Why::Turn),
+                connection_ns: outside.stalled_ns(StallReason::Itself),
+                memory_ns: outside.stalled_ns(StallReason::Memory),
+                queue_ns: outside.stalled_ns(StallReason::Queue),
+                unsent_ns: outside.stalled_ns(StallReason::Sending),
+                turn_ns: outside.stalled_ns(StallReason::Turn),
                 payload_ns: outside.payload_ns,
                 sending_ns: outside.sending_ns,
             },
@@ -239,8 +239,8 @@ impl Worker {
         let device = self.engine.device();
         let found = self.engine.find_cgroup(path);
         DeviceStatus {
-            device: self.desk.name.clone(),
-            path: self.desk.path.clone(),
+            device: self.io.name.clone(),
+            path: self.io.path.clone(),
             at_ns: now.as_nanos(),
             depth: device.depth,
             scheduler: device.scheduler.name().into(),

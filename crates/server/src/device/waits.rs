@@ -7,7 +7,7 @@
 
 /// What a stalled connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
+pub(super) enum StallReason {
     /// One of its own requests to be answered: its quota.
     Itself,
     /// Memory that other requests hold, of this client or of others.
@@ -20,18 +20,18 @@ pub(super) enum Why {
     Turn,
 }
 
-impl Why {
+impl StallReason {
     const COUNT: usize = 5;
 
     /// Whether it waits for what other connections hold.
     pub(super) fn is_shared(self) -> bool {
-        matches!(self, Why::Memory | Why::Queue)
+        matches!(self, StallReason::Memory | StallReason::Queue)
     }
 }
 
-/// Time that a connection has been stalled, by [`Why`], in nanoseconds.
+/// Time that a connection has been stalled, by [`StallReason`], in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct StallClock([u64; Why::COUNT]);
+pub(super) struct StallClock([u64; StallReason::COUNT]);
 
 /// When bytes arrived, and how long their connection had been stalled until then.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +68,7 @@ impl StallClock {
     }
 
     /// The connection has been stalled since `since_ns`, and goes on.
-    pub(super) fn advance(&mut self, why: Why, since_ns: u64, now_ns: u64) {
+    pub(super) fn advance(&mut self, why: StallReason, since_ns: u64, now_ns: u64) {
         self.0[why as usize] += now_ns.saturating_sub(since_ns);
     }
 }
@@ -107,7 +107,7 @@ impl Waits {
     }
 
     /// Of the waits before the engine, those for one thing.
-    pub(super) fn stalled_ns(&self, why: Why) -> u64 {
+    pub(super) fn stalled_ns(&self, why: StallReason) -> u64 {
         self.stalled.0[why as usize]
     }
 }
@@ -130,18 +130,24 @@ mod tests {
     fn waits_add_up_to_the_time_inside() {
         let (mut clock, mut waits, mut replies) =
             (StallClock::default(), Waits::default(), Replies::default());
-        clock.advance(Why::Turn, 0, 5);
+        clock.advance(StallReason::Turn, 0, 5);
         let received = clock.now(100);
         waits.note_entered(&received, &clock, 100);
         assert_eq!(waits, Waits::default(), "one that need not wait");
-        clock.advance(Why::Memory, 100, 130);
-        clock.advance(Why::Queue, 130, 170);
+        clock.advance(StallReason::Memory, 100, 130);
+        clock.advance(StallReason::Queue, 130, 170);
         waits.note_entered(&received, &clock, 200);
         replies.push(100, 150);
         replies.push(100, 260);
         waits.note_sent(replies, 300);
-        assert_eq!((waits.stalled_ns(Why::Memory), waits.stalled_ns(Why::Queue)), (30, 40));
-        assert_eq!((waits.payload_ns, waits.sending_ns, waits.stalled_ns(Why::Turn)), (30, 190, 0));
+        assert_eq!(
+            (waits.stalled_ns(StallReason::Memory), waits.stalled_ns(StallReason::Queue)),
+            (30, 40)
+        );
+        assert_eq!(
+            (waits.payload_ns, waits.sending_ns, waits.stalled_ns(StallReason::Turn)),
+            (30, 190, 0)
+        );
         let engine_ns = (150 - 100) + (260 - 200);
         assert_eq!(waits.inside_ns, 30 + 40 + 30 + 190 + engine_ns);
         let mut sum = waits;

@@ -3,8 +3,8 @@
 //!
 //! `around` is about the requests of clients, `back` about those of the cache.
 
-mod around;
-mod back;
+mod client_path;
+mod writeback;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,7 +16,7 @@ use weir_cache::{Cache, OwnerStats, Ready, Reason, Settings, WriteId};
 use weir_engine::{CgroupId, Extent, Instant, RequestId, TaskId};
 use weir_uring::{BufferPool, monotonic_ns};
 
-use super::worker::Worker;
+use super::reactor::Reactor;
 use crate::status::CacheStatus;
 
 /// Memory for bytes on their way from the cache to the device, apart from what clients share.
@@ -31,15 +31,15 @@ pub(super) struct Cached {
     /// Requests that are on their way.
     on_way: BTreeMap<WriteId, OnWay>,
     pool: BufferPool,
-    /// Parts of started requests, by their flight, that wait for memory.
-    unfunded: VecDeque<(usize, Extent)>,
+    /// Parts of started requests, by their pending, that wait for memory.
+    waiting_for_buffer: VecDeque<(usize, Extent)>,
     /// Flushes with nothing left to be written, which the engine has no room for yet.
     flushes: VecDeque<usize>,
     /// The engine had no room for the last request: it is asked again after something has ended.
     is_engine_full: bool,
     /// The last request that ended has failed.
     is_failing: bool,
-    /// Why the device failed the last one that it did.
+    /// StallReason the device failed the last one that it did.
     reason: Reason,
     /// Scratch.
     parts: Vec<Extent>,
@@ -47,7 +47,7 @@ pub(super) struct Cached {
 
 /// A request of the cache's in the engine or at the device.
 struct OnWay {
-    flight: usize,
+    key: usize,
     request: RequestId,
 }
 
@@ -61,7 +61,7 @@ impl Cached {
             payers: BTreeMap::new(),
             on_way: BTreeMap::new(),
             pool: BufferPool::new(BOUNCE_BYTES)?,
-            unfunded: VecDeque::new(),
+            waiting_for_buffer: VecDeque::new(),
             flushes: VecDeque::new(),
             is_engine_full: false,
             is_failing: false,
@@ -90,7 +90,7 @@ impl Cached {
         self.cache.lost()
     }
 
-    /// Why the device failed the last request that it did.
+    /// StallReason the device failed the last request that it did.
     pub(super) fn last_failure(&self) -> io::Error {
         match self.reason.0 {
             0 => io::Error::other("the server was ended before they were written back"),
@@ -108,7 +108,7 @@ impl Cached {
     }
 }
 
-/// Why the device failed a request, for the cache; EIO where the system does not say.
+/// StallReason the device failed a request, for the cache; EIO where the system does not say.
 fn reason_of(error: &io::Error) -> Reason {
     let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
     Reason(errno.unsigned_abs())
@@ -125,25 +125,24 @@ fn not_written(reason: Reason) -> io::Error {
     told.into()
 }
 
-impl Worker {
+impl Reactor {
     /// Does what the cache wants: answers writes that have got room and flushes that are over, lets go what waited for
     /// something else at the device, and submits what is to be written back.
     pub(super) fn tend_cache(&mut self, now: Instant) {
-        if self.desk.cache.is_none() {
+        if self.io.cache.is_none() {
             return;
         }
-        self.desk.answer_admitted(now);
+        self.io.answer_admitted(now);
         while let Some(flushed) =
-            self.desk.cache.as_mut().and_then(|cached| cached.cache.poll_flushed())
+            self.io.cache.as_mut().and_then(|cached| cached.cache.poll_flushed())
         {
-            self.desk.flushed(flushed);
+            self.io.flushed(flushed);
         }
-        while let Some(ready) =
-            self.desk.cache.as_mut().and_then(|cached| cached.cache.poll_ready())
+        while let Some(ready) = self.io.cache.as_mut().and_then(|cached| cached.cache.poll_ready())
         {
             match ready {
-                Ready::Operation(key) => self.desk.start_at_device(key as usize),
-                Ready::Write(id) => self.desk.start_write(id),
+                Ready::Operation(key) => self.io.start_at_device(key as usize),
+                Ready::Write(id) => self.io.start_write(id),
             }
         }
         self.submit_flushes(now);

@@ -13,16 +13,16 @@ use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_nbd::Extent;
 use weir_uring::{Completion, Ring, Socket, monotonic_ns};
 
-use super::backlog::{Backlog, Memory, Waiter};
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
-use super::ending::Ending;
 use super::export_paths::ExportPaths;
 use super::failures::Failures;
-use super::flight::{Asker, Flight};
-use super::gone;
+use super::health;
+use super::quota::{ClientQuota, Memory, Waiter};
 use super::report::Report;
+use super::request::{Origin, PendingRequest};
+use super::shutdown::Shutdown;
 use super::storage::Storage;
 use super::token::Token;
 use super::waits::Waits;
@@ -50,13 +50,13 @@ const LOOKS_A_TURN: usize = 16;
 const LATE_NS: u64 = 1_000_000;
 
 /// A device thread at work: the engine, and everything else.
-pub(super) struct Worker {
+pub(super) struct Reactor {
     pub(super) engine: Engine,
-    pub(super) desk: Desk,
+    pub(super) io: DeviceIo,
 }
 
 /// Connections, requests, device and counters of a device thread; all but the engine, which it feeds.
-pub(super) struct Desk {
+pub(super) struct DeviceIo {
     pub(super) name: String,
     pub(super) path: String,
     /// Which of the server's devices this is.
@@ -73,7 +73,7 @@ pub(super) struct Desk {
     pub(super) presence: Arc<Presence>,
     pub(super) listeners: Vec<Option<Socket>>,
     /// Listeners that failed, and when they may go on.
-    pub(super) resting: VecDeque<(u64, usize)>,
+    pub(super) paused_listeners: VecDeque<(u64, usize)>,
     pub(super) connections: Slab<Connection>,
     pub(super) seats: Arc<Seats>,
     /// Connections without a seat, which stay to be told so.
@@ -85,26 +85,26 @@ pub(super) struct Desk {
     /// The present turn's instant, in nanoseconds.
     pub(super) now_ns: u64,
     pub(super) clients: Clients,
-    pub(super) flights: Slab<Flight>,
+    pub(super) requests: Slab<PendingRequest>,
     /// What goes to the device as one, while it is put together.
     pub(super) run: Vec<usize>,
     /// Requests that the engine has dispatched and that wait for memory.
-    pub(super) unfunded: VecDeque<usize>,
+    pub(super) waiting_for_buffer: VecDeque<usize>,
     /// Dispatched requests that are done by looking, without the ring, and what the first of them has seen so far.
     pub(super) instant: VecDeque<usize>,
     pub(super) extents: Vec<Extent>,
     /// There is more to do than was done in this turn.
     pub(super) is_busy: bool,
     /// Connections, with their serials, that waited for their own requests and may go on.
-    pub(super) relieved: Vec<(usize, u64)>,
+    pub(super) resumable: Vec<(usize, u64)>,
     /// Connections with something to send.
-    pub(super) dirty: Vec<usize>,
+    pub(super) to_send: Vec<usize>,
     /// Clients with connections that wait for what requests hold.
-    pub(super) starved: VecDeque<Rc<Backlog>>,
+    pub(super) waiting_clients: VecDeque<Rc<ClientQuota>>,
     /// Most requests inside the engine, and at the device.
     pub(super) requests_max: usize,
     pub(super) depth: usize,
-    /// Whether something was given back in this turn that starved connections may wait for.
+    /// Whether something was given back in this turn that waiting_clients connections may wait for.
     pub(super) released: bool,
     /// Handshakes under way, oldest first, with the instant by which they must be done.
     pub(super) handshakes: VecDeque<(u64, usize, u64)>,
@@ -115,10 +115,10 @@ pub(super) struct Desk {
     pub(super) is_flushing: bool,
     /// How long requests inside are waited for after [`Command::Drain`].
     pub(super) drain_ns: u64,
-    pub(super) ending: Ending,
+    pub(super) shutdown: Shutdown,
     /// Connections, with their serials, that take no replies and whose last request is done.
     pub(super) answered: Vec<(usize, u64)>,
-    pub(super) presence_of_device: gone::Presence,
+    pub(super) health: health::DeviceHealth,
     pub(super) connections_dropped: u64,
     /// Failed accepts.
     pub(super) accepts_failed: u64,
@@ -130,15 +130,15 @@ pub(super) struct Desk {
     pub(super) wakes_late: u64,
     pub(super) wake_late_ns_max: u64,
     /// Those that wait for a status, and the one in the making.
-    pub(super) asked: VecDeque<oneshot::Sender<DeviceStatus>>,
+    pub(super) status_waiters: VecDeque<oneshot::Sender<DeviceStatus>>,
     pub(super) report: Option<Box<Report>>,
     /// Scratch for what the protocol writes.
     pub(super) scratch: Vec<u8>,
     pub(super) ended: bool,
 }
 
-impl Worker {
-    pub(super) fn new(setup: Setup, engine: Engine, mut ring: Ring) -> io::Result<Worker> {
+impl Reactor {
+    pub(super) fn new(setup: Setup, engine: Engine, mut ring: Ring) -> io::Result<Reactor> {
         let disk = ring.attach(setup.backend);
         let cache =
             setup.cache.map(|settings| Cached::new(settings, disk.info().size)).transpose()?;
@@ -147,7 +147,7 @@ impl Worker {
             .into_iter()
             .map(|listener| ring.add_socket(listener).map(Some))
             .collect::<io::Result<Vec<_>>>()?;
-        let desk = Desk {
+        let io = DeviceIo {
             name: setup.name,
             path: setup.path,
             index: setup.index,
@@ -159,7 +159,7 @@ impl Worker {
             threads: setup.threads,
             presence: setup.presence,
             listeners,
-            resting: VecDeque::new(),
+            paused_listeners: VecDeque::new(),
             connections: Slab::new(),
             seats: setup.seats,
             refused_now: 0,
@@ -169,15 +169,15 @@ impl Worker {
             now_ns: monotonic_ns(),
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
-            flights: Slab::new(),
+            requests: Slab::new(),
             run: Vec::new(),
-            unfunded: VecDeque::new(),
+            waiting_for_buffer: VecDeque::new(),
             instant: VecDeque::new(),
             extents: Vec::new(),
             is_busy: false,
-            relieved: Vec::new(),
-            dirty: Vec::new(),
-            starved: VecDeque::new(),
+            resumable: Vec::new(),
+            to_send: Vec::new(),
+            waiting_clients: VecDeque::new(),
             requests_max: setup.engine.requests_max.get() as usize,
             depth: setup.engine.depth.get() as usize,
             released: false,
@@ -186,9 +186,9 @@ impl Worker {
             is_draining: false,
             is_flushing: false,
             drain_ns: setup.drain_ns,
-            ending: Ending::default(),
+            shutdown: Shutdown::default(),
             answered: Vec::new(),
-            presence_of_device: gone::Presence::default(),
+            health: health::DeviceHealth::default(),
             connections_dropped: 0,
             accepts_failed: 0,
             accept_rest_ns: 0,
@@ -196,70 +196,70 @@ impl Worker {
             failures: Failures::default(),
             wakes_late: 0,
             wake_late_ns_max: 0,
-            asked: VecDeque::new(),
+            status_waiters: VecDeque::new(),
             report: None,
             scratch: Vec::new(),
             ended: false,
         };
-        Ok(Worker { engine, desk })
+        Ok(Reactor { engine, io })
     }
 
     /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
     pub(super) fn run(&mut self, commands: &Receiver<Command>) -> Result<(), DeviceError> {
-        for listener in 0..self.desk.listeners.len() {
-            self.desk.accept(listener);
+        for listener in 0..self.io.listeners.len() {
+            self.io.accept(listener);
         }
         // What was said before there was a waker.
         let mut now = Instant::from_nanos(monotonic_ns());
-        self.carry_out_all(now, commands);
-        while !self.desk.ended {
+        self.handle_commands(now, commands);
+        while !self.io.ended {
             let due = self.engine.poll_timeout();
-            let is_busy = std::mem::take(&mut self.desk.is_busy);
-            let deadline = match is_busy || self.desk.storage.warm(&mut self.desk.ring) {
+            let is_busy = std::mem::take(&mut self.io.is_busy);
+            let deadline = match is_busy || self.io.storage.warm(&mut self.io.ring) {
                 true => Some(0),
                 false => self.deadline(now, due),
             };
-            self.desk.ring.wait(deadline).map_err(DeviceError::Ring)?;
+            self.io.ring.wait(deadline).map_err(DeviceError::Ring)?;
             now = Instant::from_nanos(monotonic_ns());
-            self.desk.now_ns = now.as_nanos();
+            self.io.now_ns = now.as_nanos();
             self.note_lateness(now, due);
-            while let Some(completion) = self.desk.ring.poll_completion() {
+            while let Some(completion) = self.io.ring.poll_completion() {
                 self.handle(now, completion, commands);
             }
             self.finish_modelled(now, commands);
             let mut looks = LOOKS_A_TURN;
             for _ in 0..ROUNDS_A_TURN {
                 self.tend_cache(now);
-                weir_driver::turn(&mut self.engine, now, &mut self.desk);
-                let mut has_landed = false;
-                while let Some(key) = self.desk.look(&mut looks) {
-                    has_landed = true;
-                    self.landed(now, Token::Disk(key).pack(), None, Ok(()));
+                weir_driver::turn(&mut self.engine, now, &mut self.io);
+                let mut has_completed = false;
+                while let Some(key) = self.io.look(&mut looks) {
+                    has_completed = true;
+                    self.on_complete(now, Token::Disk(key).pack(), None, Ok(()));
                 }
-                // What has landed may be what a flush, or a write, waits for.
-                let is_news = has_landed && self.desk.cache.is_some();
-                self.desk.is_busy = self.resume(now) || is_news;
-                if !self.desk.is_busy {
+                // What has on_complete may be what a flush, or a write, waits for.
+                let is_news = has_completed && self.io.cache.is_some();
+                self.io.is_busy = self.resume(now) || is_news;
+                if !self.io.is_busy {
                     break;
                 }
             }
-            self.desk.is_busy |= !self.desk.instant.is_empty();
+            self.io.is_busy |= !self.io.instant.is_empty();
             self.report(now);
-            while let Some((key, serial)) = self.desk.answered.pop() {
-                let connection = self.desk.connections.get(key);
+            while let Some((key, serial)) = self.io.answered.pop() {
+                let connection = self.io.connections.get(key);
                 if connection.is_some_and(|connection| connection.serial == serial) {
                     self.finish_if_answered(now, key);
                 }
             }
             self.expire(now);
-            self.desk.send_all(now);
+            self.io.send_all(now);
         }
-        let left_out = self.desk.log_limit.left_out_untold();
+        let left_out = self.io.log_limit.left_out_untold();
         if left_out > 0 {
-            info!(device = self.desk.name, left_out, "log lines were left out");
+            info!(device = self.io.name, left_out, "log lines were left out");
         }
-        self.desk.check_loss()?;
-        self.desk.check_cut()
+        self.io.check_loss()?;
+        self.io.check_cut()
     }
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
@@ -275,49 +275,49 @@ impl Worker {
             Completion::Sent { token, result } => self.sent(now, token, result),
             Completion::Closed { token } => self.closed(token),
             Completion::Read { token, buffer, result } => {
-                self.landed(now, token, Some(buffer), result);
+                self.on_complete(now, token, Some(buffer), result);
             }
             Completion::Written { token, buffer, result } => {
-                self.desk.released = true;
-                self.landed(now, token, Some(buffer), result);
+                self.io.released = true;
+                self.on_complete(now, token, Some(buffer), result);
             }
             Completion::Done { token, result } => match Token::unpack(token) {
-                Token::LastFlush => self.desk.flushed_last(result),
-                _ => self.landed(now, token, None, result),
+                Token::LastFlush => self.io.flushed_last(result),
+                _ => self.on_complete(now, token, None, result),
             },
-            Completion::Woken => self.carry_out_all(now, commands),
+            Completion::Woken => self.handle_commands(now, commands),
         }
     }
 
-    fn carry_out_all(&mut self, now: Instant, commands: &Receiver<Command>) {
+    fn handle_commands(&mut self, now: Instant, commands: &Receiver<Command>) {
         while let Ok(command) = commands.try_recv() {
-            self.carry_out(now, command);
+            self.handle_command(now, command);
         }
     }
 
     /// Carries out what an emulated device has finished by now. Memory has done it at once: it is answered in this turn.
     fn finish_modelled(&mut self, now: Instant, commands: &Receiver<Command>) {
         let mut is_any = false;
-        while let Some(key) = self.desk.storage.poll_done(now.as_nanos()) {
+        while let Some(key) = self.io.storage.poll_done(now.as_nanos()) {
             is_any = true;
             let mut next = Some(key);
             while let Some(key) = next {
-                next = self.desk.flights[key].joined.take();
-                if self.desk.flights[key].is_at_last_piece() {
-                    self.desk.flights[key].piece = self.desk.flights[key].extent;
-                    self.desk.carry_out(key);
+                next = self.io.requests[key].joined.take();
+                if self.io.requests[key].is_at_last_piece() {
+                    self.io.requests[key].piece = self.io.requests[key].extent;
+                    self.io.start_dispatched(key);
                 } else {
                     self.next_piece(now, key, None);
                 }
             }
         }
-        while is_any && let Some(completion) = self.desk.ring.poll_completion() {
+        while is_any && let Some(completion) = self.io.ring.poll_completion() {
             self.handle(now, completion, commands);
         }
     }
 
     /// A request is back from the device.
-    fn landed(
+    fn on_complete(
         &mut self,
         now: Instant,
         token: u64,
@@ -325,66 +325,66 @@ impl Worker {
         result: io::Result<()>,
     ) {
         let Token::Disk(key) = Token::unpack(token) else { unreachable!("a device's token") };
-        let flight = &mut self.desk.flights[key];
-        if result.is_ok() && !flight.is_at_last_piece() {
+        let pending = &mut self.io.requests[key];
+        if result.is_ok() && !pending.is_at_last_piece() {
             return self.next_piece(now, key, buffer);
         }
         let mut buffer = buffer;
-        if let (Asker::Client(_), Some(buffer)) = (&flight.asker, &mut buffer) {
-            flight.show_whole(buffer);
+        if let (Origin::Client(_), Some(buffer)) = (&pending.origin, &mut buffer) {
+            pending.show_whole(buffer);
         }
-        let (buffer, result) = match self.desk.cache {
-            Some(_) => match self.desk.back_from_device(key, buffer, result) {
-                Some(landed) => landed,
+        let (buffer, result) = match self.io.cache {
+            Some(_) => match self.io.back_from_device(key, buffer, result) {
+                Some(on_complete) => on_complete,
                 None => return,
             },
             None => (buffer, result),
         };
-        let mut flight = self.desk.flights.remove(key);
-        let size = self.desk.storage.disk.info().size;
-        self.desk.presence_of_device.note(flight.extent.offset, size, &result);
-        let result = self.desk.note_outcome(now, &flight, result);
-        let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
+        let mut pending = self.io.requests.remove(key);
+        let size = self.io.storage.disk.info().size;
+        self.io.health.note(pending.extent.offset, size, &result);
+        let result = self.io.note_outcome(now, &pending, result);
+        let ticket = pending.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.engine.complete(now, ticket, outcome);
-        self.desk.released = true;
-        match flight.asker {
-            Asker::Client(_) => self.desk.answer(flight, buffer, result),
-            Asker::Cache(write) => self.desk.written_back(now, write.id, &result),
+        self.io.released = true;
+        match pending.origin {
+            Origin::Client(_) => self.io.answer(pending, buffer, result),
+            Origin::Cache(write) => self.io.written_back(now, write.id, &result),
         }
     }
 
     /// The device is done with a piece of a long request: the next one waits for its turn, unless there is no client left
     /// that wants it.
     fn next_piece(&mut self, now: Instant, key: usize, buffer: Option<weir_uring::IoBuf>) {
-        let flight = &mut self.desk.flights[key];
-        flight.buffer = flight.buffer.take().or(buffer);
-        let ticket = flight.ticket.take().expect("only dispatched requests reach the device");
+        let pending = &mut self.io.requests[key];
+        pending.buffer = pending.buffer.take().or(buffer);
+        let ticket = pending.ticket.take().expect("only dispatched requests reach the device");
         let id = ticket.id();
         let is_done = self.engine.complete(now, ticket, Outcome::Done);
         assert!(!is_done, "the engine cuts requests, and knows of a last piece");
-        let Asker::Client(client) = &flight.asker else { return };
-        let connection = self.desk.connections.get(client.connection);
+        let Origin::Client(client) = &pending.origin else { return };
+        let connection = self.io.connections.get(client.connection);
         let is_wanted = connection.is_some_and(|connection| {
             connection.serial == client.serial && connection.socket.is_some()
         });
         if !is_wanted {
             self.engine.withdraw(now, id).expect("its next piece waits");
-            self.desk.forget_withdrawn(key);
+            self.io.forget_withdrawn(key);
         }
     }
 
     /// The earliest of everything that happens by itself.
     fn deadline(&self, now: Instant, due: Option<Instant>) -> Option<u64> {
-        let desk = &self.desk;
-        let pressed = !desk.starved.is_empty() || !desk.unfunded.is_empty();
+        let io = &self.io;
+        let pressed = !io.waiting_clients.is_empty() || !io.waiting_for_buffer.is_empty();
         [
             due.map(Instant::as_nanos),
-            desk.cache.as_ref().and_then(|cache| cache.next_event()),
-            desk.storage.next_event(),
-            desk.handshakes.front().map(|&(by, _, _)| by),
-            desk.drain_due_ns(now.as_nanos()),
-            desk.resting.front().map(|&(at, _)| at),
+            io.cache.as_ref().and_then(|cache| cache.next_event()),
+            io.storage.next_event(),
+            io.handshakes.front().map(|&(by, _, _)| by),
+            io.drain_due_ns(now.as_nanos()),
+            io.paused_listeners.front().map(|&(at, _)| at),
             pressed.then(|| monotonic_ns() + STUCK_NS / 5),
         ]
         .into_iter()
@@ -394,32 +394,32 @@ impl Worker {
 
     fn note_lateness(&mut self, now: Instant, due: Option<Instant>) {
         let late = due.map_or(0, |due| now.nanos_since(due));
-        self.desk.wake_late_ns_max = self.desk.wake_late_ns_max.max(late);
+        self.io.wake_late_ns_max = self.io.wake_late_ns_max.max(late);
         if late > LATE_NS {
-            self.desk.wakes_late += 1;
-            debug!(device = self.desk.name, late_ns = late, "woke late for a limit");
+            self.io.wakes_late += 1;
+            debug!(device = self.io.name, late_ns = late, "woke late for a limit");
         }
     }
 
     /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
     fn expire(&mut self, now: Instant) {
         let now_ns = now.as_nanos();
-        self.desk.rouse(now);
+        self.io.resume_listeners(now);
         self.watch_device(now);
-        while let Some(&(by, key, serial)) = self.desk.handshakes.front() {
-            let pending = self.desk.is_shaking_hands(key, serial);
+        while let Some(&(by, key, serial)) = self.io.handshakes.front() {
+            let pending = self.io.is_shaking_hands(key, serial);
             if pending && by > now_ns {
                 break;
             }
-            self.desk.handshakes.pop_front();
+            self.io.handshakes.pop_front();
             if pending {
                 self.drop_client(now, key, "the handshake took too long");
             }
         }
-        if !self.desk.starved.is_empty() || !self.desk.unfunded.is_empty() {
+        if !self.io.waiting_clients.is_empty() || !self.io.waiting_for_buffer.is_empty() {
             self.drop_slowest(now);
         }
-        if self.desk.is_draining {
+        if self.io.is_draining {
             self.drain(now);
         }
     }
@@ -428,32 +428,32 @@ impl Worker {
     /// their replies, or not sent the payload that they have announced, for [`STUCK_NS`], the one that holds most. It is one
     /// of the cgroup that waits, unless memory is short for all.
     fn drop_slowest(&mut self, now: Instant) {
-        let desk = &self.desk;
+        let io = &self.io;
         let stands_for = |connection: &Connection, ns| {
             let too_long = |since_ns| now.as_nanos().saturating_sub(since_ns) > ns;
-            let payload = connection.payload.as_ref();
+            let incoming = connection.incoming.as_ref();
             connection.sending_bytes > 0 && too_long(connection.sending_since_ns)
-                || payload.is_some_and(|payload| too_long(payload.since_ns))
+                || incoming.is_some_and(|incoming| too_long(incoming.since_ns))
         };
         let is_stuck = |connection: &Connection| stands_for(connection, STUCK_NS);
         // A connection that takes nothing would not be helped by more, and is known long before it is stuck.
         let is_slow = |connection: &Connection| stands_for(connection, STUCK_NS / 5);
         let is_in_need = |(key, serial): Waiter| {
-            let connection = desk.connections.get(key);
+            let connection = io.connections.get(key);
             connection.is_some_and(|connection| {
                 connection.serial == serial && connection.stalled.is_some() && !is_slow(connection)
             })
         };
-        let in_need = |backlog: &&Rc<Backlog>| backlog.any_waiting(is_in_need);
-        let clients: Vec<&Rc<Backlog>> = desk.starved.iter().filter(in_need).collect();
+        let in_need = |quota: &&Rc<ClientQuota>| quota.any_waiting(is_in_need);
+        let clients: Vec<&Rc<ClientQuota>> = io.waiting_clients.iter().filter(in_need).collect();
         // Each kind of memory is half of the budget.
-        let is_scarce = |memory| desk.clients.held(memory) > desk.ring.pool().budget() / 4;
-        let is_short = !desk.unfunded.is_empty()
+        let is_scarce = |memory| io.clients.held(memory) > io.ring.pool().budget() / 4;
+        let is_short = !io.waiting_for_buffer.is_empty()
             || !clients.is_empty() && [Memory::Payload, Memory::Replies].into_iter().any(is_scarce);
         let may_go = |connection: &Connection| {
-            is_short || clients.iter().any(|client| client.is_beside(&connection.backlog))
+            is_short || clients.iter().any(|client| client.is_beside(&connection.quota))
         };
-        let stuck = desk
+        let stuck = io
             .connections
             .iter()
             .filter(|(_, connection)| is_stuck(connection) && may_go(connection));
@@ -468,8 +468,8 @@ impl Worker {
     /// was one. Those that have a seat are kept in the order in which they came.
     pub(super) fn make_seat(&mut self, now: Instant) -> bool {
         let begun_before = now.as_nanos().saturating_sub(HANDSHAKE_GRACE_NS);
-        let oldest = self.desk.handshakes.iter().find(|&&(_, key, serial)| {
-            self.desk.is_shaking_hands(key, serial) && self.desk.connections[key].seat.is_ok()
+        let oldest = self.io.handshakes.iter().find(|&&(_, key, serial)| {
+            self.io.is_shaking_hands(key, serial) && self.io.connections[key].seat.is_ok()
         });
         let Some(&(by, key, _)) = oldest else { return false };
         let is_slow = by.saturating_sub(HANDSHAKE_NS) <= begun_before;

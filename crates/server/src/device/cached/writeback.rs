@@ -13,19 +13,19 @@ use weir_nbd::{Command, Cookie, Op as NbdOp};
 use weir_uring::Durability;
 
 use super::{OnWay, reason_of};
-use crate::device::flight::{Asker, Client, Flight, WrittenBack};
+use crate::device::reactor::{DeviceIo, Reactor};
+use crate::device::request::{Client, Origin, PendingRequest, WrittenBack};
 use crate::device::token::Token;
-use crate::device::worker::{Desk, Worker};
 use crate::log_limit::{LogLine, LogPermit};
 
 /// How long what a cgroup has dirty may take to be written at its limits, so that a flush ends before a guest gives up on
 /// its disk, which is after 30 s as a rule.
-const BACKLOG_SECS: u64 = 10;
+const DIRTY_SECS: u64 = 10;
 /// What it may have dirty however low its limits are.
-const BACKLOG_BYTES_MIN: u64 = 1 << 20;
+const DIRTY_BYTES_MIN: u64 = 1 << 20;
 
 /// What `cgroup` may have dirty at its limits and those above it; `None` without any.
-fn backlog(engine: &Engine, cgroup: CgroupId) -> Option<Bound> {
+fn dirty_bound(engine: &Engine, cgroup: CgroupId) -> Option<Bound> {
     let path = engine.cgroup_path(cgroup)?;
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
     let above = ends.filter_map(|end| engine.find_cgroup(&Path::parse(&path[..end]).ok()?));
@@ -44,64 +44,64 @@ fn backlog(engine: &Engine, cgroup: CgroupId) -> Option<Bound> {
         })
     });
     let bytes_per_sec = bytes_per_sec.min()?;
-    let bytes = bytes_per_sec.saturating_mul(BACKLOG_SECS).max(BACKLOG_BYTES_MIN);
+    let bytes = bytes_per_sec.saturating_mul(DIRTY_SECS).max(DIRTY_BYTES_MIN);
     Some(Bound { bytes, bytes_per_sec })
 }
 
-impl Worker {
+impl Reactor {
     /// The task through which what `cgroup` has written is written back. One for each cgroup, for as long as the server
     /// runs: an export leads there.
     pub(super) fn payer(&mut self, now: Instant, cgroup: CgroupId) -> Result<TaskId, OpenError> {
-        let cached = self.desk.cache.as_mut().expect("there is a cache");
+        let cached = self.io.cache.as_mut().expect("there is a cache");
         if let Some(&task) = cached.payers.get(&cgroup) {
             return Ok(task);
         }
         let client = self.engine.open_client(cgroup)?;
         let task = self.engine.open_task(client)?;
         cached.payers.insert(cgroup, task);
-        cached.cache.bound(now, cgroup, backlog(&self.engine, cgroup));
+        cached.cache.bound(now, cgroup, dirty_bound(&self.engine, cgroup));
         Ok(task)
     }
 
     /// Limits have changed, or whose they are: so has what may be dirty under them. O(owners × depth).
     pub(in crate::device) fn bound_dirty(&mut self, now: Instant) {
-        let Some(cached) = &mut self.desk.cache else { return };
+        let Some(cached) = &mut self.io.cache else { return };
         for &cgroup in cached.payers.keys() {
-            cached.cache.bound(now, cgroup, backlog(&self.engine, cgroup));
+            cached.cache.bound(now, cgroup, dirty_bound(&self.engine, cgroup));
         }
     }
 
     /// The task that a request of `owner`'s cache is submitted by, for what waits for it, and its class.
     fn payer_for(&mut self, owner: CgroupId, awaited: Awaited) -> (TaskId, Class) {
-        let cached = self.desk.cache.as_ref().expect("there is a cache");
+        let cached = self.io.cache.as_ref().expect("there is a cache");
         let payer = cached.payers[&owner];
         let token = match awaited {
             Awaited::No | Awaited::ByAll => return (payer, Class::Data),
             Awaited::ByAnother => return (payer, Class::Owed),
             Awaited::By(token) => token,
         };
-        let waiter = self.desk.flights.get(token as usize).and_then(|flight| {
-            let Asker::Client(Client { connection, serial, .. }) = flight.asker else {
+        let waiter = self.io.requests.get(token as usize).and_then(|pending| {
+            let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
                 return None;
             };
-            let connection = self.desk.connections.get(connection)?;
+            let connection = self.io.connections.get(connection)?;
             let bound = connection.bound.filter(|_| connection.serial == serial)?;
             Some(bound.member).filter(|member| member.cgroup == owner)
         });
         // A connection that has gone leaves its flush behind.
         let task = waiter
-            .and_then(|member| self.desk.clients.write_back_task(&mut self.engine, member))
+            .and_then(|member| self.io.clients.write_back_task(&mut self.engine, member))
             .unwrap_or(payer);
         (task, Class::Data)
     }
 
     /// Makes requests synchronous that something waits for since they were submitted.
     pub(super) fn promote_writes(&mut self, now: Instant) {
-        while let Some(cached) = &mut self.desk.cache
+        while let Some(cached) = &mut self.io.cache
             && let Some((id, awaited)) = cached.cache.poll_awaited()
         {
-            let Some(&OnWay { flight, request }) = cached.on_way.get(&id) else { continue };
-            let Asker::Cache(WrittenBack { owner, .. }) = self.desk.flights[flight].asker else {
+            let Some(&OnWay { key, request }) = cached.on_way.get(&id) else { continue };
+            let Origin::Cache(WrittenBack { owner, .. }) = self.io.requests[key].origin else {
                 unreachable!("a request of the cache's")
             };
             let (task, class) = self.payer_for(owner, awaited);
@@ -110,40 +110,40 @@ impl Worker {
     }
 
     pub(super) fn submit_writes(&mut self, now: Instant) {
-        let is_draining = self.desk.is_draining;
-        let Some(cached) = &mut self.desk.cache else { return };
+        let is_draining = self.io.is_draining;
+        let Some(cached) = &mut self.io.cache else { return };
         cached.is_engine_full = false;
         if is_draining {
             cached.cache.drain(now);
         }
-        while let Some(cached) = &mut self.desk.cache
+        while let Some(cached) = &mut self.io.cache
             && let Some(write) = cached.cache.poll_write(now)
         {
             let Extent { offset, len } = write.extent;
             let owner = write.owner;
             let asked = WrittenBack { id: write.id, owner, parts: 0, failure: None };
-            let flight = Flight {
-                asker: Asker::Cache(asked),
+            let pending = PendingRequest {
+                origin: Origin::Cache(asked),
                 command: Command { cookie: Cookie(0), op: NbdOp::Write, fua: false, offset, len },
                 extent: write.extent,
                 piece: write.extent,
                 buffer: None,
-                request: None,
+                id: None,
                 ticket: None,
                 joined: None,
                 overlay: None,
             };
-            let flight = self.desk.flights.insert(flight);
+            let key = self.io.requests.insert(pending);
             let (task, class) = self.payer_for(owner, write.awaited);
             let sync = is_draining || write.awaited != Awaited::No;
-            let request = Request::new(task, Op::Write, write.extent, flight as u64);
+            let request = Request::new(task, Op::Write, write.extent, key as u64);
             let submitted = self.engine.submit(now, Request { sync, class, ..request });
-            let cached = self.desk.cache.as_mut().expect("it was here just now");
+            let cached = self.io.cache.as_mut().expect("it was here just now");
             match submitted {
-                Ok(request) => drop(cached.on_way.insert(write.id, OnWay { flight, request })),
+                Ok(request) => drop(cached.on_way.insert(write.id, OnWay { key, request })),
                 Err(error) => {
-                    debug!(device = self.desk.name, %error, "no room to write back");
-                    self.desk.flights.remove(flight);
+                    debug!(device = self.io.name, %error, "no room to write back");
+                    self.io.requests.remove(key);
                     cached.cache.give_back(write.id);
                     cached.is_engine_full = true;
                     return;
@@ -154,7 +154,7 @@ impl Worker {
 
     /// What a cgroup has dirty goes to the device now.
     pub(in crate::device) fn release_dirty(&mut self, now: Instant, cgroup: CgroupId) {
-        if let Some(cached) = &mut self.desk.cache {
+        if let Some(cached) = &mut self.io.cache {
             cached.cache.release(now, cgroup);
         }
     }
@@ -170,24 +170,23 @@ impl Worker {
         }
         self.bound_dirty(now);
         // The end waits for what is in the engine already.
-        let Some(cached) = &self.desk.cache else { return };
+        let Some(cached) = &self.io.cache else { return };
         for on_way in cached.on_way.values() {
-            if let Asker::Cache(WrittenBack { owner, .. }) = self.desk.flights[on_way.flight].asker
-            {
+            if let Origin::Cache(WrittenBack { owner, .. }) = self.io.requests[on_way.key].origin {
                 self.engine.promote(now, on_way.request, cached.payers[&owner], Class::Data);
             }
         }
     }
 }
 
-impl Desk {
+impl DeviceIo {
     /// Gives a request of the cache's to the device, as soon as nothing is in its way there.
     pub(super) fn start_write(&mut self, id: WriteId) {
         let Some(cached) = &mut self.cache else { return };
         let mut parts = std::mem::take(&mut cached.parts);
         if cached.cache.start(id, &mut parts) {
-            let key = cached.on_way[&id].flight;
-            let Asker::Cache(write) = &mut self.flights[key].asker else {
+            let key = cached.on_way[&id].key;
+            let Origin::Cache(write) = &mut self.requests[key].origin else {
                 unreachable!("a request of the cache's")
             };
             write.parts = parts.len().max(1);
@@ -195,18 +194,18 @@ impl Desk {
                 // Other operations have made all of it needless.
                 self.instant.push_back(key);
             }
-            cached.unfunded.extend(parts.iter().map(|&part| (key, part)));
+            cached.waiting_for_buffer.extend(parts.iter().map(|&part| (key, part)));
         }
         cached.parts = parts;
-        self.fund_writes();
+        self.write_waiting_parts();
     }
 
     /// Writes the parts that have waited for memory, as far as it goes.
-    pub(super) fn fund_writes(&mut self) {
+    pub(super) fn write_waiting_parts(&mut self) {
         let Some(cached) = &mut self.cache else { return };
-        while let Some(&(key, part)) = cached.unfunded.front() {
+        while let Some(&(key, part)) = cached.waiting_for_buffer.front() {
             let Some(mut buffer) = cached.pool.get(part.len as usize) else { return };
-            cached.unfunded.pop_front();
+            cached.waiting_for_buffer.pop_front();
             cached.cache.copy(part.offset, &mut buffer);
             let (disk, token) = (&self.storage.disk, Token::Disk(key).pack());
             self.ring.write(disk, part.offset, buffer, Durability::Volatile, token);
@@ -220,9 +219,9 @@ impl Desk {
         result: io::Result<()>,
     ) -> Option<io::Result<()>> {
         let cached = self.cache.as_mut()?;
-        let flight = &mut self.flights[key];
-        let Extent { offset, len } = flight.extent;
-        let Asker::Cache(write) = &mut flight.asker else {
+        let pending = &mut self.requests[key];
+        let Extent { offset, len } = pending.extent;
+        let Origin::Cache(write) = &mut pending.origin else {
             unreachable!("a request of the cache's")
         };
         write.parts -= 1;

@@ -8,11 +8,11 @@ use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::{DiskExtent, IoBuf};
 
 use super::not_written;
-use crate::device::backlog::Memory;
-use crate::device::flight::{Asker, Client, Flight, memory_of};
-use crate::device::worker::{Desk, Worker};
+use crate::device::quota::Memory;
+use crate::device::reactor::{DeviceIo, Reactor};
+use crate::device::request::{Client, Origin, PendingRequest, memory_of};
 
-impl Worker {
+impl Reactor {
     /// Whether the cache deals with a request, which then does not go to the engine, or not yet: reads of what is all
     /// there, writes, and flushes until all is written.
     pub(in crate::device) fn take_into_cache(
@@ -21,20 +21,20 @@ impl Worker {
         key: usize,
         tag: usize,
     ) -> bool {
-        let flight = &self.desk.flights[tag];
-        let Command { op, fua, len, .. } = flight.command;
-        let offset = flight.extent.offset;
-        let connection = &self.desk.connections[key];
+        let pending = &self.io.requests[tag];
+        let Command { op, fua, len, .. } = pending.command;
+        let offset = pending.extent.offset;
+        let connection = &self.io.connections[key];
         let bound = connection.bound.expect("requests come after the handshake");
         let cgroup = bound.member.cgroup;
         let mut found = None;
         let is_done = match op {
             NbdOp::Read { .. } => {
-                let cached = self.desk.cache.as_mut().expect("asked before");
+                let cached = self.io.cache.as_mut().expect("asked before");
                 if !cached.cache.holds(offset, len.into()) {
                     return false;
                 }
-                let Some(mut buffer) = self.desk.ring.pool().get(len as usize) else {
+                let Some(mut buffer) = self.io.ring.pool().get(len as usize) else {
                     return false;
                 };
                 cached.cache.read(cgroup, offset, &mut buffer);
@@ -45,9 +45,8 @@ impl Worker {
                 if self.payer(now, cgroup).is_err() {
                     return false;
                 }
-                let bytes =
-                    self.desk.flights[tag].buffer.as_ref().expect("a write has its payload");
-                let cached = self.desk.cache.as_mut().expect("asked before");
+                let bytes = self.io.requests[tag].buffer.as_ref().expect("a write has its payload");
+                let cached = self.io.cache.as_mut().expect("asked before");
                 match cached.cache.write(now, cgroup, offset, bytes, tag as u64) {
                     Admission::Taken => true,
                     Admission::Waits => false,
@@ -56,46 +55,45 @@ impl Worker {
             }
             NbdOp::Flush => {
                 let (range, seen) = (bound.start..bound.end, connection.failures_seen);
-                let cached = self.desk.cache.as_mut().expect("asked before");
+                let cached = self.io.cache.as_mut().expect("asked before");
                 cached.cache.flush(now, cgroup, range, seen, tag as u64);
                 false
             }
             _ => return false,
         };
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         connection.requests += 1;
         if op != NbdOp::Write {
             connection.held_bytes[Memory::Replies as usize] +=
-                memory_of(&self.desk.flights[tag].command);
+                memory_of(&self.io.requests[tag].command);
         }
         if is_done {
-            let flight = self.desk.flights.remove(tag);
-            self.desk.answer(flight, found, Ok(()));
+            let pending = self.io.requests.remove(tag);
+            self.io.answer(pending, found, Ok(()));
         }
         true
     }
 
     /// What was written is with the device: now for the device's own memory.
     pub(super) fn submit_flushes(&mut self, now: Instant) {
-        while let Some(tag) = self.desk.cache.as_mut().and_then(|cached| cached.flushes.pop_front())
-        {
-            let Asker::Client(Client { connection, serial, .. }) = self.desk.flights[tag].asker
+        while let Some(tag) = self.io.cache.as_mut().and_then(|cached| cached.flushes.pop_front()) {
+            let Origin::Client(Client { connection, serial, .. }) = self.io.requests[tag].origin
             else {
                 unreachable!("the cache does not flush");
             };
-            let connection = self.desk.connections.get(connection);
+            let connection = self.io.connections.get(connection);
             let connection = connection.filter(|connection| connection.serial == serial);
             let Some(bound) = connection.and_then(|connection| connection.bound) else {
-                self.desk.flights.remove(tag);
+                self.io.requests.remove(tag);
                 continue;
             };
             let extent = Extent::default();
             let request = Request::new(bound.member.task, Op::Flush, extent, tag as u64);
             match self.engine.submit(now, request) {
                 Ok(_) => {}
-                Err(SubmitError::UnknownTask) => drop(self.desk.flights.remove(tag)),
+                Err(SubmitError::UnknownTask) => drop(self.io.requests.remove(tag)),
                 Err(SubmitError::TaskFull { .. } | SubmitError::EngineFull { .. }) => {
-                    let cached = self.desk.cache.as_mut().expect("there is a cache");
+                    let cached = self.io.cache.as_mut().expect("there is a cache");
                     cached.flushes.push_front(tag);
                     return;
                 }
@@ -104,36 +102,36 @@ impl Worker {
     }
 }
 
-impl Desk {
+impl DeviceIo {
     /// Answers writes that have waited for room.
     pub(super) fn answer_admitted(&mut self, now: Instant) {
         while let Some(cached) = &mut self.cache
             && let Some(admitted) = cached.cache.poll_admitted(now)
         {
-            let flight = self.flights.remove(admitted.token as usize);
-            let bytes = flight.buffer.as_ref().expect("a write has its payload");
+            let pending = self.requests.remove(admitted.token as usize);
+            let bytes = pending.buffer.as_ref().expect("a write has its payload");
             let result = admitted.result.map_err(not_written);
             if result.is_ok() {
-                cached.cache.fill(flight.extent.offset, bytes);
+                cached.cache.fill(pending.extent.offset, bytes);
             }
             self.released = true;
-            self.answer(flight, None, result);
+            self.answer(pending, None, result);
         }
     }
 
     /// All that a flush waited for is written, or has failed.
     pub(super) fn flushed(&mut self, flushed: Flushed) {
         let tag = flushed.token as usize;
-        if let Asker::Client(client) = &self.flights[tag].asker
+        if let Origin::Client(client) = &self.requests[tag].origin
             && let Some(connection) = self.connections.get_mut(client.connection)
             && connection.serial == client.serial
         {
             connection.failures_seen = flushed.seen;
         }
         if let Err(reason) = flushed.result {
-            let flight = self.flights.remove(tag);
+            let pending = self.requests.remove(tag);
             self.released = true;
-            self.answer(flight, None, Err(not_written(reason)));
+            self.answer(pending, None, Err(not_written(reason)));
         } else if let Some(cached) = &mut self.cache {
             cached.flushes.push_back(tag);
         }
@@ -143,16 +141,16 @@ impl Desk {
     /// writes past the cache waits until nothing of the cache is at the device there.
     pub(in crate::device) fn may_go_to_device(&mut self, key: usize) -> bool {
         let Some(cached) = &mut self.cache else { return true };
-        let flight = &mut self.flights[key];
-        let Extent { offset, len } = flight.extent;
-        match (&flight.asker, flight.command.op) {
-            (Asker::Cache(write), _) => {
+        let pending = &mut self.requests[key];
+        let Extent { offset, len } = pending.extent;
+        match (&pending.origin, pending.command.op) {
+            (Origin::Cache(write), _) => {
                 let id = write.id;
                 self.start_write(id);
                 false
             }
             (_, NbdOp::Read { .. }) => {
-                flight.overlay = cached.cache.overlay(offset, len).map(Box::new);
+                pending.overlay = cached.cache.overlay(offset, len).map(Box::new);
                 true
             }
             (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
@@ -170,17 +168,17 @@ impl Desk {
         mut buffer: Option<IoBuf>,
         result: io::Result<()>,
     ) -> Option<(Option<IoBuf>, io::Result<()>)> {
-        self.fund_writes();
+        self.write_waiting_parts();
         let Some(cached) = &mut self.cache else { return Some((buffer, result)) };
-        let flight = &mut self.flights[key];
-        let Extent { offset, len } = flight.extent;
-        match (&mut flight.asker, flight.command.op) {
-            (Asker::Cache(_), _) => {
+        let pending = &mut self.requests[key];
+        let Extent { offset, len } = pending.extent;
+        match (&mut pending.origin, pending.command.op) {
+            (Origin::Cache(_), _) => {
                 return self.part_written(key, result).map(|result| (None, result));
             }
             (_, NbdOp::Read { .. }) => {
                 if let Some(buffer) = buffer.as_mut().filter(|_| result.is_ok()) {
-                    cached.cache.finish_read(flight.overlay.as_deref(), offset, buffer);
+                    cached.cache.finish_read(pending.overlay.as_deref(), offset, buffer);
                 }
             }
             (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
@@ -194,7 +192,7 @@ impl Desk {
     /// A request past the cache ends between two of its pieces: the cache forgets what is older.
     pub(in crate::device) fn end_past_cache(&mut self, key: usize) {
         let Some(cached) = &mut self.cache else { return };
-        let Flight { command, extent, .. } = &self.flights[key];
+        let PendingRequest { command, extent, .. } = &self.requests[key];
         if matches!(command.op, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) {
             cached.cache.end(key as u64, extent.offset, extent.len.into(), false);
         }

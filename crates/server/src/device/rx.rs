@@ -7,13 +7,13 @@ use weir_engine::{Extent, Instant, Request, SubmitError};
 use weir_nbd::{Command, HandshakeState, Item, Op};
 use weir_uring::{IoBuf, ReceivedBuf};
 
-use super::backlog::{Backlog, Left, Memory};
-use super::connection::{Arrival, Load, Payload, Stalled};
-use super::ending::cut_refusal;
-use super::flight::{Asker, Client, Flight, engine_op, memory_of};
+use super::connection::{Arrival, IncomingWrite, Payload, Stalled};
+use super::quota::{Available, ClientQuota, Memory};
+use super::reactor::{DeviceIo, Reactor};
+use super::request::{Client, Origin, PendingRequest, engine_op, memory_of};
+use super::shutdown::cut_refusal;
 use super::token::Token;
-use super::waits::{Received, Why};
-use super::worker::{Desk, Worker};
+use super::waits::{Received, StallReason};
 use crate::exports::Admission;
 
 /// A payload with more than this still to come is received right into its buffer.
@@ -22,7 +22,7 @@ const FILL_BYTES: usize = 16 << 10;
 /// Requests of one connection that are taken in at once: as many as take some tens of microseconds.
 const REQUESTS_A_TURN: u32 = 128;
 
-impl Worker {
+impl Reactor {
     pub(super) fn received(
         &mut self,
         now: Instant,
@@ -30,17 +30,17 @@ impl Worker {
         result: io::Result<Option<ReceivedBuf>>,
     ) {
         let Token::Receive(key) = Token::unpack(token) else { unreachable!("a receive's token") };
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         (connection.receiving, connection.heard_ns) = (false, now.as_nanos());
         match result {
             Ok(Some(bytes)) => {
                 let received = connection.stall_clock.now(now.as_nanos());
-                self.digest(now, key, Arrival::ring(bytes, received));
+                self.handle_input(now, key, Arrival::ring(bytes, received));
             }
             // The peer is gone. Nobody is left to answer: what waits is withdrawn.
             Ok(None) => self.close(now, key),
             Err(error) => {
-                debug!(device = self.desk.name, %error, "receive failed");
+                debug!(device = self.io.name, %error, "receive failed");
                 self.close(now, key);
             }
         }
@@ -54,23 +54,23 @@ impl Worker {
         result: io::Result<()>,
     ) {
         let Token::Fill(key) = Token::unpack(token) else { unreachable!("a fill's token") };
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         (connection.receiving, connection.heard_ns) = (false, now.as_nanos());
         if result.is_err() {
             drop(buffer);
             self.close(now, key);
             return;
         }
-        let payload = connection.payload.take().expect("a fill has a payload");
+        let incoming = connection.incoming.take().expect("a fill has a payload");
         if let Some(transmission) = connection.session.transmission() {
             transmission.take_payload(transmission.payload_remaining());
         }
-        let load = Some(Load { buffer, hold: payload.hold });
-        let (command, received) = (payload.command, payload.received);
-        match self.enter(now, key, command, &received, load) {
-            Ok(()) => self.digest(now, key, Arrival::none()),
-            Err((why, load)) => {
-                self.desk.stall(key, why, Some((command, received, load)), None);
+        let payload = Some(Payload { buffer, reservation: incoming.reservation });
+        let (command, received) = (incoming.command, incoming.received);
+        match self.enter(now, key, command, &received, payload) {
+            Ok(()) => self.handle_input(now, key, Arrival::none()),
+            Err((reason, payload)) => {
+                self.io.stall(key, reason, Some((command, received, payload)), None);
             }
         }
     }
@@ -78,10 +78,10 @@ impl Worker {
     /// Takes in what has arrived on a connection, until it is used up or there is no room for more.
     ///
     /// At most [`REQUESTS_A_TURN`] requests: the others of the device wait for it.
-    pub(super) fn digest(&mut self, now: Instant, key: usize, mut arrival: Arrival) {
+    pub(super) fn handle_input(&mut self, now: Instant, key: usize, mut arrival: Arrival) {
         let mut requests = REQUESTS_A_TURN;
         loop {
-            let connection = &mut self.desk.connections[key];
+            let connection = &mut self.io.connections[key];
             let is_behind = connection.is_behind();
             let Some(transmission) = connection.session.transmission() else {
                 match self.shake_hands(now, key, arrival) {
@@ -96,10 +96,10 @@ impl Worker {
                 break;
             }
             if is_behind {
-                return self.desk.stall(key, Why::Sending, None, Some(arrival));
+                return self.io.stall(key, StallReason::Sending, None, Some(arrival));
             }
             if requests == 0 {
-                return self.desk.stall(key, Why::Turn, None, Some(arrival));
+                return self.io.stall(key, StallReason::Turn, None, Some(arrival));
             }
             let parsed = transmission.parse(arrival.left());
             let from = arrival.at;
@@ -107,15 +107,15 @@ impl Worker {
             let received = arrival.received;
             match parsed.item {
                 Item::NeedMore { .. } => {
-                    self.desk.receive(key);
+                    self.io.receive(key);
                     return;
                 }
                 Item::Request(command) => {
                     requests -= 1;
-                    if let Err((why, _)) = self.enter(now, key, command, &received, None) {
-                        return self.desk.stall(
+                    if let Err((reason, _)) = self.enter(now, key, command, &received, None) {
+                        return self.io.stall(
                             key,
-                            why,
+                            reason,
                             Some((command, received, None)),
                             Some(arrival),
                         );
@@ -123,10 +123,10 @@ impl Worker {
                 }
                 Item::Write(command) => {
                     requests -= 1;
-                    if let Err(why) = self.desk.make_room(now, key, command, received) {
-                        return self.desk.stall(
+                    if let Err(reason) = self.io.make_room(now, key, command, received) {
+                        return self.io.stall(
                             key,
-                            why,
+                            reason,
                             Some((command, received, None)),
                             Some(arrival),
                         );
@@ -134,28 +134,30 @@ impl Worker {
                 }
                 Item::Payload { len } => {
                     let bytes = arrival.slice(from, len);
-                    let payload = connection.payload.as_mut().expect("a payload has a write");
-                    let buffer = payload.buffer.as_mut().expect("not at the ring");
-                    buffer[payload.filled..payload.filled + len].copy_from_slice(bytes);
-                    payload.filled += len;
-                    if payload.filled == payload.command.len as usize {
-                        let payload = connection.payload.take().expect("looked just now");
-                        let buffer = payload.buffer.expect("not at the ring");
-                        let load = Some(Load { buffer, hold: payload.hold });
-                        let (command, received) = (payload.command, payload.received);
-                        if let Err((why, load)) = self.enter(now, key, command, &received, load) {
-                            let request = Some((command, received, load));
-                            return self.desk.stall(key, why, request, Some(arrival));
+                    let incoming = connection.incoming.as_mut().expect("a payload has a write");
+                    let buffer = incoming.buffer.as_mut().expect("not at the ring");
+                    buffer[incoming.filled..incoming.filled + len].copy_from_slice(bytes);
+                    incoming.filled += len;
+                    if incoming.filled == incoming.command.len as usize {
+                        let incoming = connection.incoming.take().expect("looked just now");
+                        let buffer = incoming.buffer.expect("not at the ring");
+                        let payload = Some(Payload { buffer, reservation: incoming.reservation });
+                        let (command, received) = (incoming.command, incoming.received);
+                        if let Err((reason, payload)) =
+                            self.enter(now, key, command, &received, payload)
+                        {
+                            let request = Some((command, received, payload));
+                            return self.io.stall(key, reason, request, Some(arrival));
                         }
                     }
                 }
                 Item::Refused(refusal) => {
                     requests -= 1;
-                    self.desk.refuse(key, &refusal, &received);
+                    self.io.refuse(key, &refusal, &received);
                 }
                 Item::Disconnect => connection.finishing = true,
-                Item::Broken(why) => {
-                    self.drop_client(now, key, &why.to_string());
+                Item::Broken(reason) => {
+                    self.drop_client(now, key, &reason.to_string());
                     return;
                 }
             }
@@ -165,29 +167,29 @@ impl Worker {
 
     /// One step of the handshake; what is left of the input if transmission has begun.
     fn shake_hands(&mut self, now: Instant, key: usize, mut arrival: Arrival) -> Option<Arrival> {
-        let desk = &mut self.desk;
-        desk.scratch.clear();
-        let connection = &mut desk.connections[key];
+        let io = &mut self.io;
+        io.scratch.clear();
+        let connection = &mut io.connections[key];
         let peer = connection.peer;
-        let exports = Admission::new(&desk.exports, &mut connection.seat);
+        let exports = Admission::new(&io.exports, &mut connection.seat);
         let progress =
-            connection.session.handle_handshake(arrival.left(), &exports, &mut desk.scratch);
+            connection.session.handle_handshake(arrival.left(), &exports, &mut io.scratch);
         let refused = exports.refused();
         if let Some(reason) = refused {
-            desk.note_refused(now, peer, reason);
+            io.note_refused(now, peer, reason);
         }
         arrival.at += progress.consumed;
         if let HandshakeState::Transmission(negotiated) = progress.state {
-            desk.push_scratch(key);
+            io.push_scratch(key);
             return self.bind(now, key, &negotiated, arrival.left()).then_some(arrival);
         }
-        desk.push_scratch(key);
+        io.push_scratch(key);
         match progress.state {
-            HandshakeState::NeedInput => desk.receive(key),
-            HandshakeState::NeedOutput => desk.stall(key, Why::Sending, None, Some(arrival)),
+            HandshakeState::NeedInput => io.receive(key),
+            HandshakeState::NeedOutput => io.stall(key, StallReason::Sending, None, Some(arrival)),
             HandshakeState::Closed(reason) => {
-                debug!(device = self.desk.name, %reason, "handshake ended");
-                self.desk.connections[key].finishing = true;
+                debug!(device = self.io.name, %reason, "handshake ended");
+                self.io.connections[key].finishing = true;
             }
             HandshakeState::Transmission(_) => unreachable!("dealt with above"),
         }
@@ -201,98 +203,101 @@ impl Worker {
         key: usize,
         command: Command,
         received: &Received,
-        load: Option<Load>,
-    ) -> Result<(), (Why, Option<Load>)> {
-        if self.desk.ending.is_cut {
-            self.desk.refuse(key, &cut_refusal(command.cookie), received);
+        payload: Option<Payload>,
+    ) -> Result<(), (StallReason, Option<Payload>)> {
+        if self.io.shutdown.is_cut {
+            self.io.refuse(key, &cut_refusal(command.cookie), received);
             return Ok(());
         }
-        let left = self.desk.left(Memory::Replies);
-        let connection = &mut self.desk.connections[key];
+        let available = self.io.available(Memory::Replies);
+        let connection = &mut self.io.connections[key];
         let bytes = memory_of(&command);
         // A write has been counted since its payload began to arrive.
         if command.op != Op::Write && connection.is_full(Memory::Replies, bytes) {
-            return Err((Why::Itself, load));
+            return Err((StallReason::Itself, payload));
         }
-        let (buffer, hold) = match load {
-            Some(Load { buffer, hold }) => (Some(buffer), hold),
+        let (buffer, reservation) = match payload {
+            Some(Payload { buffer, reservation }) => (Some(buffer), reservation),
             None => {
-                let taken = if bytes > 0 { self.desk.ring.pool().rounded(bytes) } else { 0 };
-                let is_light = connection.holds_no(Memory::Replies);
-                let hold = connection.backlog.hold(Memory::Replies, taken, is_light, left);
-                (None, hold.map_err(|why| (why, None))?)
+                let taken = if bytes > 0 { self.io.ring.pool().rounded(bytes) } else { 0 };
+                let holds_none = connection.holds_no(Memory::Replies);
+                let reservation =
+                    connection.quota.reserve(Memory::Replies, taken, holds_none, available);
+                (None, reservation.map_err(|reason| (reason, None))?)
             }
         };
         let bound = connection.bound.expect("requests come after the handshake");
         let extent = Extent::new(bound.start + command.offset, command.len);
         let (serial, received_ns) = (connection.serial, received.at_ns);
-        let client = Client { connection: key, serial, received_ns, hold };
-        let flight = Flight {
-            asker: Asker::Client(client),
+        let client = Client { connection: key, serial, received_ns, reservation };
+        let pending = PendingRequest {
+            origin: Origin::Client(client),
             command,
             extent,
             piece: extent,
             buffer,
-            request: None,
+            id: None,
             ticket: None,
             joined: None,
             overlay: None,
         };
-        let tag = self.desk.flights.insert(flight);
-        if self.desk.cache.is_some() && self.take_into_cache(now, key, tag) {
-            self.desk.note_entered(key, received);
+        let tag = self.io.requests.insert(pending);
+        if self.io.cache.is_some() && self.take_into_cache(now, key, tag) {
+            self.io.note_entered(key, received);
             return Ok(());
         }
-        let connection = &mut self.desk.connections[key];
+        let connection = &mut self.io.connections[key];
         let request = Request::new(bound.member.task, engine_op(command.op), extent, tag as u64);
         match self.engine.submit(now, request) {
             Ok(request) => {
-                self.desk.flights[tag].request = Some(request);
+                self.io.requests[tag].id = Some(request);
                 connection.requests += 1;
                 if command.op != Op::Write {
                     connection.held_bytes[Memory::Replies as usize] += bytes;
                 }
-                self.desk.note_entered(key, received);
+                self.io.note_entered(key, received);
                 Ok(())
             }
             Err(error) => {
-                let flight = self.desk.flights.remove(tag);
-                let why = match error {
-                    SubmitError::TaskFull { .. } => Why::Itself,
-                    SubmitError::EngineFull { .. } => Why::Queue,
+                let pending = self.io.requests.remove(tag);
+                let reason = match error {
+                    SubmitError::TaskFull { .. } => StallReason::Itself,
+                    SubmitError::EngineFull { .. } => StallReason::Queue,
                     SubmitError::UnknownTask => unreachable!("an open connection has a task"),
                 };
-                let Asker::Client(Client { hold, .. }) = flight.asker else { unreachable!() };
-                let load = flight.buffer.map(|buffer| Load { buffer, hold });
-                Err((why, load))
+                let Origin::Client(Client { reservation, .. }) = pending.origin else {
+                    unreachable!()
+                };
+                let payload = pending.buffer.map(|buffer| Payload { buffer, reservation });
+                Err((reason, payload))
             }
         }
     }
 
     /// Lets stalled connections go on for which there may be room now; `true` if any did.
     pub(super) fn resume(&mut self, now: Instant) -> bool {
-        if !std::mem::take(&mut self.desk.released) {
+        if !std::mem::take(&mut self.io.released) {
             return false;
         }
-        self.desk.fund();
+        self.io.start_waiting_for_buffer();
         let mut any = false;
         // Those that stop again, with more to do, are for the next time.
-        let mut relieved = std::mem::take(&mut self.desk.relieved);
-        for (key, serial) in relieved.drain(..) {
-            let connection = self.desk.connections.get(key);
+        let mut resumable = std::mem::take(&mut self.io.resumable);
+        for (key, serial) in resumable.drain(..) {
+            let connection = self.io.connections.get(key);
             if connection.is_some_and(|connection| connection.serial == serial) {
                 any = true;
-                self.go_on(now, key);
+                self.resume_connection(now, key);
             }
         }
-        relieved.append(&mut self.desk.relieved);
-        self.desk.relieved = relieved;
-        for _ in 0..self.desk.starved.len() {
-            let Some(backlog) = self.desk.starved.pop_front() else { break };
-            any |= self.resume_client(now, &backlog);
-            match backlog.waiting() {
-                [0, 0] => backlog.unlist(),
-                _ => self.desk.starved.push_back(backlog),
+        resumable.append(&mut self.io.resumable);
+        self.io.resumable = resumable;
+        for _ in 0..self.io.waiting_clients.len() {
+            let Some(quota) = self.io.waiting_clients.pop_front() else { break };
+            any |= self.resume_client(now, &quota);
+            match quota.waiting() {
+                [0, 0] => quota.unlist(),
+                _ => self.io.waiting_clients.push_back(quota),
             }
         }
         any
@@ -300,20 +305,20 @@ impl Worker {
 
     /// Lets connections of one client go on, those that hold nothing and then those that do, each in their order until
     /// one has to wait again; `true` if any did.
-    fn resume_client(&mut self, now: Instant, backlog: &Backlog) -> bool {
+    fn resume_client(&mut self, now: Instant, quota: &ClientQuota) -> bool {
         let mut any = false;
-        for (row, waiting) in backlog.waiting().into_iter().enumerate() {
+        for (row, waiting) in quota.waiting().into_iter().enumerate() {
             for _ in 0..waiting {
-                let Some((key, serial)) = backlog.next(row) else { break };
-                let connection = self.desk.connections.get(key);
+                let Some((key, serial)) = quota.next(row) else { break };
+                let connection = self.io.connections.get(key);
                 let stalled = connection
                     .filter(|connection| connection.serial == serial)
                     .and_then(|connection| connection.stalled.as_ref());
-                if stalled.is_some_and(|stalled| stalled.why.is_shared()) {
+                if stalled.is_some_and(|stalled| stalled.reason.is_shared()) {
                     any = true;
-                    self.go_on(now, key);
+                    self.resume_connection(now, key);
                     // One that is stalled again is at the end; what is left is not enough for the others either.
-                    if backlog.is_last(row, (key, serial)) {
+                    if quota.is_last(row, (key, serial)) {
                         break;
                     }
                 }
@@ -323,54 +328,54 @@ impl Worker {
     }
 
     /// Takes up a stalled connection where it stopped.
-    pub(super) fn go_on(&mut self, now: Instant, key: usize) {
-        let connection = &mut self.desk.connections[key];
+    pub(super) fn resume_connection(&mut self, now: Instant, key: usize) {
+        let connection = &mut self.io.connections[key];
         let Some(stalled) = connection.stalled.take() else { return };
         if connection.socket.is_none() {
             return;
         }
-        connection.stall_clock.advance(stalled.why, stalled.since_ns, now.as_nanos());
-        if let Some((command, received, load)) = stalled.request {
-            let begins = command.op == Op::Write && load.is_none();
+        connection.stall_clock.advance(stalled.reason, stalled.since_ns, now.as_nanos());
+        if let Some((command, received, payload)) = stalled.request {
+            let begins = command.op == Op::Write && payload.is_none();
             let result = match begins {
                 true => {
-                    let room = self.desk.make_room(now, key, command, received);
-                    room.map_err(|why| (why, None))
+                    let room = self.io.make_room(now, key, command, received);
+                    room.map_err(|reason| (reason, None))
                 }
-                false => self.enter(now, key, command, &received, load),
+                false => self.enter(now, key, command, &received, payload),
             };
-            if let Err((why, load)) = result {
-                self.desk.stall(key, why, Some((command, received, load)), stalled.rest);
+            if let Err((reason, payload)) = result {
+                self.io.stall(key, reason, Some((command, received, payload)), stalled.rest);
                 return;
             }
         }
-        self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::none));
+        self.handle_input(now, key, stalled.rest.unwrap_or_else(Arrival::none));
     }
 }
 
-impl Desk {
+impl DeviceIo {
     /// Takes nothing more from a connection until what it waits for has happened.
     fn stall(
         &mut self,
         key: usize,
-        why: Why,
-        request: Option<(Command, Received, Option<Load>)>,
+        reason: StallReason,
+        request: Option<(Command, Received, Option<Payload>)>,
         rest: Option<Arrival>,
     ) {
         let since_ns = self.now_ns;
         let connection = &mut self.connections[key];
         let rest = rest.and_then(Arrival::detach);
         let serial = connection.serial;
-        let is_light = connection.is_light();
-        connection.stalled = Some(Stalled { why, since_ns, is_light, request, rest });
-        match why {
-            Why::Memory | Why::Queue => self.await_memory(key),
-            Why::Turn => {
-                self.relieved.push((key, serial));
+        let holds_none = connection.holds_none();
+        connection.stalled = Some(Stalled { reason, since_ns, holds_none, request, rest });
+        match reason {
+            StallReason::Memory | StallReason::Queue => self.await_memory(key),
+            StallReason::Turn => {
+                self.resumable.push((key, serial));
                 self.released = true;
                 self.is_busy = true;
             }
-            Why::Itself | Why::Sending => {}
+            StallReason::Itself | StallReason::Sending => {}
         }
     }
 
@@ -380,12 +385,12 @@ impl Desk {
         let Some(socket) = &connection.socket else { return };
         debug_assert!(!connection.receiving);
         connection.receiving = true;
-        if let Some(payload) = &mut connection.payload
-            && payload.command.len as usize - payload.filled > FILL_BYTES
-            && let Some(buffer) = payload.buffer.take()
+        if let Some(incoming) = &mut connection.incoming
+            && incoming.command.len as usize - incoming.filled > FILL_BYTES
+            && let Some(buffer) = incoming.buffer.take()
         {
             let token = Token::Fill(key).pack();
-            self.ring.receive_into(socket, buffer, payload.filled, token);
+            self.ring.receive_into(socket, buffer, incoming.filled, token);
         } else {
             self.ring.receive(socket, Token::Receive(key).pack());
         }
@@ -398,31 +403,33 @@ impl Desk {
         key: usize,
         command: Command,
         received: Received,
-    ) -> Result<(), Why> {
-        let left = self.left(Memory::Payload);
+    ) -> Result<(), StallReason> {
+        let available = self.available(Memory::Payload);
         let connection = &mut self.connections[key];
         let len = command.len as usize;
         let pool = self.ring.pool();
-        let is_light = connection.holds_no(Memory::Payload);
+        let holds_none = connection.holds_no(Memory::Payload);
         if connection.is_full(Memory::Payload, len) {
-            return Err(Why::Itself);
+            return Err(StallReason::Itself);
         }
         let taken = pool.rounded(len);
-        let hold = connection.backlog.hold(Memory::Payload, taken, is_light, left)?;
-        let buffer = Some(pool.get(len).ok_or(Why::Memory)?);
+        let reservation =
+            connection.quota.reserve(Memory::Payload, taken, holds_none, available)?;
+        let buffer = Some(pool.get(len).ok_or(StallReason::Memory)?);
         connection.held_bytes[Memory::Payload as usize] += len;
         let since_ns = now.as_nanos();
-        connection.payload = Some(Payload { command, buffer, filled: 0, since_ns, received, hold });
+        connection.incoming =
+            Some(IncomingWrite { command, buffer, filled: 0, since_ns, received, reservation });
         Ok(())
     }
 
     /// What is not held by anybody. Payload and replies have half of the memory each: writes that wait for a limit
     /// cannot stop reads, nor replies that nobody takes writes.
-    fn left(&self, memory: Memory) -> Left {
+    fn available(&self, memory: Memory) -> Available {
         let half = self.ring.pool().budget() / 2;
-        Left {
+        Available {
             bytes: half.saturating_sub(self.clients.held(memory)),
-            requests: self.requests_max.saturating_sub(self.flights.len()),
+            requests: self.requests_max.saturating_sub(self.requests.len()),
             depth: self.depth,
         }
     }

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::waits::Why;
+use super::waits::StallReason;
 
 /// Bytes of memory that are left for cgroups that hold none: one payload of the largest size.
 const RESERVE_BYTES: usize = 32 << 20;
@@ -34,14 +34,14 @@ type Sums = Rc<[Cell<usize>; 2]>;
 
 /// What all clients of one cgroup hold.
 #[derive(Debug, Default)]
-pub(super) struct Tenant {
+pub(super) struct CgroupQuota {
     bytes: [Cell<usize>; 2],
     sums: Sums,
 }
 
 /// What is not held by anybody.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct Available {
     /// Bytes of memory of the kind that is asked for.
     pub(super) bytes: usize,
     /// Requests that the engine would take.
@@ -52,10 +52,10 @@ pub(super) struct Left {
 
 /// What one client holds, and which of its connections wait for more.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(super) struct ClientQuota {
     bytes: [Cell<usize>; 2],
     requests: Cell<usize>,
-    tenant: Rc<Tenant>,
+    tenant: Rc<CgroupQuota>,
     /// Those that hold nothing, then those that do. Some may be there twice, or have gone on already.
     waiting: [RefCell<VecDeque<Waiter>>; 2],
     is_listed: Cell<bool>,
@@ -66,8 +66,8 @@ pub(super) type Waiter = (usize, u64);
 
 /// One request's part, or that of several; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Hold {
-    backlog: Rc<Backlog>,
+pub(super) struct Reservation {
+    quota: Rc<ClientQuota>,
     memory: Memory,
     bytes: usize,
     requests: usize,
@@ -75,12 +75,12 @@ pub(super) struct Hold {
 
 /// What all clients hold.
 #[derive(Debug, Default)]
-pub(super) struct Account(Sums);
+pub(super) struct MemoryAccount(Sums);
 
-impl Account {
+impl MemoryAccount {
     /// A cgroup whose clients hold nothing yet.
-    pub(super) fn open(&self) -> Rc<Tenant> {
-        Rc::new(Tenant { sums: Rc::clone(&self.0), ..Tenant::default() })
+    pub(super) fn open(&self) -> Rc<CgroupQuota> {
+        Rc::new(CgroupQuota { sums: Rc::clone(&self.0), ..CgroupQuota::default() })
     }
 
     /// Bytes that all clients hold together.
@@ -89,42 +89,41 @@ impl Account {
     }
 }
 
-impl Tenant {
+impl CgroupQuota {
     /// A client that holds nothing yet.
-    pub(super) fn open(self: &Rc<Tenant>) -> Rc<Backlog> {
-        Rc::new(Backlog { tenant: Rc::clone(self), ..Backlog::default() })
+    pub(super) fn open(self: &Rc<CgroupQuota>) -> Rc<ClientQuota> {
+        Rc::new(ClientQuota { tenant: Rc::clone(self), ..ClientQuota::default() })
     }
 }
 
-impl Backlog {
+impl ClientQuota {
     /// Whether both are of one cgroup.
-    pub(super) fn is_beside(&self, other: &Backlog) -> bool {
+    pub(super) fn is_beside(&self, other: &ClientQuota) -> bool {
         Rc::ptr_eq(&self.tenant, &other.tenant)
     }
 
-    /// Takes a place for a request with `bytes` of `memory`, or what to wait for when the client or its cgroup has its part
-    /// of what is `left`. `is_light` tells that the connection holds no such memory yet. O(1).
-    pub(super) fn hold(
-        self: &Rc<Backlog>,
+    /// Takes a place for a request with `bytes` of `memory`, or what to wait for when the client or its cgroup has its     /// of what is `available`. `holds_none` tells that the connection holds no such memory yet. O(1).
+    pub(super) fn reserve(
+        self: &Rc<ClientQuota>,
         memory: Memory,
         bytes: usize,
-        is_light: bool,
-        left: Left,
-    ) -> Result<Hold, Why> {
+        holds_none: bool,
+        available: Available,
+    ) -> Result<Reservation, StallReason> {
         let requests = self.requests.get();
-        if requests >= left.requests && requests >= left.depth {
-            return Err(Why::Queue);
+        if requests >= available.requests && requests >= available.depth {
+            return Err(StallReason::Queue);
         }
-        if bytes > 0 && !self.has_memory(memory, bytes, is_light, left.bytes) {
-            return Err(Why::Memory);
+        if bytes > 0 && !self.has_memory(memory, bytes, holds_none, available.bytes) {
+            return Err(StallReason::Memory);
         }
         self.add(memory, bytes);
         self.requests.set(requests + 1);
-        Ok(Hold { backlog: Rc::clone(self), memory, bytes, requests: 1 })
+        Ok(Reservation { quota: Rc::clone(self), memory, bytes, requests: 1 })
     }
 
     /// Whether `bytes` fit below the thresholds of the client and of its cgroup, with `left` bytes free.
-    fn has_memory(&self, memory: Memory, bytes: usize, is_light: bool, left: usize) -> bool {
+    fn has_memory(&self, memory: Memory, bytes: usize, holds_none: bool, left: usize) -> bool {
         let held = self.bytes[memory as usize].get();
         let beside = self.tenant.bytes[memory as usize].get();
         let is_small = bytes <= SMALL_BYTES;
@@ -133,7 +132,7 @@ impl Backlog {
             return bytes + bytes / 4 <= left;
         }
         // How many times what is left a client, and its cgroup, may hold; and what must be left besides.
-        let (times, times_beside, reserve) = match (is_light, is_small) {
+        let (times, times_beside, reserve) = match (holds_none, is_small) {
             (false, _) => (1, 2, RESERVE_BYTES),
             (true, false) => (2, 3, RESERVE_BYTES),
             (true, true) => (4, 4, 0),
@@ -154,8 +153,8 @@ impl Backlog {
     }
 
     /// Puts a connection in the row of those that wait. `true` if nobody knew yet that this client waits.
-    pub(super) fn wait(&self, connection: Waiter, is_light: bool) -> bool {
-        self.waiting[usize::from(!is_light)].borrow_mut().push_back(connection);
+    pub(super) fn wait(&self, connection: Waiter, holds_none: bool) -> bool {
+        self.waiting[usize::from(!holds_none)].borrow_mut().push_back(connection);
         !self.is_listed.replace(true)
     }
 
@@ -169,7 +168,7 @@ impl Backlog {
         self.waiting.iter().any(|row| row.borrow().iter().any(|&connection| is(connection)))
     }
 
-    /// The connection that has waited longest in a row of [`Backlog::waiting`].
+    /// The connection that has waited longest in a row of [`ClientQuota::waiting`].
     pub(super) fn next(&self, row: usize) -> Option<Waiter> {
         self.waiting[row].borrow_mut().pop_front()
     }
@@ -185,26 +184,26 @@ impl Backlog {
     }
 }
 
-impl Hold {
+impl Reservation {
     /// The request is answered, and `rest` was before: their places are free again, not their memory.
-    pub(super) fn answered(mut self, rest: Option<Hold>) -> Hold {
+    pub(super) fn answered(mut self, rest: Option<Reservation>) -> Reservation {
         let requests = std::mem::take(&mut self.requests);
-        self.backlog.requests.set(self.backlog.requests.get() - requests);
+        self.quota.requests.set(self.quota.requests.get() - requests);
         if let Some(mut rest) = rest {
-            debug_assert!(Rc::ptr_eq(&self.backlog, &rest.backlog) && self.memory == rest.memory);
+            debug_assert!(Rc::ptr_eq(&self.quota, &rest.quota) && self.memory == rest.memory);
             self.bytes += std::mem::take(&mut rest.bytes);
         }
         self
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let backlog = &self.backlog;
-        for held in backlog.sums(self.memory) {
+        let quota = &self.quota;
+        for held in quota.sums(self.memory) {
             held.set(held.get() - self.bytes);
         }
-        backlog.requests.set(backlog.requests.get() - self.requests);
+        quota.requests.set(quota.requests.get() - self.requests);
     }
 }
 
@@ -214,19 +213,19 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn left(account: &Account) -> Left {
-        Left { bytes: 192 * MIB - account.held(Memory::Replies), requests: 1000, depth: 1 }
+    fn available(account: &MemoryAccount) -> Available {
+        Available { bytes: 192 * MIB - account.held(Memory::Replies), requests: 1000, depth: 1 }
     }
 
     /// Lets `count` clients take MiB after MiB until none gets more; how many each has, of 192.
     fn shares(count: usize) -> Vec<usize> {
-        let account = Account::default();
-        let clients: Vec<Rc<Backlog>> = (0..count).map(|_| account.open().open()).collect();
-        let mut holds: Vec<Vec<Hold>> = clients.iter().map(|_| Vec::new()).collect();
+        let account = MemoryAccount::default();
+        let clients: Vec<Rc<ClientQuota>> = (0..count).map(|_| account.open().open()).collect();
+        let mut holds: Vec<Vec<Reservation>> = clients.iter().map(|_| Vec::new()).collect();
         loop {
             let before: usize = holds.iter().map(Vec::len).sum();
             for (client, holds) in clients.iter().zip(&mut holds) {
-                holds.extend(client.hold(Memory::Replies, MIB, false, left(&account)));
+                holds.extend(client.reserve(Memory::Replies, MIB, false, available(&account)));
             }
             if holds.iter().map(Vec::len).sum::<usize>() == before {
                 break;
@@ -239,13 +238,18 @@ mod tests {
     }
 
     /// What `count` clients of one cgroup hold, MiB, that each take a payload of the largest size and then all they get.
-    fn held_by_one_cgroup(account: &Account, count: usize, is_light: bool, bytes: usize) -> usize {
+    fn held_by_one_cgroup(
+        account: &MemoryAccount,
+        count: usize,
+        holds_none: bool,
+        bytes: usize,
+    ) -> usize {
         let tenant = account.open();
-        let clients: Vec<Rc<Backlog>> = (0..count).map(|_| tenant.open()).collect();
-        let take = |client: &Rc<Backlog>, bytes| {
-            client.hold(Memory::Replies, bytes, is_light, left(account))
+        let clients: Vec<Rc<ClientQuota>> = (0..count).map(|_| tenant.open()).collect();
+        let take = |client: &Rc<ClientQuota>, bytes| {
+            client.reserve(Memory::Replies, bytes, holds_none, available(account))
         };
-        let mut holds: Vec<Hold> =
+        let mut holds: Vec<Reservation> =
             clients.iter().filter_map(|client| take(client, 32 * MIB).ok()).collect();
         for client in &clients {
             holds.extend(std::iter::from_fn(|| take(client, bytes).ok()));
@@ -258,14 +262,14 @@ mod tests {
     #[test]
     fn more_clients_of_one_cgroup_leave_room_for_other_cgroups() {
         for count in [1, 6, 1000] {
-            for (is_light, bytes, most) in
+            for (holds_none, bytes, most) in
                 [(false, MIB, 107), (true, MIB, 128), (true, SMALL_BYTES, 154)]
             {
-                let account = Account::default();
-                let held = held_by_one_cgroup(&account, count, is_light, bytes);
-                assert!(held <= most, "{count} hold {held} MiB");
+                let account = MemoryAccount::default();
+                let held = held_by_one_cgroup(&account, count, holds_none, bytes);
+                assert!(held <= most, "{count} reservation {held} MiB");
                 let other = account.open().open();
-                let large = other.hold(Memory::Replies, 16 * MIB, false, left(&account));
+                let large = other.reserve(Memory::Replies, 16 * MIB, false, available(&account));
                 assert!(large.is_ok(), "beside {held} MiB of {count} clients");
             }
         }
@@ -274,13 +278,14 @@ mod tests {
     /// Clients of ever more cgroups that each take the largest payload leave room for small requests.
     #[test]
     fn first_payloads_of_many_cgroups_leave_room_for_small_requests() {
-        let account = Account::default();
-        let take =
-            |client: Rc<Backlog>, bytes| client.hold(Memory::Replies, bytes, true, left(&account));
-        let large: Vec<Hold> =
+        let account = MemoryAccount::default();
+        let take = |client: Rc<ClientQuota>, bytes| {
+            client.reserve(Memory::Replies, bytes, true, available(&account))
+        };
+        let large: Vec<Reservation> =
             (0..10).filter_map(|_| take(account.open().open(), 32 * MIB).ok()).collect();
         assert_eq!(large.len(), 5);
-        let small: Vec<Hold> =
+        let small: Vec<Reservation> =
             (0..100).filter_map(|_| take(account.open().open(), SMALL_BYTES).ok()).collect();
         assert_eq!(small.len(), 100);
     }
@@ -295,37 +300,39 @@ mod tests {
 
     #[test]
     fn a_connection_that_holds_nothing_goes_further_than_one_that_does() {
-        let account = Account::default();
+        let account = MemoryAccount::default();
         let client = account.open().open();
-        let take = |is_light| client.hold(Memory::Replies, MIB, is_light, left(&account));
-        let heavy: Vec<Hold> = std::iter::from_fn(|| take(false).ok()).collect();
-        let light: Vec<Hold> = std::iter::from_fn(|| take(true).ok()).collect();
+        let take =
+            |holds_none| client.reserve(Memory::Replies, MIB, holds_none, available(&account));
+        let heavy: Vec<Reservation> = std::iter::from_fn(|| take(false).ok()).collect();
+        let light: Vec<Reservation> = std::iter::from_fn(|| take(true).ok()).collect();
         assert_eq!((heavy.len(), light.len()), (80, 27));
         // Another client has its first one, and more.
         let other = account.open().open();
-        assert!(other.hold(Memory::Replies, 32 * MIB, false, left(&account)).is_ok());
+        assert!(other.reserve(Memory::Replies, 32 * MIB, false, available(&account)).is_ok());
     }
 
     #[test]
     fn places_are_shared_too() {
-        let client = Rc::<Backlog>::default();
-        let left = |requests| Left { bytes: 0, requests, depth: 2 };
-        let take = |requests| client.hold(Memory::Payload, 0, true, left(requests));
-        let holds: Vec<Hold> = (0..).map_while(|taken| take(10 - taken).ok()).collect();
+        let client = Rc::<ClientQuota>::default();
+        let available = |requests| Available { bytes: 0, requests, depth: 2 };
+        let take = |requests| client.reserve(Memory::Payload, 0, true, available(requests));
+        let holds: Vec<Reservation> = (0..).map_while(|taken| take(10 - taken).ok()).collect();
         assert_eq!(holds.len(), 5);
-        let other = Rc::<Backlog>::default();
-        assert!(other.hold(Memory::Payload, 0, true, left(0)).is_ok());
+        let other = Rc::<ClientQuota>::default();
+        assert!(other.reserve(Memory::Payload, 0, true, available(0)).is_ok());
     }
 
     #[test]
     fn answers_that_are_not_sent_hold_memory_and_no_place() {
-        let account = Account::default();
+        let account = MemoryAccount::default();
         let client = account.open().open();
-        let left = Left { bytes: 192 * MIB, requests: 1000, depth: 1 };
+        let available = Available { bytes: 192 * MIB, requests: 1000, depth: 1 };
         let mut unsent = None;
         for _ in 0..3 {
-            let hold = client.hold(Memory::Replies, MIB, false, left).expect("there is room");
-            unsent = Some(hold.answered(unsent.take()));
+            let reservation =
+                client.reserve(Memory::Replies, MIB, false, available).expect("there is room");
+            unsent = Some(reservation.answered(unsent.take()));
         }
         assert_eq!((client.requests.get(), account.held(Memory::Replies)), (0, 3 * MIB));
         assert_eq!(account.held(Memory::Payload), 0);

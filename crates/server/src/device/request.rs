@@ -7,11 +7,11 @@ use weir_engine::{CgroupId, Extent, Op, RequestId, Ticket};
 use weir_nbd::{Command, Op as NbdOp};
 use weir_uring::IoBuf;
 
-use super::backlog::Hold;
+use super::quota::Reservation;
 
 /// One request inside the engine or at the device. Its key is the engine's tag and the device's token.
-pub(super) struct Flight {
-    pub(super) asker: Asker,
+pub(super) struct PendingRequest {
+    pub(super) origin: Origin,
     pub(super) command: Command,
     /// Where on the device.
     pub(super) extent: Extent,
@@ -20,7 +20,7 @@ pub(super) struct Flight {
     /// A write's payload, until the device has it; a read's bytes between two pieces.
     pub(super) buffer: Option<IoBuf>,
     /// The engine's name of a client's request, while the engine has it.
-    pub(super) request: Option<RequestId>,
+    pub(super) id: Option<RequestId>,
     /// Set when it is dispatched.
     pub(super) ticket: Option<Ticket>,
     /// The one that is joined to it at an emulated device.
@@ -29,7 +29,7 @@ pub(super) struct Flight {
     pub(super) overlay: Option<Box<Overlay>>,
 }
 
-impl Flight {
+impl PendingRequest {
     /// Whether the piece at the device is its first one.
     pub(super) fn is_at_first_piece(&self) -> bool {
         self.piece.offset == self.extent.offset
@@ -65,7 +65,7 @@ impl Flight {
 }
 
 /// Who asks for it.
-pub(super) enum Asker {
+pub(super) enum Origin {
     /// A client.
     Client(Client),
     /// The cache, for whoever wrote what is written back.
@@ -80,7 +80,7 @@ pub(super) struct Client {
     /// When its head arrived, in nanoseconds.
     pub(super) received_ns: u64,
     /// Its part of what its client may hold.
-    pub(super) hold: Hold,
+    pub(super) reservation: Reservation,
 }
 
 /// The cache's side.
@@ -90,7 +90,7 @@ pub(super) struct WrittenBack {
     pub(super) owner: CgroupId,
     /// Its parts that the device has not finished with.
     pub(super) parts: usize,
-    /// Why the device has failed one of them.
+    /// StallReason the device has failed one of them.
     pub(super) failure: Option<Reason>,
 }
 

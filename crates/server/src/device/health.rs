@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use tracing::{error, info, warn};
 use weir_engine::Instant;
 
-use super::flight::{Asker, Flight};
-use super::outlet::Asked;
-use super::worker::{Desk, Worker};
+use super::reactor::{DeviceIo, Reactor};
+use super::request::{Origin, PendingRequest};
+use super::tx::ReplyTo;
 use crate::log_limit::{LogLine, LogPermit};
 
 /// Equal parts of a device.
@@ -28,7 +28,7 @@ const NO_SERIAL: u64 = 0;
 
 /// What is known of a device's presence.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(super) struct DeviceHealth {
     /// One bit for each area that has had failures since the last success.
     areas_failed: u64,
     looked_ns: u64,
@@ -36,7 +36,7 @@ pub(super) struct Presence {
     missing_bytes: u64,
 }
 
-impl Presence {
+impl DeviceHealth {
     /// Takes note of how a request at `offset` of a device of `size` bytes has ended.
     pub(super) fn note(&mut self, offset: u64, size: u64, result: &io::Result<()>) {
         let Err(error) = result else {
@@ -55,29 +55,28 @@ impl Presence {
     }
 }
 
-impl Worker {
+impl Reactor {
     /// Looks at the device if that is due, and fails what waits for what is not there any more.
     pub(super) fn watch_device(&mut self, now: Instant) {
-        let desk = &mut self.desk;
-        let every_ns =
-            if desk.presence_of_device.areas_failed != 0 { LOOK_AFTER_FAILURE_NS } else { LOOK_NS };
-        let since_ns = now.as_nanos().saturating_sub(desk.presence_of_device.looked_ns);
-        if desk.flights.is_empty() || since_ns < every_ns {
+        let io = &mut self.io;
+        let every_ns = if io.health.areas_failed != 0 { LOOK_AFTER_FAILURE_NS } else { LOOK_NS };
+        let since_ns = now.as_nanos().saturating_sub(io.health.looked_ns);
+        if io.requests.is_empty() || since_ns < every_ns {
             return;
         }
-        let size = desk.storage.disk.info().size;
-        let present = desk.ring.look(&desk.storage.disk);
-        let presence = &mut desk.presence_of_device;
+        let size = io.storage.disk.info().size;
+        let present = io.ring.look(&io.storage.disk);
+        let presence = &mut io.health;
         presence.looked_ns = now.as_nanos();
         let missing_bytes = size - present;
         let was_missing = std::mem::replace(&mut presence.missing_bytes, missing_bytes);
         if missing_bytes > was_missing {
             error!(
-                device = desk.name,
+                device = io.name,
                 size, present, "the device was cut short: what is missing fails"
             );
         } else if missing_bytes < was_missing {
-            info!(device = desk.name, size, present, "some of what was missing is back");
+            info!(device = io.name, size, present, "some of what was missing is back");
         }
         let is_gone = present == 0 || presence.has_failed_all_over();
         if is_gone || present < size {
@@ -87,27 +86,28 @@ impl Worker {
 
     /// Fails clients' requests that reach past `present` and that the device has not got yet. O(requests inside).
     fn fail_waiting(&mut self, now: Instant, present: u64) {
-        let is_lost = |flight: &Flight| {
-            flight.extent.len > 0 && flight.extent.offset + u64::from(flight.extent.len) > present
+        let is_lost = |pending: &PendingRequest| {
+            pending.extent.len > 0
+                && pending.extent.offset + u64::from(pending.extent.len) > present
         };
-        let waiting = self.desk.flights.iter().filter(|(_, flight)| flight.ticket.is_none());
-        let lost = waiting.filter(|(_, flight)| is_lost(flight));
-        let lost: Vec<_> = lost.filter_map(|(key, flight)| Some((key, flight.request?))).collect();
+        let waiting = self.io.requests.iter().filter(|(_, pending)| pending.ticket.is_none());
+        let lost = waiting.filter(|(_, pending)| is_lost(pending));
+        let lost: Vec<_> = lost.filter_map(|(key, pending)| Some((key, pending.id?))).collect();
         let mut failed = 0;
         for (key, request) in lost {
             if self.engine.withdraw(now, request).is_none() {
                 continue;
             }
             failed += 1;
-            let flight = &mut self.desk.flights[key];
-            if let Asker::Client(client) = &mut flight.asker {
-                let asked = Asked::new(client, flight.command);
+            let pending = &mut self.io.requests[key];
+            if let Origin::Client(client) = &mut pending.origin {
+                let asked = ReplyTo::new(client, pending.command);
                 client.serial = NO_SERIAL;
-                self.desk.reply(&asked, None, None, Err(Errno::IO.into()));
+                self.io.reply(&asked, None, None, Err(Errno::IO.into()));
             }
-            self.desk.forget_withdrawn(key);
+            self.io.forget_withdrawn(key);
         }
-        let Desk { log_limit, name, .. } = &mut self.desk;
+        let DeviceIo { log_limit, name, .. } = &mut self.io;
         if failed > 0
             && let Some(LogPermit { left_out }) = log_limit.permit(now, LogLine::WaitingFailed)
         {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_bad_region_is_no_device_that_is_gone() {
-        let mut presence = Presence::default();
+        let mut presence = DeviceHealth::default();
         for number in 0..100 {
             presence.note((4 << 20) + number * 4096, SIZE, &Err(Errno::IO.into()));
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn failures_all_over_tell_of_a_device_that_is_gone_until_a_success() {
-        let mut presence = Presence::default();
+        let mut presence = DeviceHealth::default();
         for number in 0..8 {
             presence.note(number << 20, SIZE, &Err(Errno::NOSPC.into()));
         }

@@ -18,10 +18,10 @@ use weir_nbd::{Command, Cookie, ErrorCode, Refusal};
 
 use super::DeviceError;
 use super::connection::Arrival;
-use super::flight::Asker;
-use super::outlet::Asked;
+use super::reactor::{DeviceIo, Reactor};
+use super::request::Origin;
 use super::token::Token;
-use super::worker::{Desk, Worker};
+use super::tx::ReplyTo;
 
 /// How long the answers to what is cut may take to be sent.
 const GRACE_NS: u64 = 1_000_000_000;
@@ -33,12 +33,12 @@ const QUIET_NS: u64 = 20_000_000;
 const LINGER_NS: u64 = 1_000_000_000;
 /// Longest that the device is waited for when the thread ends.
 const LET_GO_NS: u64 = 2_000_000_000;
-/// Serial of no connection: a flight with it is not answered.
+/// Serial of no connection: a pending with it is not answered.
 const NO_SERIAL: u64 = 0;
 
 /// How far a drain is.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct Shutdown {
     /// When clients that go on sending are not listened to any more.
     linger_by_ns: u64,
     /// When the drain time is over, and then the time for the answers to what was cut.
@@ -66,22 +66,22 @@ pub(super) fn cut_refusal(cookie: Cookie) -> Refusal {
     Refusal { cookie, error: ErrorCode::Shutdown, reason: "the server ends" }
 }
 
-impl Worker {
+impl Reactor {
     /// Starts a drain: new connections and requests are refused, limits hold nothing back any more. The second time
     /// requests inside are cut at once, and what is cached is given up.
     pub(super) fn start_draining(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.desk.is_draining, true) {
-            self.desk.ending.is_hurried = true;
-            if !self.desk.ending.is_cut {
+        if std::mem::replace(&mut self.io.is_draining, true) {
+            self.io.shutdown.is_hurried = true;
+            if !self.io.shutdown.is_cut {
                 self.cut(now);
             }
             let by_ns = now.as_nanos().saturating_add(HURRIED_GRACE_NS);
-            self.desk.ending.by_ns = Some(by_ns);
+            self.io.shutdown.by_ns = Some(by_ns);
             return;
         }
-        self.desk.ending.by_ns = Some(now.as_nanos().saturating_add(self.desk.drain_ns));
-        self.desk.ending.linger_by_ns = now.as_nanos().saturating_add(LINGER_NS);
-        for (_, connection) in &mut self.desk.connections {
+        self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(self.io.drain_ns));
+        self.io.shutdown.linger_by_ns = now.as_nanos().saturating_add(LINGER_NS);
+        for (_, connection) in &mut self.io.connections {
             connection.session.shut_down();
             connection.finishing |= connection.bound.is_none();
         }
@@ -92,80 +92,80 @@ impl Worker {
     /// Moves a drain forward: connections with nothing left are closed; when all are, the device is flushed and the loop
     /// ends.
     pub(super) fn drain(&mut self, now: Instant) {
-        if self.desk.ending.by_ns.take_if(|by| *by <= now.as_nanos()).is_some() {
-            if self.desk.ending.is_cut {
-                self.desk.ending.is_over = true;
+        if self.io.shutdown.by_ns.take_if(|by| *by <= now.as_nanos()).is_some() {
+            if self.io.shutdown.is_cut {
+                self.io.shutdown.is_over = true;
             } else {
                 self.cut(now);
-                self.desk.ending.by_ns = Some(now.as_nanos().saturating_add(GRACE_NS));
+                self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(GRACE_NS));
             }
         }
-        let desk = &mut self.desk;
-        for listener in &mut desk.listeners {
+        let io = &mut self.io;
+        for listener in &mut io.listeners {
             if let Some(socket) = listener.take() {
-                desk.ring.close(socket, Token::Accept(0).pack());
+                io.ring.close(socket, Token::Accept(0).pack());
             }
         }
-        let open = desk.connections.iter().filter(|(_, connection)| connection.socket.is_some());
+        let open = io.connections.iter().filter(|(_, connection)| connection.socket.is_some());
         let open: Vec<usize> = open.map(|(key, _)| key).collect();
         for key in open {
-            if self.desk.ending.is_over || self.desk.is_quiet(now, key) {
+            if self.io.shutdown.is_over || self.io.is_quiet(now, key) {
                 self.close(now, key);
             }
         }
-        let Desk { connections, flights, cache, ending, .. } = &self.desk;
+        let DeviceIo { connections, requests, cache, shutdown, .. } = &self.io;
         let is_written = cache.as_ref().is_none_or(|cache| cache.is_drained());
-        if !connections.is_empty() || !(is_written || ending.is_hurried) {
+        if !connections.is_empty() || !(is_written || shutdown.is_hurried) {
             return;
         }
-        if flights.is_empty() && !self.desk.is_flushing {
-            self.desk.is_flushing = true;
-            self.desk.ring.flush(&self.desk.storage.disk, Token::LastFlush.pack());
+        if requests.is_empty() && !self.io.is_flushing {
+            self.io.is_flushing = true;
+            self.io.ring.flush(&self.io.storage.disk, Token::LastFlush.pack());
             return;
         }
         // A flush may have much to write, and a client has been told of what is written back: only a second drain gives
         // those up.
-        let is_cache = |asker: &Asker| matches!(asker, Asker::Cache(_));
+        let is_cache = |origin: &Origin| matches!(origin, Origin::Cache(_));
         let is_owed =
-            self.desk.is_flushing || flights.iter().any(|(_, flight)| is_cache(&flight.asker));
-        if ending.is_over && (ending.is_hurried || !is_owed) {
-            let (device, requests) = (&self.desk.name, flights.len());
+            self.io.is_flushing || requests.iter().any(|(_, pending)| is_cache(&pending.origin));
+        if shutdown.is_over && (shutdown.is_hurried || !is_owed) {
+            let (device, requests) = (&self.io.name, requests.len());
             warn!(device, requests, "the device has not answered: it is not flushed");
-            self.desk.ended = true;
+            self.io.ended = true;
         }
     }
 
     /// Answers everything inside with ESHUTDOWN, and counts it. Nothing is submitted from here on.
     fn cut(&mut self, now: Instant) {
-        self.desk.ending.is_cut = true;
+        self.io.shutdown.is_cut = true;
         let open: Vec<_> = self
-            .desk
+            .io
             .connections
             .iter()
             .filter(|(_, connection)| connection.socket.is_some())
             .filter_map(|(key, connection)| Some((key, connection.bound?)))
             .collect();
-        self.desk.cut_flights();
+        self.io.cut_requests();
         for &(_, bound) in &open {
             while let Some(request) = self.engine.withdraw_next(now, bound.member.task) {
-                self.desk.forget_withdrawn(request.tag as usize);
+                self.io.forget_withdrawn(request.tag as usize);
             }
         }
         for &(key, _) in &open {
-            let connection = &mut self.desk.connections[key];
+            let connection = &mut self.io.connections[key];
             let is_behind = connection.sending_bytes > 0;
             let Some(stalled) = connection.stalled.take() else { continue };
-            connection.stall_clock.advance(stalled.why, stalled.since_ns, now.as_nanos());
+            connection.stall_clock.advance(stalled.reason, stalled.since_ns, now.as_nanos());
             if let Some((Command { cookie, .. }, received, _)) = stalled.request {
                 // Where replies are not taken, that is what it has waited for.
-                self.desk.ending.cut.requests += u64::from(!is_behind);
-                self.desk.refuse(key, &cut_refusal(cookie), &received);
+                self.io.shutdown.cut.requests += u64::from(!is_behind);
+                self.io.refuse(key, &cut_refusal(cookie), &received);
             }
             // What came after it is refused in its turn.
-            self.digest(now, key, stalled.rest.unwrap_or_else(Arrival::none));
+            self.handle_input(now, key, stalled.rest.unwrap_or_else(Arrival::none));
         }
-        let Cut { requests, at_device } = self.desk.ending.cut;
-        let (device, connections) = (&self.desk.name, self.desk.connections.len());
+        let Cut { requests, at_device } = self.io.shutdown.cut;
+        let (device, connections) = (&self.io.name, self.io.connections.len());
         if requests > 0 {
             warn!(device, requests, at_device, "requests are cut: answered with ESHUTDOWN");
         } else if connections > 0 {
@@ -174,12 +174,12 @@ impl Worker {
     }
 }
 
-impl Worker {
+impl Reactor {
     /// The thread ends: so does what is in flight, as far as the device lets go of it.
     pub(super) fn let_go(&mut self) {
-        let left = self.desk.ring.cancel_all(LET_GO_NS);
+        let left = self.io.ring.cancel_all(LET_GO_NS);
         if left > 0 {
-            let device = &self.desk.name;
+            let device = &self.io.name;
             error!(
                 device,
                 left, "the device does not answer: what it has may still be carried out"
@@ -188,44 +188,44 @@ impl Worker {
     }
 }
 
-impl Desk {
+impl DeviceIo {
     /// What was taken in and not carried out.
     ///
     /// # Errors
     /// How many requests.
     pub(super) fn check_cut(&self) -> Result<(), DeviceError> {
-        match self.ending.cut {
+        match self.shutdown.cut {
             Cut { requests: 0, .. } => Ok(()),
             cut => Err(DeviceError::Cut(cut)),
         }
     }
 
-    /// Answers clients' requests, wherever they are; what cannot be withdrawn goes on without an asker.
-    fn cut_flights(&mut self) {
+    /// Answers clients' requests, wherever they are; what cannot be withdrawn goes on without an origin.
+    fn cut_requests(&mut self) {
         let mut cut = Vec::new();
-        for (_, flight) in &mut self.flights {
-            let Asker::Client(client) = &mut flight.asker else { continue };
+        for (_, pending) in &mut self.requests {
+            let Origin::Client(client) = &mut pending.origin else { continue };
             let (connection, serial) = (client.connection, client.serial);
             let open = self.connections.get(connection);
             if open.is_some_and(|open| open.serial == serial && open.socket.is_some()) {
-                let asked = Asked::new(client, flight.command);
+                let asked = ReplyTo::new(client, pending.command);
                 client.serial = NO_SERIAL;
-                cut.push((asked, flight.ticket.is_some()));
+                cut.push((asked, pending.ticket.is_some()));
             }
         }
         for (asked, is_at_device) in cut {
-            self.ending.cut.requests += 1;
-            self.ending.cut.at_device += u64::from(is_at_device);
+            self.shutdown.cut.requests += 1;
+            self.shutdown.cut.at_device += u64::from(is_at_device);
             self.reply(&asked, None, None, Err(shut_down()));
         }
     }
 
     /// When a drain is to be looked at again, where no completion tells of it.
     pub(super) fn drain_due_ns(&self, now_ns: u64) -> Option<u64> {
-        let waits_for_silence = self.is_draining && now_ns <= self.ending.linger_by_ns;
+        let waits_for_silence = self.is_draining && now_ns <= self.shutdown.linger_by_ns;
         let looks_again = waits_for_silence && !self.connections.is_empty();
         let silence = looks_again.then_some(now_ns.saturating_add(QUIET_NS / 2));
-        [self.ending.by_ns, silence].into_iter().flatten().min()
+        [self.shutdown.by_ns, silence].into_iter().flatten().min()
     }
 
     /// Whether a connection has nothing left to be answered, sent or read, and its client is silent.
@@ -238,7 +238,7 @@ impl Desk {
         if transmission.is_within_request() {
             return false;
         }
-        if now.as_nanos() > self.ending.linger_by_ns {
+        if now.as_nanos() > self.shutdown.linger_by_ns {
             return true;
         }
         let silent_ns = now.as_nanos().saturating_sub(connection.heard_ns);

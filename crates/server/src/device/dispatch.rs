@@ -1,0 +1,157 @@
+//! Dispatch: requests that the engine lets go, started at the device.
+
+use tracing::debug;
+use weir_driver::Device;
+use weir_engine::{Dispatch, Event, Instant};
+use weir_nbd::{Extent, Op};
+use weir_uring::{Durability, ZeroOptions};
+
+use super::reactor::DeviceIo;
+use super::request::{Origin, engine_op};
+use super::storage::Work;
+use super::token::Token;
+
+/// Extents looked up for one answer; clients ask again from where an answer ends.
+const EXTENTS_PER_ANSWER: usize = 64;
+
+impl Device for DeviceIo {
+    const JOINS: bool = true;
+
+    fn issue(&mut self, _now: Instant, dispatch: Dispatch) {
+        let key = dispatch.request.tag as usize;
+        let pending = &mut self.requests[key];
+        pending.ticket = Some(dispatch.ticket);
+        if pending.command.op != Op::Flush {
+            pending.piece = dispatch.request.extent;
+        }
+        self.run.push(key);
+    }
+
+    fn join(&mut self, now: Instant, dispatch: Dispatch) {
+        self.issue(now, dispatch);
+    }
+
+    /// A model has them as one. A real device is given each by itself, in one turn, and so in one call of the ring: the
+    /// kernel joins what lies side by side, and knows better what its device takes.
+    fn start(&mut self, now: Instant) {
+        let run = std::mem::take(&mut self.run);
+        let len = run.iter().map(|&key| self.requests[key].piece.len).sum();
+        let first = &self.requests[run[0]];
+        let (op, offset) = (engine_op(first.command.op), first.piece.offset);
+        let is_durable = run.iter().any(|&key| self.requests[key].is_durable());
+        let work = Work { op, offset, len, is_durable };
+        if self.storage.defer(now.as_nanos(), run[0], work) {
+            for pair in run.windows(2) {
+                self.requests[pair[0]].joined = Some(pair[1]);
+            }
+        } else {
+            run.iter().for_each(|&key| self.start_dispatched(key));
+        }
+        self.run = run;
+        self.run.clear();
+    }
+
+    fn record(&mut self, _now: Instant, event: Event) {
+        let Event::CgroupReleased(cgroup) = event;
+        debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+    }
+}
+
+impl DeviceIo {
+    /// Carries out a dispatched request at the device, as soon as the cache has nothing there that it must not meet.
+    pub(super) fn start_dispatched(&mut self, key: usize) {
+        let has_begun = !self.requests[key].is_at_first_piece();
+        if self.cache.is_none() || has_begun || self.may_go_to_device(key) {
+            self.start_at_device(key);
+        }
+    }
+
+    /// Starts a request at the device, or puts it where it waits for memory.
+    pub(super) fn start_at_device(&mut self, key: usize) {
+        let pending = &mut self.requests[key];
+        let op = pending.command.op;
+        let (offset, len) = (pending.piece.offset, u64::from(pending.piece.len));
+        let durability = match pending.is_durable() {
+            true => Durability::Durable,
+            false => Durability::Volatile,
+        };
+        let (ring, disk, token) = (&mut self.ring, &self.storage.disk, Token::Disk(key).pack());
+        match op {
+            Op::Read { .. } => {
+                let buffer = pending.buffer.take();
+                match buffer.or_else(|| ring.pool().get(pending.extent.len as usize)) {
+                    Some(mut buffer) => {
+                        pending.show_piece(&mut buffer);
+                        ring.read(disk, offset, buffer, token);
+                    }
+                    None => self.waiting_for_buffer.push_back(key),
+                }
+            }
+            Op::Write => {
+                let mut buffer = pending.buffer.take().expect("a write has its payload");
+                pending.show_piece(&mut buffer);
+                ring.write(disk, offset, buffer, durability, token);
+            }
+            Op::Flush => ring.flush(disk, token),
+            Op::Trim => ring.trim(disk, offset, len, durability, token),
+            Op::WriteZeroes { no_hole, fast } => {
+                let options = ZeroOptions { keep_allocated: no_hole, fast_only: fast, durability };
+                ring.write_zeroes(disk, offset, len, options, token);
+            }
+            Op::Cache => ring.prefetch(disk, offset, pending.piece.len, token),
+            Op::BlockStatus { .. } => self.instant.push_back(key),
+        }
+    }
+
+    /// Starts reads that were waiting for memory, as far as it goes.
+    pub(super) fn start_waiting_for_buffer(&mut self) {
+        for _ in 0..self.waiting_for_buffer.len() {
+            let Some(key) = self.waiting_for_buffer.pop_front() else { return };
+            self.start_dispatched(key);
+            if self.waiting_for_buffer.back() == Some(&key) {
+                return;
+            }
+        }
+    }
+
+    /// Goes on with the first of the requests that are done by looking, with at most `looks` more extents; its key when
+    /// all is seen, which is then in `extents`. A device that cannot say has data everywhere, which is always true enough.
+    pub(super) fn look(&mut self, looks: &mut usize) -> Option<usize> {
+        let key = *self.instant.front()?;
+        let pending = &self.requests[key];
+        let is_asked_for = match &pending.origin {
+            Origin::Client(client) => {
+                let connection = self.connections.get(client.connection);
+                connection.is_some_and(|connection| connection.serial == client.serial)
+            }
+            Origin::Cache(_) => false,
+        };
+        if let (true, Op::BlockStatus { one }) = (is_asked_for, pending.command.op) {
+            let most = if one { 1 } else { EXTENTS_PER_ANSWER };
+            let asked = pending.extent;
+            let end = asked.offset + u64::from(asked.len);
+            let mut at = asked.offset + self.extents.iter().map(|extent| extent.len).sum::<u64>();
+            while at < end && self.extents.len() < most {
+                *looks = looks.checked_sub(1)?;
+                let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
+                let extent = self.with_cached(extent);
+                let (len, is_hole) = (extent.len, !extent.data);
+                self.extents.push(Extent { len, hole: is_hole, zero: is_hole });
+                at += len;
+            }
+        } else {
+            self.extents.clear();
+        }
+        self.instant.pop_front()
+    }
+
+    /// Drops a request that the engine has given back, before its first piece or between two.
+    pub(super) fn forget_withdrawn(&mut self, key: usize) {
+        let has_begun = self.requests[key].piece.len < self.requests[key].extent.len;
+        if has_begun && !self.storage.is_modelled() {
+            self.end_past_cache(key);
+        }
+        self.requests.remove(key);
+        self.released = true;
+    }
+}
