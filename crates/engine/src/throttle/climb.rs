@@ -103,7 +103,7 @@ impl Core {
                 return;
             }
             // Below slices nothing pays in instalments.
-            let Some(index) = self.pull(now, cgroup, direction) else { continue };
+            let Some(index) = self.dequeue(now, cgroup, direction) else { continue };
             self.throttled -= 1;
             if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);

@@ -48,7 +48,7 @@ impl Joint {
 
     /// Books a request of `cost` in `direction`, where sources of `weight` in all wait. If nothing of the other direction
     /// `waits` for this limit, it has no claim to what it has had less.
-    fn serve(&mut self, direction: Direction, cost: Cost, weight: u64, waits: bool) {
+    fn charge_turn(&mut self, direction: Direction, cost: Cost, weight: u64, waits: bool) {
         let sign = if direction == Direction::Read { 1 } else { -1 };
         let ahead = sign * self.reads_ahead;
         let ahead = if waits { ahead } else { ahead.min(0) };
@@ -144,12 +144,12 @@ impl Cgroup {
 
 impl Core {
     /// Books a request of `direction` that had waited at `cgroup`, which has a limit on both.
-    pub(crate) fn serve_joint(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
+    pub(crate) fn account_joint_dispatch(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
         let node = &mut self.tree.cgroups[cgroup];
         let waits = node.waits_for_joint(direction.other());
         let weight = node.queue(direction).map_or(0, |queue| queue.arbiter.weight());
         if let Some(joint) = &mut node.joint {
-            joint.serve(direction, cost, weight, waits);
+            joint.charge_turn(direction, cost, weight, waits);
         }
     }
 
@@ -197,7 +197,7 @@ impl Core {
             if ready == direction {
                 arrival = Arrival::Queued;
             }
-            if let Some(index) = self.pull(now, cgroup, ready) {
+            if let Some(index) = self.dequeue(now, cgroup, ready) {
                 self.throttled -= 1;
                 self.pass(now, index);
             }
@@ -228,7 +228,7 @@ mod tests {
         for _ in 0..rounds {
             let first = joint.first();
             let d = first.index();
-            joint.serve(first, Cost::whole(0, costs[d]), weights[d], true);
+            joint.charge_turn(first, Cost::whole(0, costs[d]), weights[d], true);
             went[d] += 1;
         }
         went
@@ -246,12 +246,12 @@ mod tests {
         use Direction::{Read, Write};
         let mut joint = joint();
         for _ in 0..1000 {
-            joint.serve(Read, Cost::whole(0, 1), 100, false);
+            joint.charge_turn(Read, Cost::whole(0, 1), 100, false);
         }
         let mut went = alloc::vec::Vec::new();
         for _ in 0..4 {
             let first = joint.first();
-            joint.serve(first, Cost::whole(0, 1), 100, true);
+            joint.charge_turn(first, Cost::whole(0, 1), 100, true);
             went.push(first);
         }
         assert_eq!(went, [Write, Read, Write, Read]);
@@ -261,7 +261,7 @@ mod tests {
     fn the_longest_request_does_not_overflow() {
         let mut joint = joint();
         for _ in 0..4 {
-            joint.serve(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
+            joint.charge_turn(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
         }
         assert_eq!(joint.first(), Direction::Read);
         assert_eq!(joint.gate().credit_left(Instant::ZERO, Resource::Ios), Some(1));

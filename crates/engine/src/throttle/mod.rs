@@ -19,6 +19,7 @@
 mod admit;
 mod arbiter;
 mod climb;
+mod dequeue;
 mod gate;
 mod instalment;
 mod joint;
@@ -27,7 +28,6 @@ mod limiter;
 mod limits_error;
 mod pace;
 mod profile;
-mod pull;
 mod reshape;
 mod slice;
 mod stand;

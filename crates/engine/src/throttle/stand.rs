@@ -265,13 +265,13 @@ impl Core {
             match self.top_source(cgroup, direction) {
                 // Where most requests wait that wait at all: for the only limit of their own cgroup.
                 Some(Source::Client(client)) => {
-                    if let Some(index) = self.pull_client(now, cgroup, direction, client) {
+                    if let Some(index) = self.dequeue_client(now, cgroup, direction, client) {
                         self.throttled -= 1;
                         self.pass_from(now, cgroup, index);
                     }
                 }
                 _ => {
-                    if let Some(index) = self.pull(now, cgroup, direction) {
+                    if let Some(index) = self.dequeue(now, cgroup, direction) {
                         self.throttled -= 1;
                         self.pass(now, index);
                     }

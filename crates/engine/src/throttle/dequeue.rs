@@ -1,4 +1,4 @@
-//! The way out of the queues: from the top down to one request, and back up, paying at each limit.
+//! Dequeuing of throttled requests: from the top down to one request, and back up, charging each limit.
 
 use crate::core::Core;
 use crate::request::Direction;
@@ -11,27 +11,32 @@ use crate::tree::{NO_CGROUP, WaitingTurns};
 impl Core {
     /// Charges the next request from below `cgroup`, which must have one, to every limit on its way, that of `cgroup`
     /// included, and takes it out; `None` if what it paid was an instalment and not the last. O(depth × log sources).
-    pub(crate) fn pull(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<u32> {
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+    ) -> Option<u32> {
         match self.top_source(cgroup, direction) {
-            Some(Source::Client(client)) => self.pull_client(now, cgroup, direction, client),
-            _ => self.pull_from_below(now, cgroup, direction),
+            Some(Source::Client(client)) => self.dequeue_client(now, cgroup, direction, client),
+            _ => self.dequeue_from_below(now, cgroup, direction),
         }
     }
 
     /// The same where the next one is `client`, which is one of `cgroup` itself. O(log sources).
-    pub(crate) fn pull_client(
+    pub(crate) fn dequeue_client(
         &mut self,
         now: Instant,
         cgroup: u32,
         direction: Direction,
         client: u32,
     ) -> Option<u32> {
-        let payment = self.take_payment(cgroup, client, direction);
+        let payment = self.next_payment(cgroup, client, direction);
         let side = self.tree.cgroups[cgroup].side(direction);
         if side.gate.is_some() && !side.is_joint {
-            self.serve_client(now, cgroup, direction, client, &payment);
+            self.account_client_dispatch(now, cgroup, direction, client, &payment);
         } else {
-            self.serve(now, cgroup, direction, Source::Client(client), &payment, now);
+            self.account_dispatch(now, cgroup, direction, Source::Client(client), &payment, now);
         }
         self.passes_with(payment, direction)
     }
@@ -54,7 +59,12 @@ impl Core {
     }
 
     /// The same where the next one is a cgroup below.
-    fn pull_from_below(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<u32> {
+    fn dequeue_from_below(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+    ) -> Option<u32> {
         let mut way = core::mem::take(&mut self.way);
         way.clear();
         way.push(cgroup);
@@ -62,7 +72,7 @@ impl Core {
             let at = *way.last().expect("starts with a cgroup");
             match self.top_source(at, direction).expect("something waits below") {
                 Source::Client(client) => {
-                    break (Source::Client(client), self.take_payment(at, client, direction));
+                    break (Source::Client(client), self.next_payment(at, client, direction));
                 }
                 Source::Cgroup(child) if self.has_climbed(child, direction) => {
                     let index = self.take_climbed(child, direction);
@@ -81,18 +91,18 @@ impl Core {
                 let queue = self.tree.cgroups[at].queue(direction);
                 queue.expect("it had a source").standing_since
             };
-            self.serve(now, at, direction, source, &payment, boundary);
+            self.account_dispatch(now, at, direction, source, &payment, boundary);
             source = Source::Cgroup(at);
         }
         self.way = way;
         self.passes_with(payment, direction)
     }
 
-    /// Does all that [`Core::serve`] would, where the source is a `client` of a cgroup with a limit that only requests of
+    /// Does all that [`Core::account_dispatch`] would, where the source is a `client` of a cgroup with a limit that only requests of
     /// one direction wait for: there all that is to be booked is the request's, the client's and the cgroup's, and each of
     /// them is looked up once.
     #[inline]
-    fn serve_client(
+    fn account_client_dispatch(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -135,7 +145,7 @@ impl Core {
 
     /// Books at `at` that its `source` lets a request pay, which has left the limit there, if there is one, at `boundary`.
     #[inline]
-    fn serve(
+    fn account_dispatch(
         &mut self,
         now: Instant,
         at: u32,
@@ -162,17 +172,17 @@ impl Core {
         // Only an instalment may have nothing to pay there.
         let turn = if cost.ios == 0 { self.time_of_turn(limited, direction, cost) } else { time };
         if limited == at && self.tree.cgroups[at].joint.is_some() {
-            self.serve_joint(at, direction, cost);
+            self.account_joint_dispatch(at, direction, cost);
         }
-        self.serve_source(at, direction, source, turn, waits_on);
+        self.charge_source(at, direction, source, turn, waits_on);
         if limited == at {
-            self.leave_gate(now, at, boundary, time, payment);
+            self.charge_and_blame(now, at, boundary, time, payment);
         }
     }
 
     /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited
     /// there until `boundary`.
-    fn leave_gate(
+    fn charge_and_blame(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -247,7 +257,7 @@ impl Core {
     /// What the oldest request pays next of the task whose turn it is, of a client of `cgroup`; the task goes to the end of
     /// the turns. The request is taken out if that is all.
     #[inline(always)]
-    fn take_payment(&mut self, cgroup: u32, client: u32, direction: Direction) -> Payment {
+    fn next_payment(&mut self, cgroup: u32, client: u32, direction: Direction) -> Payment {
         let task = self.tree.clients[client].side(direction).turns.head;
         let index = self.tree.tasks[task].side(direction).waiting.head;
         let owed = self.requests[index].cost;
@@ -307,7 +317,7 @@ impl Core {
     }
 
     /// Books the service of the source that was next at `at`.
-    fn serve_source(
+    fn charge_source(
         &mut self,
         at: u32,
         direction: Direction,
