@@ -28,7 +28,7 @@ mod limiter;
 mod limits_error;
 mod pace;
 mod profile;
-mod reshape;
+mod reconfigure;
 mod slice;
 mod stand;
 mod token;

@@ -1,4 +1,4 @@
-//! Changes to the tree while requests wait in it: limits, moves, removals, withdrawn requests.
+//! Reconfiguration under load: limits, weights, moves and removals of cgroups, and withdrawn requests.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -88,7 +88,9 @@ impl Core {
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
     pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
         let old = self.tree.cgroups[cgroup].parent;
-        Direction::BOTH.iter().for_each(|&direction| self.take_back(now, cgroup, direction));
+        Direction::BOTH
+            .iter()
+            .for_each(|&direction| self.requeue_from_ancestors(now, cgroup, direction));
         for direction in Direction::BOTH {
             let queue = self.tree.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.standing.is_waiting()) {
@@ -120,7 +122,7 @@ impl Core {
 
     /// Requests from below `cgroup` that have climbed above it come back to it: they are past its limit, and are to
     /// wait for those of its new ancestors, before any that come later. O(requests that have climbed above).
-    fn take_back(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+    fn requeue_from_ancestors(&mut self, now: Instant, cgroup: u32, direction: Direction) {
         let mut back: Vec<u32> = Vec::new();
         let mut holders = Vec::new();
         let mut at = self.tree.cgroups[cgroup].parent;
