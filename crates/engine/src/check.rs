@@ -82,7 +82,7 @@ fn check_counts(core: &mut Core) -> Result<(), String> {
     let count = |stage: fn(Stage) -> bool| {
         core.requests.iter().filter(|(_, record)| stage(record.stage)).count() as u32
     };
-    let held = count(|stage| matches!(stage, Stage::Waiting | Stage::Climbed(_)));
+    let held = count(|stage| matches!(stage, Stage::Waiting | Stage::DispatchedToParent(_)));
     ensure(held == core.throttled, || format!("{held} held, counted {}", core.throttled))?;
     let ready = count(|stage| stage == Stage::Ready);
     ensure(ready == core.scheduler.len(), || format!("{ready} ready of {}", core.scheduler.len()))?;
@@ -158,27 +158,29 @@ fn check_waiting(
         format!("the weights of {sources} sources are {weight}, not {}", queue.arbiter.weight())
     })?;
     ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
-    let (stands, has_climbed) = (queue.standing.is_waiting(), !queue.climbed.is_empty());
-    let climbs = core.climbs(cgroup, direction);
+    let (stands, has_to_parent) = (queue.standing.is_waiting(), !queue.to_parent.is_empty());
+    let is_hierarchical = core.is_hierarchical(cgroup, direction);
     let node = &core.tree.cgroups[cgroup];
-    let timer = node.side(if climbs { Direction::Read } else { direction }).timer;
+    let timer = node.side(if is_hierarchical { Direction::Read } else { direction }).timer;
     let has_gate = node.gate(direction).is_some();
     if node.side(direction).limited_above == NO_CGROUP {
-        ensure(!stands && !has_climbed, || "it stands, and no limit is above".into())?;
+        ensure(!stands && !has_to_parent, || "it stands, and no limit is above".into())?;
         ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
             format!("{sources} sources wait for nothing")
         })?;
         return Ok(());
     }
-    let has_head = has_climbed || (sources > 0 && !climbs);
+    let has_head = has_to_parent || (sources > 0 && !is_hierarchical);
     ensure(!stands || has_head, || "it stands with nothing to give".into())?;
-    if sources > 0 && (climbs || !stands) {
+    if sources > 0 && (is_hierarchical || !stands) {
         let at = timer.fires_at();
         ensure(at.is_some_and(|at| at >= now), || {
             format!("{sources} sources wait, it does not stand, its deadline is {at:?} at {now:?}")
         })?;
     }
-    ensure(!has_climbed || stands, || "some have climbed and it does not stand".into())
+    ensure(!has_to_parent || stands, || {
+        "some were dispatched to the parent and it does not stand".into()
+    })
 }
 
 /// How many sources stand at `cgroup`, and their weights together.

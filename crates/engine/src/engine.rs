@@ -352,7 +352,7 @@ impl Engine {
 
     /// Takes out some request of `task` that has not been dispatched; `None` when there is none left.
     ///
-    /// O(1) for requests that wait; O(requests inside) for those that climb between limits of the slice kind.
+    /// O(1) for requests that wait; O(requests inside) for those dispatched to a parent cgroup by limits of the slice kind.
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
         let index = self.core.tree.task_index(task)?;
         let Core { scheduler, tree, requests, .. } = &mut self.core;
@@ -362,10 +362,10 @@ impl Engine {
         let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);
         let found = waiting.or_else(|| {
             let mut requests = self.core.requests.iter();
-            let climbed = requests.find(|(_, record)| {
-                record.task == index && matches!(record.stage, Stage::Climbed(_))
+            let held = requests.find(|(_, record)| {
+                record.task == index && matches!(record.stage, Stage::DispatchedToParent(_))
             });
-            climbed.map(|(found, _)| found)
+            held.map(|(found, _)| found)
         })?;
         self.withdraw(now, self.core.requests.id(found))
     }

@@ -11,7 +11,7 @@ pub(crate) enum Stage {
     /// In its task's list, for a limit of its path.
     Waiting,
     /// Past the limit of this cgroup (by index), in its list, for one further up.
-    Climbed(u32),
+    DispatchedToParent(u32),
     /// Past every limit, waiting for the device.
     Ready,
     /// At the device.

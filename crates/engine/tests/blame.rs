@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn waits_add_up_where_requests_climb(steps in prop::collection::vec(step(), 1..60)) {
+    fn waits_add_up_under_hierarchical_dispatch(steps in prop::collection::vec(step(), 1..60)) {
         let kernel = weir_engine::KernelProfile::K612;
         let profile = weir_engine::SliceProfile { kernel, hz: 250, slice_ticks: 25 };
         adds_up(LimiterKind::Slice(profile), &steps)?;

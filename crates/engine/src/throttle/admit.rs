@@ -68,7 +68,7 @@ impl Core {
                 break because;
             }
             self.way.push(at);
-            if self.tree.cgroups[at].limit(direction).climbs() {
+            if self.tree.cgroups[at].limit(direction).is_hierarchical() {
                 self.charge_way(now, direction, pays, None);
                 holder = Some(at);
             }
@@ -97,7 +97,7 @@ impl Core {
         match holder {
             Some(holder) => {
                 self.tree.tasks[task].waits_mut(direction, because).throttled += 1;
-                self.hold(now, holder, direction, index);
+                self.queue_at_parent(now, holder, direction, index);
             }
             None => self.wait(now, direction, because, task, index),
         }
@@ -142,11 +142,17 @@ impl Core {
     }
 
     /// Keeps a request that `holder` has let go and a limit further up has not.
-    pub(crate) fn hold(&mut self, now: Instant, holder: u32, direction: Direction, index: u32) {
-        self.requests[index].stage = Stage::Climbed(holder);
+    pub(crate) fn queue_at_parent(
+        &mut self,
+        now: Instant,
+        holder: u32,
+        direction: Direction,
+        index: u32,
+    ) {
+        self.requests[index].stage = Stage::DispatchedToParent(holder);
         self.throttled += 1;
         let queue = self.tree.cgroups[holder].queue_mut(direction);
-        queue.climbed.push_back(&mut self.requests, index);
+        queue.to_parent.push_back(&mut self.requests, index);
         if !queue.standing.is_waiting() {
             let parent = self.tree.cgroups[holder].parent;
             self.stand(now, Source::Cgroup(holder), parent, direction);
@@ -190,7 +196,7 @@ impl Core {
         let direction = record.request.op.direction();
         let unpaid = match record.stage {
             Stage::Waiting => self.tree.limited(self.tree.tasks[record.task].cgroup, direction),
-            Stage::Climbed(holder) => self.tree.limited_above(holder, direction),
+            Stage::DispatchedToParent(holder) => self.tree.limited_above(holder, direction),
             Stage::Ready | Stage::Dispatched => return,
         };
         // Without what it has paid in instalments.

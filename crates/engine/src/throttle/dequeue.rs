@@ -74,8 +74,8 @@ impl Core {
                 Source::Client(client) => {
                     break (Source::Client(client), self.next_payment(at, client, direction));
                 }
-                Source::Cgroup(child) if self.has_climbed(child, direction) => {
-                    let index = self.take_climbed(child, direction);
+                Source::Cgroup(child) if self.has_to_parent(child, direction) => {
+                    let index = self.take_to_parent(child, direction);
                     let cost = self.requests[index].cost;
                     let payment = Payment { index, cost, owed: None, is_last: true };
                     break (Source::Cgroup(child), payment);
@@ -250,8 +250,8 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn has_climbed(&self, cgroup: u32, direction: Direction) -> bool {
-        self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.climbed.is_empty())
+    pub(crate) fn has_to_parent(&self, cgroup: u32, direction: Direction) -> bool {
+        self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.to_parent.is_empty())
     }
 
     /// What the oldest request pays next of the task whose turn it is, of a client of `cgroup`; the task goes to the end of
@@ -311,9 +311,9 @@ impl Core {
         index
     }
 
-    pub(crate) fn take_climbed(&mut self, cgroup: u32, direction: Direction) -> u32 {
+    pub(crate) fn take_to_parent(&mut self, cgroup: u32, direction: Direction) -> u32 {
         let queue = self.tree.cgroups[cgroup].queue_mut(direction);
-        queue.climbed.pop_front(&mut self.requests).expect("looked just now")
+        queue.to_parent.pop_front(&mut self.requests).expect("looked just now")
     }
 
     /// Books the service of the source that was next at `at`.

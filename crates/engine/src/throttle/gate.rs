@@ -73,15 +73,15 @@ impl Gate {
         Gate { served_ns: 0, limiter: AnyLimiter::new(now, kind, rates) }
     }
 
-    /// Whether requests that pass climb to the next limit and wait there in their order, as in the kernel. Otherwise
+    /// Whether requests are dispatched level by level, and queue at the next limit in their order, as in the kernel. Otherwise
     /// they stay with their task until they pass every limit at once, and who goes is decided at the last moment.
-    pub(crate) fn climbs(&self) -> bool {
+    pub(crate) fn is_hierarchical(&self) -> bool {
         matches!(self.limiter, AnyLimiter::Slice(_))
     }
 
     /// How the sources that wait here are ordered.
     pub(crate) fn order(&self) -> Order {
-        if self.climbs() { Order::Turns } else { Order::Shares }
+        if self.is_hierarchical() { Order::Turns } else { Order::Shares }
     }
 
     /// Whether metadata goes past this limit at once.

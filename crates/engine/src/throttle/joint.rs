@@ -186,7 +186,7 @@ impl Core {
         direction: Direction,
         mut arrival: Arrival,
     ) {
-        Direction::BOTH.iter().for_each(|&direction| self.drain_climbed(now, cgroup, direction));
+        Direction::BOTH.iter().for_each(|&direction| self.drain_to_parent(now, cgroup, direction));
         loop {
             let first = self.first_of_joint(cgroup);
             let ready = [first, first.other()].into_iter().find(|&turn| {

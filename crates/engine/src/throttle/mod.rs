@@ -7,8 +7,8 @@
 //! a deadline instead.
 //!
 //! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
-//! not stuck behind a queue. Slices are the exception, for parity with the kernel: there a request *climbs*, it is
-//! taken from its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
+//! not stuck behind a queue. Slices are the exception, for parity with the kernel: there dispatch is hierarchical: a request leaves
+//! its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
 //!
 //! A request that costs more than one instalment of a limit of its path pays one after the other, each in its turn, and
 //! goes with the last ([`instalment`]).
@@ -18,9 +18,9 @@
 
 mod admit;
 mod arbiter;
-mod climb;
 mod dequeue;
 mod gate;
+mod hierarchical;
 mod instalment;
 mod joint;
 mod leaky;

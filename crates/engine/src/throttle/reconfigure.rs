@@ -60,8 +60,8 @@ impl Core {
         self.disarm(cgroup, Direction::Write);
         Direction::BOTH.iter().for_each(|&direction| self.recede(now, cgroup, direction));
         for direction in Direction::BOTH {
-            if self.climbs(cgroup, direction) {
-                self.arm_climb(now, cgroup);
+            if self.is_hierarchical(cgroup, direction) {
+                self.schedule_next_dispatch(now, cgroup);
             }
             self.refresh(now, cgroup, direction, Arrival::Queued);
         }
@@ -120,24 +120,24 @@ impl Core {
         self.release_if_done(old);
     }
 
-    /// Requests from below `cgroup` that have climbed above it come back to it: they are past its limit, and are to
-    /// wait for those of its new ancestors, before any that come later. O(requests that have climbed above).
+    /// Requests from below `cgroup` that were dispatched to ancestors return to it: they are past its limit, and
+    /// wait for those of its new ancestors, before any that come later. O(requests held at ancestors).
     fn requeue_from_ancestors(&mut self, now: Instant, cgroup: u32, direction: Direction) {
         let mut back: Vec<u32> = Vec::new();
         let mut holders = Vec::new();
         let mut at = self.tree.cgroups[cgroup].parent;
         while at != NO_CGROUP {
             if let Some(queue) = self.tree.cgroups[at].queue(direction) {
-                let climbed: Vec<u32> = queue.climbed.iter(&mut self.requests).collect();
+                let held: Vec<u32> = queue.to_parent.iter(&mut self.requests).collect();
                 let is_below = |index: &u32| {
                     let task = self.requests[*index].task;
                     self.tree.is_within(self.tree.tasks[task].cgroup, cgroup)
                 };
                 // Further up is older.
-                let mut older: Vec<u32> = climbed.into_iter().filter(is_below).collect();
+                let mut older: Vec<u32> = held.into_iter().filter(is_below).collect();
                 let queue = self.tree.cgroups[at].queue_mut(direction);
                 for &index in &older {
-                    queue.climbed.remove(&mut self.requests, index);
+                    queue.to_parent.remove(&mut self.requests, index);
                 }
                 if !older.is_empty() {
                     holders.push(at);
@@ -148,9 +148,9 @@ impl Core {
             at = self.tree.cgroups[at].parent;
         }
         for &index in back.iter().rev() {
-            self.requests[index].stage = Stage::Climbed(cgroup);
+            self.requests[index].stage = Stage::DispatchedToParent(cgroup);
             let queue = self.tree.cgroups[cgroup].queue_mut(direction);
-            queue.climbed.push_front(&mut self.requests, index);
+            queue.to_parent.push_front(&mut self.requests, index);
         }
         for holder in holders {
             self.refresh_up(now, holder, direction);
@@ -216,10 +216,10 @@ impl Core {
                     self.audit.withdrawn[d].add(cost);
                 }
             }
-            Stage::Climbed(holder) => {
+            Stage::DispatchedToParent(holder) => {
                 self.throttled -= 1;
                 let queue = self.tree.cgroups[holder].queue_mut(direction);
-                queue.climbed.remove(&mut self.requests, index);
+                queue.to_parent.remove(&mut self.requests, index);
                 self.refresh_up(now, holder, direction);
             }
             Stage::Waiting => {

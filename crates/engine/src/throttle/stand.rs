@@ -107,13 +107,13 @@ impl Core {
     ) -> Option<(u32, Arrival)> {
         let side = self.tree.cgroups[cgroup].side(direction);
         let is_topmost = side.limited_above == NO_CGROUP;
-        if side.gate.as_deref().is_some_and(super::Gate::climbs) {
-            // The queue of a climbing cgroup drains by its timer; when a direction had been empty, both
+        if side.gate.as_deref().is_some_and(super::Gate::is_hierarchical) {
+            // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (spec/throttle 1.4).
             let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
             if arrival == Arrival::Fresh || !armed || self.tree.cgroups[cgroup].is_clear(direction)
             {
-                self.arm_climb(now, cgroup);
+                self.schedule_next_dispatch(now, cgroup);
             }
         }
         if is_topmost {
@@ -155,13 +155,13 @@ impl Core {
         let clock = node.clock;
         let side = node.side_mut(direction);
         let Some(queue) = &side.queue else { return false };
-        if !queue.climbed.is_empty() {
+        if !queue.to_parent.is_empty() {
             return true;
         }
         let waits = !queue.arbiter.is_empty();
-        // No deadline here without a limit; the slot may be that of the other direction, if requests climb there.
+        // No deadline here without a limit; the slot may be that of the other direction, under hierarchical dispatch.
         let Some(gate) = &side.gate else { return waits };
-        if gate.climbs() {
+        if gate.is_hierarchical() {
             return false;
         }
         if !waits {
@@ -259,7 +259,7 @@ impl Core {
         direction: Direction,
         mut arrival: Arrival,
     ) {
-        self.drain_climbed(now, cgroup, direction);
+        self.drain_to_parent(now, cgroup, direction);
         while self.is_ready(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             match self.top_source(cgroup, direction) {
@@ -280,19 +280,19 @@ impl Core {
         }
     }
 
-    /// Lets go what has climbed to `cgroup`, which no limit is above now; one was then.
+    /// Dispatches requests held at `cgroup` for an ancestor limit that has since been removed.
     #[inline]
-    pub(crate) fn drain_climbed(&mut self, now: Instant, cgroup: u32, direction: Direction) {
-        while self.has_climbed(cgroup, direction) {
-            let index = self.take_climbed(cgroup, direction);
+    pub(crate) fn drain_to_parent(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        while self.has_to_parent(cgroup, direction) {
+            let index = self.take_to_parent(cgroup, direction);
             self.throttled -= 1;
             self.pass(now, index);
         }
     }
 
-    /// Whether requests climb from `cgroup` to the next limit by the kernel's rules.
-    pub(crate) fn climbs(&self, cgroup: u32, direction: Direction) -> bool {
-        self.tree.cgroups[cgroup].gate(direction).is_some_and(super::Gate::climbs)
+    /// Whether `cgroup` dispatches to the next limit level by level, as the kernel does.
+    pub(crate) fn is_hierarchical(&self, cgroup: u32, direction: Direction) -> bool {
+        self.tree.cgroups[cgroup].gate(direction).is_some_and(super::Gate::is_hierarchical)
     }
 
     /// The source that is next at `cgroup`.
@@ -332,12 +332,12 @@ impl Core {
                 }
                 Source::Cgroup(child) => {
                     let queue = self.tree.cgroups[child].queue(direction);
-                    let climbed = queue.expect("a standing cgroup has a queue").climbed;
-                    if climbed.is_empty() {
+                    let to_parent = queue.expect("a standing cgroup has a queue").to_parent;
+                    if to_parent.is_empty() {
                         at = child;
                         continue;
                     }
-                    climbed.head
+                    to_parent.head
                 }
             };
             return Some(self.requests[index].cost);
@@ -347,7 +347,7 @@ impl Core {
     /// Service that a limit below has begun counts at `parent`, where nothing waited (spec/throttle 1.5).
     fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
         let limited = self.tree.limited(parent, direction);
-        if limited == NO_CGROUP || !self.climbs(limited, direction) {
+        if limited == NO_CGROUP || !self.is_hierarchical(limited, direction) {
             return;
         }
         self.keep_up(child);

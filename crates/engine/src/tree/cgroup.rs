@@ -49,7 +49,7 @@ pub(crate) struct Cgroup {
     pub(crate) trust: Trust,
     /// Clients that have not been closed.
     pub(crate) clients: u32,
-    /// Where requests climb: the instant at which a head may go, which a timer may precede.
+    /// Under hierarchical dispatch: the instant at which a head may go, which a timer may precede.
     pub(crate) disptime: Instant,
     pub(crate) name: Arc<str>,
     /// None where nothing was ever set.
@@ -77,7 +77,7 @@ pub(crate) struct Side {
     pub(crate) gate: Option<Box<Gate>>,
     /// What waits, once something has waited here.
     pub(crate) queue: Option<Box<Queue>>,
-    /// When a waiting head may go. Where requests climb, that of reads serves both directions.
+    /// When a waiting head may go. Under hierarchical dispatch, that of reads serves both directions.
     pub(crate) timer: Timer,
 }
 
@@ -86,9 +86,9 @@ pub(crate) struct Side {
 /// Where no limit is above, the first line of cache is all that is needed of it.
 #[repr(C, align(64))]
 pub(crate) struct Queue {
-    /// Requests past this cgroup's own limit that wait further up: only where the limiter lets requests climb
+    /// Requests past this cgroup's own limit that wait further up: only where the limiter dispatches
     /// level by level, as the kernel does.
-    pub(crate) climbed: List,
+    pub(crate) to_parent: List,
     /// Who among children and own clients is next.
     pub(crate) arbiter: Arbiter,
     /// As a source of the parent.
@@ -204,7 +204,7 @@ impl Cgroup {
                 arbiter: Arbiter::new(order),
                 standing: Standing::new(),
                 standing_since: Instant::ZERO,
-                climbed: List::EMPTY,
+                to_parent: List::EMPTY,
             })
         })
     }

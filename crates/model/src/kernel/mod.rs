@@ -160,7 +160,7 @@ impl Kernel {
         self.bios += 1;
         let bio = Bio { id, direction, bytes, flags, bytes_paid_here: false };
         if self.has_rule(group, direction) {
-            self.climb(group, bio);
+            self.dispatch_up(group, bio);
         } else {
             self.dispatched.push((self.now, id));
         }
@@ -209,7 +209,7 @@ impl Kernel {
     }
 
     /// A fresh bio goes up until a group holds it back (spec/throttle 1.4).
-    fn climb(&mut self, group: GroupId, mut bio: Bio) {
+    fn dispatch_up(&mut self, group: GroupId, mut bio: Bio) {
         let (mut level, mut source) = (group, group);
         while level != DEVICE {
             if self.passes(level, &mut bio) {

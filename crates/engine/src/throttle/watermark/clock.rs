@@ -89,7 +89,7 @@ impl Clock {
     pub(super) fn advance(&mut self, now: Instant, busy: bool) {
         match &mut self.way {
             Way::Real => return,
-            Way::Proportional(hold) => hold.advance(now, busy),
+            Way::Proportional(controller) => controller.advance(now, busy),
             Way::Gate(sampler) => sampler.advance(now, busy),
         }
         let gained = self.gained_ns;
@@ -97,8 +97,8 @@ impl Clock {
     }
 
     pub(super) fn give_way(&mut self) {
-        if let Way::Proportional(hold) = &mut self.way {
-            hold.give_way();
+        if let Way::Proportional(controller) = &mut self.way {
+            controller.give_way();
         }
     }
 
@@ -108,10 +108,10 @@ impl Clock {
         let due = self.real(self.deadlines.earliest()?);
         Some(match (&self.way, rests_from) {
             (Way::Real, _) => due,
-            (Way::Proportional(hold), Some(from)) if hold.is_patient() => {
-                due.min(hold.after(from).max(expected))
+            (Way::Proportional(controller), Some(from)) if controller.is_patient() => {
+                due.min(controller.after(from).max(expected))
             }
-            (Way::Proportional(hold), Some(from)) => due.min(hold.after(from)),
+            (Way::Proportional(controller), Some(from)) => due.min(controller.after(from)),
             (Way::Proportional(_), None) => due,
             // What waits may go, or could once this sample is over.
             (Way::Gate(sampler), _) if sampler.is_open() => Instant::ZERO,
@@ -121,12 +121,12 @@ impl Clock {
 
     /// Whether it may be set forward at `now`, the device being idle.
     pub(super) fn may_run_ahead(&self, now: Instant) -> bool {
-        matches!(&self.way, Way::Proportional(hold) if hold.until() <= now)
+        matches!(&self.way, Way::Proportional(controller) if controller.until() <= now)
     }
 
     /// Whether it waits for who is about to come back before it is set forward.
     pub(super) fn is_patient(&self) -> bool {
-        matches!(&self.way, Way::Proportional(hold) if hold.is_patient())
+        matches!(&self.way, Way::Proportional(controller) if controller.is_patient())
     }
 
     /// Sets it forward to `time`; nothing happens if it shows that already.

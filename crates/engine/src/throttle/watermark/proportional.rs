@@ -99,26 +99,26 @@ mod tests {
 
     #[test]
     fn nine_milliseconds_of_work_owe_one_of_rest_at_ninety_percent() {
-        let mut hold = Hold::new(at_us(0), 90, Reserve::Kept);
-        hold.advance(at_us(9_000), true);
-        assert_eq!(hold.until(), at_us(10_000));
-        hold.advance(at_us(9_500), false);
-        assert_eq!(hold.until(), at_us(10_000), "half of it is over");
-        hold.advance(at_us(10_000), false);
-        assert_eq!(hold.until(), at_us(10_000));
-        hold.advance(at_us(500_000), false);
-        assert_eq!(hold.until(), at_us(500_000), "rest is not saved up");
+        let mut controller = Hold::new(at_us(0), 90, Reserve::Kept);
+        controller.advance(at_us(9_000), true);
+        assert_eq!(controller.until(), at_us(10_000));
+        controller.advance(at_us(9_500), false);
+        assert_eq!(controller.until(), at_us(10_000), "half of it is over");
+        controller.advance(at_us(10_000), false);
+        assert_eq!(controller.until(), at_us(10_000));
+        controller.advance(at_us(500_000), false);
+        assert_eq!(controller.until(), at_us(500_000), "rest is not saved up");
     }
 
     #[test]
     fn the_reserve_is_lent_a_second_after_it_was_needed() {
-        let mut hold = Hold::new(at_us(0), 90, Reserve::Lent);
-        hold.advance(at_us(99_000), true);
-        assert_eq!(hold.until(), at_us(100_000), "a hundredth stays free");
-        hold.give_way();
-        assert_eq!(hold.goal(at_us(99_000)), 90);
-        assert_eq!(hold.goal(at_us(1_098_999)), 90);
-        assert_eq!(hold.goal(at_us(1_099_000)), 99);
+        let mut controller = Hold::new(at_us(0), 90, Reserve::Lent);
+        controller.advance(at_us(99_000), true);
+        assert_eq!(controller.until(), at_us(100_000), "a hundredth stays free");
+        controller.give_way();
+        assert_eq!(controller.goal(at_us(99_000)), 90);
+        assert_eq!(controller.goal(at_us(1_098_999)), 90);
+        assert_eq!(controller.goal(at_us(1_099_000)), 99);
         let full = Hold::new(at_us(0), 100, Reserve::Kept);
         assert_eq!(full.goal(at_us(0)), 99);
     }
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn hours_of_work_by_others_owe_a_tenth_of_a_second() {
         for percent in [1, 50, 99] {
-            let mut hold = Hold::new(at_us(0), percent, Reserve::Kept);
+            let mut controller = Hold::new(at_us(0), percent, Reserve::Kept);
             let late = Instant::from_millis(10_000_000);
-            hold.advance(late, true);
-            assert_eq!(hold.until(), late.plus_nanos(OWED_NS_MAX));
-            hold.advance(Instant::FAR_FUTURE, true);
-            hold.advance(Instant::FAR_FUTURE, false);
-            assert_eq!(hold.until(), Instant::FAR_FUTURE);
+            controller.advance(late, true);
+            assert_eq!(controller.until(), late.plus_nanos(OWED_NS_MAX));
+            controller.advance(Instant::FAR_FUTURE, true);
+            controller.advance(Instant::FAR_FUTURE, false);
+            assert_eq!(controller.until(), Instant::FAR_FUTURE);
         }
     }
 }

@@ -155,7 +155,7 @@ impl Core {
         let (mut at, mut latest) = (nearest, None);
         while at != NO_CGROUP {
             // Slices look at who has come, and are not asked beforehand.
-            if self.tree.cgroups[at].limit(direction).climbs() {
+            if self.tree.cgroups[at].limit(direction).is_hierarchical() {
                 return None;
             }
             let clock = self.clocks.get(self.tree.cgroups[at].clock);

@@ -1,4 +1,4 @@
-//! The kernel's way of draining a queue: by one timer for both directions, in visits and quanta
+//! Hierarchical dispatch, as in the kernel: one timer for both directions, a quantum of requests each time
 //! (spec/throttle 1.4 and 1.7).
 
 use crate::core::Core;
@@ -18,8 +18,8 @@ impl Core {
         let cgroup = &mut self.tree.cgroups[due.cgroup];
         // A cgroup has limiters of one kind; that of the other direction is in another line of cache.
         let gate = cgroup.gate(due.direction).or_else(|| cgroup.gate(due.direction.other()));
-        if gate.is_some_and(Gate::climbs) {
-            self.visit(now, due.cgroup);
+        if gate.is_some_and(Gate::is_hierarchical) {
+            self.pending_timer_fired(now, due.cgroup);
         } else {
             let side = cgroup.side_mut(due.direction);
             side.timer.disarm();
@@ -32,36 +32,36 @@ impl Core {
         }
     }
 
-    /// A climbing cgroup's timer has fired.
-    fn visit(&mut self, now: Instant, cgroup: u32) {
+    /// The pending timer of a cgroup with hierarchical dispatch has fired.
+    fn pending_timer_fired(&mut self, now: Instant, cgroup: u32) {
         let is_open = self.clocks.get(self.tree.cgroups[cgroup].clock).is_open();
         if !is_open && self.limit_time(cgroup, now) < self.tree.cgroups[cgroup].disptime {
             // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
-            self.arm_visit(now, cgroup, true);
+            self.schedule_pending_timer(now, cgroup, true);
             return;
         }
         self.disarm(cgroup, Direction::Read);
         for (direction, quantum) in QUANTUM {
-            self.let_climb(now, cgroup, direction, quantum);
+            self.dispatch_quantum(now, cgroup, direction, quantum);
         }
-        self.arm_climb(now, cgroup);
+        self.schedule_next_dispatch(now, cgroup);
     }
 
     /// Sets the timer for the earlier of the two directions' heads, or none if nothing waits.
-    pub(crate) fn arm_climb(&mut self, now: Instant, cgroup: u32) {
+    pub(crate) fn schedule_next_dispatch(&mut self, now: Instant, cgroup: u32) {
         let heads = Direction::BOTH.map(|direction| self.head_may_go(now, cgroup, direction));
         match heads.into_iter().flatten().min() {
             None => self.disarm(cgroup, Direction::Read),
             Some(disptime) => {
                 let old = core::mem::replace(&mut self.tree.cgroups[cgroup].disptime, disptime);
-                self.arm_visit(now, cgroup, old == disptime);
+                self.schedule_pending_timer(now, cgroup, old == disptime);
             }
         }
     }
 
     /// Sets the timer for the instant at which a head may go, or for the re-check before it. One that `stays` set for
     /// its instant keeps its place among those that are visited then, however often it is looked at before.
-    fn arm_visit(&mut self, now: Instant, cgroup: u32, stays: bool) {
+    fn schedule_pending_timer(&mut self, now: Instant, cgroup: u32, stays: bool) {
         let gates = Direction::BOTH
             .iter()
             .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction));
@@ -81,9 +81,10 @@ impl Core {
         }
     }
 
-    /// When, by its clock, the head of `direction` may leave a climbing cgroup; `None` if nothing waits at its limit.
+    /// When, by its clock, the head of `direction` may leave a cgroup with hierarchical dispatch; `None` if nothing waits at its limit.
     fn head_may_go(&mut self, now: Instant, cgroup: u32, direction: Direction) -> Option<Instant> {
-        if !self.climbs(cgroup, direction) || self.tree.cgroups[cgroup].is_clear(direction) {
+        if !self.is_hierarchical(cgroup, direction) || self.tree.cgroups[cgroup].is_clear(direction)
+        {
             return None;
         }
         let cost = self.head_cost(cgroup, direction)?;
@@ -96,7 +97,7 @@ impl Core {
         }
     }
 
-    fn let_climb(&mut self, now: Instant, cgroup: u32, direction: Direction, quantum: u32) {
+    fn dispatch_quantum(&mut self, now: Instant, cgroup: u32, direction: Direction, quantum: u32) {
         for _ in 0..quantum {
             let time = self.limit_time(cgroup, now);
             if self.head_may_go(now, cgroup, direction) != Some(time) {
@@ -108,7 +109,7 @@ impl Core {
             if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);
             } else {
-                self.hold(now, cgroup, direction, index);
+                self.queue_at_parent(now, cgroup, direction, index);
             }
         }
     }
