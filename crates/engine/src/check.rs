@@ -65,8 +65,9 @@ fn check_instalments(core: &Core) -> Result<(), String> {
             ensure(node.side(direction).has_part_paid, || {
                 format!("cgroup {at} does not know that request {index} is part paid")
             })?;
-            let stands = node.queue(direction).is_some_and(|queue| queue.standing.is_waiting());
-            if !stands {
+            let is_active =
+                node.queue(direction).is_some_and(|queue| queue.source_state.is_active());
+            if !is_active {
                 break;
             }
             at = node.parent;
@@ -140,57 +141,57 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     ensure(listed == below, || format!("cgroup {cgroup} lists {listed:?}, not {below:?}"))
 }
 
-/// A cgroup below which something waits stands in its parent or has a deadline; and nothing waits that may go.
+/// A cgroup below which something waits is active in its parent or has a deadline; and nothing waits that may go.
 fn check_waiting(
     core: &mut Core,
     now: Instant,
     cgroup: u32,
     direction: Direction,
 ) -> Result<(), String> {
-    let (sources, weight) = standing_sources(core, cgroup, direction);
+    let (sources, weight) = active_sources(core, cgroup, direction);
     let Some(queue) = core.tree.cgroups[cgroup].queue(direction) else {
-        return ensure(sources == 0, || format!("{sources} sources stand without a queue"));
+        return ensure(sources == 0, || format!("{sources} sources are active without a queue"));
     };
     ensure(sources == queue.arbiter.len(), || {
-        format!("{sources} sources stand, {} counted", queue.arbiter.len())
+        format!("{sources} sources are active, {} counted", queue.arbiter.len())
     })?;
     ensure(weight == queue.arbiter.weight(), || {
         format!("the weights of {sources} sources are {weight}, not {}", queue.arbiter.weight())
     })?;
     ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
-    let (stands, has_to_parent) = (queue.standing.is_waiting(), !queue.to_parent.is_empty());
+    let (is_active, has_to_parent) = (queue.source_state.is_active(), !queue.to_parent.is_empty());
     let is_hierarchical = core.is_hierarchical(cgroup, direction);
     let node = &core.tree.cgroups[cgroup];
     let timer = node.side(if is_hierarchical { Direction::Read } else { direction }).timer;
     let has_gate = node.gate(direction).is_some();
     if node.side(direction).limited_above == NO_CGROUP {
-        ensure(!stands && !has_to_parent, || "it stands, and no limit is above".into())?;
+        ensure(!is_active && !has_to_parent, || "it is active, and no limit is above".into())?;
         ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
             format!("{sources} sources wait for nothing")
         })?;
         return Ok(());
     }
     let has_head = has_to_parent || (sources > 0 && !is_hierarchical);
-    ensure(!stands || has_head, || "it stands with nothing to give".into())?;
-    if sources > 0 && (is_hierarchical || !stands) {
+    ensure(!is_active || has_head, || "it is active with nothing to give".into())?;
+    if sources > 0 && (is_hierarchical || !is_active) {
         let at = timer.fires_at();
         ensure(at.is_some_and(|at| at >= now), || {
-            format!("{sources} sources wait, it does not stand, its deadline is {at:?} at {now:?}")
+            format!("{sources} sources wait, it is not active, its deadline is {at:?} at {now:?}")
         })?;
     }
-    ensure(!has_to_parent || stands, || {
-        "some were dispatched to the parent and it does not stand".into()
+    ensure(!has_to_parent || is_active, || {
+        "some were dispatched to the parent and it is not active".into()
     })
 }
 
-/// How many sources stand at `cgroup`, and their weights together.
-fn standing_sources(core: &Core, cgroup: u32, direction: Direction) -> (u32, u64) {
+/// How many sources are active at `cgroup`, and their weights together.
+fn active_sources(core: &Core, cgroup: u32, direction: Direction) -> (u32, u64) {
     let clients = core.tree.clients.iter().filter(|(_, client)| {
-        client.cgroup == cgroup && client.side(direction).standing.is_waiting()
+        client.cgroup == cgroup && client.side(direction).source_state.is_active()
     });
     let children = core.tree.cgroups.iter().filter(|(_, child)| {
         child.parent == cgroup
-            && child.queue(direction).is_some_and(|queue| queue.standing.is_waiting())
+            && child.queue(direction).is_some_and(|queue| queue.source_state.is_active())
     });
     let clients = clients.map(|(client, _)| Source::Client(client));
     let sources = clients.chain(children.map(|(child, _)| Source::Cgroup(child)));
@@ -208,15 +209,15 @@ fn check_clients(core: &mut Core) -> Result<(), String> {
             });
             let waiting: Vec<u32> = tasks.map(|(task, _)| task).collect();
             let side = core.tree.clients[index].side(direction);
-            let (list, stands) = (side.turns, side.standing.is_waiting());
+            let (list, is_active) = (side.turns, side.source_state.is_active());
             let mut links = WaitingTurns { tasks: &mut core.tree.tasks, direction };
             let mut turns: Vec<u32> = list.iter(&mut links).collect();
             turns.sort_unstable();
             ensure(waiting == turns, || {
                 format!("client {index}: {waiting:?} wait, {turns:?} have turns")
             })?;
-            ensure(stands != turns.is_empty(), || {
-                format!("client {index} has turns {turns:?} and stands wrongly")
+            ensure(is_active != turns.is_empty(), || {
+                format!("client {index} has turns {turns:?} and is wrongly active or not")
             })?;
         }
     }

@@ -724,9 +724,9 @@ impl Engine {
             let core = &mut self.core;
             core.scheduler.forget(&core.tree, &core.requests, index);
             for direction in Direction::BOTH {
-                let standing = core.tree.clients[index].side(direction).standing;
+                let source_state = core.tree.clients[index].side(direction).source_state;
                 if let Some(queue) = &mut core.tree.cgroups[cgroup].side_mut(direction).queue {
-                    queue.arbiter.inherit(standing);
+                    queue.arbiter.inherit(source_state);
                 }
             }
             self.core.tree.clients.remove(index);

@@ -136,8 +136,8 @@ impl Core {
         }
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
         client.turns.push_back(&mut turns, task_index);
-        if !client.standing.is_waiting() {
-            self.stand(now, Source::Client(client_index), cgroup, direction);
+        if !client.source_state.is_active() {
+            self.activate(now, Source::Client(client_index), cgroup, direction);
         }
     }
 
@@ -153,9 +153,9 @@ impl Core {
         self.throttled += 1;
         let queue = self.tree.cgroups[holder].queue_mut(direction);
         queue.to_parent.push_back(&mut self.requests, index);
-        if !queue.standing.is_waiting() {
+        if !queue.source_state.is_active() {
             let parent = self.tree.cgroups[holder].parent;
-            self.stand(now, Source::Cgroup(holder), parent, direction);
+            self.activate(now, Source::Cgroup(holder), parent, direction);
         }
     }
 
@@ -174,16 +174,16 @@ impl Core {
     fn recheck_path(&mut self, now: Instant, cgroup: u32, direction: Direction) {
         let mut at = cgroup;
         while at != NO_CGROUP {
-            self.recede(now, at, direction);
+            self.deactivate_ineligible(now, at, direction);
             if self.tree.cgroups[at].joint.is_some() {
-                self.recede(now, at, direction.other());
+                self.deactivate_ineligible(now, at, direction.other());
             }
             at = self.tree.limited_above(at, direction);
         }
         let mut at = cgroup;
         while at != NO_CGROUP {
             if !self.tree.cgroups[at].is_clear(direction) {
-                self.refresh(now, at, direction, Arrival::Queued);
+                self.update_eligibility(now, at, direction, Arrival::Queued);
             }
             at = self.tree.limited_above(at, direction);
         }

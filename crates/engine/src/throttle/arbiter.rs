@@ -36,9 +36,9 @@ pub(crate) enum Order {
     Turns,
 }
 
-/// A source's side of the bargain; lives with the source.
+/// State of a source in the fair queue of its parent; lives with the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct SourceState {
     /// Where its service so far ends, in the virtual time of `epoch`.
     finish: u64,
     epoch: u32,
@@ -46,13 +46,13 @@ pub(crate) struct Standing {
     stamp: u64,
 }
 
-impl Standing {
-    pub(crate) const fn new() -> Standing {
-        Standing { finish: 0, epoch: 0, stamp: 0 }
+impl SourceState {
+    pub(crate) const fn new() -> SourceState {
+        SourceState { finish: 0, epoch: 0, stamp: 0 }
     }
 
-    /// Whether the source stands in its parent's arbiter.
-    pub(crate) fn is_waiting(&self) -> bool {
+    /// Whether the source is active, that is, queued at its parent.
+    pub(crate) fn is_active(&self) -> bool {
         self.stamp != 0
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct Arbiter {
     /// The weights of all that wait, together.
     weight: u64,
     live: u32,
-    /// Counts how often tags were brought down: standings of before have no service to make up for.
+    /// Counts how often tags were brought down: states of before have no service to make up for.
     epoch: u32,
     order: Order,
     has_estate: bool,
@@ -172,15 +172,17 @@ impl Arbiter {
     pub(crate) fn admit(
         &mut self,
         source: Source,
-        standing: &mut Standing,
+        source_state: &mut SourceState,
         weight: u64,
         stamp: u64,
     ) {
-        debug_assert!(!standing.is_waiting(), "{source:?} waits already");
+        debug_assert!(!source_state.is_active(), "{source:?} waits already");
         self.live += 1;
         self.weight += weight;
         let tag = match self.order {
-            Order::Shares if standing.epoch == self.epoch => self.vtime.max(standing.finish),
+            Order::Shares if source_state.epoch == self.epoch => {
+                self.vtime.max(source_state.finish)
+            }
             // To leave and come back under another name must not pay.
             Order::Shares if core::mem::take(&mut self.has_estate) => self.vtime.max(self.estate),
             Order::Shares => self.vtime,
@@ -189,7 +191,7 @@ impl Arbiter {
                 self.vtime
             }
         };
-        standing.stamp = stamp;
+        source_state.stamp = stamp;
         self.heap.push(Entry { tag, rank: source.rank(), stamp });
     }
 
@@ -211,19 +213,19 @@ impl Arbiter {
     /// The source at the top has been served `cost_ns` at `weight`; it waits on if it has more.
     pub(crate) fn served(
         &mut self,
-        standing: &mut Standing,
+        source_state: &mut SourceState,
         cost_ns: u64,
         weight: u64,
         waits_on: bool,
     ) {
         let Some(&entry) = self.heap.first() else { panic!("served a source of an empty arbiter") };
-        debug_assert!(standing.owns(entry), "served {:?}, which was not next", entry.source());
+        debug_assert!(source_state.owns(entry), "served {:?}, which was not next", entry.source());
         let tag = match self.order {
             Order::Shares => {
                 self.vtime = entry.tag;
-                standing.finish = entry.tag.saturating_add(vtime_of(cost_ns, weight));
-                standing.epoch = self.epoch;
-                standing.finish
+                source_state.finish = entry.tag.saturating_add(vtime_of(cost_ns, weight));
+                source_state.epoch = self.epoch;
+                source_state.finish
             }
             Order::Turns => {
                 self.vtime += 1;
@@ -234,7 +236,7 @@ impl Arbiter {
             self.heap.replace_first(Entry { tag, ..entry });
         } else {
             self.heap.drop_first();
-            standing.stamp = 0;
+            source_state.stamp = 0;
             self.live -= 1;
             self.weight -= weight;
             self.clear_if_empty();
@@ -245,9 +247,9 @@ impl Arbiter {
     }
 
     /// A waiting source leaves without having been served. Its entry stays behind, void.
-    pub(crate) fn leave(&mut self, standing: &mut Standing, weight: u64) {
-        debug_assert!(standing.is_waiting(), "a source leaves that was not waiting");
-        standing.stamp = 0;
+    pub(crate) fn leave(&mut self, source_state: &mut SourceState, weight: u64) {
+        debug_assert!(source_state.is_active(), "a source leaves that was not waiting");
+        source_state.stamp = 0;
         self.live -= 1;
         self.weight -= weight;
         self.clear_if_empty();
@@ -255,10 +257,10 @@ impl Arbiter {
 
     /// A source is gone for good. What it had beyond its turn, at most its last request, is taken over by the next one
     /// that has had nothing yet: so a client that reconnects for every request has the share of one that stays.
-    pub(crate) fn inherit(&mut self, standing: Standing) {
-        if standing.epoch == self.epoch && standing.finish > self.vtime {
+    pub(crate) fn inherit(&mut self, source_state: SourceState) {
+        if source_state.epoch == self.epoch && source_state.finish > self.vtime {
             let estate = if self.has_estate { self.estate } else { 0 };
-            (self.has_estate, self.estate) = (true, estate.max(standing.finish));
+            (self.has_estate, self.estate) = (true, estate.max(source_state.finish));
         }
     }
 
@@ -315,17 +317,17 @@ mod tests {
     /// Serves `rounds` requests among always-waiting sources; who went, in order.
     fn serve(order: Order, costs_and_weights: &[(u64, u64)], rounds: usize) -> Vec<u32> {
         let mut arbiter = Arbiter::new(order);
-        let mut standings = vec![Standing::new(); costs_and_weights.len()];
-        for (index, standing) in standings.iter_mut().enumerate() {
+        let mut states = vec![SourceState::new(); costs_and_weights.len()];
+        for (index, source_state) in states.iter_mut().enumerate() {
             let weight = costs_and_weights[index].1;
-            arbiter.admit(Source::Client(index as u32), standing, weight, index as u64 + 1);
+            arbiter.admit(Source::Client(index as u32), source_state, weight, index as u64 + 1);
         }
         (0..rounds)
             .map(|_| {
                 let entry = arbiter.top().expect("all wait on");
                 let Source::Client(index) = entry.source() else { unreachable!() };
                 let (cost, weight) = costs_and_weights[index as usize];
-                arbiter.served(&mut standings[index as usize], cost, weight, true);
+                arbiter.served(&mut states[index as usize], cost, weight, true);
                 index
             })
             .collect()
@@ -348,19 +350,19 @@ mod tests {
     #[test]
     fn who_was_served_last_by_shares_has_the_next_turn_but_one() {
         let mut arbiter = Arbiter::new(Order::Shares);
-        let mut standings = [Standing::new(); 2];
-        for (index, standing) in (0..).zip(&mut standings) {
-            arbiter.admit(Source::Client(index), standing, 100, u64::from(index) + 1);
+        let mut states = [SourceState::new(); 2];
+        for (index, source_state) in (0..).zip(&mut states) {
+            arbiter.admit(Source::Client(index), source_state, 100, u64::from(index) + 1);
         }
-        arbiter.served(&mut standings[0], 1_000_000_000, 100, true);
+        arbiter.served(&mut states[0], 1_000_000_000, 100, true);
         arbiter.set_order(Order::Turns);
-        let mut late = Standing::new();
+        let mut late = SourceState::new();
         arbiter.admit(Source::Client(2), &mut late, 100, 3);
         let mut went = Vec::new();
         for _ in 0..7 {
             let Source::Client(index) = arbiter.top().expect("all wait").source() else { panic!() };
-            let standing = if index == 2 { &mut late } else { &mut standings[index as usize] };
-            arbiter.served(standing, 1, 100, true);
+            let source_state = if index == 2 { &mut late } else { &mut states[index as usize] };
+            arbiter.served(source_state, 1, 100, true);
             went.push(index);
         }
         assert_eq!(went, [1, 0, 2, 1, 0, 2, 1]);
@@ -369,7 +371,7 @@ mod tests {
     #[test]
     fn a_newcomer_owes_nothing_and_is_owed_nothing() {
         let mut arbiter = Arbiter::new(Order::Shares);
-        let (mut old, mut new) = (Standing::new(), Standing::new());
+        let (mut old, mut new) = (SourceState::new(), SourceState::new());
         arbiter.admit(Source::Client(0), &mut old, 100, 1);
         (0..100).for_each(|_| arbiter.served(&mut old, 1_000, 100, true));
         arbiter.admit(Source::Client(1), &mut new, 100, 2);
@@ -378,8 +380,8 @@ mod tests {
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {
                 panic!()
             };
-            let standing = if index == 0 { &mut old } else { &mut new };
-            arbiter.served(standing, 1_000, 100, true);
+            let source_state = if index == 0 { &mut old } else { &mut new };
+            arbiter.served(source_state, 1_000, 100, true);
             went.push(index);
         }
         assert_eq!(went, [1, 0, 1, 0, 1, 0]);
@@ -388,23 +390,23 @@ mod tests {
     #[test]
     fn leaving_and_coming_back_under_another_name_does_not_pay() {
         let mut arbiter = Arbiter::new(Order::Shares);
-        let (mut steady, mut stamp) = (Standing::new(), 1);
+        let (mut steady, mut stamp) = (SourceState::new(), 1);
         arbiter.admit(Source::Client(0), &mut steady, 100, stamp);
         let mut went = [0, 0];
-        let mut fleeting = Standing::new();
+        let mut fleeting = SourceState::new();
         for _ in 0..100 {
-            if !fleeting.is_waiting() {
+            if !fleeting.is_active() {
                 arbiter.inherit(fleeting);
-                fleeting = Standing::new();
+                fleeting = SourceState::new();
                 stamp += 1;
                 arbiter.admit(Source::Client(1), &mut fleeting, 100, stamp);
             }
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {
                 panic!()
             };
-            let (standing, waits_on) =
+            let (source_state, waits_on) =
                 if index == 0 { (&mut steady, true) } else { (&mut fleeting, false) };
-            arbiter.served(standing, 1_000, 100, waits_on);
+            arbiter.served(source_state, 1_000, 100, waits_on);
             went[index as usize] += 1;
         }
         assert_eq!(went, [50, 50]);
@@ -413,16 +415,16 @@ mod tests {
     #[test]
     fn rebasing_keeps_the_order() {
         let mut arbiter = Arbiter::new(Order::Shares);
-        let mut standings = [Standing::new(), Standing::new()];
-        for (index, standing) in standings.iter_mut().enumerate() {
-            arbiter.admit(Source::Client(index as u32), standing, 100, index as u64 + 1);
+        let mut states = [SourceState::new(), SourceState::new()];
+        for (index, source_state) in states.iter_mut().enumerate() {
+            arbiter.admit(Source::Client(index as u32), source_state, 100, index as u64 + 1);
         }
         for round in 0..16 {
             let Source::Client(index) = arbiter.top().expect("both wait").source() else {
                 panic!()
             };
             assert_eq!(index, round % 2);
-            arbiter.served(&mut standings[index as usize], 1 << 58, 100, true);
+            arbiter.served(&mut states[index as usize], 1 << 58, 100, true);
         }
     }
 }

@@ -84,12 +84,12 @@ impl Core {
             }
         };
         while let Some(at) = way.pop() {
-            // What follows the time at the limit of one that stands is time at the next limit.
+            // What follows the time at the limit of an active child is time at the next limit.
             let boundary = if at == cgroup {
                 now
             } else {
                 let queue = self.tree.cgroups[at].queue(direction);
-                queue.expect("it had a source").standing_since
+                queue.expect("it had a source").active_since
             };
             self.account_dispatch(now, at, direction, source, &payment, boundary);
             source = Source::Cgroup(at);
@@ -129,7 +129,7 @@ impl Core {
         let time = gate.time_of(cost);
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
-        queue.arbiter.served(&mut client.standing, turn, weight, waits_on);
+        queue.arbiter.served(&mut client.source_state, turn, weight, waits_on);
         gate.charge_by(clock, now, cost, owed);
         let others = before.to_others(gate.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
@@ -158,8 +158,8 @@ impl Core {
         let waits_on = match source {
             Source::Client(client) => !self.tree.clients[client].side(direction).turns.is_empty(),
             Source::Cgroup(child) => {
-                // Its head changed, and if it has a limit that was charged: it may have to stop standing.
-                self.is_ready(now, child, direction, Arrival::Queued)
+                // Its head changed, and if it has a limit that was charged: it may have to be deactivated.
+                self.is_eligible(now, child, direction, Arrival::Queued)
             }
         };
         // The time of the limit that everyone at this cgroup waits for.
@@ -282,7 +282,7 @@ impl Core {
         let client = self.tree.clients[client].side_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
         if client.turns.only().is_none() {
-            let task = client.turns.pop_front(&mut turns).expect("a standing client has a task");
+            let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
             client.turns.push_back(&mut turns, task);
         }
     }
@@ -301,7 +301,7 @@ impl Core {
             }
             return index.expect("a task with a turn has a request");
         }
-        let task = client.turns.pop_front(&mut turns).expect("a standing client has a task");
+        let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
         let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
         let index =
             waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
@@ -326,8 +326,8 @@ impl Core {
         waits_on: bool,
     ) {
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(at, direction, source, |arbiter, standing| {
-            arbiter.served(standing, time, weight, waits_on);
+        self.with_arbiter(at, direction, source, |arbiter, source_state| {
+            arbiter.served(source_state, time, weight, waits_on);
         });
     }
 }

@@ -24,10 +24,10 @@ impl Core {
             let side = cgroup.side_mut(due.direction);
             side.timer.disarm();
             if side.limited_above == NO_CGROUP && !side.is_joint {
-                // What refreshing comes to where no other limit has a say.
+                // All that an update does where no other limit has a say.
                 self.drain(now, due.cgroup, due.direction, Arrival::Queued);
             } else {
-                self.refresh(now, due.cgroup, due.direction, Arrival::Queued);
+                self.update_eligibility(now, due.cgroup, due.direction, Arrival::Queued);
             }
         }
     }

@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// A request that waits at or below `cgroup` may have paid its I/Os: no limit may answer for all heads alike, here and
-    /// above. A cgroup that knows and stands in its parent's arbiter has told it. O(depth).
+    /// above. A cgroup that knows and is active in its parent has told it. O(depth).
     #[inline(never)]
     pub(super) fn note_part_paid(&mut self, cgroup: u32, direction: Direction) {
         let mut at = cgroup;

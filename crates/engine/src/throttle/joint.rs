@@ -80,7 +80,7 @@ impl Cgroup {
         let side = self.side(direction);
         side.because.is_joint()
             && !self.is_clear(direction)
-            && self.queue(direction).is_some_and(|queue| !queue.standing.is_waiting())
+            && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
     }
 
     /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
@@ -153,9 +153,9 @@ impl Core {
         }
     }
 
-    /// As [`Core::refresh`] for a cgroup with a limit on both directions while the other one waits: what may go, goes by
+    /// As [`Core::update_eligibility`] for a cgroup with a limit on both directions while the other one waits: what may go, goes by
     /// turns.
-    pub(crate) fn refresh_joint(
+    pub(crate) fn update_joint(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -167,12 +167,12 @@ impl Core {
             self.drain_joint(now, cgroup, direction, arrival);
             return;
         }
-        // Each stands above if it may and goes if it can; the first one has then had its chance at what there is.
+        // Each is activated above if it is eligible and goes if it can; the first one has then had its chance at what there is.
         let first = self.first_of_joint(cgroup);
         for turn in [first, first.other()] {
             let arrival = if turn == direction { arrival } else { Arrival::Queued };
-            if let Some((parent, arrival)) = self.refresh_one(now, cgroup, turn, arrival) {
-                self.refresh(now, parent, turn, arrival);
+            if let Some((parent, arrival)) = self.update_one(now, cgroup, turn, arrival) {
+                self.update_eligibility(now, parent, turn, arrival);
             }
         }
     }
@@ -191,7 +191,7 @@ impl Core {
             let first = self.first_of_joint(cgroup);
             let ready = [first, first.other()].into_iter().find(|&turn| {
                 let arrival = if turn == direction { arrival } else { Arrival::Queued };
-                self.is_ready(now, cgroup, turn, arrival)
+                self.is_eligible(now, cgroup, turn, arrival)
             });
             let Some(ready) = ready else { return };
             if ready == direction {

@@ -1,4 +1,4 @@
-//! The small trait behind which the four limiters stand, and what they are told.
+//! Trait of the four limiters, and its arguments.
 
 use core::num::NonZeroU64;
 

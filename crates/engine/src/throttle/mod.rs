@@ -2,9 +2,9 @@
 //!
 //! A request that every limit of its path lets through, with nobody waiting before it, passes in the call that
 //! submits it. Any other waits, in its task's list. Each cgroup with something waiting below it orders its
-//! *sources* (clients and child cgroups) in an [`Arbiter`]; a cgroup that may let a request go *stands* as a source
-//! in its parent's; what the topmost limit lets go, goes. A cgroup whose limit says "not yet" does not stand, and has
-//! a deadline instead.
+//! *sources* (clients and child cgroups) in an [`Arbiter`]; a cgroup whose limit lets a request go is *eligible*,
+//! and an active source of its parent; what the topmost limit lets go, goes. A cgroup whose limit says "not yet" is not
+//! active, and has a deadline instead.
 //!
 //! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
 //! not stuck behind a queue. Slices are the exception, for parity with the kernel: there dispatch is hierarchical: a request leaves
@@ -19,6 +19,7 @@
 mod admit;
 mod arbiter;
 mod dequeue;
+mod eligibility;
 mod gate;
 mod hierarchical;
 mod instalment;
@@ -30,11 +31,10 @@ mod pace;
 mod profile;
 mod reconfigure;
 mod slice;
-mod stand;
 mod token;
 mod watermark;
 
-pub(crate) use arbiter::{Arbiter, Source, Standing};
+pub(crate) use arbiter::{Arbiter, Source, SourceState};
 pub(crate) use gate::Gate;
 pub(crate) use joint::Joint;
 pub(crate) use limiter::Cost;

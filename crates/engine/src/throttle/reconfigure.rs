@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Stage;
-use crate::throttle::arbiter::{Order, Source, Standing};
+use crate::throttle::arbiter::{Order, Source, SourceState};
 use crate::throttle::gate::Gate;
 use crate::throttle::limiter::Arrival;
 use crate::time::Instant;
@@ -51,19 +51,21 @@ impl Core {
         if presence_changed {
             self.relimit(cgroup);
         }
-        self.refresh_limits(now, cgroup);
+        self.limits_changed(now, cgroup);
     }
 
     /// Sets the deadlines of `cgroup` anew: what they wait for may be gone, or wait differently. What may go then, goes.
-    pub(crate) fn refresh_limits(&mut self, now: Instant, cgroup: u32) {
+    pub(crate) fn limits_changed(&mut self, now: Instant, cgroup: u32) {
         self.disarm(cgroup, Direction::Read);
         self.disarm(cgroup, Direction::Write);
-        Direction::BOTH.iter().for_each(|&direction| self.recede(now, cgroup, direction));
+        Direction::BOTH
+            .iter()
+            .for_each(|&direction| self.deactivate_ineligible(now, cgroup, direction));
         for direction in Direction::BOTH {
             if self.is_hierarchical(cgroup, direction) {
                 self.schedule_next_dispatch(now, cgroup);
             }
-            self.refresh(now, cgroup, direction, Arrival::Queued);
+            self.update_eligibility(now, cgroup, direction, Arrival::Queued);
         }
     }
 
@@ -77,7 +79,7 @@ impl Core {
         self.tree.cgroups[cgroup].weight = weight;
         for direction in Direction::BOTH {
             let queue = self.tree.cgroups[cgroup].queue(direction);
-            if queue.is_some_and(|queue| queue.standing.is_waiting()) {
+            if queue.is_some_and(|queue| queue.source_state.is_active()) {
                 let above = self.tree.cgroups[parent].queue_mut(direction);
                 above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
@@ -93,9 +95,9 @@ impl Core {
             .for_each(|&direction| self.requeue_from_ancestors(now, cgroup, direction));
         for direction in Direction::BOTH {
             let queue = self.tree.cgroups[cgroup].queue(direction);
-            if queue.is_some_and(|queue| queue.standing.is_waiting()) {
-                self.unstand(old, direction, Source::Cgroup(cgroup));
-                self.recede(now, old, direction);
+            if queue.is_some_and(|queue| queue.source_state.is_active()) {
+                self.deactivate(old, direction, Source::Cgroup(cgroup));
+                self.deactivate_ineligible(now, old, direction);
             }
         }
         let name = self.tree.cgroups[cgroup].name.clone();
@@ -109,12 +111,12 @@ impl Core {
         for direction in Direction::BOTH {
             if let Some(queue) = &mut self.tree.cgroups[cgroup].side_mut(direction).queue {
                 // What it received among its old siblings says nothing about its new ones.
-                queue.standing = Standing::new();
+                queue.source_state = SourceState::new();
             }
         }
         for direction in Direction::BOTH {
-            self.refresh(now, old, direction, Arrival::Queued);
-            self.refresh(now, cgroup, direction, Arrival::Queued);
+            self.update_eligibility(now, old, direction, Arrival::Queued);
+            self.update_eligibility(now, cgroup, direction, Arrival::Queued);
         }
         self.review_clock(now, cgroup);
         self.release_if_done(old);
@@ -153,7 +155,7 @@ impl Core {
             queue.to_parent.push_front(&mut self.requests, index);
         }
         for holder in holders {
-            self.refresh_up(now, holder, direction);
+            self.update_upwards(now, holder, direction);
         }
     }
 
@@ -220,7 +222,7 @@ impl Core {
                 self.throttled -= 1;
                 let queue = self.tree.cgroups[holder].queue_mut(direction);
                 queue.to_parent.remove(&mut self.requests, index);
-                self.refresh_up(now, holder, direction);
+                self.update_upwards(now, holder, direction);
             }
             Stage::Waiting => {
                 self.throttled -= 1;
@@ -238,19 +240,19 @@ impl Core {
             let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
             client.turns.remove(&mut turns, task);
             if client.turns.is_empty() {
-                self.unstand(cgroup, direction, Source::Client(client_index));
+                self.deactivate(cgroup, direction, Source::Client(client_index));
             }
         }
-        self.refresh_up(now, cgroup, direction);
+        self.update_upwards(now, cgroup, direction);
     }
 
     /// After a request left `cgroup` out of turn: the head may be another one for every limit above.
-    fn refresh_up(&mut self, now: Instant, cgroup: u32, direction: Direction) {
-        self.recede(now, cgroup, direction);
+    fn update_upwards(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+        self.deactivate_ineligible(now, cgroup, direction);
         let mut at = cgroup;
         while at != NO_CGROUP {
             let parent = self.tree.cgroups[at].parent;
-            self.refresh(now, at, direction, Arrival::Queued);
+            self.update_eligibility(now, at, direction, Arrival::Queued);
             at = parent;
         }
     }

@@ -14,7 +14,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Arbiter, Clock, Gate, Joint, Opening, Standing, Trust};
+use crate::throttle::{Arbiter, Clock, Gate, Joint, Opening, SourceState, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -92,9 +92,9 @@ pub(crate) struct Queue {
     /// Who among children and own clients is next.
     pub(crate) arbiter: Arbiter,
     /// As a source of the parent.
-    pub(crate) standing: Standing,
-    /// Since when it has been standing in the parent's arbiter.
-    pub(crate) standing_since: Instant,
+    pub(crate) source_state: SourceState,
+    /// Since when it has been an active source of the parent.
+    pub(crate) active_since: Instant,
 }
 
 const _: () = assert!(offset_of!(Queue, arbiter) + Arbiter::BUSY_BYTES <= 64);
@@ -202,8 +202,8 @@ impl Cgroup {
             let order = gate.as_deref().map(Gate::order).unwrap_or_default();
             Box::new(Queue {
                 arbiter: Arbiter::new(order),
-                standing: Standing::new(),
-                standing_since: Instant::ZERO,
+                source_state: SourceState::new(),
+                active_since: Instant::ZERO,
                 to_parent: List::EMPTY,
             })
         })
@@ -214,7 +214,7 @@ impl Cgroup {
         self.side(direction).queue.as_deref()
     }
 
-    /// Whether nothing waits for this cgroup's own limit in `direction`: no source stands here.
+    /// Whether nothing waits for this cgroup's own limit in `direction`: no source is active here.
     pub(crate) fn is_clear(&self, direction: Direction) -> bool {
         self.queue(direction).is_none_or(|queue| queue.arbiter.is_empty())
     }

@@ -10,7 +10,7 @@ use crate::limits::Dimension;
 use crate::priority::Priority;
 use crate::request::Direction;
 use crate::stats::TaskStats;
-use crate::throttle::Standing;
+use crate::throttle::SourceState;
 
 /// One share of a cgroup: a peer with all its connections.
 #[repr(C)]
@@ -38,7 +38,7 @@ pub(crate) struct ClientSide {
     /// Tasks with requests that wait for a limit, in turn order.
     pub(crate) turns: List,
     /// As a source of its cgroup.
-    pub(crate) standing: Standing,
+    pub(crate) source_state: SourceState,
     /// Nanoseconds of its cgroup's nearest limit that its requests have taken.
     pub(crate) served_ns: u64,
 }
@@ -46,7 +46,8 @@ pub(crate) struct ClientSide {
 impl Client {
     pub(crate) fn new(cgroup: u32) -> Client {
         debug_assert_ne!(cgroup, NO_CGROUP);
-        let side = || ClientSide { turns: List::EMPTY, standing: Standing::new(), served_ns: 0 };
+        let side =
+            || ClientSide { turns: List::EMPTY, source_state: SourceState::new(), served_ns: 0 };
         Client {
             cgroup,
             tasks: 0,

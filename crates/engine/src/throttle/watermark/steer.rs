@@ -57,7 +57,7 @@ impl Core {
         node.limit_mut(direction).charge_by(clock, now, cost, owed);
         if let Some(joint) = &mut node.joint {
             joint.gate_mut().charge_by(clock, now, cost, owed);
-            self.recede(now, cgroup, direction.other());
+            self.deactivate_ineligible(now, cgroup, direction.other());
         }
     }
 
@@ -270,7 +270,7 @@ impl Core {
             modelled.begin(now);
         }
         for &at in &changed {
-            self.refresh_limits(now, at);
+            self.limits_changed(now, at);
         }
     }
 
@@ -287,7 +287,7 @@ impl Core {
             self.disarm(at, Direction::Write);
         }
         for &at in &of_clock {
-            self.refresh_limits(now, at);
+            self.limits_changed(now, at);
         }
     }
 

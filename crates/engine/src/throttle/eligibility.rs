@@ -3,27 +3,27 @@
 use crate::core::Core;
 use crate::limits::{Dimension, Resource};
 use crate::request::Direction;
-use crate::throttle::arbiter::{Entry, Source, Standing};
+use crate::throttle::arbiter::{Entry, Source, SourceState};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
 
 impl Core {
     /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
-    pub(crate) fn stand(
+    pub(crate) fn activate(
         &mut self,
         now: Instant,
         source: Source,
         cgroup: u32,
         direction: Direction,
     ) {
-        if let Some(arrival) = self.take_in(now, source, cgroup, direction) {
-            self.refresh(now, cgroup, direction, arrival);
+        if let Some(arrival) = self.enqueue_source(now, source, cgroup, direction) {
+            self.update_eligibility(now, cgroup, direction, arrival);
         }
     }
 
     /// Admits `source` to the arbiter of `cgroup`; how the head arrived, if the head is a new one.
-    fn take_in(
+    fn enqueue_source(
         &mut self,
         now: Instant,
         source: Source,
@@ -37,15 +37,15 @@ impl Core {
             self.sweep(cgroup, direction);
         }
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
-            arbiter.admit(source, standing, weight, stamp);
+        self.with_arbiter(cgroup, direction, source, |arbiter, source_state| {
+            arbiter.admit(source, source_state, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
             let side = self.tree.cgroups[child].side(direction);
             if side.has_part_paid {
                 self.note_part_paid(cgroup, direction);
             }
-            self.tree.cgroups[child].queue_mut(direction).standing_since = now;
+            self.tree.cgroups[child].queue_mut(direction).active_since = now;
             if was_clear {
                 self.credit_from(now, child, cgroup, direction);
             }
@@ -59,10 +59,10 @@ impl Core {
     }
 
     /// `source` leaves `cgroup` without having been served.
-    pub(crate) fn unstand(&mut self, cgroup: u32, direction: Direction, source: Source) {
+    pub(crate) fn deactivate(&mut self, cgroup: u32, direction: Direction, source: Source) {
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(cgroup, direction, source, |arbiter, standing| {
-            arbiter.leave(standing, weight);
+        self.with_arbiter(cgroup, direction, source, |arbiter, source_state| {
+            arbiter.leave(source_state, weight);
         });
     }
 
@@ -78,7 +78,7 @@ impl Core {
 
     /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. Where no limit is
     /// above, the requests that may go, go.
-    pub(crate) fn refresh(
+    pub(crate) fn update_eligibility(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -89,16 +89,16 @@ impl Core {
         while let Some((at, arrival)) = next {
             let node = &self.tree.cgroups[at];
             if node.side(direction).is_joint && !node.is_clear(direction.other()) {
-                self.refresh_joint(now, at, direction, arrival);
+                self.update_joint(now, at, direction, arrival);
                 return;
             }
-            next = self.refresh_one(now, at, direction, arrival);
+            next = self.update_one(now, at, direction, arrival);
         }
     }
 
     /// Does so for `cgroup` alone; answers with its parent, and how the head there arrived, if it has to be brought in line
     /// then.
-    pub(crate) fn refresh_one(
+    pub(crate) fn update_one(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -120,12 +120,12 @@ impl Core {
             self.drain(now, cgroup, direction, arrival);
             return None;
         }
-        let ready = self.is_ready(now, cgroup, direction, arrival);
-        let stands = self.tree.cgroups[cgroup]
+        let ready = self.is_eligible(now, cgroup, direction, arrival);
+        let is_active = self.tree.cgroups[cgroup]
             .queue(direction)
-            .is_some_and(|queue| queue.standing.is_waiting());
+            .is_some_and(|queue| queue.source_state.is_active());
         let Cgroup { parent, .. } = self.tree.cgroups[cgroup];
-        if ready == stands {
+        if ready == is_active {
             // Where a head may have paid its I/Os, another one in its place may have to wait above.
             let side = self.tree.cgroups[cgroup].side(direction);
             let is_next = ready
@@ -134,16 +134,16 @@ impl Core {
             return is_next.then_some((parent, Arrival::Queued));
         }
         if ready {
-            let arrival = self.take_in(now, Source::Cgroup(cgroup), parent, direction)?;
+            let arrival = self.enqueue_source(now, Source::Cgroup(cgroup), parent, direction)?;
             Some((parent, arrival))
         } else {
-            self.recede(now, cgroup, direction);
+            self.deactivate_ineligible(now, cgroup, direction);
             Some((parent, Arrival::Queued))
         }
     }
 
     /// Whether `cgroup` may let a request go now; arms its deadline if it has one that may go later.
-    pub(crate) fn is_ready(
+    pub(crate) fn is_eligible(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -216,26 +216,31 @@ impl Core {
         self.check_limit(now, cgroup, direction, head, arrival)
     }
 
-    /// Brings `cgroup`, and then what is above it, in line with that what waits in `direction` may not go any more, if it
-    /// may not: nothing goes. O(depth × log sources).
+    /// Deactivates `cgroup`, and then its ancestors, where what waits in `direction` may not go any more.
+    /// O(depth × log sources).
     ///
-    /// A refresh does so too, but where a limit is on both directions it may let something go, in either of them and
-    /// anywhere above; before that, whoever stands must be one that may go.
-    pub(crate) fn recede(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+    /// Unlike [`Core::update_eligibility`], this never dispatches. Call it first: with a limit on both directions, that may
+    /// dispatch at any ancestor, and requires that every active source is eligible.
+    pub(crate) fn deactivate_ineligible(
+        &mut self,
+        now: Instant,
+        cgroup: u32,
+        direction: Direction,
+    ) {
         let mut at = cgroup;
         loop {
-            let stands = |core: &Core| {
+            let is_active = |core: &Core| {
                 let queue = core.tree.cgroups[at].queue(direction);
-                queue.is_some_and(|queue| queue.standing.is_waiting())
+                queue.is_some_and(|queue| queue.source_state.is_active())
             };
-            if at == cgroup && !stands(self) {
+            if at == cgroup && !is_active(self) {
                 // Its deadline may be early now, and is set anew when it comes.
                 return;
             }
-            let ready = self.is_ready(now, at, direction, Arrival::Queued);
+            let ready = self.is_eligible(now, at, direction, Arrival::Queued);
             let parent = self.tree.cgroups[at].parent;
-            match (stands(self), ready) {
-                (true, false) => self.unstand(parent, direction, Source::Cgroup(at)),
+            match (is_active(self), ready) {
+                (true, false) => self.deactivate(parent, direction, Source::Cgroup(at)),
                 _ if at == cgroup => return,
                 // Another head is first now, and may go: at once, but not from here.
                 (false, true) if self.tree.limited(at, direction) == at => {
@@ -260,7 +265,7 @@ impl Core {
         mut arrival: Arrival,
     ) {
         self.drain_to_parent(now, cgroup, direction);
-        while self.is_ready(now, cgroup, direction, arrival) {
+        while self.is_eligible(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             match self.top_source(cgroup, direction) {
                 // Where most requests wait that wait at all: for the only limit of their own cgroup.
@@ -332,7 +337,7 @@ impl Core {
                 }
                 Source::Cgroup(child) => {
                     let queue = self.tree.cgroups[child].queue(direction);
-                    let to_parent = queue.expect("a standing cgroup has a queue").to_parent;
+                    let to_parent = queue.expect("an active cgroup has a queue").to_parent;
                     if to_parent.is_empty() {
                         at = child;
                         continue;
@@ -359,26 +364,26 @@ impl Core {
         self.tree.cgroups[limited].limit_mut(direction).credit(above, start);
     }
 
-    /// Lends out a cgroup's arbiter together with the standing of one of its sources.
+    /// Lends out a cgroup's arbiter together with the state of one of its sources.
     pub(crate) fn with_arbiter<R>(
         &mut self,
         cgroup: u32,
         direction: Direction,
         source: Source,
-        work: impl FnOnce(&mut super::Arbiter, &mut Standing) -> R,
+        work: impl FnOnce(&mut super::Arbiter, &mut SourceState) -> R,
     ) -> R {
         let queue = self.tree.cgroups[cgroup].queue_mut(direction);
         let child = match source {
             Source::Client(client) => {
-                let standing = &mut self.tree.clients[client].side_mut(direction).standing;
-                return work(&mut queue.arbiter, standing);
+                let source_state = &mut self.tree.clients[client].side_mut(direction).source_state;
+                return work(&mut queue.arbiter, source_state);
             }
             Source::Cgroup(child) => child,
         };
         let lent = self.tree.cgroups[cgroup].side_mut(direction).queue.take();
         let mut queue = lent.expect("made just now");
-        let standing = &mut self.tree.cgroups[child].queue_mut(direction).standing;
-        let result = work(&mut queue.arbiter, standing);
+        let source_state = &mut self.tree.cgroups[child].queue_mut(direction).source_state;
+        let result = work(&mut queue.arbiter, source_state);
         self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
         result
     }
@@ -390,11 +395,11 @@ fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
         Source::Client(client) => tree
             .clients
             .get(client)
-            .is_some_and(|client| client.side(direction).standing.owns(entry)),
+            .is_some_and(|client| client.side(direction).source_state.owns(entry)),
         Source::Cgroup(child) => tree
             .cgroups
             .get(child)
             .and_then(|child| child.queue(direction))
-            .is_some_and(|queue| queue.standing.owns(entry)),
+            .is_some_and(|queue| queue.source_state.owns(entry)),
     }
 }
