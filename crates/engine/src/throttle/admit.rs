@@ -53,19 +53,19 @@ impl Core {
         let (nearest, mut owed, mut arrival) = (at, cost, Arrival::Fresh);
         let mut instalment = self.first_instalment(now, cgroup, direction, cost);
         let mut pays = instalment.unwrap_or(cost);
-        let because = loop {
+        let throttled_by = loop {
             let node = &mut self.tree.cgroups[at];
             if !node.is_clear(direction) {
-                break node.side(direction).because;
+                break node.side(direction).throttled_by;
             }
             if node.is_joined_in_wait(direction) {
-                break node.side(direction.other()).because;
+                break node.side(direction.other()).throttled_by;
             }
-            if let Verdict::Wait { because, .. } =
+            if let Verdict::Wait { throttled_by, .. } =
                 self.check_limit(now, at, direction, pays, arrival)
             {
-                self.tree.cgroups[at].side_mut(direction).because = because;
-                break because;
+                self.tree.cgroups[at].side_mut(direction).throttled_by = throttled_by;
+                break throttled_by;
             }
             self.way.push(at);
             if self.tree.cgroups[at].limit(direction).is_hierarchical() {
@@ -93,30 +93,30 @@ impl Core {
         if arrival == Arrival::Queued {
             self.note_part_paid(cgroup, direction);
         }
-        self.tree.cgroups[cgroup].account_mut().throttled(because);
+        self.tree.cgroups[cgroup].account_mut().throttled(throttled_by);
         match holder {
             Some(holder) => {
-                self.tree.tasks[task].waits_mut(direction, because).throttled += 1;
+                self.tree.tasks[task].waits_mut(direction, throttled_by).throttled += 1;
                 self.queue_at_parent(now, holder, direction, index);
             }
-            None => self.wait(now, direction, because, task, index),
+            None => self.wait(now, direction, throttled_by, task, index),
         }
     }
 
-    /// Puts the request in slot `index` at the end of the list of its task, for that has to wait `because` of a limit.
+    /// Puts the request in slot `index` at the end of the list of its task, for that has to wait `throttled_by` of a limit.
     // In place in its only caller.
     #[inline(always)]
     fn wait(
         &mut self,
         now: Instant,
         direction: Direction,
-        because: Dimension,
+        throttled_by: Dimension,
         task_index: u32,
         index: u32,
     ) {
         self.throttled += 1;
         let task = &mut self.tree.tasks[task_index];
-        task.waits_mut(direction, because).throttled += 1;
+        task.waits_mut(direction, throttled_by).throttled += 1;
         let (client_index, cgroup) = (task.client, task.cgroup);
         let client = self.tree.clients[client_index].side_mut(direction);
         let own = &self.tree.cgroups[cgroup];
@@ -288,7 +288,7 @@ impl Core {
     }
 
     /// What the head at `cgroup` waits for, as a dimension.
-    pub(crate) fn because(&self, cgroup: u32, direction: Direction) -> Dimension {
-        self.tree.cgroups[cgroup].side(direction).because
+    pub(crate) fn throttled_by(&self, cgroup: u32, direction: Direction) -> Dimension {
+        self.tree.cgroups[cgroup].side(direction).throttled_by
     }
 }

@@ -134,7 +134,7 @@ impl Core {
         let others = before.to_others(gate.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
         gate.served_ns = gate.served_ns.wrapping_add(time);
-        let dimension = side.because;
+        let dimension = side.throttled_by;
         let account = node.account_mut();
         account.waited_for_others(direction, others);
         account.waited(dimension, waited - others);
@@ -200,7 +200,7 @@ impl Core {
         let task = &self.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
         let is_nearest = self.tree.limited(own, direction) == cgroup;
-        let dimension = self.because(cgroup, direction);
+        let dimension = self.throttled_by(cgroup, direction);
         self.charge_limit(now, cgroup, direction, cost, payment.owed);
         let gate = self.tree.cgroups[cgroup].limit_mut(direction);
         let mut others = 0;

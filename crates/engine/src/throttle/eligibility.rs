@@ -178,7 +178,7 @@ impl Core {
                 return true;
             }
             if !side.has_part_paid {
-                side.because = Dimension::of(direction, Resource::Ios);
+                side.throttled_by = Dimension::of(direction, Resource::Ios);
                 self.arm(cgroup, direction, until);
                 return false;
             }
@@ -194,8 +194,8 @@ impl Core {
                 side.timer.disarm();
                 true
             }
-            Verdict::Wait { until, because } => {
-                side.because = because;
+            Verdict::Wait { until, throttled_by } => {
+                side.throttled_by = throttled_by;
                 debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
                 self.arm(cgroup, direction, until);
                 false

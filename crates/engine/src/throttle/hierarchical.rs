@@ -90,8 +90,8 @@ impl Core {
         let cost = self.head_cost(cgroup, direction)?;
         match self.check_limit(now, cgroup, direction, cost, Arrival::Queued) {
             Verdict::Go => Some(self.limit_time(cgroup, now)),
-            Verdict::Wait { until, because } => {
-                self.tree.cgroups[cgroup].side_mut(direction).because = because;
+            Verdict::Wait { until, throttled_by } => {
+                self.tree.cgroups[cgroup].side_mut(direction).throttled_by = throttled_by;
                 Some(until)
             }
         }

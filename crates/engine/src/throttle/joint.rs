@@ -78,7 +78,7 @@ impl Cgroup {
     /// Whether `direction` waits for nothing but the limit on both.
     fn waits_for_joint(&self, direction: Direction) -> bool {
         let side = self.side(direction);
-        side.because.is_joint()
+        side.throttled_by.is_joint()
             && !self.is_clear(direction)
             && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
     }
@@ -127,7 +127,7 @@ impl Cgroup {
         }
         let side = self.side(other);
         match side.timer.fires_at().filter(|&until| until > now) {
-            Some(until) => Verdict::Wait { until, because: side.because },
+            Some(until) => Verdict::Wait { until, throttled_by: side.throttled_by },
             None => Verdict::Go,
         }
     }

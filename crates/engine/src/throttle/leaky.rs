@@ -81,9 +81,9 @@ impl Limiter for Leaky {
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
         let [bytes, ios] =
             [&self.bytes, &self.ios].map(|meter| meter.as_ref().map(|meter| &meter.leaked));
-        let (until, because) = covered_at(now, cost, bytes, ios);
+        let (until, throttled_by) = covered_at(now, cost, bytes, ios);
         self.fresh = arrival == Arrival::Fresh && now >= until;
-        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, throttled_by } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
@@ -212,7 +212,7 @@ mod tests {
         leaky.charge(now, IO);
         // Free, and the meter is empty from now on.
         let until = Instant::from_millis(600);
-        let wait = Verdict::Wait { until, because: Resource::Ios };
+        let wait = Verdict::Wait { until, throttled_by: Resource::Ios };
         assert_eq!(leaky.check(now, IO, Arrival::Queued), wait);
         assert_eq!(leaky.check(now, IO, Arrival::Fresh), wait);
     }

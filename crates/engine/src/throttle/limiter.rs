@@ -137,7 +137,7 @@ pub(crate) enum Verdict<Cause = Resource> {
     /// It conforms now.
     Go,
     /// Not before `until` (always later than `now`), because of this.
-    Wait { until: Instant, because: Cause },
+    Wait { until: Instant, throttled_by: Cause },
 }
 
 impl Verdict {
@@ -146,8 +146,8 @@ impl Verdict {
     pub(crate) fn by(self, dimension: impl Fn(Resource) -> Dimension) -> Verdict<Dimension> {
         match self {
             Verdict::Go => Verdict::Go,
-            Verdict::Wait { until, because } => {
-                Verdict::Wait { until, because: dimension(because) }
+            Verdict::Wait { until, throttled_by } => {
+                Verdict::Wait { until, throttled_by: dimension(throttled_by) }
             }
         }
     }

@@ -78,7 +78,7 @@ impl Pace {
         if now >= bytes.max(ios) {
             Some(Verdict::Go)
         } else if ios > bytes {
-            Some(Verdict::Wait { until: ios, because: Resource::Ios })
+            Some(Verdict::Wait { until: ios, throttled_by: Resource::Ios })
         } else {
             None
         }
@@ -219,8 +219,8 @@ impl Limiter for Pace {
     }
 
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
-        let (until, because) = self.peak.later_of(self.main.ready_at(cost), cost);
-        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
+        let (until, throttled_by) = self.peak.later_of(self.main.ready_at(cost), cost);
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, throttled_by } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
@@ -306,17 +306,17 @@ mod tests {
         pace.charge(Instant::ZERO, READ);
         assert_eq!(
             pace.check(Instant::ZERO, READ, Arrival::Queued),
-            Verdict::Wait { until: Instant::from_millis(10), because: Resource::Ios }
+            Verdict::Wait { until: Instant::from_millis(10), throttled_by: Resource::Ios }
         );
         pace.charge(Instant::ZERO, READ);
         assert_eq!(
             pace.check(Instant::ZERO, READ, Arrival::Queued),
-            Verdict::Wait { until: Instant::from_millis(1000), because: Resource::Bytes }
+            Verdict::Wait { until: Instant::from_millis(1000), throttled_by: Resource::Bytes }
         );
         // A remainder has paid its bytes.
         assert_eq!(
             pace.check(Instant::ZERO, Cost::whole(0, 1), Arrival::Queued),
-            Verdict::Wait { until: Instant::from_millis(20), because: Resource::Ios }
+            Verdict::Wait { until: Instant::from_millis(20), throttled_by: Resource::Ios }
         );
     }
 

@@ -345,11 +345,11 @@ impl Limiter for Slice {
         self.allowed = wait.is_none();
         match wait {
             None => Verdict::Go,
-            Some((wait, because)) => {
+            Some((wait, throttled_by)) => {
                 self.extend(tick.saturating_add(wait));
                 // A wait of 0 makes Linux ask again in the same tick until it ends; we come back at its end.
                 let until = self.ticks.start_of(tick.saturating_add(wait.max(1)));
-                Verdict::Wait { until, because }
+                Verdict::Wait { until, throttled_by }
             }
         }
     }

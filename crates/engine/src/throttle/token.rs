@@ -122,8 +122,8 @@ impl Limiter for Token {
     fn check(&mut self, now: Instant, cost: Cost, _arrival: Arrival) -> Verdict {
         let bytes = self.bytes.as_ref().map(|bucket| &bucket.tokens);
         let ios = self.ios.as_ref().map(|bucket| &bucket.tokens);
-        let (until, because) = self.peak.later_of(covered_at(now, cost, bytes, ios), cost);
-        if now >= until { Verdict::Go } else { Verdict::Wait { until, because } }
+        let (until, throttled_by) = self.peak.later_of(covered_at(now, cost, bytes, ios), cost);
+        if now >= until { Verdict::Go } else { Verdict::Wait { until, throttled_by } }
     }
 
     fn charge(&mut self, now: Instant, cost: Cost) {
@@ -255,7 +255,8 @@ mod tests {
         let mut token = Token::new(Instant::ZERO, rates);
         token.charge(Instant::ZERO, Cost::whole(4096, 1));
         let mut check = |bytes| token.check(Instant::ZERO, Cost::whole(bytes, 1), Arrival::Queued);
-        let wait = |ms, because| Verdict::Wait { until: Instant::from_millis(ms), because };
+        let wait =
+            |ms, throttled_by| Verdict::Wait { until: Instant::from_millis(ms), throttled_by };
         assert_eq!(check(200), wait(200, Resource::Bytes));
         assert_eq!(check(50), wait(100, Resource::Ios));
         assert_eq!(check(0), wait(100, Resource::Ios));

@@ -67,7 +67,7 @@ pub(crate) struct Side {
     /// Nearest cgroup strictly above with a limit.
     pub(crate) limited_above: u32,
     /// What the head last had to wait for here.
-    pub(crate) because: Dimension,
+    pub(crate) throttled_by: Dimension,
     /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
     pub(crate) is_joint: bool,
     /// Whether a request that waits here, for this limit or one above, may have paid some of its instalments: it may have
@@ -107,7 +107,7 @@ impl Cgroup {
     pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
         let side = |direction| Side {
             limited_above: NO_CGROUP,
-            because: Dimension::of(direction, Resource::Ios),
+            throttled_by: Dimension::of(direction, Resource::Ios),
             is_joint: false,
             has_part_paid: false,
             gate: None,

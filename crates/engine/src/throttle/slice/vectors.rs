@@ -189,7 +189,7 @@ fn l_bytes_paid_by_a_head_that_is_gone_are_given_back() {
             slice.charge(Instant::ZERO, Cost::whole(bytes, 1));
             None
         }
-        Verdict::Wait { because, .. } => Some(because),
+        Verdict::Wait { throttled_by, .. } => Some(throttled_by),
     };
     assert_eq!(waits_for(4 * KIB, Arrival::Fresh), None);
     assert_eq!(waits_for(64 * KIB, Arrival::Queued), Some(Resource::Ios));

@@ -94,7 +94,7 @@ fn counts_what_was_earned<L: Limiter>(
         limiter.set_rates(now, Rates { bps: Some(rate(per_second, 1000)), iops: None }, true);
         let missing = (needed - earned).div_ceil(u128::from(per_second));
         let expected = now.plus_nanos(u64::try_from(missing).expect("small rates and debts"));
-        let wait = Verdict::Wait { until: expected, because: Resource::Bytes };
+        let wait = Verdict::Wait { until: expected, throttled_by: Resource::Bytes };
         prop_assert_eq!(limiter.check(now, head, Arrival::Queued), wait);
         if missing <= u128::from(nanos) {
             break;
