@@ -127,9 +127,9 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     };
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
     let gates = Direction::BOTH.iter().filter(|&&direction| node.gate(direction).is_some()).count();
-    let is_joint = |direction| node.side(direction).is_joint == node.joint.is_some();
-    ensure(Direction::BOTH.into_iter().all(is_joint), || "half a limit on both".into())?;
-    ensure(node.joint.is_none() || gates == 2, || {
+    let has_rw_limit = |direction| node.side(direction).has_rw_limit == node.rw_limit.is_some();
+    ensure(Direction::BOTH.into_iter().all(has_rw_limit), || "half a limit on both".into())?;
+    ensure(node.rw_limit.is_none() || gates == 2, || {
         format!("cgroup {cgroup} has a limit on both directions, and {gates} gates")
     })?;
     let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);

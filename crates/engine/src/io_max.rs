@@ -401,7 +401,7 @@ impl fmt::Display for PerDimension {
             let blank = if index == 0 { "" } else { " " };
             match self.get(dimension) {
                 Some(value) => write!(f, "{blank}{}={value}", dimension.key())?,
-                None if dimension.is_joint() => {}
+                None if dimension.is_rw() => {}
                 None => write!(f, "{blank}{}=max", dimension.key())?,
             }
         }
@@ -649,8 +649,8 @@ mod tests {
         #[test]
         fn what_is_read_back_can_be_written(limits in any_limits(), mut old in any_limits()) {
             // Limits on both directions are not read back as `max`, and so not removed either.
-            for joint in Dimension::ALL.into_iter().filter(|dimension| dimension.is_joint()) {
-                old.set(joint, limits.get(joint));
+            for rw in Dimension::ALL.into_iter().filter(|dimension| dimension.is_rw()) {
+                old.set(rw, limits.get(rw));
             }
             prop_assert_eq!(parse_io_max(&limits.to_string(), old), Ok(limits));
         }

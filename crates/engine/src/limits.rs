@@ -58,7 +58,7 @@ impl Dimension {
     }
 
     /// The dimension in which `resource` is counted for both directions together.
-    pub const fn joint(resource: Resource) -> Dimension {
+    pub const fn rw(resource: Resource) -> Dimension {
         match resource {
             Resource::Bytes => Dimension::Rwbps,
             Resource::Ios => Dimension::Rwiops,
@@ -87,7 +87,7 @@ impl Dimension {
     }
 
     /// Whether it is a limit on both directions together.
-    pub const fn is_joint(self) -> bool {
+    pub const fn is_rw(self) -> bool {
         self.direction().is_none()
     }
 

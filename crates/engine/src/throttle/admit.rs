@@ -58,7 +58,7 @@ impl Core {
             if !node.is_clear(direction) {
                 break node.side(direction).throttled_by;
             }
-            if node.is_joined_in_wait(direction) {
+            if node.waits_behind_other_direction(direction) {
                 break node.side(direction.other()).throttled_by;
             }
             if let Verdict::Wait { throttled_by, .. } =
@@ -175,7 +175,7 @@ impl Core {
         let mut at = cgroup;
         while at != NO_CGROUP {
             self.deactivate_ineligible(now, at, direction);
-            if self.tree.cgroups[at].joint.is_some() {
+            if self.tree.cgroups[at].rw_limit.is_some() {
                 self.deactivate_ineligible(now, at, direction.other());
             }
             at = self.tree.limited_above(at, direction);
@@ -223,8 +223,8 @@ impl Core {
                 let time = self.limit_time(at, now);
                 let node = &mut self.tree.cgroups[at];
                 node.limit_mut(direction).charge_debt(time, cost, arrival);
-                if let Some(joint) = &mut node.joint {
-                    joint.gate_mut().charge_debt(time, cost, arrival);
+                if let Some(rw_limit) = &mut node.rw_limit {
+                    rw_limit.gate_mut().charge_debt(time, cost, arrival);
                 }
             }
             at = self.tree.limited_above(at, direction);

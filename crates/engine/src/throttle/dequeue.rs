@@ -33,7 +33,7 @@ impl Core {
     ) -> Option<u32> {
         let payment = self.next_payment(cgroup, client, direction);
         let side = self.tree.cgroups[cgroup].side(direction);
-        if side.gate.is_some() && !side.is_joint {
+        if side.gate.is_some() && !side.has_rw_limit {
             self.account_client_dispatch(now, cgroup, direction, client, &payment);
         } else {
             self.account_dispatch(now, cgroup, direction, Source::Client(client), &payment, now);
@@ -171,8 +171,8 @@ impl Core {
         };
         // Only an instalment may have nothing to pay there.
         let turn = if cost.ios == 0 { self.time_of_turn(limited, direction, cost) } else { time };
-        if limited == at && self.tree.cgroups[at].joint.is_some() {
-            self.account_joint_dispatch(at, direction, cost);
+        if limited == at && self.tree.cgroups[at].rw_limit.is_some() {
+            self.account_rw_dispatch(at, direction, cost);
         }
         self.charge_source(at, direction, source, turn, waits_on);
         if limited == at {
@@ -210,7 +210,7 @@ impl Core {
             client.served_ns = client.served_ns.wrapping_add(time);
         }
         gate.served_ns = gate.served_ns.wrapping_add(time);
-        if self.tree.cgroups[cgroup].joint.is_some() {
+        if self.tree.cgroups[cgroup].rw_limit.is_some() {
             self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
         }
         let whose = self.tree.id(cgroup);
@@ -238,7 +238,7 @@ impl Core {
     ) {
         let other = direction.other();
         let node = &mut self.tree.cgroups[cgroup];
-        let time = node.joint.as_ref().map_or(0, |joint| joint.gate().time_of(cost));
+        let time = node.rw_limit.as_ref().map_or(0, |rw_limit| rw_limit.gate().time_of(cost));
         let gate = node.limit_mut(other);
         gate.served_ns = gate.served_ns.wrapping_add(time);
         if let Some((client, own)) = client

@@ -88,8 +88,8 @@ impl Core {
         let mut next = Some((cgroup, arrival));
         while let Some((at, arrival)) = next {
             let node = &self.tree.cgroups[at];
-            if node.side(direction).is_joint && !node.is_clear(direction.other()) {
-                self.update_joint(now, at, direction, arrival);
+            if node.side(direction).has_rw_limit && !node.is_clear(direction.other()) {
+                self.update_rw(now, at, direction, arrival);
                 return;
             }
             next = self.update_one(now, at, direction, arrival);
@@ -170,7 +170,7 @@ impl Core {
             return false;
         }
         // The usual limit, which is asked without a detour.
-        if let Some(until) = gate.sole_ready_at().filter(|_| !side.is_joint) {
+        if let Some(until) = gate.sole_ready_at().filter(|_| !side.has_rw_limit) {
             let clock = self.clocks.get(clock);
             let ready = clock.is_open() || clock.at(now) >= until;
             if ready {

@@ -23,7 +23,7 @@ impl Core {
         } else {
             let side = cgroup.side_mut(due.direction);
             side.timer.disarm();
-            if side.limited_above == NO_CGROUP && !side.is_joint {
+            if side.limited_above == NO_CGROUP && !side.has_rw_limit {
                 // All that an update does where no other limit has a say.
                 self.drain(now, due.cgroup, due.direction, Arrival::Queued);
             } else {

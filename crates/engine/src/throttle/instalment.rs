@@ -81,9 +81,9 @@ impl Core {
                 let time = clock.at(now);
                 let held =
                     |gate: &Gate| repeats.times_in(gate.burst_beyond_one(units_per_io, time));
-                let joint = node.joint.as_ref().map(|joint| joint.gate());
+                let rw_limit = node.rw_limit.as_ref().map(|rw_limit| rw_limit.gate());
                 count = count.min(held(node.limit(direction)));
-                count = count.min(joint.map_or(u64::MAX, held));
+                count = count.min(rw_limit.map_or(u64::MAX, held));
             }
             at = self.tree.limited_above(at, direction);
         }
@@ -103,8 +103,10 @@ impl Core {
         while at != NO_CGROUP {
             let node = &self.tree.cgroups[at];
             let clock = self.clocks.get(node.clock);
-            let gates =
-                [Some(node.limit(direction)), node.joint.as_ref().map(|joint| joint.gate())];
+            let gates = [
+                Some(node.limit(direction)),
+                node.rw_limit.as_ref().map(|rw_limit| rw_limit.gate()),
+            ];
             for gate in gates.into_iter().flatten() {
                 let most = gate.instalment(units_per_io, !clock.is_real())?;
                 // A limit that does not bind for now divides nothing.

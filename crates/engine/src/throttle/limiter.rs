@@ -97,8 +97,8 @@ impl Limits {
     }
 
     /// The limits of both directions together.
-    pub(crate) fn joint_rates(&self, units_per_io: u64) -> Rates {
-        self.rates_in(units_per_io, Dimension::joint)
+    pub(crate) fn rw_rates(&self, units_per_io: u64) -> Rates {
+        self.rates_in(units_per_io, Dimension::rw)
     }
 
     fn rates_in(&self, units_per_io: u64, dimension: impl Fn(Resource) -> Dimension) -> Rates {

@@ -180,7 +180,7 @@ impl Limits {
         }
         for dimension in Dimension::ALL {
             let rate = self.max.get(dimension).map(NonZeroU64::get);
-            if rate.is_some() && dimension.is_joint() && !self.has_joint() {
+            if rate.is_some() && dimension.is_rw() && !self.has_joint() {
                 return Err(LimitsError::JointUnknown { dimension });
             }
             if let Some(burst) = self.burst.get(dimension) {

@@ -14,7 +14,7 @@
 //! goes with the last ([`instalment`]).
 //!
 //! Reads and writes wait apart, in queues of their own. A cgroup may have a limit on both together, which either is
-//! charged to; see [`joint`].
+//! charged to; see [`rw_limit`].
 
 mod admit;
 mod arbiter;
@@ -23,21 +23,21 @@ mod eligibility;
 mod gate;
 mod hierarchical;
 mod instalment;
-mod joint;
 mod leaky;
 mod limiter;
 mod limits_error;
 mod pace;
 mod profile;
 mod reconfigure;
+mod rw_limit;
 mod slice;
 mod token;
 mod watermark;
 
 pub(crate) use arbiter::{Arbiter, Source, SourceState};
 pub(crate) use gate::Gate;
-pub(crate) use joint::Joint;
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
+pub(crate) use rw_limit::RwLimit;
 pub(crate) use watermark::{Clock, Clocks, Opening, Trust};
 pub use watermark::{Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats};

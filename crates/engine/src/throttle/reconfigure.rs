@@ -22,16 +22,16 @@ impl Core {
         let units = self.config.prices.units_per_io();
         let time = self.limit_time(cgroup, now);
         let mut presence_changed = false;
-        let joint = limits.joint_rates(units);
+        let rw_limit = limits.rw_rates(units);
         self.tree.cgroups[cgroup].set_limits(limits);
-        self.tree.cgroups[cgroup].set_joint(time, limits.limiter, joint);
+        self.tree.cgroups[cgroup].set_rw_limit(time, limits.limiter, rw_limit);
         for direction in Direction::BOTH {
             let rates = limits.rates(direction, units);
             let node = &mut self.tree.cgroups[cgroup];
             let queued = !node.is_clear(direction);
             let side = node.side_mut(direction);
             // A limit on both directions needs both gates: whoever is limited above asks the nearest of its direction.
-            match (&mut side.gate, rates.is_unlimited() && joint.is_unlimited()) {
+            match (&mut side.gate, rates.is_unlimited() && rw_limit.is_unlimited()) {
                 (None, true) => {}
                 (Some(_), true) => {
                     side.gate = None;

@@ -14,7 +14,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Arbiter, Clock, Gate, Joint, Opening, SourceState, Trust};
+use crate::throttle::{Arbiter, Clock, Gate, Opening, RwLimit, SourceState, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -34,7 +34,7 @@ pub(crate) struct Cgroup {
     pub(crate) clock: u16,
     sides: [Side; 2],
     /// The limiter of both directions together, where there is one; each side has a gate of its own then.
-    pub(crate) joint: Option<Box<Joint>>,
+    pub(crate) rw_limit: Option<Box<RwLimit>>,
     /// The last opening of its clock's gate that its limits know of.
     opening: u32,
     pub(crate) parent: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Side {
     /// What the head last had to wait for here.
     pub(crate) throttled_by: Dimension,
     /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
-    pub(crate) is_joint: bool,
+    pub(crate) has_rw_limit: bool,
     /// Whether a request that waits here, for this limit or one above, may have paid some of its instalments: it may have
     /// paid its I/Os, and then waits for bytes only. Cleared when nothing waits at the limit.
     pub(crate) has_part_paid: bool,
@@ -108,7 +108,7 @@ impl Cgroup {
         let side = |direction| Side {
             limited_above: NO_CGROUP,
             throttled_by: Dimension::of(direction, Resource::Ios),
-            is_joint: false,
+            has_rw_limit: false,
             has_part_paid: false,
             gate: None,
             queue: None,
@@ -126,7 +126,7 @@ impl Cgroup {
             trust: Trust::default(),
             sides: Direction::BOTH.map(side),
             account: None,
-            joint: None,
+            rw_limit: None,
             opening: 0,
             disptime: Instant::ZERO,
             name,
@@ -236,7 +236,7 @@ impl Cgroup {
     /// All its limiters.
     fn gates_mut(&mut self) -> impl Iterator<Item = &mut Gate> {
         let apart = self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut());
-        apart.chain(self.joint.iter_mut().map(|joint| joint.gate_mut()))
+        apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.gate_mut()))
     }
 
     /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.

@@ -3,10 +3,10 @@
 mod cost;
 mod gate;
 mod gate_monotone;
-mod joint;
 mod mixes;
 mod monotone;
 mod odd;
 mod proportional;
+mod rw_limit;
 mod settings;
 mod world;

@@ -163,9 +163,9 @@ impl Clocks {
         let time = clock.at(now);
         let verdict = cgroup.limit(direction).check_any(time)?;
         let verdict = verdict.by(|resource| Dimension::of(direction, resource));
-        match cgroup.joint {
+        match cgroup.rw_limit {
             None => Some(verdict),
-            Some(_) => cgroup.check_any_joint(time, direction, verdict),
+            Some(_) => cgroup.check_any_rw(time, direction, verdict),
         }
     }
 

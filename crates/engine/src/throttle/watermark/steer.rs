@@ -36,9 +36,9 @@ impl Core {
         let time = clock.at(now);
         let verdict = node.limit_mut(direction).check(time, cost, arrival);
         let verdict = verdict.by(|resource| Dimension::of(direction, resource));
-        match node.joint {
+        match node.rw_limit {
             None => verdict,
-            Some(_) => node.check_joint(time, direction, cost, arrival, verdict),
+            Some(_) => node.check_rw_limit(time, direction, cost, arrival, verdict),
         }
     }
 
@@ -55,8 +55,8 @@ impl Core {
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         node.limit_mut(direction).charge_by(clock, now, cost, owed);
-        if let Some(joint) = &mut node.joint {
-            joint.gate_mut().charge_by(clock, now, cost, owed);
+        if let Some(rw_limit) = &mut node.rw_limit {
+            rw_limit.gate_mut().charge_by(clock, now, cost, owed);
             self.deactivate_ineligible(now, cgroup, direction.other());
         }
     }
@@ -301,7 +301,7 @@ impl Core {
         let node = &self.tree.cgroups[cgroup];
         let gate = match dimension.direction() {
             Some(direction) => node.gate(direction)?,
-            None => node.joint.as_ref()?.gate(),
+            None => node.rw_limit.as_ref()?.gate(),
         };
         gate.credit_left(self.limit_time(cgroup, now), dimension.resource())
     }

@@ -195,7 +195,7 @@ fn is_any_below(
 /// The limit in what is drawn, whether it is only about that, and how it is set.
 fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
     let (dimension, rate) = what.limit(cgroup)?;
-    let of_both = if dimension.is_joint() { " for reads and writes" } else { "" };
+    let of_both = if dimension.is_rw() { " for reads and writes" } else { "" };
     if what.is_of(dimension.resource()) {
         return Some((rate, false, format!("limit {}{of_both}", what.text(rate))));
     }

@@ -35,7 +35,7 @@ fn dirty_bound(engine: &Engine, cgroup: CgroupId) -> Option<Bound> {
         writes.filter_map(move |dimension| {
             let rate = limits.max.get(dimension)?.get();
             // Half of what reads may take too is what they leave where they always want it.
-            let rate = if dimension.is_joint() { rate.div_ceil(2) } else { rate };
+            let rate = if dimension.is_rw() { rate.div_ceil(2) } else { rate };
             Some(match dimension.resource() {
                 Resource::Bytes => rate,
                 // Blocks that are no neighbours are a request each.

@@ -19,15 +19,15 @@ use crate::time::Instant;
 use crate::tree::{Cgroup, NO_CGROUP};
 
 /// One limit on both directions of one cgroup.
-pub(crate) struct Joint {
+pub(crate) struct RwLimit {
     gate: Gate,
     /// By how much virtual time reads have had more of it than writes.
     reads_ahead: i64,
 }
 
-impl Joint {
-    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Joint {
-        Joint { gate: Gate::new(now, kind, rates), reads_ahead: 0 }
+impl RwLimit {
+    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> RwLimit {
+        RwLimit { gate: Gate::new(now, kind, rates), reads_ahead: 0 }
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -63,34 +63,34 @@ const AHEAD_MAX: i64 = 1 << 62;
 /// What either direction of a cgroup asks of the limit that it has for both.
 impl Cgroup {
     /// Sets, replaces or removes the limit on both directions.
-    pub(crate) fn set_joint(&mut self, now: Instant, kind: LimiterKind, rates: Rates) {
+    pub(crate) fn set_rw_limit(&mut self, now: Instant, kind: LimiterKind, rates: Rates) {
         let queued = !Direction::BOTH.iter().all(|&direction| self.is_clear(direction));
-        match (&mut self.joint, rates.is_unlimited()) {
-            (joint, true) => *joint = None,
-            (Some(joint), false) => joint.gate.set(now, kind, rates, queued),
-            (joint @ None, false) => *joint = Some(Box::new(Joint::new(now, kind, rates))),
+        match (&mut self.rw_limit, rates.is_unlimited()) {
+            (rw_limit, true) => *rw_limit = None,
+            (Some(rw_limit), false) => rw_limit.gate.set(now, kind, rates, queued),
+            (rw_limit @ None, false) => *rw_limit = Some(Box::new(RwLimit::new(now, kind, rates))),
         }
         Direction::BOTH.iter().for_each(|&direction| {
-            self.side_mut(direction).is_joint = !rates.is_unlimited();
+            self.side_mut(direction).has_rw_limit = !rates.is_unlimited();
         });
     }
 
     /// Whether `direction` waits for nothing but the limit on both.
-    fn waits_for_joint(&self, direction: Direction) -> bool {
+    fn waits_for_rw_limit(&self, direction: Direction) -> bool {
         let side = self.side(direction);
-        side.throttled_by.is_joint()
+        side.throttled_by.is_rw()
             && !self.is_clear(direction)
             && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
     }
 
     /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
     /// it takes its turn, as if it had come behind others of its own.
-    pub(crate) fn is_joined_in_wait(&self, direction: Direction) -> bool {
-        self.side(direction).is_joint && self.waits_for_joint(direction.other())
+    pub(crate) fn waits_behind_other_direction(&self, direction: Direction) -> bool {
+        self.side(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
     }
 
     /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.
-    pub(crate) fn check_joint(
+    pub(crate) fn check_rw_limit(
         &mut self,
         now: Instant,
         direction: Direction,
@@ -100,20 +100,20 @@ impl Cgroup {
     ) -> Verdict<Dimension> {
         let arrival = if self.is_clear(direction.other()) { arrival } else { Arrival::Queued };
         let turn = self.turn(now, direction);
-        let Some(joint) = &mut self.joint else { return own };
-        let both = joint.gate.check(now, cost, arrival).by(Dimension::joint);
+        let Some(rw_limit) = &mut self.rw_limit else { return own };
+        let both = rw_limit.gate.check(now, cost, arrival).by(Dimension::rw);
         both.later_of(own).later_of(turn)
     }
 
     /// The same for any head, where the answer is the same for all.
-    pub(crate) fn check_any_joint(
+    pub(crate) fn check_any_rw(
         &self,
         now: Instant,
         direction: Direction,
         own: Verdict<Dimension>,
     ) -> Option<Verdict<Dimension>> {
-        let Some(joint) = &self.joint else { return Some(own) };
-        let both = joint.gate.check_any(now)?.by(Dimension::joint);
+        let Some(rw_limit) = &self.rw_limit else { return Some(own) };
+        let both = rw_limit.gate.check_any(now)?.by(Dimension::rw);
         Some(both.later_of(own).later_of(self.turn(now, direction)))
     }
 
@@ -121,8 +121,8 @@ impl Cgroup {
     /// conform before large ones do, they would keep those out for ever.
     fn turn(&self, now: Instant, direction: Direction) -> Verdict<Dimension> {
         let other = direction.other();
-        let is_others = self.joint.as_ref().is_some_and(|joint| joint.first() == other);
-        if !is_others || !self.waits_for_joint(other) {
+        let is_others = self.rw_limit.as_ref().is_some_and(|rw_limit| rw_limit.first() == other);
+        if !is_others || !self.waits_for_rw_limit(other) {
             return Verdict::Go;
         }
         let side = self.side(other);
@@ -135,27 +135,27 @@ impl Cgroup {
     /// How long `cost` takes at the limits of `direction`, in nanoseconds: by whichever takes longest.
     pub(crate) fn time_of(&self, direction: Direction, cost: Cost) -> u64 {
         let own = self.limit(direction).time_of(cost);
-        match &self.joint {
+        match &self.rw_limit {
             None => own,
-            Some(joint) => own.max(joint.gate.time_of(cost)),
+            Some(rw_limit) => own.max(rw_limit.gate.time_of(cost)),
         }
     }
 }
 
 impl Core {
     /// Books a request of `direction` that had waited at `cgroup`, which has a limit on both.
-    pub(crate) fn account_joint_dispatch(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
+    pub(crate) fn account_rw_dispatch(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
         let node = &mut self.tree.cgroups[cgroup];
-        let waits = node.waits_for_joint(direction.other());
+        let waits = node.waits_for_rw_limit(direction.other());
         let weight = node.queue(direction).map_or(0, |queue| queue.arbiter.weight());
-        if let Some(joint) = &mut node.joint {
-            joint.charge_turn(direction, cost, weight, waits);
+        if let Some(rw_limit) = &mut node.rw_limit {
+            rw_limit.charge_turn(direction, cost, weight, waits);
         }
     }
 
     /// As [`Core::update_eligibility`] for a cgroup with a limit on both directions while the other one waits: what may go, goes by
     /// turns.
-    pub(crate) fn update_joint(
+    pub(crate) fn update_rw(
         &mut self,
         now: Instant,
         cgroup: u32,
@@ -164,11 +164,11 @@ impl Core {
     ) {
         let is_topmost = |direction| self.tree.limited_above(cgroup, direction) == NO_CGROUP;
         if Direction::BOTH.into_iter().all(is_topmost) {
-            self.drain_joint(now, cgroup, direction, arrival);
+            self.drain_rw(now, cgroup, direction, arrival);
             return;
         }
         // Each is activated above if it is eligible and goes if it can; the first one has then had its chance at what there is.
-        let first = self.first_of_joint(cgroup);
+        let first = self.first_of_rw(cgroup);
         for turn in [first, first.other()] {
             let arrival = if turn == direction { arrival } else { Arrival::Queued };
             if let Some((parent, arrival)) = self.update_one(now, cgroup, turn, arrival) {
@@ -179,16 +179,10 @@ impl Core {
 
     /// Lets go whatever may go from `cgroup`, which no limit is above, and of each two requests of different directions the
     /// one first whose turn it is; sets the deadlines of the rest.
-    fn drain_joint(
-        &mut self,
-        now: Instant,
-        cgroup: u32,
-        direction: Direction,
-        mut arrival: Arrival,
-    ) {
+    fn drain_rw(&mut self, now: Instant, cgroup: u32, direction: Direction, mut arrival: Arrival) {
         Direction::BOTH.iter().for_each(|&direction| self.drain_to_parent(now, cgroup, direction));
         loop {
-            let first = self.first_of_joint(cgroup);
+            let first = self.first_of_rw(cgroup);
             let ready = [first, first.other()].into_iter().find(|&turn| {
                 let arrival = if turn == direction { arrival } else { Arrival::Queued };
                 self.is_eligible(now, cgroup, turn, arrival)
@@ -204,8 +198,11 @@ impl Core {
         }
     }
 
-    fn first_of_joint(&self, cgroup: u32) -> Direction {
-        self.tree.cgroups[cgroup].joint.as_ref().map_or(Direction::Read, |joint| joint.first())
+    fn first_of_rw(&self, cgroup: u32) -> Direction {
+        self.tree.cgroups[cgroup]
+            .rw_limit
+            .as_ref()
+            .map_or(Direction::Read, |rw_limit| rw_limit.first())
     }
 }
 
@@ -215,20 +212,20 @@ mod tests {
     use crate::limits::Resource;
     use crate::throttle::limiter::Rate;
 
-    fn joint() -> Joint {
+    fn rw_limit() -> RwLimit {
         let rate = Rate { per_second: 1000, burst: 1, peak: None, quantum: 1 };
         let rates = Rates { bps: None, iops: Some(rate) };
-        Joint::new(Instant::ZERO, LimiterKind::Pace, rates)
+        RwLimit::new(Instant::ZERO, LimiterKind::Pace, rates)
     }
 
     /// Who goes, of `rounds`, where both always wait: costs and weights of reads, then writes.
     fn shares(costs: [u64; 2], weights: [u64; 2], rounds: usize) -> [usize; 2] {
-        let mut joint = joint();
+        let mut rw_limit = rw_limit();
         let mut went = [0; 2];
         for _ in 0..rounds {
-            let first = joint.first();
+            let first = rw_limit.first();
             let d = first.index();
-            joint.charge_turn(first, Cost::whole(0, costs[d]), weights[d], true);
+            rw_limit.charge_turn(first, Cost::whole(0, costs[d]), weights[d], true);
             went[d] += 1;
         }
         went
@@ -244,14 +241,14 @@ mod tests {
     #[test]
     fn who_did_not_wait_has_no_claim() {
         use Direction::{Read, Write};
-        let mut joint = joint();
+        let mut rw_limit = rw_limit();
         for _ in 0..1000 {
-            joint.charge_turn(Read, Cost::whole(0, 1), 100, false);
+            rw_limit.charge_turn(Read, Cost::whole(0, 1), 100, false);
         }
         let mut went = alloc::vec::Vec::new();
         for _ in 0..4 {
-            let first = joint.first();
-            joint.charge_turn(first, Cost::whole(0, 1), 100, true);
+            let first = rw_limit.first();
+            rw_limit.charge_turn(first, Cost::whole(0, 1), 100, true);
             went.push(first);
         }
         assert_eq!(went, [Write, Read, Write, Read]);
@@ -259,11 +256,11 @@ mod tests {
 
     #[test]
     fn the_longest_request_does_not_overflow() {
-        let mut joint = joint();
+        let mut rw_limit = rw_limit();
         for _ in 0..4 {
-            joint.charge_turn(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
+            rw_limit.charge_turn(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
         }
-        assert_eq!(joint.first(), Direction::Read);
-        assert_eq!(joint.gate().credit_left(Instant::ZERO, Resource::Ios), Some(1));
+        assert_eq!(rw_limit.first(), Direction::Read);
+        assert_eq!(rw_limit.gate().credit_left(Instant::ZERO, Resource::Ios), Some(1));
     }
 }
