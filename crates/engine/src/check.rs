@@ -126,11 +126,12 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
         ),
     };
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
-    let gates = Direction::BOTH.iter().filter(|&&direction| node.gate(direction).is_some()).count();
+    let limiters =
+        Direction::BOTH.iter().filter(|&&direction| node.limiter(direction).is_some()).count();
     let has_rw_limit = |direction| node.side(direction).has_rw_limit == node.rw_limit.is_some();
     ensure(Direction::BOTH.into_iter().all(has_rw_limit), || "half a limit on both".into())?;
-    ensure(node.rw_limit.is_none() || gates == 2, || {
-        format!("cgroup {cgroup} has a limit on both directions, and {gates} gates")
+    ensure(node.rw_limit.is_none() || limiters == 2, || {
+        format!("cgroup {cgroup} has a limit on both directions, and {limiters} limiters")
     })?;
     let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);
     ensure(limited == above, || format!("limits above cgroup {cgroup}: {limited:?}"))?;
@@ -163,10 +164,10 @@ fn check_waiting(
     let is_hierarchical = core.is_hierarchical(cgroup, direction);
     let node = &core.tree.cgroups[cgroup];
     let timer = node.side(if is_hierarchical { Direction::Read } else { direction }).timer;
-    let has_gate = node.gate(direction).is_some();
+    let has_limiter = node.limiter(direction).is_some();
     if node.side(direction).limited_above == NO_CGROUP {
         ensure(!is_active && !has_to_parent, || "it is active, and no limit is above".into())?;
-        ensure(sources == 0 || (has_gate && timer.fires_at().is_some()), || {
+        ensure(sources == 0 || (has_limiter && timer.fires_at().is_some()), || {
             format!("{sources} sources wait for nothing")
         })?;
         return Ok(());

@@ -120,8 +120,8 @@ impl Core {
         let (client_index, cgroup) = (task.client, task.cgroup);
         let client = self.tree.clients[client_index].side_mut(direction);
         let own = &self.tree.cgroups[cgroup];
-        let nearest = match own.gate(direction) {
-            Some(gate) => gate,
+        let nearest = match own.limiter(direction) {
+            Some(limiter) => limiter,
             None => self.tree.cgroups[own.side(direction).limited_above].limit(direction),
         };
         let record = &mut self.requests[index];
@@ -224,7 +224,7 @@ impl Core {
                 let node = &mut self.tree.cgroups[at];
                 node.limit_mut(direction).charge_debt(time, cost, arrival);
                 if let Some(rw_limit) = &mut node.rw_limit {
-                    rw_limit.gate_mut().charge_debt(time, cost, arrival);
+                    rw_limit.limiter_mut().charge_debt(time, cost, arrival);
                 }
             }
             at = self.tree.limited_above(at, direction);

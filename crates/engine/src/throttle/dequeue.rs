@@ -33,7 +33,7 @@ impl Core {
     ) -> Option<u32> {
         let payment = self.next_payment(cgroup, client, direction);
         let side = self.tree.cgroups[cgroup].side(direction);
-        if side.gate.is_some() && !side.has_rw_limit {
+        if side.limiter.is_some() && !side.has_rw_limit {
             self.account_client_dispatch(now, cgroup, direction, client, &payment);
         } else {
             self.account_dispatch(now, cgroup, direction, Source::Client(client), &payment, now);
@@ -124,16 +124,16 @@ impl Core {
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         let side = node.side_mut(direction);
-        let gate = side.gate.as_deref_mut().expect("a limited cgroup has a gate");
+        let limiter = side.limiter.as_deref_mut().expect("a limited cgroup has a limiter");
         let queue = side.queue.as_deref_mut().expect("it had a source");
-        let time = gate.time_of(cost);
+        let time = limiter.time_of(cost);
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
         queue.arbiter.served(&mut client.source_state, turn, weight, waits_on);
-        gate.charge_by(clock, now, cost, owed);
-        let others = before.to_others(gate.served_ns, client.served_ns).min(waited);
+        limiter.charge_by(clock, now, cost, owed);
+        let others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
-        gate.served_ns = gate.served_ns.wrapping_add(time);
+        limiter.served_ns = limiter.served_ns.wrapping_add(time);
         let dimension = side.throttled_by;
         let account = node.account_mut();
         account.waited_for_others(direction, others);
@@ -202,14 +202,14 @@ impl Core {
         let is_nearest = self.tree.limited(own, direction) == cgroup;
         let dimension = self.throttled_by(cgroup, direction);
         self.charge_limit(now, cgroup, direction, cost, payment.owed);
-        let gate = self.tree.cgroups[cgroup].limit_mut(direction);
+        let limiter = self.tree.cgroups[cgroup].limit_mut(direction);
         let mut others = 0;
         if is_nearest {
             let client = self.tree.clients[client].side_mut(direction);
-            others = before.to_others(gate.served_ns, client.served_ns).min(waited);
+            others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
-        gate.served_ns = gate.served_ns.wrapping_add(time);
+        limiter.served_ns = limiter.served_ns.wrapping_add(time);
         if self.tree.cgroups[cgroup].rw_limit.is_some() {
             self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
         }
@@ -238,9 +238,9 @@ impl Core {
     ) {
         let other = direction.other();
         let node = &mut self.tree.cgroups[cgroup];
-        let time = node.rw_limit.as_ref().map_or(0, |rw_limit| rw_limit.gate().time_of(cost));
-        let gate = node.limit_mut(other);
-        gate.served_ns = gate.served_ns.wrapping_add(time);
+        let time = node.rw_limit.as_ref().map_or(0, |rw_limit| rw_limit.limiter().time_of(cost));
+        let limiter = node.limit_mut(other);
+        limiter.served_ns = limiter.served_ns.wrapping_add(time);
         if let Some((client, own)) = client
             && self.tree.limited(own, other) == cgroup
         {

@@ -107,7 +107,7 @@ impl Core {
     ) -> Option<(u32, Arrival)> {
         let side = self.tree.cgroups[cgroup].side(direction);
         let is_topmost = side.limited_above == NO_CGROUP;
-        if side.gate.as_deref().is_some_and(super::Gate::is_hierarchical) {
+        if side.limiter.as_deref().is_some_and(super::RateLimiter::is_hierarchical) {
             // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (spec/throttle 1.4).
             let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
@@ -160,8 +160,8 @@ impl Core {
         }
         let waits = !queue.arbiter.is_empty();
         // No deadline here without a limit; the slot may be that of the other direction, under hierarchical dispatch.
-        let Some(gate) = &side.gate else { return waits };
-        if gate.is_hierarchical() {
+        let Some(limiter) = &side.limiter else { return waits };
+        if limiter.is_hierarchical() {
             return false;
         }
         if !waits {
@@ -170,7 +170,7 @@ impl Core {
             return false;
         }
         // The usual limit, which is asked without a detour.
-        if let Some(until) = gate.sole_ready_at().filter(|_| !side.has_rw_limit) {
+        if let Some(until) = limiter.sole_ready_at().filter(|_| !side.has_rw_limit) {
             let clock = self.clocks.get(clock);
             let ready = clock.is_open() || clock.at(now) >= until;
             if ready {
@@ -297,7 +297,9 @@ impl Core {
 
     /// Whether `cgroup` dispatches to the next limit level by level, as the kernel does.
     pub(crate) fn is_hierarchical(&self, cgroup: u32, direction: Direction) -> bool {
-        self.tree.cgroups[cgroup].gate(direction).is_some_and(super::Gate::is_hierarchical)
+        self.tree.cgroups[cgroup]
+            .limiter(direction)
+            .is_some_and(super::RateLimiter::is_hierarchical)
     }
 
     /// The source that is next at `cgroup`.
@@ -358,8 +360,8 @@ impl Core {
         self.keep_up(child);
         self.keep_up(limited);
         let (below, above) = (self.limit_time(child, now), self.limit_time(limited, now));
-        let child_gate = self.tree.cgroups[child].gate_mut(direction);
-        let start = child_gate.and_then(super::Gate::slice_start).unwrap_or(below);
+        let child_limiter = self.tree.cgroups[child].limiter_mut(direction);
+        let start = child_limiter.and_then(super::RateLimiter::slice_start).unwrap_or(below);
         let start = start.moved(below, above);
         self.tree.cgroups[limited].limit_mut(direction).credit(above, start);
     }

@@ -4,8 +4,8 @@
 use crate::core::Core;
 use crate::deadlines::Due;
 use crate::request::Direction;
-use crate::throttle::gate::Gate;
 use crate::throttle::limiter::{Arrival, Verdict};
+use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
 
@@ -17,8 +17,9 @@ impl Core {
     pub(crate) fn fire(&mut self, now: Instant, due: Due) {
         let cgroup = &mut self.tree.cgroups[due.cgroup];
         // A cgroup has limiters of one kind; that of the other direction is in another line of cache.
-        let gate = cgroup.gate(due.direction).or_else(|| cgroup.gate(due.direction.other()));
-        if gate.is_some_and(Gate::is_hierarchical) {
+        let limiter =
+            cgroup.limiter(due.direction).or_else(|| cgroup.limiter(due.direction.other()));
+        if limiter.is_some_and(RateLimiter::is_hierarchical) {
             self.pending_timer_fired(now, due.cgroup);
         } else {
             let side = cgroup.side_mut(due.direction);
@@ -62,12 +63,13 @@ impl Core {
     /// Sets the timer for the instant at which a head may go, or for the re-check before it. One that `stays` set for
     /// its instant keeps its place among those that are visited then, however often it is looked at before.
     fn schedule_pending_timer(&mut self, now: Instant, cgroup: u32, stays: bool) {
-        let gates = Direction::BOTH
+        let limiters = Direction::BOTH
             .iter()
-            .filter_map(|&direction| self.tree.cgroups[cgroup].gate(direction));
+            .filter_map(|&direction| self.tree.cgroups[cgroup].limiter(direction));
         // A clock that can be set forward goes to the deadline itself, however far away it is.
         let rechecks = self.clocks.get(self.tree.cgroups[cgroup].clock).is_real();
-        let recheck = gates.map(Gate::recheck_ns).min().filter(|_| rechecks).unwrap_or(u64::MAX);
+        let recheck =
+            limiters.map(RateLimiter::recheck_ns).min().filter(|_| rechecks).unwrap_or(u64::MAX);
         let time = self.limit_time(cgroup, now);
         let at = self.tree.cgroups[cgroup].disptime.min(time.plus_nanos(recheck));
         let timer = self.tree.cgroups[cgroup].side(Direction::Read).timer;

@@ -13,8 +13,8 @@ use crate::core::Core;
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Served;
-use crate::throttle::gate::Gate;
 use crate::throttle::limiter::Cost;
+use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
 
@@ -79,9 +79,10 @@ impl Core {
             let clock = self.clocks.get(node.clock);
             if !clock.is_open() {
                 let time = clock.at(now);
-                let held =
-                    |gate: &Gate| repeats.times_in(gate.burst_beyond_one(units_per_io, time));
-                let rw_limit = node.rw_limit.as_ref().map(|rw_limit| rw_limit.gate());
+                let held = |limiter: &RateLimiter| {
+                    repeats.times_in(limiter.burst_beyond_one(units_per_io, time))
+                };
+                let rw_limit = node.rw_limit.as_ref().map(|rw_limit| rw_limit.limiter());
                 count = count.min(held(node.limit(direction)));
                 count = count.min(rw_limit.map_or(u64::MAX, held));
             }
@@ -103,12 +104,12 @@ impl Core {
         while at != NO_CGROUP {
             let node = &self.tree.cgroups[at];
             let clock = self.clocks.get(node.clock);
-            let gates = [
+            let limiters = [
                 Some(node.limit(direction)),
-                node.rw_limit.as_ref().map(|rw_limit| rw_limit.gate()),
+                node.rw_limit.as_ref().map(|rw_limit| rw_limit.limiter()),
             ];
-            for gate in gates.into_iter().flatten() {
-                let most = gate.instalment(units_per_io, !clock.is_real())?;
+            for limiter in limiters.into_iter().flatten() {
+                let most = limiter.instalment(units_per_io, !clock.is_real())?;
                 // A limit that does not bind for now divides nothing.
                 if !clock.is_open() {
                     cost = cost.within(most);
@@ -167,9 +168,9 @@ impl Core {
         direction: Direction,
     ) -> Option<Served> {
         let nearest = self.tree.limited(cgroup, direction);
-        let gate = self.tree.cgroups.get(nearest)?.gate(direction)?;
+        let limiter = self.tree.cgroups.get(nearest)?.limiter(direction)?;
         let to_client_ns = self.tree.clients[client].side(direction).served_ns;
-        Some(Served { to_all_ns: gate.served_ns, to_client_ns })
+        Some(Served { to_all_ns: limiter.served_ns, to_client_ns })
     }
 
     /// How long `cost` takes at the nearest limit from `cgroup` upwards that it has something to pay to: what its turn

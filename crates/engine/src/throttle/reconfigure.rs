@@ -9,8 +9,8 @@ use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Stage;
 use crate::throttle::arbiter::{Order, Source, SourceState};
-use crate::throttle::gate::Gate;
 use crate::throttle::limiter::Arrival;
+use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
 use crate::tree::{Cgroup, NO_CGROUP, ROOT, WaitingTurns};
 use crate::weight::Weight;
@@ -30,20 +30,20 @@ impl Core {
             let node = &mut self.tree.cgroups[cgroup];
             let queued = !node.is_clear(direction);
             let side = node.side_mut(direction);
-            // A limit on both directions needs both gates: whoever is limited above asks the nearest of its direction.
-            match (&mut side.gate, rates.is_unlimited() && rw_limit.is_unlimited()) {
+            // A limit on both directions needs both limiters: cgroups below ask the nearest of their direction.
+            match (&mut side.limiter, rates.is_unlimited() && rw_limit.is_unlimited()) {
                 (None, true) => {}
                 (Some(_), true) => {
-                    side.gate = None;
+                    side.limiter = None;
                     presence_changed = true;
                 }
                 (None, false) => {
-                    side.gate = Some(Box::new(Gate::new(time, limits.limiter, rates)));
+                    side.limiter = Some(Box::new(RateLimiter::new(time, limits.limiter, rates)));
                     presence_changed = true;
                 }
-                (Some(gate), false) => gate.set(time, limits.limiter, rates, queued),
+                (Some(limiter), false) => limiter.set(time, limits.limiter, rates, queued),
             }
-            let order = side.gate.as_deref().map_or(Order::Shares, Gate::order);
+            let order = side.limiter.as_deref().map_or(Order::Shares, RateLimiter::order);
             if let Some(queue) = &mut side.queue {
                 queue.arbiter.set_order(order);
             }

@@ -13,29 +13,29 @@ use crate::core::Core;
 use crate::limits::{Dimension, LimiterKind};
 use crate::request::Direction;
 use crate::throttle::arbiter::vtime_of;
-use crate::throttle::gate::Gate;
 use crate::throttle::limiter::{Arrival, Cost, Rates, Verdict};
+use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
 use crate::tree::{Cgroup, NO_CGROUP};
 
 /// One limit on both directions of one cgroup.
 pub(crate) struct RwLimit {
-    gate: Gate,
+    limiter: RateLimiter,
     /// By how much virtual time reads have had more of it than writes.
     reads_ahead: i64,
 }
 
 impl RwLimit {
     pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> RwLimit {
-        RwLimit { gate: Gate::new(now, kind, rates), reads_ahead: 0 }
+        RwLimit { limiter: RateLimiter::new(now, kind, rates), reads_ahead: 0 }
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 
-    pub(crate) fn gate_mut(&mut self) -> &mut Gate {
-        &mut self.gate
+    pub(crate) fn limiter_mut(&mut self) -> &mut RateLimiter {
+        &mut self.limiter
     }
 
     /// Who goes first if both may: who has had less, and reads if both have had the same.
@@ -52,7 +52,7 @@ impl RwLimit {
         let sign = if direction == Direction::Read { 1 } else { -1 };
         let ahead = sign * self.reads_ahead;
         let ahead = if waits { ahead } else { ahead.min(0) };
-        let time = i64::try_from(vtime_of(self.gate.time_of(cost), weight.max(1)));
+        let time = i64::try_from(vtime_of(self.limiter.time_of(cost), weight.max(1)));
         // Far from where it would overflow, which is nine years of the limit's time.
         self.reads_ahead = sign * ahead.saturating_add(time.unwrap_or(AHEAD_MAX)).min(AHEAD_MAX);
     }
@@ -67,7 +67,7 @@ impl Cgroup {
         let queued = !Direction::BOTH.iter().all(|&direction| self.is_clear(direction));
         match (&mut self.rw_limit, rates.is_unlimited()) {
             (rw_limit, true) => *rw_limit = None,
-            (Some(rw_limit), false) => rw_limit.gate.set(now, kind, rates, queued),
+            (Some(rw_limit), false) => rw_limit.limiter.set(now, kind, rates, queued),
             (rw_limit @ None, false) => *rw_limit = Some(Box::new(RwLimit::new(now, kind, rates))),
         }
         Direction::BOTH.iter().for_each(|&direction| {
@@ -101,7 +101,7 @@ impl Cgroup {
         let arrival = if self.is_clear(direction.other()) { arrival } else { Arrival::Queued };
         let turn = self.turn(now, direction);
         let Some(rw_limit) = &mut self.rw_limit else { return own };
-        let both = rw_limit.gate.check(now, cost, arrival).by(Dimension::rw);
+        let both = rw_limit.limiter.check(now, cost, arrival).by(Dimension::rw);
         both.later_of(own).later_of(turn)
     }
 
@@ -113,7 +113,7 @@ impl Cgroup {
         own: Verdict<Dimension>,
     ) -> Option<Verdict<Dimension>> {
         let Some(rw_limit) = &self.rw_limit else { return Some(own) };
-        let both = rw_limit.gate.check_any(now)?.by(Dimension::rw);
+        let both = rw_limit.limiter.check_any(now)?.by(Dimension::rw);
         Some(both.later_of(own).later_of(self.turn(now, direction)))
     }
 
@@ -137,7 +137,7 @@ impl Cgroup {
         let own = self.limit(direction).time_of(cost);
         match &self.rw_limit {
             None => own,
-            Some(rw_limit) => own.max(rw_limit.gate.time_of(cost)),
+            Some(rw_limit) => own.max(rw_limit.limiter.time_of(cost)),
         }
     }
 }
@@ -261,6 +261,6 @@ mod tests {
             rw_limit.charge_turn(Direction::Write, Cost::whole(0, u64::MAX), 1, true);
         }
         assert_eq!(rw_limit.first(), Direction::Read);
-        assert_eq!(rw_limit.gate().credit_left(Instant::ZERO, Resource::Ios), Some(1));
+        assert_eq!(rw_limit.limiter().credit_left(Instant::ZERO, Resource::Ios), Some(1));
     }
 }

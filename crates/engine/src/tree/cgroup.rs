@@ -14,7 +14,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Arbiter, Clock, Gate, Opening, RwLimit, SourceState, Trust};
+use crate::throttle::{Arbiter, Clock, Opening, RateLimiter, RwLimit, SourceState, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -33,7 +33,7 @@ pub(crate) struct Cgroup {
     /// The clock that its limits go by, and so its watermark; set by [`Cgroup::go_by`].
     pub(crate) clock: u16,
     sides: [Side; 2],
-    /// The limiter of both directions together, where there is one; each side has a gate of its own then.
+    /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(crate) rw_limit: Option<Box<RwLimit>>,
     /// The last opening of its clock's gate that its limits know of.
     opening: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Side {
     /// paid its I/Os, and then waits for bytes only. Cleared when nothing waits at the limit.
     pub(crate) has_part_paid: bool,
     /// The limiter, where there is a limit.
-    pub(crate) gate: Option<Box<Gate>>,
+    pub(crate) limiter: Option<Box<RateLimiter>>,
     /// What waits, once something has waited here.
     pub(crate) queue: Option<Box<Queue>>,
     /// When a waiting head may go. Under hierarchical dispatch, that of reads serves both directions.
@@ -110,7 +110,7 @@ impl Cgroup {
             throttled_by: Dimension::of(direction, Resource::Ios),
             has_rw_limit: false,
             has_part_paid: false,
-            gate: None,
+            limiter: None,
             queue: None,
             timer: Timer::default(),
         };
@@ -176,8 +176,8 @@ impl Cgroup {
     #[inline(never)]
     fn settle(&mut self) {
         for direction in Direction::BOTH {
-            if let Some(gate) = self.side_mut(direction).gate.take() {
-                self.side_mut(direction).gate = Some(Box::new(*gate));
+            if let Some(limiter) = self.side_mut(direction).limiter.take() {
+                self.side_mut(direction).limiter = Some(Box::new(*limiter));
                 self.queue_mut(direction).arbiter.make_room();
             }
         }
@@ -197,9 +197,9 @@ impl Cgroup {
 
     /// The queue of `direction`, made when something waits for the first time.
     pub(crate) fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
-        let Side { gate, queue, .. } = self.side_mut(direction);
+        let Side { limiter, queue, .. } = self.side_mut(direction);
         queue.get_or_insert_with(|| {
-            let order = gate.as_deref().map(Gate::order).unwrap_or_default();
+            let order = limiter.as_deref().map(RateLimiter::order).unwrap_or_default();
             Box::new(Queue {
                 arbiter: Arbiter::new(order),
                 source_state: SourceState::new(),
@@ -219,24 +219,24 @@ impl Cgroup {
         self.queue(direction).is_none_or(|queue| queue.arbiter.is_empty())
     }
 
-    pub(crate) fn gate(&self, direction: Direction) -> Option<&Gate> {
-        self.side(direction).gate.as_deref()
+    pub(crate) fn limiter(&self, direction: Direction) -> Option<&RateLimiter> {
+        self.side(direction).limiter.as_deref()
     }
 
-    pub(crate) fn gate_mut(&mut self, direction: Direction) -> Option<&mut Gate> {
-        self.side_mut(direction).gate.as_deref_mut()
+    pub(crate) fn limiter_mut(&mut self, direction: Direction) -> Option<&mut RateLimiter> {
+        self.side_mut(direction).limiter.as_deref_mut()
     }
 
     /// Goes by another clock, which shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
         self.disptime = self.disptime.moved(before, after);
-        self.gates_mut().for_each(|gate| gate.shift(before, after));
+        self.limiters_mut().for_each(|limiter| limiter.shift(before, after));
     }
 
     /// All its limiters.
-    fn gates_mut(&mut self) -> impl Iterator<Item = &mut Gate> {
-        let apart = self.sides.iter_mut().filter_map(|side| side.gate.as_deref_mut());
-        apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.gate_mut()))
+    fn limiters_mut(&mut self) -> impl Iterator<Item = &mut RateLimiter> {
+        let apart = self.sides.iter_mut().filter_map(|side| side.limiter.as_deref_mut());
+        apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.limiter_mut()))
     }
 
     /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.
@@ -250,17 +250,17 @@ impl Cgroup {
     pub(crate) fn keep_up(&mut self, opening: Opening) {
         if opening.number != 0 && opening.number != self.opening {
             self.opening = opening.number;
-            self.gates_mut().for_each(|gate| gate.forgive(opening.at));
+            self.limiters_mut().for_each(|limiter| limiter.forgive(opening.at));
         }
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.
-    pub(crate) fn limit(&self, direction: Direction) -> &Gate {
-        self.gate(direction).expect("a limited cgroup has a gate")
+    pub(crate) fn limit(&self, direction: Direction) -> &RateLimiter {
+        self.limiter(direction).expect("a limited cgroup has a limiter")
     }
 
     /// The limiter of a cgroup that has a limit in `direction`.
-    pub(crate) fn limit_mut(&mut self, direction: Direction) -> &mut Gate {
-        self.gate_mut(direction).expect("a limited cgroup has a gate")
+    pub(crate) fn limit_mut(&mut self, direction: Direction) -> &mut RateLimiter {
+        self.limiter_mut(direction).expect("a limited cgroup has a limiter")
     }
 }

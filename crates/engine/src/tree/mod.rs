@@ -116,7 +116,7 @@ impl Tree {
     /// The nearest cgroup with a limit in `direction`, from `cgroup` upwards; [`NO_CGROUP`] if there is none.
     pub(crate) fn limited(&self, cgroup: u32, direction: Direction) -> u32 {
         let side = self.cgroups[cgroup].side(direction);
-        if side.gate.is_some() { cgroup } else { side.limited_above }
+        if side.limiter.is_some() { cgroup } else { side.limited_above }
     }
 
     /// The same, from the parent of `cgroup` upwards.

@@ -56,7 +56,7 @@ impl Core {
         let clock = self.clocks.get(node.clock);
         node.limit_mut(direction).charge_by(clock, now, cost, owed);
         if let Some(rw_limit) = &mut node.rw_limit {
-            rw_limit.gate_mut().charge_by(clock, now, cost, owed);
+            rw_limit.limiter_mut().charge_by(clock, now, cost, owed);
             self.deactivate_ineligible(now, cgroup, direction.other());
         }
     }
@@ -299,10 +299,10 @@ impl Core {
         dimension: Dimension,
     ) -> Option<u64> {
         let node = &self.tree.cgroups[cgroup];
-        let gate = match dimension.direction() {
-            Some(direction) => node.gate(direction)?,
-            None => node.rw_limit.as_ref()?.gate(),
+        let limiter = match dimension.direction() {
+            Some(direction) => node.limiter(direction)?,
+            None => node.rw_limit.as_ref()?.limiter(),
         };
-        gate.credit_left(self.limit_time(cgroup, now), dimension.resource())
+        limiter.credit_left(self.limit_time(cgroup, now), dimension.resource())
     }
 }

@@ -18,15 +18,15 @@ use crate::time::Instant;
 ///
 /// Of the usual limiter, where bytes or I/Os are limited but not both, the first line of cache is all that is needed.
 #[repr(C, align(64))]
-pub(crate) struct Gate {
+pub(crate) struct RateLimiter {
     /// Nanoseconds of this limit's time that requests which had waited for it took.
     pub(crate) served_ns: u64,
-    limiter: AnyLimiter,
+    inner: AnyLimiter,
 }
 
 // Which limiter it is, is told by a value that nothing in the usual one has.
 const _: () = assert!(size_of::<AnyLimiter>() == size_of::<Pace>());
-const _: () = assert!(offset_of!(Gate, limiter) + Pace::HOT <= 64);
+const _: () = assert!(offset_of!(RateLimiter, inner) + Pace::HOT <= 64);
 
 /// The usual limiter in place, the others, which are larger, in boxes.
 enum AnyLimiter {
@@ -50,10 +50,10 @@ impl AnyLimiter {
 
     fn as_dyn(&mut self) -> &mut dyn Limiter {
         match self {
-            AnyLimiter::Pace(limiter) => limiter,
-            AnyLimiter::Slice(limiter) => &mut **limiter,
-            AnyLimiter::Token(limiter) => &mut **limiter,
-            AnyLimiter::Leaky(limiter) => &mut **limiter,
+            AnyLimiter::Pace(inner) => inner,
+            AnyLimiter::Slice(inner) => &mut **inner,
+            AnyLimiter::Token(inner) => &mut **inner,
+            AnyLimiter::Leaky(inner) => &mut **inner,
         }
     }
 
@@ -68,15 +68,15 @@ impl AnyLimiter {
     }
 }
 
-impl Gate {
-    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> Gate {
-        Gate { served_ns: 0, limiter: AnyLimiter::new(now, kind, rates) }
+impl RateLimiter {
+    pub(crate) fn new(now: Instant, kind: LimiterKind, rates: Rates) -> RateLimiter {
+        RateLimiter { served_ns: 0, inner: AnyLimiter::new(now, kind, rates) }
     }
 
     /// Whether requests are dispatched level by level, and queue at the next limit in their order, as in the kernel. Otherwise
     /// they stay with their task until they pass every limit at once, and who goes is decided at the last moment.
     pub(crate) fn is_hierarchical(&self) -> bool {
-        matches!(self.limiter, AnyLimiter::Slice(_))
+        matches!(self.inner, AnyLimiter::Slice(_))
     }
 
     /// How the sources that wait here are ordered.
@@ -86,7 +86,7 @@ impl Gate {
 
     /// Whether metadata goes past this limit at once.
     pub(crate) fn lets_metadata_overtake(&self) -> bool {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Slice(slice) => slice.lets_metadata_overtake(),
             _ => true,
         }
@@ -94,14 +94,14 @@ impl Gate {
 
     /// A check is due again after this long, even when the limiter asks for more; only slices do that.
     pub(crate) fn recheck_ns(&self) -> u64 {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Slice(slice) => slice.slice_ns().saturating_mul(8),
             _ => u64::MAX,
         }
     }
 
     pub(crate) fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
-        match &mut self.limiter {
+        match &mut self.inner {
             // On the way of every request of a limited cgroup: no dynamic call.
             AnyLimiter::Pace(pace) => pace.check(now, cost, arrival),
             other => other.as_dyn().check(now, cost, arrival),
@@ -111,16 +111,16 @@ impl Gate {
     /// When any head conforms that pays I/Os, where that depends on one rate of them and nothing else.
     #[inline]
     pub(crate) fn sole_ready_at(&self) -> Option<Instant> {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Pace(pace) => pace.sole_ready_at(),
             AnyLimiter::Slice(_) | AnyLimiter::Token(_) | AnyLimiter::Leaky(_) => None,
         }
     }
 
-    /// What [`Gate::check`] would answer, if it is the same for every head that pays I/Os: then none has to be looked up,
+    /// What [`RateLimiter::check`] would answer, if it is the same for every head that pays I/Os: then none has to be looked up,
     /// which with a million flows costs more than all the rest.
     pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Pace(pace) => pace.check_any(now),
             AnyLimiter::Slice(_) | AnyLimiter::Token(_) | AnyLimiter::Leaky(_) => None,
         }
@@ -133,7 +133,7 @@ impl Gate {
     /// If it had to be paid before, a client would lose what its clock is set forward by while its request is away, and
     /// where the limit ceases to bind from time to time, what it has paid.
     pub(crate) fn instalment(&self, units_per_io: u64, is_steered: bool) -> Option<Cost> {
-        let (per_second, bursts) = match &self.limiter {
+        let (per_second, bursts) = match &self.inner {
             AnyLimiter::Pace(pace) => (pace.per_second(), pace.bursts()),
             AnyLimiter::Token(token) => (token.per_second(), token.bursts()),
             AnyLimiter::Leaky(leaky) => (leaky.per_second(), [u64::MAX; 2]),
@@ -153,7 +153,7 @@ impl Gate {
     /// What is left of the bursts of bytes and of I/Os at `now` beyond one instalment: 0 where limits have none, or a peak
     /// spaces it; no bound where there is no limit.
     pub(crate) fn burst_beyond_one(&self, units_per_io: u64, now: Instant) -> Cost {
-        let has_peak = match &self.limiter {
+        let has_peak = match &self.inner {
             AnyLimiter::Pace(pace) => pace.has_peak(),
             AnyLimiter::Token(token) => token.has_peak(),
             AnyLimiter::Slice(_) | AnyLimiter::Leaky(_) => true,
@@ -181,14 +181,14 @@ impl Gate {
             (true, _) => self.charge_lifted(clock.at(now), cost),
             (false, None) => self.charge(clock.at(now), cost),
             (false, Some(owed)) => {
-                self.limiter.as_dyn().charge_instalment(clock.at(now), cost, owed);
+                self.inner.as_dyn().charge_instalment(clock.at(now), cost, owed);
             }
         }
     }
 
     #[inline]
     fn charge(&mut self, now: Instant, cost: Cost) {
-        match &mut self.limiter {
+        match &mut self.inner {
             AnyLimiter::Pace(pace) => pace.charge(now, cost),
             other => other.as_dyn().charge(now, cost),
         }
@@ -196,46 +196,46 @@ impl Gate {
 
     /// Books a request that goes though the limit does not allow it; see [`Limiter::charge_debt`].
     pub(crate) fn charge_debt(&mut self, now: Instant, cost: Cost, arrival: Arrival) {
-        self.limiter.as_dyn().charge_debt(now, cost, arrival);
+        self.inner.as_dyn().charge_debt(now, cost, arrival);
     }
 
     /// Books a request that goes while limits do not bind.
     fn charge_lifted(&mut self, now: Instant, cost: Cost) {
-        let limiter = self.limiter.as_dyn();
-        limiter.charge_debt(now, cost, Arrival::Queued);
-        limiter.forgive(now);
+        let inner = self.inner.as_dyn();
+        inner.charge_debt(now, cost, Arrival::Queued);
+        inner.forgive(now);
     }
 
     /// Limits have ceased to bind at `now`: what went before is no debt beyond a burst.
     pub(crate) fn forgive(&mut self, now: Instant) {
-        self.limiter.as_dyn().forgive(now);
+        self.inner.as_dyn().forgive(now);
     }
 
     /// Goes by another clock, which shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
-        self.limiter.as_dyn().shift(before, after);
+        self.inner.as_dyn().shift(before, after);
     }
 
     pub(crate) fn set(&mut self, now: Instant, kind: LimiterKind, rates: Rates, queued: bool) {
-        if self.limiter.is(kind) {
-            self.limiter.as_dyn().set_rates(now, rates, queued);
+        if self.inner.is(kind) {
+            self.inner.as_dyn().set_rates(now, rates, queued);
         } else {
-            self.limiter = AnyLimiter::new(now, kind, rates);
+            self.inner = AnyLimiter::new(now, kind, rates);
         }
     }
 
     pub(crate) fn slice_start(&mut self) -> Option<Instant> {
-        self.limiter.as_dyn().slice_start()
+        self.inner.as_dyn().slice_start()
     }
 
     /// Service began below at `child_start`; it counts here as far as the limiter has such a rule.
     pub(crate) fn credit(&mut self, now: Instant, child_start: Instant) {
-        self.limiter.as_dyn().credit(now, child_start);
+        self.inner.as_dyn().credit(now, child_start);
     }
 
     /// What is left of the burst, for limiters that have one, in bytes or I/O units.
     pub(crate) fn credit_left(&self, now: Instant, resource: Resource) -> Option<u64> {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Pace(pace) => pace.credit(now, resource),
             AnyLimiter::Token(token) => token.credit(now, resource),
             AnyLimiter::Slice(_) | AnyLimiter::Leaky(_) => None,
@@ -245,7 +245,7 @@ impl Gate {
     /// How long `cost` takes at this limit, in nanoseconds, by whichever of bytes and I/Os takes longer; rounded up.
     #[inline]
     pub(crate) fn time_of(&self, cost: Cost) -> u64 {
-        match &self.limiter {
+        match &self.inner {
             AnyLimiter::Pace(pace) => time_at(pace.per_second(), cost),
             AnyLimiter::Slice(slice) => time_at(slice.per_second(), cost),
             AnyLimiter::Token(token) => time_at(token.per_second(), cost),
