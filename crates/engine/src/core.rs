@@ -37,8 +37,8 @@ pub(crate) struct Core {
     pub(crate) busy_since: Instant,
     pub(crate) busy_ns: u64,
     stamp: u64,
-    /// Cgroups on the way from a limit down to a request; kept to reuse its memory.
-    pub(crate) way: Vec<u32>,
+    /// Path of limited cgroups, from a limit down to a request; kept to reuse its memory.
+    pub(crate) path: Vec<u32>,
 }
 
 impl Core {
@@ -58,7 +58,7 @@ impl Core {
             busy_since: Instant::ZERO,
             busy_ns: 0,
             stamp: 0,
-            way: Vec::new(),
+            path: Vec::new(),
         }
     }
 

@@ -42,13 +42,13 @@ impl Core {
             Class::Owed => true,
         };
         if overtakes {
-            self.charge_path(now, at, direction, cost);
+            self.charge_path_as_debt(now, at, direction, cost);
             self.pass(now, index);
             self.recheck_path(now, at, direction);
             return;
         }
         // Limits passed but not charged yet: a request that stays with its task pays all of them when it goes.
-        self.way.clear();
+        self.path.clear();
         let mut holder = None;
         let (nearest, mut owed, mut arrival) = (at, cost, Arrival::Fresh);
         let mut instalment = self.first_instalment(now, cgroup, direction, cost);
@@ -67,15 +67,15 @@ impl Core {
                 self.tree.cgroups[at].side_mut(direction).throttled_by = throttled_by;
                 break throttled_by;
             }
-            self.way.push(at);
+            self.path.push(at);
             if self.tree.cgroups[at].limit(direction).is_hierarchical() {
-                self.charge_way(now, direction, pays, None);
+                self.charge_path(now, direction, pays, None);
                 holder = Some(at);
             }
             at = self.tree.limited_above(at, direction);
             if at == NO_CGROUP {
                 let is_instalment = instalment.is_some() || arrival == Arrival::Queued;
-                self.charge_way(now, direction, pays, is_instalment.then_some(owed));
+                self.charge_path(now, direction, pays, is_instalment.then_some(owed));
                 if instalment.is_none() {
                     if arrival == Arrival::Queued {
                         self.end_instalments(index);
@@ -205,13 +205,13 @@ impl Core {
             self.end_instalments(index);
         }
         self.withdraw(now, index);
-        self.charge_path(now, unpaid, direction, owed);
+        self.charge_path_as_debt(now, unpaid, direction, owed);
         self.pass(now, index);
         self.recheck_path(now, unpaid, direction);
     }
 
     /// Charges every limit from `at` on upwards for a request that goes whether or not they allow it.
-    fn charge_path(&mut self, now: Instant, mut at: u32, direction: Direction, cost: Cost) {
+    fn charge_path_as_debt(&mut self, now: Instant, mut at: u32, direction: Direction, cost: Cost) {
         while at != NO_CGROUP {
             let is_clear = self.tree.cgroups[at].is_clear(direction);
             // Where nothing waits it is a request like others, if the limit lets it.
@@ -231,13 +231,13 @@ impl Core {
         }
     }
 
-    /// Charges every limit on `way`, which is empty afterwards.
-    fn charge_way(&mut self, now: Instant, direction: Direction, cost: Cost, owed: Option<Cost>) {
-        let mut way = core::mem::take(&mut self.way);
-        for at in way.drain(..) {
+    /// Charges every limit on `path`, which is empty afterwards.
+    fn charge_path(&mut self, now: Instant, direction: Direction, cost: Cost, owed: Option<Cost>) {
+        let mut path = core::mem::take(&mut self.path);
+        for at in path.drain(..) {
             self.charge_limit(now, at, direction, cost, owed);
         }
-        self.way = way;
+        self.path = path;
     }
 
     /// The request is past every limit: it counts, and waits for the device.

@@ -9,7 +9,7 @@ use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
 
 impl Core {
-    /// Charges the next request from below `cgroup`, which must have one, to every limit on its way, that of `cgroup`
+    /// Charges the next request from below `cgroup`, which must have one, to every limit on its path, that of `cgroup`
     /// included, and takes it out; `None` if what it paid was an instalment and not the last. O(depth × log sources).
     pub(crate) fn dequeue(
         &mut self,
@@ -65,11 +65,11 @@ impl Core {
         cgroup: u32,
         direction: Direction,
     ) -> Option<u32> {
-        let mut way = core::mem::take(&mut self.way);
-        way.clear();
-        way.push(cgroup);
+        let mut path = core::mem::take(&mut self.path);
+        path.clear();
+        path.push(cgroup);
         let (mut source, payment) = loop {
-            let at = *way.last().expect("starts with a cgroup");
+            let at = *path.last().expect("starts with a cgroup");
             match self.top_source(at, direction).expect("something waits below") {
                 Source::Client(client) => {
                     break (Source::Client(client), self.next_payment(at, client, direction));
@@ -80,10 +80,10 @@ impl Core {
                     let payment = Payment { index, cost, owed: None, is_last: true };
                     break (Source::Cgroup(child), payment);
                 }
-                Source::Cgroup(child) => way.push(child),
+                Source::Cgroup(child) => path.push(child),
             }
         };
-        while let Some(at) = way.pop() {
+        while let Some(at) = path.pop() {
             // What follows the time at the limit of an active child is time at the next limit.
             let boundary = if at == cgroup {
                 now
@@ -94,7 +94,7 @@ impl Core {
             self.account_dispatch(now, at, direction, source, &payment, boundary);
             source = Source::Cgroup(at);
         }
-        self.way = way;
+        self.path = path;
         self.passes_with(payment, direction)
     }
 
