@@ -122,7 +122,7 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
         NO_CGROUP => (0, [NO_CGROUP; 2]),
         parent => (
             core.tree.cgroups[parent].depth + 1,
-            Direction::BOTH.map(|direction| core.tree.limited(parent, direction)),
+            Direction::BOTH.map(|direction| core.tree.nearest_limit(parent, direction)),
         ),
     };
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
@@ -133,8 +133,8 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     ensure(node.rw_limit.is_none() || limiters == 2, || {
         format!("cgroup {cgroup} has a limit on both directions, and {limiters} limiters")
     })?;
-    let limited = Direction::BOTH.map(|direction| node.side(direction).limited_above);
-    ensure(limited == above, || format!("limits above cgroup {cgroup}: {limited:?}"))?;
+    let limits = Direction::BOTH.map(|direction| node.side(direction).parent_limit);
+    ensure(limits == above, || format!("limits above cgroup {cgroup}: {limits:?}"))?;
     let mut listed: Vec<u32> = node.children().collect();
     listed.sort_unstable();
     let below = core.tree.cgroups.iter().filter(|(_, child)| child.parent == cgroup);
@@ -165,7 +165,7 @@ fn check_waiting(
     let node = &core.tree.cgroups[cgroup];
     let timer = node.side(if is_hierarchical { Direction::Read } else { direction }).timer;
     let has_limiter = node.limiter(direction).is_some();
-    if node.side(direction).limited_above == NO_CGROUP {
+    if node.side(direction).parent_limit == NO_CGROUP {
         ensure(!is_active && !has_to_parent, || "it is active, and no limit is above".into())?;
         ensure(sources == 0 || (has_limiter && timer.fires_at().is_some()), || {
             format!("{sources} sources wait for nothing")

@@ -58,7 +58,7 @@ impl Engine {
         }
         let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
         for direction in Direction::BOTH {
-            cgroup.side_mut(direction).limited_above = tree.limited(parent, direction);
+            cgroup.side_mut(direction).parent_limit = tree.nearest_limit(parent, direction);
         }
         let clock = tree.cgroups[parent].clock;
         cgroup.go_by(clock, self.core.clocks.get(clock));
@@ -277,7 +277,7 @@ impl Engine {
             account.failed();
         }
         if core.clocks.is_steered() {
-            let nearest = core.tree.limited(cgroup, direction);
+            let nearest = core.tree.nearest_limit(cgroup, direction);
             core.expect(now, nearest, direction, cost);
         }
         if is_closing {

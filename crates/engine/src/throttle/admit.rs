@@ -25,7 +25,7 @@ impl Core {
     ) {
         let (class, direction) = (request.class, request.op.direction());
         let cgroup = self.tree.tasks[task].cgroup;
-        let mut at = self.tree.limited(cgroup, direction);
+        let mut at = self.tree.nearest_limit(cgroup, direction);
         if at == NO_CGROUP {
             self.clocks.give_way();
             self.requests[index].stage = Stage::Ready;
@@ -72,7 +72,7 @@ impl Core {
                 self.charge_path(now, direction, pays, None);
                 holder = Some(at);
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
             if at == NO_CGROUP {
                 let is_instalment = instalment.is_some() || arrival == Arrival::Queued;
                 self.charge_path(now, direction, pays, is_instalment.then_some(owed));
@@ -122,7 +122,7 @@ impl Core {
         let own = &self.tree.cgroups[cgroup];
         let nearest = match own.limiter(direction) {
             Some(limiter) => limiter,
-            None => self.tree.cgroups[own.side(direction).limited_above].limit(direction),
+            None => self.tree.cgroups[own.side(direction).parent_limit].limit(direction),
         };
         let record = &mut self.requests[index];
         record.stage = Stage::Waiting;
@@ -165,7 +165,7 @@ impl Core {
             if !self.tree.cgroups[at].limit(direction).lets_metadata_overtake() {
                 return false;
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         true
     }
@@ -178,14 +178,14 @@ impl Core {
             if self.tree.cgroups[at].rw_limit.is_some() {
                 self.deactivate_ineligible(now, at, direction.other());
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         let mut at = cgroup;
         while at != NO_CGROUP {
             if !self.tree.cgroups[at].is_clear(direction) {
                 self.update_eligibility(now, at, direction, Arrival::Queued);
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
     }
 
@@ -195,8 +195,10 @@ impl Core {
         let record = &self.requests[index];
         let direction = record.request.op.direction();
         let unpaid = match record.stage {
-            Stage::Waiting => self.tree.limited(self.tree.tasks[record.task].cgroup, direction),
-            Stage::DispatchedToParent(holder) => self.tree.limited_above(holder, direction),
+            Stage::Waiting => {
+                self.tree.nearest_limit(self.tree.tasks[record.task].cgroup, direction)
+            }
+            Stage::DispatchedToParent(holder) => self.tree.parent_limit(holder, direction),
             Stage::Ready | Stage::Dispatched => return,
         };
         // Without what it has paid in instalments.
@@ -227,7 +229,7 @@ impl Core {
                     rw_limit.limiter_mut().charge_debt(time, cost, arrival);
                 }
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
     }
 

@@ -163,19 +163,19 @@ impl Core {
             }
         };
         // The time of the limit that everyone at this cgroup waits for.
-        let limited = self.tree.limited(at, direction);
-        let time = match limited {
+        let nearest = self.tree.nearest_limit(at, direction);
+        let time = match nearest {
             // It has been lifted just now, and everyone goes.
             NO_CGROUP => 0,
-            limited => self.tree.cgroups[limited].time_of(direction, cost),
+            nearest => self.tree.cgroups[nearest].time_of(direction, cost),
         };
         // Only an instalment may have nothing to pay there.
-        let turn = if cost.ios == 0 { self.time_of_turn(limited, direction, cost) } else { time };
-        if limited == at && self.tree.cgroups[at].rw_limit.is_some() {
+        let turn = if cost.ios == 0 { self.time_of_turn(nearest, direction, cost) } else { time };
+        if nearest == at && self.tree.cgroups[at].rw_limit.is_some() {
             self.account_rw_dispatch(at, direction, cost);
         }
         self.charge_source(at, direction, source, turn, waits_on);
-        if limited == at {
+        if nearest == at {
             self.charge_and_blame(now, at, boundary, time, payment);
         }
     }
@@ -199,7 +199,7 @@ impl Core {
         let task_index = record.task;
         let task = &self.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
-        let is_nearest = self.tree.limited(own, direction) == cgroup;
+        let is_nearest = self.tree.nearest_limit(own, direction) == cgroup;
         let dimension = self.throttled_by(cgroup, direction);
         self.charge_limit(now, cgroup, direction, cost, payment.owed);
         let limiter = self.tree.cgroups[cgroup].limit_mut(direction);
@@ -242,7 +242,7 @@ impl Core {
         let limiter = node.limit_mut(other);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
         if let Some((client, own)) = client
-            && self.tree.limited(own, other) == cgroup
+            && self.tree.nearest_limit(own, other) == cgroup
         {
             let client = self.tree.clients[client].side_mut(other);
             client.served_ns = client.served_ns.wrapping_add(time);

@@ -106,7 +106,7 @@ impl Core {
         arrival: Arrival,
     ) -> Option<(u32, Arrival)> {
         let side = self.tree.cgroups[cgroup].side(direction);
-        let is_topmost = side.limited_above == NO_CGROUP;
+        let is_topmost = side.parent_limit == NO_CGROUP;
         if side.limiter.as_deref().is_some_and(super::RateLimiter::is_hierarchical) {
             // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (spec/throttle 1.4).
@@ -243,7 +243,7 @@ impl Core {
                 (true, false) => self.deactivate(parent, direction, Source::Cgroup(at)),
                 _ if at == cgroup => return,
                 // Another head is first now, and may go: at once, but not from here.
-                (false, true) if self.tree.limited(at, direction) == at => {
+                (false, true) if self.tree.nearest_limit(at, direction) == at => {
                     self.arm(at, direction, self.limit_time(at, now));
                 }
                 _ => {}
@@ -353,17 +353,17 @@ impl Core {
 
     /// Service that a limit below has begun counts at `parent`, where nothing waited (spec/throttle 1.5).
     fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
-        let limited = self.tree.limited(parent, direction);
-        if limited == NO_CGROUP || !self.is_hierarchical(limited, direction) {
+        let nearest = self.tree.nearest_limit(parent, direction);
+        if nearest == NO_CGROUP || !self.is_hierarchical(nearest, direction) {
             return;
         }
         self.keep_up(child);
-        self.keep_up(limited);
-        let (below, above) = (self.limit_time(child, now), self.limit_time(limited, now));
+        self.keep_up(nearest);
+        let (below, above) = (self.limit_time(child, now), self.limit_time(nearest, now));
         let child_limiter = self.tree.cgroups[child].limiter_mut(direction);
         let start = child_limiter.and_then(super::RateLimiter::slice_start).unwrap_or(below);
         let start = start.moved(below, above);
-        self.tree.cgroups[limited].limit_mut(direction).credit(above, start);
+        self.tree.cgroups[nearest].limit_mut(direction).credit(above, start);
     }
 
     /// Lends out a cgroup's arbiter together with the state of one of its sources.

@@ -24,7 +24,7 @@ impl Core {
         } else {
             let side = cgroup.side_mut(due.direction);
             side.timer.disarm();
-            if side.limited_above == NO_CGROUP && !side.has_rw_limit {
+            if side.parent_limit == NO_CGROUP && !side.has_rw_limit {
                 // All that an update does where no other limit has a say.
                 self.drain(now, due.cgroup, due.direction, Arrival::Queued);
             } else {
@@ -108,7 +108,7 @@ impl Core {
             // Below slices nothing pays in instalments.
             let Some(index) = self.dequeue(now, cgroup, direction) else { continue };
             self.throttled -= 1;
-            if self.tree.limited_above(cgroup, direction) == NO_CGROUP {
+            if self.tree.parent_limit(cgroup, direction) == NO_CGROUP {
                 self.pass(now, index);
             } else {
                 self.queue_at_parent(now, cgroup, direction, index);

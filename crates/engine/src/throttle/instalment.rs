@@ -72,7 +72,7 @@ impl Core {
             ..part
         };
         let units_per_io = self.config.prices.units_per_io();
-        let mut at = self.tree.limited(cgroup, direction);
+        let mut at = self.tree.nearest_limit(cgroup, direction);
         while at != NO_CGROUP && count > 1 {
             self.keep_up(at);
             let node = &self.tree.cgroups[at];
@@ -86,7 +86,7 @@ impl Core {
                 count = count.min(held(node.limit(direction)));
                 count = count.min(rw_limit.map_or(u64::MAX, held));
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         part.times(count.max(1)).within(cost)
     }
@@ -100,7 +100,7 @@ impl Core {
         units_per_io: u64,
     ) -> Option<Cost> {
         let mut cost = owed;
-        let mut at = self.tree.limited(cgroup, direction);
+        let mut at = self.tree.nearest_limit(cgroup, direction);
         while at != NO_CGROUP {
             let node = &self.tree.cgroups[at];
             let clock = self.clocks.get(node.clock);
@@ -115,7 +115,7 @@ impl Core {
                     cost = cost.within(most);
                 }
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         (cost != owed).then_some(cost)
     }
@@ -167,7 +167,7 @@ impl Core {
         client: u32,
         direction: Direction,
     ) -> Option<Served> {
-        let nearest = self.tree.limited(cgroup, direction);
+        let nearest = self.tree.nearest_limit(cgroup, direction);
         let limiter = self.tree.cgroups.get(nearest)?.limiter(direction)?;
         let to_client_ns = self.tree.clients[client].side(direction).served_ns;
         Some(Served { to_all_ns: limiter.served_ns, to_client_ns })
@@ -183,7 +183,7 @@ impl Core {
             if time > 0 {
                 return time;
             }
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         0
     }

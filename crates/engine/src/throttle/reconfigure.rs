@@ -266,8 +266,8 @@ impl Core {
             }
             self.tree.cgroups[at].depth = self.tree.cgroups[parent].depth + 1;
             for direction in Direction::BOTH {
-                let above = self.tree.limited(parent, direction);
-                self.tree.cgroups[at].side_mut(direction).limited_above = above;
+                let above = self.tree.nearest_limit(parent, direction);
+                self.tree.cgroups[at].side_mut(direction).parent_limit = above;
             }
         }
     }

@@ -162,7 +162,7 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) {
-        let is_topmost = |direction| self.tree.limited_above(cgroup, direction) == NO_CGROUP;
+        let is_topmost = |direction| self.tree.parent_limit(cgroup, direction) == NO_CGROUP;
         if Direction::BOTH.into_iter().all(is_topmost) {
             self.drain_rw(now, cgroup, direction, arrival);
             return;

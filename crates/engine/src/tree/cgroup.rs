@@ -65,7 +65,7 @@ const _: () = assert!(offset_of!(Cgroup, sides) + size_of::<Side>() <= 64 - 8);
 /// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
 pub(crate) struct Side {
     /// Nearest cgroup strictly above with a limit.
-    pub(crate) limited_above: u32,
+    pub(crate) parent_limit: u32,
     /// What the head last had to wait for here.
     pub(crate) throttled_by: Dimension,
     /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
@@ -106,7 +106,7 @@ impl Cgroup {
 
     pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
         let side = |direction| Side {
-            limited_above: NO_CGROUP,
+            parent_limit: NO_CGROUP,
             throttled_by: Dimension::of(direction, Resource::Ios),
             has_rw_limit: false,
             has_part_paid: false,

@@ -79,9 +79,9 @@ impl Core {
 
     /// Whether any limit of `cgroup` and above follows the device's utilisation.
     fn follows_utilisation(&self, cgroup: u32, direction: Direction) -> bool {
-        let mut at = self.tree.limited(cgroup, direction);
+        let mut at = self.tree.nearest_limit(cgroup, direction);
         while at != NO_CGROUP && self.clocks.get(self.tree.cgroups[at].clock).is_real() {
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         at != NO_CGROUP
     }
@@ -167,7 +167,7 @@ impl Core {
                 Verdict::Wait { until, .. } => until.nanos_since(time),
             };
             latest = latest.max(Some(now.plus_nanos(wait_ns)));
-            at = self.tree.limited_above(at, direction);
+            at = self.tree.parent_limit(at, direction);
         }
         latest
     }
