@@ -153,13 +153,13 @@ fn check_waiting(
     let Some(queue) = core.tree.cgroups[cgroup].queue(direction) else {
         return ensure(sources == 0, || format!("{sources} sources are active without a queue"));
     };
-    ensure(sources == queue.arbiter.len(), || {
-        format!("{sources} sources are active, {} counted", queue.arbiter.len())
+    ensure(sources == queue.fair_queue.len(), || {
+        format!("{sources} sources are active, {} counted", queue.fair_queue.len())
     })?;
-    ensure(weight == queue.arbiter.weight(), || {
-        format!("the weights of {sources} sources are {weight}, not {}", queue.arbiter.weight())
+    ensure(weight == queue.fair_queue.weight(), || {
+        format!("the weights of {sources} sources are {weight}, not {}", queue.fair_queue.weight())
     })?;
-    ensure(queue.arbiter.entries().count() as u32 >= sources, || "an entry is missing".into())?;
+    ensure(queue.fair_queue.entries().count() as u32 >= sources, || "an entry is missing".into())?;
     let (is_active, has_to_parent) = (queue.source_state.is_active(), !queue.to_parent.is_empty());
     let is_hierarchical = core.is_hierarchical(cgroup, direction);
     let node = &core.tree.cgroups[cgroup];

@@ -726,7 +726,7 @@ impl Engine {
             for direction in Direction::BOTH {
                 let source_state = core.tree.clients[index].side(direction).source_state;
                 if let Some(queue) = &mut core.tree.cgroups[cgroup].side_mut(direction).queue {
-                    queue.arbiter.inherit(source_state);
+                    queue.fair_queue.carry_over(source_state);
                 }
             }
             self.core.tree.clients.remove(index);

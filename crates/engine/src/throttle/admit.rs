@@ -5,7 +5,7 @@ use crate::limits::Dimension;
 use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
 use crate::scheduler::Arriving;
-use crate::throttle::arbiter::Source;
+use crate::throttle::fair_queue::Source;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::request::Direction;
-use crate::throttle::arbiter::Source;
+use crate::throttle::fair_queue::Source;
 use crate::throttle::instalment::Payment;
 use crate::throttle::limiter::{Arrival, Cost};
 use crate::time::Instant;
@@ -129,7 +129,7 @@ impl Core {
         let time = limiter.time_of(cost);
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
-        queue.arbiter.served(&mut client.source_state, turn, weight, waits_on);
+        queue.fair_queue.served(&mut client.source_state, turn, weight, waits_on);
         limiter.charge_by(clock, now, cost, owed);
         let others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
@@ -326,8 +326,8 @@ impl Core {
         waits_on: bool,
     ) {
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(at, direction, source, |arbiter, source_state| {
-            arbiter.served(source_state, time, weight, waits_on);
+        self.with_fair_queue(at, direction, source, |fair_queue, source_state| {
+            fair_queue.served(source_state, time, weight, waits_on);
         });
     }
 }

@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::limits::{Dimension, Resource};
 use crate::request::Direction;
-use crate::throttle::arbiter::{Entry, Source, SourceState};
+use crate::throttle::fair_queue::{Entry, Source, SourceState};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
@@ -22,7 +22,7 @@ impl Core {
         }
     }
 
-    /// Admits `source` to the arbiter of `cgroup`; how the head arrived, if the head is a new one.
+    /// Admits `source` to the fair queue of `cgroup`; how the head arrived, if the head is a new one.
     fn enqueue_source(
         &mut self,
         now: Instant,
@@ -31,14 +31,14 @@ impl Core {
         direction: Direction,
     ) -> Option<Arrival> {
         let stamp = self.next_stamp();
-        let arbiter = &self.tree.cgroups[cgroup].queue_mut(direction).arbiter;
-        let was_clear = arbiter.is_empty();
-        if arbiter.is_full() {
+        let fair_queue = &self.tree.cgroups[cgroup].queue_mut(direction).fair_queue;
+        let was_clear = fair_queue.is_empty();
+        if fair_queue.is_full() {
             self.sweep(cgroup, direction);
         }
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(cgroup, direction, source, |arbiter, source_state| {
-            arbiter.admit(source, source_state, weight, stamp);
+        self.with_fair_queue(cgroup, direction, source, |fair_queue, source_state| {
+            fair_queue.admit(source, source_state, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
             let side = self.tree.cgroups[child].side(direction);
@@ -61,18 +61,18 @@ impl Core {
     /// `source` leaves `cgroup` without having been served.
     pub(crate) fn deactivate(&mut self, cgroup: u32, direction: Direction, source: Source) {
         let weight = self.tree.weight_of(source);
-        self.with_arbiter(cgroup, direction, source, |arbiter, source_state| {
-            arbiter.leave(source_state, weight);
+        self.with_fair_queue(cgroup, direction, source, |fair_queue, source_state| {
+            fair_queue.leave(source_state, weight);
         });
     }
 
-    /// Drops the void entries of a cgroup's arbiter.
+    /// Drops the void entries of a cgroup's fair queue.
     fn sweep(&mut self, cgroup: u32, direction: Direction) {
         let Some(mut queue) = self.tree.cgroups[cgroup].side_mut(direction).queue.take() else {
             return;
         };
         let tree = &self.tree;
-        queue.arbiter.sweep(|entry| is_live(tree, direction, entry));
+        queue.fair_queue.sweep(|entry| is_live(tree, direction, entry));
         self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
     }
 
@@ -158,7 +158,7 @@ impl Core {
         if !queue.to_parent.is_empty() {
             return true;
         }
-        let waits = !queue.arbiter.is_empty();
+        let waits = !queue.fair_queue.is_empty();
         // No deadline here without a limit; the slot may be that of the other direction, under hierarchical dispatch.
         let Some(limiter) = &side.limiter else { return waits };
         if limiter.is_hierarchical() {
@@ -306,9 +306,9 @@ impl Core {
     // In place on the way of each request that waits.
     #[inline(always)]
     pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
-        let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
-        match arbiter.has_void() {
-            false => arbiter.top().map(|entry| entry.source()),
+        let fair_queue = &self.tree.cgroups[cgroup].queue(direction)?.fair_queue;
+        match fair_queue.has_void() {
+            false => fair_queue.top().map(|entry| entry.source()),
             true => self.live_top_source(cgroup, direction),
         }
     }
@@ -317,12 +317,12 @@ impl Core {
     #[inline(never)]
     fn live_top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         loop {
-            let arbiter = &self.tree.cgroups[cgroup].queue(direction)?.arbiter;
-            let entry = arbiter.top()?;
-            if !arbiter.has_void() || is_live(&self.tree, direction, entry) {
+            let fair_queue = &self.tree.cgroups[cgroup].queue(direction)?.fair_queue;
+            let entry = fair_queue.top()?;
+            if !fair_queue.has_void() || is_live(&self.tree, direction, entry) {
                 return Some(entry.source());
             }
-            self.tree.cgroups[cgroup].queue_mut(direction).arbiter.drop_void();
+            self.tree.cgroups[cgroup].queue_mut(direction).fair_queue.drop_void();
         }
     }
 
@@ -366,26 +366,26 @@ impl Core {
         self.tree.cgroups[nearest].limit_mut(direction).credit(above, start);
     }
 
-    /// Lends out a cgroup's arbiter together with the state of one of its sources.
-    pub(crate) fn with_arbiter<R>(
+    /// Lends out a cgroup's fair queue together with the state of one of its sources.
+    pub(crate) fn with_fair_queue<R>(
         &mut self,
         cgroup: u32,
         direction: Direction,
         source: Source,
-        work: impl FnOnce(&mut super::Arbiter, &mut SourceState) -> R,
+        work: impl FnOnce(&mut super::FairQueue, &mut SourceState) -> R,
     ) -> R {
         let queue = self.tree.cgroups[cgroup].queue_mut(direction);
         let child = match source {
             Source::Client(client) => {
                 let source_state = &mut self.tree.clients[client].side_mut(direction).source_state;
-                return work(&mut queue.arbiter, source_state);
+                return work(&mut queue.fair_queue, source_state);
             }
             Source::Cgroup(child) => child,
         };
         let lent = self.tree.cgroups[cgroup].side_mut(direction).queue.take();
         let mut queue = lent.expect("made just now");
         let source_state = &mut self.tree.cgroups[child].queue_mut(direction).source_state;
-        let result = work(&mut queue.arbiter, source_state);
+        let result = work(&mut queue.fair_queue, source_state);
         self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
         result
     }

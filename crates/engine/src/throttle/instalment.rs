@@ -3,7 +3,7 @@
 //! A request that costs more than a limit earns in a few milliseconds ([`Limits::INSTALMENT_NANOS`]) would make all that
 //! wait for the limit beside it wait for the whole of it: before it, if it goes first and leaves a debt, or behind it. So it
 //! stays at the head of its task's list and pays one instalment at a time. An instalment is a turn like that of a small
-//! request: it waits in the order of the arbiters, every limit of the path has to allow it, and each is charged for it. With
+//! request: it waits in the order of the fair queues, every limit of the path has to allow it, and each is charged for it. With
 //! the last one the request passes.
 //!
 //! One instalment is within those of all limits of the path, so that a limit anywhere above is kept for no longer than its

@@ -2,7 +2,7 @@
 //!
 //! A request that every limit of its path lets through, with nobody waiting before it, passes in the call that
 //! submits it. Any other waits, in its task's list. Each cgroup with something waiting below it orders its
-//! *sources* (clients and child cgroups) in an [`Arbiter`]; a cgroup whose limit lets a request go is *eligible*,
+//! *sources* (clients and child cgroups) in an [`FairQueue`]; a cgroup whose limit lets a request go is *eligible*,
 //! and an active source of its parent; what the topmost limit lets go, goes. A cgroup whose limit says "not yet" is not
 //! active, and has a deadline instead.
 //!
@@ -17,9 +17,9 @@
 //! charged to; see [`rw_limit`].
 
 mod admit;
-mod arbiter;
 mod dequeue;
 mod eligibility;
+mod fair_queue;
 mod hierarchical;
 mod instalment;
 mod leaky;
@@ -34,7 +34,7 @@ mod slice;
 mod token;
 mod watermark;
 
-pub(crate) use arbiter::{Arbiter, Source, SourceState};
+pub(crate) use fair_queue::{FairQueue, Source, SourceState};
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub(crate) use rate_limiter::RateLimiter;

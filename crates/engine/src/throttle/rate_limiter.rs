@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::num::NonZeroU64;
 
 use crate::limits::{LimiterKind, Limits, Resource};
-use crate::throttle::arbiter::Order;
+use crate::throttle::fair_queue::Order;
 use crate::throttle::leaky::Leaky;
 use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
 use crate::throttle::pace::Pace;

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Stage;
-use crate::throttle::arbiter::{Order, Source, SourceState};
+use crate::throttle::fair_queue::{Order, Source, SourceState};
 use crate::throttle::limiter::Arrival;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
@@ -45,7 +45,7 @@ impl Core {
             }
             let order = side.limiter.as_deref().map_or(Order::Shares, RateLimiter::order);
             if let Some(queue) = &mut side.queue {
-                queue.arbiter.set_order(order);
+                queue.fair_queue.set_order(order);
             }
         }
         if presence_changed {
@@ -81,7 +81,7 @@ impl Core {
             let queue = self.tree.cgroups[cgroup].queue(direction);
             if queue.is_some_and(|queue| queue.source_state.is_active()) {
                 let above = self.tree.cgroups[parent].queue_mut(direction);
-                above.arbiter.reweigh(u64::from(old.get()), u64::from(weight.get()));
+                above.fair_queue.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
         }
         self.scheduler.rerank_cgroup(&self.tree, cgroup);

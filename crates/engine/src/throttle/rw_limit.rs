@@ -2,7 +2,7 @@
 //!
 //! Reads and writes of a cgroup wait apart, each in their own order, and each may have limits of their own. What they
 //! have in common is one more limiter, which both are asked about and charged to. While both wait for it they are two
-//! sources of it, shared as others are ([`super::arbiter`]): by the time of it that they have had, over the sum of the
+//! sources of it, shared as others are ([`super::fair_queue`]): by the time of it that they have had, over the sum of the
 //! weights of those that wait in them. So a client counts as much against one of the other direction as against one of
 //! its own, neither direction can keep the other out, and what one does not use is the other's.
 
@@ -12,7 +12,7 @@ use core::cmp::Ordering;
 use crate::core::Core;
 use crate::limits::{Dimension, LimiterKind};
 use crate::request::Direction;
-use crate::throttle::arbiter::vtime_of;
+use crate::throttle::fair_queue::vtime_of;
 use crate::throttle::limiter::{Arrival, Cost, Rates, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
@@ -147,7 +147,7 @@ impl Core {
     pub(crate) fn account_rw_dispatch(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
         let node = &mut self.tree.cgroups[cgroup];
         let waits = node.waits_for_rw_limit(direction.other());
-        let weight = node.queue(direction).map_or(0, |queue| queue.arbiter.weight());
+        let weight = node.queue(direction).map_or(0, |queue| queue.fair_queue.weight());
         if let Some(rw_limit) = &mut node.rw_limit {
             rw_limit.charge_turn(direction, cost, weight, waits);
         }

@@ -14,7 +14,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Arbiter, Clock, Opening, RateLimiter, RwLimit, SourceState, Trust};
+use crate::throttle::{Clock, FairQueue, Opening, RateLimiter, RwLimit, SourceState, Trust};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -90,14 +90,14 @@ pub(crate) struct Queue {
     /// level by level, as the kernel does.
     pub(crate) to_parent: List,
     /// Who among children and own clients is next.
-    pub(crate) arbiter: Arbiter,
+    pub(crate) fair_queue: FairQueue,
     /// As a source of the parent.
     pub(crate) source_state: SourceState,
     /// Since when it has been an active source of the parent.
     pub(crate) active_since: Instant,
 }
 
-const _: () = assert!(offset_of!(Queue, arbiter) + Arbiter::BUSY_BYTES <= 64);
+const _: () = assert!(offset_of!(Queue, fair_queue) + FairQueue::BUSY_BYTES <= 64);
 
 impl Cgroup {
     pub(crate) fn root() -> Cgroup {
@@ -178,7 +178,7 @@ impl Cgroup {
         for direction in Direction::BOTH {
             if let Some(limiter) = self.side_mut(direction).limiter.take() {
                 self.side_mut(direction).limiter = Some(Box::new(*limiter));
-                self.queue_mut(direction).arbiter.make_room();
+                self.queue_mut(direction).fair_queue.make_room();
             }
         }
         self.account = Some(Box::default());
@@ -201,7 +201,7 @@ impl Cgroup {
         queue.get_or_insert_with(|| {
             let order = limiter.as_deref().map(RateLimiter::order).unwrap_or_default();
             Box::new(Queue {
-                arbiter: Arbiter::new(order),
+                fair_queue: FairQueue::new(order),
                 source_state: SourceState::new(),
                 active_since: Instant::ZERO,
                 to_parent: List::EMPTY,
@@ -216,7 +216,7 @@ impl Cgroup {
 
     /// Whether nothing waits for this cgroup's own limit in `direction`: no source is active here.
     pub(crate) fn is_clear(&self, direction: Direction) -> bool {
-        self.queue(direction).is_none_or(|queue| queue.arbiter.is_empty())
+        self.queue(direction).is_none_or(|queue| queue.fair_queue.is_empty())
     }
 
     pub(crate) fn limiter(&self, direction: Direction) -> Option<&RateLimiter> {

@@ -94,14 +94,14 @@ const VTIME_SCALE: u64 = 1_600;
 const VTIME_REBASE: u64 = 1 << 62;
 
 /// Sources for which a limit has room from its first request on: as many as the first that waits would make room for.
-const SOME: usize = 4;
+const SOURCES_MIN: usize = 4;
 
 /// The sources waiting at one cgroup in one direction. O(log sources) a step, no allocation once grown.
 ///
 /// Entries are voided in place when a source leaves out of turn; whoever looks at the top passes `owns`, which
 /// tells a live entry from a void one.
 #[repr(C)]
-pub(crate) struct Arbiter {
+pub(crate) struct FairQueue {
     heap: Heap<Entry>,
     /// Shares: start tag of who went last. Turns: the next turn.
     vtime: u64,
@@ -111,18 +111,18 @@ pub(crate) struct Arbiter {
     /// Counts how often tags were brought down: states of before have no service to make up for.
     epoch: u32,
     order: Order,
-    has_estate: bool,
+    has_carried_finish: bool,
     /// If there is one: where the service ends of a client that is gone and had more than its turn. The next newcomer
     /// begins there.
-    estate: u64,
+    carried_finish: u64,
 }
 
-impl Arbiter {
+impl FairQueue {
     /// How much of it is needed while clients neither come nor go.
-    pub(crate) const BUSY_BYTES: usize = offset_of!(Arbiter, estate);
+    pub(crate) const BUSY_BYTES: usize = offset_of!(FairQueue, carried_finish);
 
-    pub(crate) fn new(order: Order) -> Arbiter {
-        Arbiter {
+    pub(crate) fn new(order: Order) -> FairQueue {
+        FairQueue {
             heap: Heap::new(),
             vtime: 0,
             weight: 0,
@@ -130,14 +130,14 @@ impl Arbiter {
             // Standings begin in epoch 0: nobody has service to make up for.
             epoch: 1,
             order,
-            has_estate: false,
-            estate: 0,
+            has_carried_finish: false,
+            carried_finish: 0,
         }
     }
 
     /// Makes room for some that wait at once; more are taken when they come.
     pub(crate) fn make_room(&mut self) {
-        self.heap.reserve(SOME);
+        self.heap.reserve(SOURCES_MIN);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,7 +168,7 @@ impl Arbiter {
         self.order = order;
     }
 
-    /// `source` begins to wait. `stamp` has never been used before, by any arbiter, and is not 0.
+    /// `source` begins to wait. `stamp` has never been used before, by any fair queue, and is not 0.
     pub(crate) fn admit(
         &mut self,
         source: Source,
@@ -184,7 +184,9 @@ impl Arbiter {
                 self.vtime.max(source_state.finish)
             }
             // To leave and come back under another name must not pay.
-            Order::Shares if core::mem::take(&mut self.has_estate) => self.vtime.max(self.estate),
+            Order::Shares if core::mem::take(&mut self.has_carried_finish) => {
+                self.vtime.max(self.carried_finish)
+            }
             Order::Shares => self.vtime,
             Order::Turns => {
                 self.vtime += 1;
@@ -200,7 +202,7 @@ impl Arbiter {
         self.heap.len() > self.live as usize
     }
 
-    /// The entry at the top, void ones included: the caller drops those with [`Arbiter::drop_void`].
+    /// The entry at the top, void ones included: the caller drops those with [`FairQueue::drop_void`].
     pub(crate) fn top(&self) -> Option<Entry> {
         self.heap.first().copied()
     }
@@ -218,7 +220,9 @@ impl Arbiter {
         weight: u64,
         waits_on: bool,
     ) {
-        let Some(&entry) = self.heap.first() else { panic!("served a source of an empty arbiter") };
+        let Some(&entry) = self.heap.first() else {
+            panic!("served a source of an empty fair queue")
+        };
         debug_assert!(source_state.owns(entry), "served {:?}, which was not next", entry.source());
         let tag = match self.order {
             Order::Shares => {
@@ -257,14 +261,15 @@ impl Arbiter {
 
     /// A source is gone for good. What it had beyond its turn, at most its last request, is taken over by the next one
     /// that has had nothing yet: so a client that reconnects for every request has the share of one that stays.
-    pub(crate) fn inherit(&mut self, source_state: SourceState) {
+    pub(crate) fn carry_over(&mut self, source_state: SourceState) {
         if source_state.epoch == self.epoch && source_state.finish > self.vtime {
-            let estate = if self.has_estate { self.estate } else { 0 };
-            (self.has_estate, self.estate) = (true, estate.max(source_state.finish));
+            let carried_finish = if self.has_carried_finish { self.carried_finish } else { 0 };
+            (self.has_carried_finish, self.carried_finish) =
+                (true, carried_finish.max(source_state.finish));
         }
     }
 
-    /// Whether [`Arbiter::sweep`] is due, which is before a source is admitted that there is no room for.
+    /// Whether [`FairQueue::sweep`] is due, which is before a source is admitted that there is no room for.
     pub(crate) fn is_full(&self) -> bool {
         self.heap.is_full()
     }
@@ -291,7 +296,7 @@ impl Arbiter {
     /// Subtracts V from every tag. Sources that are not waiting lose what they had received beyond V.
     fn rebase(&mut self) {
         let vtime = core::mem::take(&mut self.vtime);
-        self.estate = self.estate.saturating_sub(vtime);
+        self.carried_finish = self.carried_finish.saturating_sub(vtime);
         self.heap.change(|entry| entry.tag = entry.tag.saturating_sub(vtime));
         self.epoch = self.epoch.wrapping_add(1);
     }
@@ -316,18 +321,18 @@ mod tests {
 
     /// Serves `rounds` requests among always-waiting sources; who went, in order.
     fn serve(order: Order, costs_and_weights: &[(u64, u64)], rounds: usize) -> Vec<u32> {
-        let mut arbiter = Arbiter::new(order);
+        let mut fair_queue = FairQueue::new(order);
         let mut states = vec![SourceState::new(); costs_and_weights.len()];
         for (index, source_state) in states.iter_mut().enumerate() {
             let weight = costs_and_weights[index].1;
-            arbiter.admit(Source::Client(index as u32), source_state, weight, index as u64 + 1);
+            fair_queue.admit(Source::Client(index as u32), source_state, weight, index as u64 + 1);
         }
         (0..rounds)
             .map(|_| {
-                let entry = arbiter.top().expect("all wait on");
+                let entry = fair_queue.top().expect("all wait on");
                 let Source::Client(index) = entry.source() else { unreachable!() };
                 let (cost, weight) = costs_and_weights[index as usize];
-                arbiter.served(&mut states[index as usize], cost, weight, true);
+                fair_queue.served(&mut states[index as usize], cost, weight, true);
                 index
             })
             .collect()
@@ -349,20 +354,22 @@ mod tests {
     /// The limiter becomes one of the kernel's while both wait.
     #[test]
     fn who_was_served_last_by_shares_has_the_next_turn_but_one() {
-        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut fair_queue = FairQueue::new(Order::Shares);
         let mut states = [SourceState::new(); 2];
         for (index, source_state) in (0..).zip(&mut states) {
-            arbiter.admit(Source::Client(index), source_state, 100, u64::from(index) + 1);
+            fair_queue.admit(Source::Client(index), source_state, 100, u64::from(index) + 1);
         }
-        arbiter.served(&mut states[0], 1_000_000_000, 100, true);
-        arbiter.set_order(Order::Turns);
+        fair_queue.served(&mut states[0], 1_000_000_000, 100, true);
+        fair_queue.set_order(Order::Turns);
         let mut late = SourceState::new();
-        arbiter.admit(Source::Client(2), &mut late, 100, 3);
+        fair_queue.admit(Source::Client(2), &mut late, 100, 3);
         let mut went = Vec::new();
         for _ in 0..7 {
-            let Source::Client(index) = arbiter.top().expect("all wait").source() else { panic!() };
+            let Source::Client(index) = fair_queue.top().expect("all wait").source() else {
+                panic!()
+            };
             let source_state = if index == 2 { &mut late } else { &mut states[index as usize] };
-            arbiter.served(source_state, 1, 100, true);
+            fair_queue.served(source_state, 1, 100, true);
             went.push(index);
         }
         assert_eq!(went, [1, 0, 2, 1, 0, 2, 1]);
@@ -370,18 +377,18 @@ mod tests {
 
     #[test]
     fn a_newcomer_owes_nothing_and_is_owed_nothing() {
-        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut fair_queue = FairQueue::new(Order::Shares);
         let (mut old, mut new) = (SourceState::new(), SourceState::new());
-        arbiter.admit(Source::Client(0), &mut old, 100, 1);
-        (0..100).for_each(|_| arbiter.served(&mut old, 1_000, 100, true));
-        arbiter.admit(Source::Client(1), &mut new, 100, 2);
+        fair_queue.admit(Source::Client(0), &mut old, 100, 1);
+        (0..100).for_each(|_| fair_queue.served(&mut old, 1_000, 100, true));
+        fair_queue.admit(Source::Client(1), &mut new, 100, 2);
         let mut went = Vec::new();
         for _ in 0..6 {
-            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+            let Source::Client(index) = fair_queue.top().expect("both wait").source() else {
                 panic!()
             };
             let source_state = if index == 0 { &mut old } else { &mut new };
-            arbiter.served(source_state, 1_000, 100, true);
+            fair_queue.served(source_state, 1_000, 100, true);
             went.push(index);
         }
         assert_eq!(went, [1, 0, 1, 0, 1, 0]);
@@ -389,24 +396,24 @@ mod tests {
 
     #[test]
     fn leaving_and_coming_back_under_another_name_does_not_pay() {
-        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut fair_queue = FairQueue::new(Order::Shares);
         let (mut steady, mut stamp) = (SourceState::new(), 1);
-        arbiter.admit(Source::Client(0), &mut steady, 100, stamp);
+        fair_queue.admit(Source::Client(0), &mut steady, 100, stamp);
         let mut went = [0, 0];
-        let mut fleeting = SourceState::new();
+        let mut returning = SourceState::new();
         for _ in 0..100 {
-            if !fleeting.is_active() {
-                arbiter.inherit(fleeting);
-                fleeting = SourceState::new();
+            if !returning.is_active() {
+                fair_queue.carry_over(returning);
+                returning = SourceState::new();
                 stamp += 1;
-                arbiter.admit(Source::Client(1), &mut fleeting, 100, stamp);
+                fair_queue.admit(Source::Client(1), &mut returning, 100, stamp);
             }
-            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+            let Source::Client(index) = fair_queue.top().expect("both wait").source() else {
                 panic!()
             };
             let (source_state, waits_on) =
-                if index == 0 { (&mut steady, true) } else { (&mut fleeting, false) };
-            arbiter.served(source_state, 1_000, 100, waits_on);
+                if index == 0 { (&mut steady, true) } else { (&mut returning, false) };
+            fair_queue.served(source_state, 1_000, 100, waits_on);
             went[index as usize] += 1;
         }
         assert_eq!(went, [50, 50]);
@@ -414,17 +421,17 @@ mod tests {
 
     #[test]
     fn rebasing_keeps_the_order() {
-        let mut arbiter = Arbiter::new(Order::Shares);
+        let mut fair_queue = FairQueue::new(Order::Shares);
         let mut states = [SourceState::new(), SourceState::new()];
         for (index, source_state) in states.iter_mut().enumerate() {
-            arbiter.admit(Source::Client(index as u32), source_state, 100, index as u64 + 1);
+            fair_queue.admit(Source::Client(index as u32), source_state, 100, index as u64 + 1);
         }
         for round in 0..16 {
-            let Source::Client(index) = arbiter.top().expect("both wait").source() else {
+            let Source::Client(index) = fair_queue.top().expect("both wait").source() else {
                 panic!()
             };
             assert_eq!(index, round % 2);
-            arbiter.served(&mut states[index as usize], 1 << 58, 100, true);
+            fair_queue.served(&mut states[index as usize], 1 << 58, 100, true);
         }
     }
 }
