@@ -278,7 +278,7 @@ impl Engine {
         }
         if core.clocks.is_steered() {
             let nearest = core.tree.nearest_limit(cgroup, direction);
-            core.expect(now, nearest, direction, cost);
+            core.anticipate(now, nearest, direction, cost);
         }
         if is_closing {
             self.release_task(task);
@@ -463,7 +463,7 @@ impl Engine {
         let core = &mut self.core;
         core.fire_due(now);
         if core.clocks.is_steered() {
-            core.run_ahead(now);
+            core.advance_virtual_clocks(now);
         }
         core.scheduler.handle_timeout(now, &core.tree, &core.requests);
     }

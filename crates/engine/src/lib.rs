@@ -103,7 +103,7 @@ pub use request::{
 pub use scheduler::SchedulerKind;
 pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved, TaskStats};
 pub use throttle::{
-    LimitsError, Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats,
+    Headroom, LimitsError, Watermark, WatermarkError, WatermarkMode, WatermarkStats,
 };
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId, hidden_character};

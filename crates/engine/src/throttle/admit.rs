@@ -27,14 +27,14 @@ impl Core {
         let cgroup = self.tree.tasks[task].cgroup;
         let mut at = self.tree.nearest_limit(cgroup, direction);
         if at == NO_CGROUP {
-            self.clocks.give_way();
+            self.clocks.note_unlimited_demand();
             self.requests[index].stage = Stage::Ready;
             self.book_passed(cgroup, request, cost, 0);
             self.schedule(now, *request, task, index);
             return;
         }
         if self.clocks.is_steered() {
-            self.meet(at);
+            self.note_return(at);
         }
         let overtakes = match class {
             Class::Data => false,
@@ -221,7 +221,7 @@ impl Core {
             if is_clear && self.check_limit(now, at, direction, cost, arrival) == Verdict::Go {
                 self.charge_limit(now, at, direction, cost, None);
             } else {
-                self.keep_up(at);
+                self.sync_with_watermark(at);
                 let time = self.limit_time(at, now);
                 let node = &mut self.tree.cgroups[at];
                 node.limit_mut(direction).charge_debt(time, cost, arrival);
@@ -257,7 +257,7 @@ impl Core {
         let unblamed = now.nanos_since(record.since);
         record.since = now;
         let (request, task, cost) = (record.request, record.task, record.cost);
-        self.give_way_to(cgroup, request.op.direction());
+        self.note_if_unlimited(cgroup, request.op.direction());
         self.book_passed(cgroup, &request, cost, unblamed);
         self.schedule(now, request, task, index);
     }

@@ -110,7 +110,7 @@ impl Core {
         client: u32,
         payment: &Payment,
     ) {
-        self.keep_up(cgroup);
+        self.sync_with_watermark(cgroup);
         let weight = self.tree.weight_of(Source::Client(client));
         let &Payment { index, cost, owed, .. } = payment;
         let record = &mut self.requests[index];

@@ -150,7 +150,7 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
-        self.keep_up(cgroup);
+        self.sync_with_watermark(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = node.clock;
         let side = node.side_mut(direction);
@@ -357,8 +357,8 @@ impl Core {
         if nearest == NO_CGROUP || !self.is_hierarchical(nearest, direction) {
             return;
         }
-        self.keep_up(child);
-        self.keep_up(nearest);
+        self.sync_with_watermark(child);
+        self.sync_with_watermark(nearest);
         let (below, above) = (self.limit_time(child, now), self.limit_time(nearest, now));
         let child_limiter = self.tree.cgroups[child].limiter_mut(direction);
         let start = child_limiter.and_then(super::RateLimiter::slice_start).unwrap_or(below);

@@ -74,7 +74,7 @@ impl Core {
         let units_per_io = self.config.prices.units_per_io();
         let mut at = self.tree.nearest_limit(cgroup, direction);
         while at != NO_CGROUP && count > 1 {
-            self.keep_up(at);
+            self.sync_with_watermark(at);
             let node = &self.tree.cgroups[at];
             let clock = self.clocks.get(node.clock);
             if !clock.is_open() {

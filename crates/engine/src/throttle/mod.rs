@@ -39,5 +39,5 @@ pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
 pub(crate) use rate_limiter::RateLimiter;
 pub(crate) use rw_limit::RwLimit;
-pub(crate) use watermark::{Clock, Clocks, Opening, Trust};
-pub use watermark::{Reserve, Watermark, WatermarkError, WatermarkMode, WatermarkStats};
+pub(crate) use watermark::{Clock, Clocks, Confidence, GateEpoch};
+pub use watermark::{Headroom, Watermark, WatermarkError, WatermarkMode, WatermarkStats};

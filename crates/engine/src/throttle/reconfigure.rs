@@ -18,7 +18,7 @@ use crate::weight::Weight;
 impl Core {
     /// Replaces the limits of `cgroup`, which have been checked.
     pub(crate) fn set_limits(&mut self, now: Instant, cgroup: u32, limits: Limits) {
-        self.keep_up(cgroup);
+        self.sync_with_watermark(cgroup);
         let units = self.config.prices.units_per_io();
         let time = self.limit_time(cgroup, now);
         let mut presence_changed = false;

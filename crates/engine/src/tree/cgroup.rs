@@ -14,7 +14,7 @@ use crate::limits::{Dimension, Limits, Resource};
 use crate::priority::PrioClass;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::throttle::{Clock, FairQueue, Opening, RateLimiter, RwLimit, SourceState, Trust};
+use crate::throttle::{Clock, Confidence, FairQueue, GateEpoch, RateLimiter, RwLimit, SourceState};
 use crate::time::Instant;
 use crate::weight::Weight;
 
@@ -36,7 +36,7 @@ pub(crate) struct Cgroup {
     /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(crate) rw_limit: Option<Box<RwLimit>>,
     /// The last opening of its clock's gate that its limits know of.
-    opening: u32,
+    gate_epoch: u32,
     pub(crate) parent: u32,
     pub(crate) prio_class: PrioClass,
     /// What is set here rather than above.
@@ -46,7 +46,7 @@ pub(crate) struct Cgroup {
     /// Removed by name: takes no new client, goes with its last one.
     pub(crate) dying: bool,
     /// Under a watermark: how sure it is that its next request follows the answer to the last one.
-    pub(crate) trust: Trust,
+    pub(crate) confidence: Confidence,
     /// Clients that have not been closed.
     pub(crate) clients: u32,
     /// Under hierarchical dispatch: the instant at which a head may go, which a timer may precede.
@@ -123,11 +123,11 @@ impl Cgroup {
             has_watermark: false,
             clock: 0,
             dying: false,
-            trust: Trust::default(),
+            confidence: Confidence::default(),
             sides: Direction::BOTH.map(side),
             account: None,
             rw_limit: None,
-            opening: 0,
+            gate_epoch: 0,
             disptime: Instant::ZERO,
             name,
             limits: None,
@@ -242,15 +242,15 @@ impl Cgroup {
     /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.
     pub(crate) fn go_by(&mut self, number: u16, clock: &Clock) {
         self.clock = number;
-        self.opening = clock.opening().number;
+        self.gate_epoch = clock.gate_epoch().number;
     }
 
     /// Its limits learn when they last ceased to bind, if they have not yet.
     #[inline]
-    pub(crate) fn keep_up(&mut self, opening: Opening) {
-        if opening.number != 0 && opening.number != self.opening {
-            self.opening = opening.number;
-            self.limiters_mut().for_each(|limiter| limiter.forgive(opening.at));
+    pub(crate) fn sync_with_watermark(&mut self, gate_epoch: GateEpoch) {
+        if gate_epoch.number != 0 && gate_epoch.number != self.gate_epoch {
+            self.gate_epoch = gate_epoch.number;
+            self.limiters_mut().for_each(|limiter| limiter.forgive(gate_epoch.at));
         }
     }
 

@@ -3,8 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::expected::Expected;
-use super::{Clock, Trust, Watermark};
+use super::anticipation::Anticipation;
+use super::{Clock, Confidence, Watermark};
 use crate::deadlines::{Due, Timer};
 use crate::limits::Dimension;
 use crate::request::Direction;
@@ -33,7 +33,7 @@ pub(crate) struct Clocks {
     clocks: Vec<Clock>,
     busy: Busy,
     /// Whom they wait for before they are set forward.
-    pub(super) expected: Expected,
+    pub(super) anticipation: Anticipation,
     /// Whether any but the first is in use.
     steered: bool,
 }
@@ -49,7 +49,7 @@ impl Clocks {
         Clocks {
             clocks: vec![real],
             busy: Busy::new(now),
-            expected: Expected::new(now),
+            anticipation: Anticipation::new(now),
             steered: false,
         }
     }
@@ -100,7 +100,7 @@ impl Clocks {
         let begins = steered && !self.steered;
         if begins {
             self.busy = Busy::new(now);
-            self.expected = Expected::new(now);
+            self.anticipation = Anticipation::new(now);
         }
         self.steered = steered;
         begins
@@ -114,16 +114,16 @@ impl Clocks {
     /// watermark.
     pub(crate) fn advance(&mut self, now: Instant, busy: bool) {
         self.busy.advance(now, busy);
-        self.expected.advance(now, busy);
+        self.anticipation.advance(now, busy);
         for clock in &mut self.clocks {
             clock.advance(now, busy);
         }
     }
 
     /// Somebody wants the device whose limits do not follow its utilisation.
-    pub(crate) fn give_way(&mut self) {
+    pub(crate) fn note_unlimited_demand(&mut self) {
         if self.steered {
-            self.clocks.iter_mut().for_each(Clock::give_way);
+            self.clocks.iter_mut().for_each(Clock::note_unlimited_demand);
         }
     }
 
@@ -196,32 +196,32 @@ impl Clocks {
     }
 
     /// Sets a clock forward to the first deadline that waits for it, if one may be: of several, that with the shortest way
-    /// to go. The device is idle. `trust_of` tells how sure it is that a cgroup comes back: one that lends its reserve may
+    /// to go. The device is idle. `confidence_of` tells how sure it is that a cgroup comes back: one that lends its reserve may
     /// wait for that.
-    pub(super) fn pop_ahead(
+    pub(super) fn pop_early(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
-        trust_of: impl Fn(u32) -> Option<Trust>,
+        confidence_of: impl Fn(u32) -> Option<Confidence>,
     ) -> Option<Due> {
-        let Some((mut by, mut index)) = self.next_ahead(now, &timer_of, |_| true) else {
-            self.expected.relax();
+        let Some((mut by, mut index)) = self.next_early(now, &timer_of, |_| true) else {
+            self.anticipation.stop_waiting();
             return None;
         };
-        if self.clocks[index].is_patient()
-            && let Some(trust) = self.expected.who().and_then(trust_of)
-            && self.expected.is_worth_waiting_for(now.plus_nanos(by), trust)
+        if self.clocks[index].anticipates()
+            && let Some(confidence) = self.anticipation.awaited_cgroup().and_then(confidence_of)
+            && self.anticipation.is_worth_waiting_for(now.plus_nanos(by), confidence)
         {
-            (by, index) = self.next_ahead(now, &timer_of, |clock| !clock.is_patient())?;
+            (by, index) = self.next_early(now, &timer_of, |clock| !clock.anticipates())?;
         }
         let clock = &mut self.clocks[index];
-        clock.set_forward(now, clock.at(now).plus_nanos(by));
+        clock.advance_virtual_clock(now, clock.at(now).plus_nanos(by));
         clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
     }
 
     /// Of the clocks that may be set forward and are `eligible`, the one with the shortest way to its first deadline, and
     /// that way in nanoseconds. O(clocks).
-    fn next_ahead(
+    fn next_early(
         &mut self,
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
@@ -229,7 +229,7 @@ impl Clocks {
     ) -> Option<(u64, usize)> {
         let mut first: Option<(u64, usize)> = None;
         for (index, clock) in self.clocks.iter_mut().enumerate() {
-            if !clock.may_run_ahead(now) || !eligible(clock) {
+            if !clock.may_advance(now) || !eligible(clock) {
                 continue;
             }
             clock.deadlines.settle(&timer_of);
@@ -243,13 +243,13 @@ impl Clocks {
     }
 
     /// A clock that is so far ahead that it may run out of numbers.
-    pub(super) fn overdrawn(&self) -> Option<u16> {
-        let far = self.clocks.iter().position(|clock| clock.ahead_ns() > AHEAD_NS_MAX);
+    pub(super) fn overflowing(&self) -> Option<u16> {
+        let far = self.clocks.iter().position(|clock| clock.offset_ns() > OFFSET_NS_MAX);
         far.map(|index| index as u16)
     }
 
-    pub(super) fn set_back(&mut self, clock: u16) {
-        self.clocks[usize::from(clock)].set_back();
+    pub(super) fn reset_offset(&mut self, clock: u16) {
+        self.clocks[usize::from(clock)].reset_offset();
     }
 
     /// Makes the earliest deadline of each clock a live one.
@@ -267,10 +267,10 @@ impl Clocks {
 
     /// When something may happen to what waits. Right after [`Clocks::settle`].
     pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
-        let expected = self.expected.until();
-        self.clocks.iter().filter_map(|clock| clock.wakes(rests_from, expected)).min()
+        let anticipation = self.anticipation.until();
+        self.clocks.iter().filter_map(|clock| clock.wakes(rests_from, anticipation)).min()
     }
 }
 
 /// 73 years. A limit of one byte a second on a disk of 20 MiB/s gets there within two minutes.
-const AHEAD_NS_MAX: u64 = 1 << 61;
+const OFFSET_NS_MAX: u64 = 1 << 61;

@@ -6,7 +6,7 @@ use crate::time::Instant;
 
 /// The switch, and the samples it goes by.
 #[derive(Clone, Debug)]
-pub(super) struct Sampler {
+pub(super) struct UtilisationSampler {
     percent: u8,
     period_ns: NonZeroU64,
     /// Where the sample began that is being taken.
@@ -16,21 +16,29 @@ pub(super) struct Sampler {
     now: Instant,
     /// Whether limits do not bind in this period.
     open: bool,
-    opening: Opening,
+    gate_epoch: GateEpoch,
 }
 
 /// A time at which limits ceased to bind: which one of the gate, and when. The first is 1; 0 is none yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Opening {
+pub(crate) struct GateEpoch {
     pub(crate) number: u32,
     pub(crate) at: Instant,
 }
 
-impl Sampler {
+impl UtilisationSampler {
     /// Nothing has been measured yet: the utilisation is 0, and limits do not bind.
-    pub(super) fn new(now: Instant, percent: u8, period_ns: NonZeroU64) -> Sampler {
-        let opening = Opening::default();
-        Sampler { percent, period_ns, began: now, busy_ns: 0, now, open: true, opening }
+    pub(super) fn new(now: Instant, percent: u8, period_ns: NonZeroU64) -> UtilisationSampler {
+        let gate_epoch = GateEpoch::default();
+        UtilisationSampler {
+            percent,
+            period_ns,
+            began: now,
+            busy_ns: 0,
+            now,
+            open: true,
+            gate_epoch,
+        }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -38,8 +46,8 @@ impl Sampler {
     }
 
     /// When limits last ceased to bind.
-    pub(super) fn opening(&self) -> Opening {
-        self.opening
+    pub(super) fn gate_epoch(&self) -> GateEpoch {
+        self.gate_epoch
     }
 
     /// When this sample ends.
@@ -73,8 +81,8 @@ impl Sampler {
         let open = used < u128::from(self.period_ns.get()) * u128::from(self.percent);
         if open && !self.open {
             // After four billion it begins anew, at the number after none.
-            let number = self.opening.number.checked_add(1).unwrap_or(1);
-            self.opening = Opening { number, at };
+            let number = self.gate_epoch.number.checked_add(1).unwrap_or(1);
+            self.gate_epoch = GateEpoch { number, at };
         }
         self.open = open;
     }
@@ -88,9 +96,9 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    fn sampler() -> Sampler {
+    fn sampler() -> UtilisationSampler {
         let period = NonZeroU64::new(100_000_000).expect("not 0");
-        Sampler::new(at(0), 90, period)
+        UtilisationSampler::new(at(0), 90, period)
     }
 
     #[test]
@@ -108,7 +116,7 @@ mod tests {
         sampler.advance(at(289), true);
         sampler.advance(at(300), false);
         assert!(sampler.is_open(), "89 of 100 ms");
-        assert_eq!(sampler.opening(), Opening { number: 1, at: at(300) });
+        assert_eq!(sampler.gate_epoch(), GateEpoch { number: 1, at: at(300) });
         assert_eq!(sampler.ends(), at(400));
     }
 
@@ -118,7 +126,7 @@ mod tests {
             let mut sampler = sampler();
             sampler.advance(at(950), busy);
             assert_eq!(sampler.is_open(), !busy);
-            assert_eq!(sampler.opening().number, 0, "it never ceased to be open, or is shut");
+            assert_eq!(sampler.gate_epoch().number, 0, "it never ceased to be open, or is shut");
             assert_eq!(sampler.ends(), at(1000));
             sampler.advance(Instant::FAR_FUTURE, !busy);
             assert_eq!(sampler.is_open(), busy);

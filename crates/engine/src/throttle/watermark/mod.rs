@@ -4,9 +4,9 @@
 //! set forward by. A limiter never knows: it is asked and charged in the time of its clock. Setting the clock forward
 //! makes every limit go up in the same proportion, and costs O(1) however many there are; see [`Clocks`].
 
+mod anticipation;
 mod clock;
 mod clocks;
-mod expected;
 mod gate;
 mod proportional;
 mod steer;
@@ -14,11 +14,11 @@ mod text;
 
 use core::num::NonZeroU64;
 
+pub(crate) use anticipation::Confidence;
 pub(crate) use clock::Clock;
 pub(crate) use clocks::Clocks;
 pub use clocks::WatermarkStats;
-pub(crate) use expected::Trust;
-pub(crate) use gate::Opening;
+pub(crate) use gate::GateEpoch;
 pub use text::WatermarkError;
 
 /// The device's utilisation from which on limits bind, in percent, and how they are lifted below it: `io.watermark`.
@@ -36,8 +36,8 @@ pub struct Watermark {
 pub enum WatermarkMode {
     /// All of them grow in the same proportion, just enough for the device to be used up to the watermark.
     Proportional {
-        /// What becomes of the rest of the device while nobody without limits is there.
-        reserve: Reserve,
+        /// What becomes of the rest of the device while it has no requests without limits.
+        headroom: Headroom,
     },
     /// All of them are lifted, or none, as the utilisation of the last period says: io-throttle's switch.
     Gate {
@@ -48,17 +48,18 @@ pub enum WatermarkMode {
 
 /// The part of the device above the watermark: whom it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Reserve {
+pub enum Headroom {
     /// For those without limits while they are there, and until a second after; otherwise it is lent to the others.
     #[default]
-    Lent,
+    Borrowable,
     /// For those without limits, there or not. The device rests for it, and rests no longer for whoever is expected back.
-    Kept,
+    Strict,
 }
 
 impl WatermarkMode {
     /// [`WatermarkMode::Proportional`] that lends its reserve.
-    pub const DEFAULT: WatermarkMode = WatermarkMode::Proportional { reserve: Reserve::Lent };
+    pub const DEFAULT: WatermarkMode =
+        WatermarkMode::Proportional { headroom: Headroom::Borrowable };
     /// A gate with the period of io-throttle's description, 1 s.
     pub const GATE: WatermarkMode =
         WatermarkMode::Gate { period_ns: NonZeroU64::new(1_000_000_000).unwrap() };

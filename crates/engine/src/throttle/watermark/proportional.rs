@@ -7,16 +7,16 @@
 //! utilisation: over a time `t` at most the bound divided by `t`. There is no gain to choose, hence nothing that could
 //! oscillate, and nothing to learn, hence nothing to unlearn when the device changes its speed.
 
-use super::Reserve;
+use super::Headroom;
 use crate::time::Instant;
 
 /// What the device still has to be left alone before a limited request may go early.
 #[derive(Clone, Debug)]
-pub(super) struct Hold {
+pub(super) struct IdleController {
     percent: u8,
-    reserve: Reserve,
+    headroom: Headroom,
     /// In nanoseconds of idle time and percent.
-    owed: u64,
+    idle_debt: u64,
     now: Instant,
     /// Until when those without limits count as being there.
     needed_until: Instant,
@@ -24,7 +24,7 @@ pub(super) struct Hold {
 
 /// The most that is owed, in nanoseconds of idle time: after a long time of work by others, the limited wait no longer
 /// than this.
-const OWED_NS_MAX: u64 = 100_000_000;
+const IDLE_DEBT_NS_MAX: u64 = 100_000_000;
 
 /// How long those without limits count as being there after they sent something: a client that comes back within the
 /// second in which utilisation has to settle finds the reserve as it left it.
@@ -35,31 +35,31 @@ const NEEDED_NS: u64 = 1_000_000_000;
 /// follow who is quickest, not the limits.
 const LEAST_FREE: u8 = 1;
 
-impl Hold {
-    pub(super) fn new(now: Instant, percent: u8, reserve: Reserve) -> Hold {
-        Hold { percent, reserve, owed: 0, now, needed_until: now }
+impl IdleController {
+    pub(super) fn new(now: Instant, percent: u8, headroom: Headroom) -> IdleController {
+        IdleController { percent, headroom, idle_debt: 0, now, needed_until: now }
     }
 
     /// How much of the device may be used at `now`, in percent: 1 to 99, or the watermark where that is kept.
-    pub(super) fn goal(&self, now: Instant) -> u8 {
+    pub(super) fn target_util(&self, now: Instant) -> u8 {
         let most = 100 - LEAST_FREE;
-        match self.reserve {
-            Reserve::Lent if now >= self.needed_until => most,
+        match self.headroom {
+            Headroom::Borrowable if now >= self.needed_until => most,
             _ => self.percent.min(most),
         }
     }
 
     /// Time goes on to `now`, with or without a request at the device all the while. O(1).
     pub(super) fn advance(&mut self, now: Instant, busy: bool) {
-        let used = self.goal(self.now);
+        let used = self.target_util(self.now);
         let elapsed = now.nanos_since(self.now);
         self.now = now;
         if busy {
-            let most = OWED_NS_MAX * u64::from(used);
+            let most = IDLE_DEBT_NS_MAX * u64::from(used);
             let more = elapsed.saturating_mul(u64::from(100 - used));
-            self.owed = self.owed.saturating_add(more).min(most);
+            self.idle_debt = self.idle_debt.saturating_add(more).min(most);
         } else {
-            self.owed = self.owed.saturating_sub(elapsed.saturating_mul(u64::from(used)));
+            self.idle_debt = self.idle_debt.saturating_sub(elapsed.saturating_mul(u64::from(used)));
         }
     }
 
@@ -67,16 +67,16 @@ impl Hold {
     ///
     /// Not where a reserve is kept: its rest is the time to come back in, and with any other the device would be used less
     /// than is promised.
-    pub(super) fn is_patient(&self) -> bool {
-        self.reserve == Reserve::Lent
+    pub(super) fn anticipates(&self) -> bool {
+        self.headroom == Headroom::Borrowable
     }
 
     /// Somebody without limits wants the device.
-    pub(super) fn give_way(&mut self) {
+    pub(super) fn note_unlimited_demand(&mut self) {
         self.needed_until = self.now.plus_nanos(NEEDED_NS);
     }
 
-    /// The same if the device works until `rests`, which is not before the last [`Hold::advance`], and then stays idle.
+    /// The same if the device works until `rests`, which is not before the last [`IdleController::advance`], and then stays idle.
     pub(super) fn after(&self, rests: Instant) -> Instant {
         let mut then = self.clone();
         then.advance(rests, true);
@@ -85,7 +85,7 @@ impl Hold {
 
     /// From when on a limited request may go early, if the device stays idle.
     pub(super) fn until(&self) -> Instant {
-        self.now.plus_nanos(self.owed.div_ceil(u64::from(self.goal(self.now))))
+        self.now.plus_nanos(self.idle_debt.div_ceil(u64::from(self.target_util(self.now))))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn nine_milliseconds_of_work_owe_one_of_rest_at_ninety_percent() {
-        let mut controller = Hold::new(at_us(0), 90, Reserve::Kept);
+        let mut controller = IdleController::new(at_us(0), 90, Headroom::Strict);
         controller.advance(at_us(9_000), true);
         assert_eq!(controller.until(), at_us(10_000));
         controller.advance(at_us(9_500), false);
@@ -112,24 +112,24 @@ mod tests {
 
     #[test]
     fn the_reserve_is_lent_a_second_after_it_was_needed() {
-        let mut controller = Hold::new(at_us(0), 90, Reserve::Lent);
+        let mut controller = IdleController::new(at_us(0), 90, Headroom::Borrowable);
         controller.advance(at_us(99_000), true);
         assert_eq!(controller.until(), at_us(100_000), "a hundredth stays free");
-        controller.give_way();
-        assert_eq!(controller.goal(at_us(99_000)), 90);
-        assert_eq!(controller.goal(at_us(1_098_999)), 90);
-        assert_eq!(controller.goal(at_us(1_099_000)), 99);
-        let full = Hold::new(at_us(0), 100, Reserve::Kept);
-        assert_eq!(full.goal(at_us(0)), 99);
+        controller.note_unlimited_demand();
+        assert_eq!(controller.target_util(at_us(99_000)), 90);
+        assert_eq!(controller.target_util(at_us(1_098_999)), 90);
+        assert_eq!(controller.target_util(at_us(1_099_000)), 99);
+        let full = IdleController::new(at_us(0), 100, Headroom::Strict);
+        assert_eq!(full.target_util(at_us(0)), 99);
     }
 
     #[test]
     fn hours_of_work_by_others_owe_a_tenth_of_a_second() {
         for percent in [1, 50, 99] {
-            let mut controller = Hold::new(at_us(0), percent, Reserve::Kept);
+            let mut controller = IdleController::new(at_us(0), percent, Headroom::Strict);
             let late = Instant::from_millis(10_000_000);
             controller.advance(late, true);
-            assert_eq!(controller.until(), late.plus_nanos(OWED_NS_MAX));
+            assert_eq!(controller.until(), late.plus_nanos(IDLE_DEBT_NS_MAX));
             controller.advance(Instant::FAR_FUTURE, true);
             controller.advance(Instant::FAR_FUTURE, false);
             assert_eq!(controller.until(), Instant::FAR_FUTURE);

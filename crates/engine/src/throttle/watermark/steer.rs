@@ -27,7 +27,7 @@ impl Core {
         cost: Cost,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
-        self.keep_up(cgroup);
+        self.sync_with_watermark(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         if clock.is_open() {
@@ -51,7 +51,7 @@ impl Core {
         cost: Cost,
         owed: Option<Cost>,
     ) {
-        self.keep_up(cgroup);
+        self.sync_with_watermark(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         node.limit_mut(direction).charge_by(clock, now, cost, owed);
@@ -64,16 +64,16 @@ impl Core {
     /// A request of a client of `cgroup` is past its limits: if none of them follows the device's utilisation, those that do
     /// make room for it. O(limited ancestors), where a watermark is in use.
     #[inline]
-    pub(crate) fn give_way_to(&mut self, cgroup: u32, direction: Direction) {
+    pub(crate) fn note_if_unlimited(&mut self, cgroup: u32, direction: Direction) {
         if self.clocks.is_steered() {
-            self.give_way_steered(cgroup, direction);
+            self.note_if_unlimited_steered(cgroup, direction);
         }
     }
 
     #[inline(never)]
-    fn give_way_steered(&mut self, cgroup: u32, direction: Direction) {
+    fn note_if_unlimited_steered(&mut self, cgroup: u32, direction: Direction) {
         if !self.follows_utilisation(cgroup, direction) {
-            self.clocks.give_way();
+            self.clocks.note_unlimited_demand();
         }
     }
 
@@ -90,53 +90,59 @@ impl Core {
     /// no more than a burst is owed of what went before (spec/throttle 2.6). So nobody has to be looked up when a gate
     /// opens.
     #[inline]
-    pub(crate) fn keep_up(&mut self, cgroup: u32) {
+    pub(crate) fn sync_with_watermark(&mut self, cgroup: u32) {
         if self.clocks.is_steered() {
-            self.keep_up_steered(cgroup);
+            self.sync_with_gate(cgroup);
         }
     }
 
     #[inline(never)]
-    fn keep_up_steered(&mut self, cgroup: u32) {
+    fn sync_with_gate(&mut self, cgroup: u32) {
         let node = &mut self.tree.cgroups[cgroup];
-        node.keep_up(self.clocks.get(node.clock).opening());
+        node.sync_with_watermark(self.clocks.get(node.clock).gate_epoch());
     }
 
     /// Sets clocks forward for as long as nothing is at the device, nor on its way there, and something waits that may go
     /// early.
     ///
     /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
-    pub(crate) fn run_ahead(&mut self, now: Instant) {
+    pub(crate) fn advance_virtual_clocks(&mut self, now: Instant) {
         while self.rests_from(now).is_some_and(|from| from <= now) {
             let tree = &self.tree;
-            let due = self.clocks.pop_ahead(
+            let due = self.clocks.pop_early(
                 now,
                 |due| crate::core::timer_of(tree, due),
-                |cgroup| Some(tree.cgroups.get(cgroup)?.trust),
+                |cgroup| Some(tree.cgroups.get(cgroup)?.confidence),
             );
             let Some(due) = due else { return };
             self.fire(now, due);
             self.fire_due(now);
-            while let Some(clock) = self.clocks.overdrawn() {
-                self.set_clock_back(now, clock);
+            while let Some(clock) = self.clocks.overflowing() {
+                self.reset_clock_offset(now, clock);
             }
         }
     }
 
     /// A request of `cost` is back from the device: its limits are those from `nearest` on. Whoever asked for it may be back
     /// in a moment. O(limited ancestors), where a watermark is in use and nothing else is at the device.
-    pub(crate) fn expect(&mut self, now: Instant, nearest: u32, direction: Direction, cost: Cost) {
+    pub(crate) fn anticipate(
+        &mut self,
+        now: Instant,
+        nearest: u32,
+        direction: Direction,
+        cost: Cost,
+    ) {
         // A device that was measured has others meanwhile.
         if self.in_flight > 0 || self.modelled.is_some() {
             return;
         }
-        if let Some(missing) = self.clocks.expected.missing()
-            && self.tree.cgroups.get(missing).is_some()
+        if let Some(overdue) = self.clocks.anticipation.overdue()
+            && self.tree.cgroups.get(overdue).is_some()
         {
-            self.tree.cgroups[missing].trust.learn(false);
+            self.tree.cgroups[overdue].confidence.learn(false);
         }
         let due = self.next_due(now, nearest, direction, cost);
-        self.clocks.expected.leave(due.map(|due| (nearest, due)));
+        self.clocks.anticipation.leave(due.map(|due| (nearest, due)));
     }
 
     /// When the limits from `nearest` on would let another request of `cost` go, if no clock is set forward before; `None`
@@ -173,9 +179,9 @@ impl Core {
     }
 
     /// A request has come whose limits are those from `nearest` on.
-    pub(crate) fn meet(&mut self, nearest: u32) {
-        if let Some(in_time) = self.clocks.expected.returns(nearest) {
-            self.tree.cgroups[nearest].trust.learn(in_time);
+    pub(crate) fn note_return(&mut self, nearest: u32) {
+        if let Some(in_time) = self.clocks.anticipation.returns(nearest) {
+            self.tree.cgroups[nearest].confidence.learn(in_time);
         }
     }
 
@@ -253,7 +259,7 @@ impl Core {
             }
         }
         for &at in &changed {
-            self.keep_up(at);
+            self.sync_with_watermark(at);
             let old = self.tree.cgroups[at].clock;
             let (before, after) = (self.clocks.get(old).at(now), self.clocks.get(clock).at(now));
             let node = &mut self.tree.cgroups[at];
@@ -275,9 +281,9 @@ impl Core {
     }
 
     /// Takes off what `clock` is ahead. O(cgroups), once in 73 years of its time.
-    fn set_clock_back(&mut self, now: Instant, clock: u16) {
+    fn reset_clock_offset(&mut self, now: Instant, clock: u16) {
         let before = self.clocks.get(clock).at(now);
-        self.clocks.set_back(clock);
+        self.clocks.reset_offset(clock);
         let all: Vec<u32> = self.tree.cgroups.iter().map(|(index, _)| index).collect();
         let of_clock = all.into_iter().filter(|&at| self.tree.cgroups[at].clock == clock);
         let of_clock: Vec<u32> = of_clock.collect();

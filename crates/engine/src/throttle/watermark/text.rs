@@ -6,7 +6,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-use super::{Reserve, Watermark, WatermarkMode};
+use super::{Headroom, Watermark, WatermarkMode};
 use crate::io_max::nearest;
 use crate::units::{Nanos, UnitError, clip};
 
@@ -140,7 +140,7 @@ impl FromStr for Watermark {
             (true, None, None) => WatermarkMode::GATE,
             (true, Some(period_ns), None) => WatermarkMode::Gate { period_ns },
             (false, None, kept) => WatermarkMode::Proportional {
-                reserve: if kept == Some(true) { Reserve::Kept } else { Reserve::Lent },
+                headroom: if kept == Some(true) { Headroom::Strict } else { Headroom::Borrowable },
             },
         };
         Watermark::new(percent, mode)
@@ -191,8 +191,10 @@ impl fmt::Display for Watermark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.percent())?;
         match self.mode() {
-            WatermarkMode::Proportional { reserve: Reserve::Lent } => Ok(()),
-            WatermarkMode::Proportional { reserve: Reserve::Kept } => f.write_str(" reserve=kept"),
+            WatermarkMode::Proportional { headroom: Headroom::Borrowable } => Ok(()),
+            WatermarkMode::Proportional { headroom: Headroom::Strict } => {
+                f.write_str(" reserve=kept")
+            }
             mode if mode == WatermarkMode::GATE => f.write_str(" mode=gate"),
             WatermarkMode::Gate { period_ns } => {
                 write!(f, " mode=gate period={}", in_a_word(period_ns.get()))

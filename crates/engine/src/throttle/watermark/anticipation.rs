@@ -19,11 +19,11 @@ const WORK_PER_WAIT: u64 = 50;
 /// The longest that anybody is waited for, in nanoseconds: a machine's hiccup. A client that thinks takes longer.
 const WAIT_NS_MAX: u64 = 10_000_000;
 
-/// How sure it is that a cgroup comes back at once, 0 to [`Trust::MOST`]; new ones are trusted.
+/// How sure it is that a cgroup comes back at once, 0 to [`Confidence::MOST`]; new ones are trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Trust(u8);
+pub(crate) struct Confidence(u8);
 
-impl Trust {
+impl Confidence {
     const MOST: u8 = 3;
 
     fn is_enough(self) -> bool {
@@ -36,16 +36,16 @@ impl Trust {
     }
 }
 
-impl Default for Trust {
-    fn default() -> Trust {
-        Trust(Self::MOST)
+impl Default for Confidence {
+    fn default() -> Confidence {
+        Confidence(Self::MOST)
     }
 }
 
 /// Who is away, and what waiting may cost.
 #[derive(Clone, Debug)]
-pub(crate) struct Expected {
-    away: Option<Away>,
+pub(crate) struct Anticipation {
+    awaited: Option<Awaited>,
     /// Work that has not been spent on waiting, in nanoseconds.
     earned_ns: u64,
     now: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct Expected {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Away {
+struct Awaited {
     cgroup: u32,
     /// When its limits let it go, if no clock is set forward.
     due: Instant,
@@ -61,9 +61,9 @@ struct Away {
     until: Option<Instant>,
 }
 
-impl Expected {
-    pub(super) fn new(now: Instant) -> Expected {
-        Expected { away: None, earned_ns: 0, now, is_waiting: false }
+impl Anticipation {
+    pub(super) fn new(now: Instant) -> Anticipation {
+        Anticipation { awaited: None, earned_ns: 0, now, is_waiting: false }
     }
 
     /// Time goes on to `now`, with or without a request at the device all the while. O(1).
@@ -82,48 +82,49 @@ impl Expected {
     /// The device has nothing more to do; the last that it did was of `cgroup`, whose limits let the next such request go
     /// at `due` if no clock is set forward before. `None`: nobody is expected.
     pub(super) fn leave(&mut self, cgroup_due: Option<(u32, Instant)>) {
-        self.away = cgroup_due.map(|(cgroup, due)| Away { cgroup, due, until: None });
+        self.awaited = cgroup_due.map(|(cgroup, due)| Awaited { cgroup, due, until: None });
         self.is_waiting = false;
     }
 
     /// Who is away still, and was not back for its turn.
-    pub(super) fn missing(&self) -> Option<u32> {
-        let late = self.away.filter(|away| away.until.is_some_and(|until| until < self.now));
-        late.map(|away| away.cgroup)
+    pub(super) fn overdue(&self) -> Option<u32> {
+        let late =
+            self.awaited.filter(|awaited| awaited.until.is_some_and(|until| until < self.now));
+        late.map(|awaited| awaited.cgroup)
     }
 
     /// A request of `cgroup` has come; if it was away and another wanted its turn, whether it is in time.
     pub(super) fn returns(&mut self, cgroup: u32) -> Option<bool> {
-        let away = self.away.take_if(|away| away.cgroup == cgroup)?;
+        let awaited = self.awaited.take_if(|awaited| awaited.cgroup == cgroup)?;
         self.is_waiting = false;
-        away.until.map(|until| self.now <= until)
+        awaited.until.map(|until| self.now <= until)
     }
 
     /// Nobody wants its turn any more.
-    pub(super) fn relax(&mut self) {
+    pub(super) fn stop_waiting(&mut self) {
         self.is_waiting = false;
     }
 
     /// Who is away.
-    pub(super) fn who(&self) -> Option<u32> {
-        self.away.map(|away| away.cgroup)
+    pub(super) fn awaited_cgroup(&self) -> Option<u32> {
+        self.awaited.map(|awaited| awaited.cgroup)
     }
 
-    /// Whether to wait before a clock is set forward to what is due at `due` if it is not. `trust` is that of whoever is
+    /// Whether to wait before a clock is set forward to what is due at `due` if it is not. `confidence` is that of whoever is
     /// away.
-    pub(super) fn is_worth_waiting_for(&mut self, due: Instant, trust: Trust) -> bool {
+    pub(super) fn is_worth_waiting_for(&mut self, due: Instant, confidence: Confidence) -> bool {
         let patience = self.earned_ns / WORK_PER_WAIT;
         let now = self.now;
-        self.is_waiting = self.away.as_mut().is_some_and(|away| {
-            let until = *away.until.get_or_insert(now.plus_nanos(patience));
-            away.due < due && trust.is_enough() && now < until
+        self.is_waiting = self.awaited.as_mut().is_some_and(|awaited| {
+            let until = *awaited.until.get_or_insert(now.plus_nanos(patience));
+            awaited.due < due && confidence.is_enough() && now < until
         });
         self.is_waiting
     }
 
     /// Until when it is waited, if nobody comes; the past where it is not.
     pub(super) fn until(&self) -> Instant {
-        let until = self.away.filter(|_| self.is_waiting).and_then(|away| away.until);
+        let until = self.awaited.filter(|_| self.is_waiting).and_then(|awaited| awaited.until);
         until.unwrap_or(Instant::ZERO)
     }
 }
@@ -137,70 +138,76 @@ mod tests {
     }
 
     /// After 50 ms of work, which allow for 1 ms, cgroup 7 is away.
-    fn away() -> Expected {
-        let mut expected = Expected::new(at_us(0));
-        expected.advance(at_us(50_000), true);
-        expected.leave(Some((7, at_us(60_000))));
-        expected
+    fn awaited() -> Anticipation {
+        let mut anticipation = Anticipation::new(at_us(0));
+        anticipation.advance(at_us(50_000), true);
+        anticipation.leave(Some((7, at_us(60_000))));
+        anticipation
     }
 
     #[test]
     fn who_is_due_first_is_waited_for_as_long_as_work_allows() {
-        let mut expected = away();
-        let trust = Trust::default();
-        assert!(!expected.is_worth_waiting_for(at_us(60_000), trust), "due at the same time");
-        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
-        assert_eq!(expected.until(), at_us(51_000));
-        expected.advance(at_us(50_600), false);
-        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
-        assert_eq!((expected.returns(3), expected.returns(7)), (None, Some(true)));
-        assert_eq!(expected.who(), None);
+        let mut anticipation = awaited();
+        let confidence = Confidence::default();
+        assert!(
+            !anticipation.is_worth_waiting_for(at_us(60_000), confidence),
+            "due at the same time"
+        );
+        assert!(anticipation.is_worth_waiting_for(at_us(60_001), confidence));
+        assert_eq!(anticipation.until(), at_us(51_000));
+        anticipation.advance(at_us(50_600), false);
+        assert!(anticipation.is_worth_waiting_for(at_us(60_001), confidence));
+        assert_eq!((anticipation.returns(3), anticipation.returns(7)), (None, Some(true)));
+        assert_eq!(anticipation.awaited_cgroup(), None);
         // 0.4 ms are left, and it is late the next time.
-        expected.leave(Some((7, at_us(60_000))));
-        assert!(expected.is_worth_waiting_for(at_us(60_001), trust));
-        assert_eq!(expected.until(), at_us(51_000));
-        expected.advance(at_us(51_000), false);
-        assert!(!expected.is_worth_waiting_for(at_us(60_001), trust));
-        assert_eq!(expected.missing(), None);
-        expected.advance(at_us(51_001), false);
-        assert_eq!((expected.missing(), expected.returns(7)), (Some(7), Some(false)));
+        anticipation.leave(Some((7, at_us(60_000))));
+        assert!(anticipation.is_worth_waiting_for(at_us(60_001), confidence));
+        assert_eq!(anticipation.until(), at_us(51_000));
+        anticipation.advance(at_us(51_000), false);
+        assert!(!anticipation.is_worth_waiting_for(at_us(60_001), confidence));
+        assert_eq!(anticipation.overdue(), None);
+        anticipation.advance(at_us(51_001), false);
+        assert_eq!((anticipation.overdue(), anticipation.returns(7)), (Some(7), Some(false)));
     }
 
     #[test]
     fn hours_of_work_allow_for_ten_milliseconds() {
-        let mut expected = Expected::new(at_us(0));
-        expected.advance(Instant::from_millis(10_000_000), true);
-        expected.leave(Some((7, Instant::ZERO)));
-        assert!(expected.is_worth_waiting_for(Instant::FAR_FUTURE, Trust::default()));
-        assert_eq!(expected.until(), Instant::from_millis(10_000_010));
+        let mut anticipation = Anticipation::new(at_us(0));
+        anticipation.advance(Instant::from_millis(10_000_000), true);
+        anticipation.leave(Some((7, Instant::ZERO)));
+        assert!(anticipation.is_worth_waiting_for(Instant::FAR_FUTURE, Confidence::default()));
+        assert_eq!(anticipation.until(), Instant::from_millis(10_000_010));
     }
 
     #[test]
     fn who_is_late_twice_is_waited_for_again_when_it_was_in_time() {
-        let mut trust = Trust::default();
-        trust.learn(false);
-        assert!(away().is_worth_waiting_for(Instant::FAR_FUTURE, trust), "once is an accident");
-        trust.learn(false);
-        let mut expected = away();
-        assert!(!expected.is_worth_waiting_for(Instant::FAR_FUTURE, trust));
-        assert_eq!(expected.until(), Instant::ZERO);
+        let mut confidence = Confidence::default();
+        confidence.learn(false);
+        assert!(
+            awaited().is_worth_waiting_for(Instant::FAR_FUTURE, confidence),
+            "once is an accident"
+        );
+        confidence.learn(false);
+        let mut anticipation = awaited();
+        assert!(!anticipation.is_worth_waiting_for(Instant::FAR_FUTURE, confidence));
+        assert_eq!(anticipation.until(), Instant::ZERO);
         // Somebody else goes. It would have been in time.
-        expected.advance(at_us(50_900), true);
-        assert_eq!(expected.returns(7), Some(true));
-        trust.learn(true);
-        assert!(away().is_worth_waiting_for(Instant::FAR_FUTURE, trust));
+        anticipation.advance(at_us(50_900), true);
+        assert_eq!(anticipation.returns(7), Some(true));
+        confidence.learn(true);
+        assert!(awaited().is_worth_waiting_for(Instant::FAR_FUTURE, confidence));
         for _ in 0..5 {
-            trust.learn(false);
+            confidence.learn(false);
         }
-        trust.learn(true);
-        assert!(!trust.is_enough());
+        confidence.learn(true);
+        assert!(!confidence.is_enough());
     }
 
     #[test]
     fn who_comes_when_nobody_wants_its_turn_teaches_nothing() {
-        assert_eq!(away().returns(7), None);
-        let mut expected = away();
-        expected.leave(None);
-        assert_eq!((expected.who(), expected.returns(7)), (None, None));
+        assert_eq!(awaited().returns(7), None);
+        let mut anticipation = awaited();
+        anticipation.leave(None);
+        assert_eq!((anticipation.awaited_cgroup(), anticipation.returns(7)), (None, None));
     }
 }
