@@ -77,7 +77,7 @@ pub(crate) struct Due {
 pub(crate) struct Deadlines {
     /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
     /// all: who goes first waits for the next turn behind all others.
-    row: VecDeque<Entry>,
+    fifo: VecDeque<Entry>,
     /// All others.
     heap: Heap<Entry>,
 }
@@ -85,25 +85,25 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
         // Never full for being empty.
-        let row = VecDeque::with_capacity(4);
-        Deadlines { row, heap: Heap::with_capacity(4) }
+        let fifo = VecDeque::with_capacity(4);
+        Deadlines { fifo, heap: Heap::with_capacity(4) }
     }
 
     /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
     pub(crate) fn is_full(&self) -> bool {
-        self.row.len() == self.row.capacity() || self.heap.is_full()
+        self.fifo.len() == self.fifo.capacity() || self.heap.is_full()
     }
 
     /// Drops every void entry, and grows if that does not make enough room: behind one early deadline, void ones
     /// would pile up for ever. O(entries), due after half as many steps at least.
     pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
         self.heap.retain(|entry| is_live(entry, &timer_of));
-        self.row.retain(|entry| is_live(entry, &timer_of));
+        self.fifo.retain(|entry| is_live(entry, &timer_of));
         // Each has room for all, however they come to be divided.
-        let live = self.heap.len() + self.row.len();
+        let live = self.heap.len() + self.fifo.len();
         self.heap.make_room(2 * live);
-        if self.row.capacity() < 2 * live {
-            self.row.reserve(2 * live.max(self.row.capacity()) - self.row.len());
+        if self.fifo.capacity() < 2 * live {
+            self.fifo.reserve(2 * live.max(self.fifo.capacity()) - self.fifo.len());
         }
     }
 
@@ -112,19 +112,19 @@ impl Deadlines {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
         let entry = Entry::new(at, depth, due, stamp);
-        match self.row.back() {
+        match self.fifo.back() {
             Some(last) if entry.key() < last.key() => self.heap.push(entry),
-            _ => self.row.push_back(entry),
+            _ => self.fifo.push_back(entry),
         }
     }
 
     /// Drops void entries from the top. `timer_of` finds a cgroup's timer, if the cgroup still exists.
     pub(crate) fn settle(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
-        while let Some((entry, front)) = self.first() {
+        while let Some((entry, lane)) = self.first() {
             if is_live(entry, &timer_of) {
                 return;
             }
-            self.drop(front);
+            self.drop(lane);
         }
     }
 
@@ -141,13 +141,13 @@ impl Deadlines {
         now: Instant,
         timer_of: impl Fn(Due) -> Option<Timer>,
     ) -> Option<Due> {
-        while let Some((entry, front)) = self.first() {
+        while let Some((entry, lane)) = self.first() {
             let live = is_live(entry, &timer_of);
             if live && entry.at > now {
                 return None;
             }
             let due = entry.due;
-            self.drop(front);
+            self.drop(lane);
             if live {
                 return Some(due);
             }
@@ -155,28 +155,28 @@ impl Deadlines {
         None
     }
 
-    /// The first of all, and which of the fronts it is.
+    /// The first of all, and which lane it is in.
     #[inline]
-    fn first(&self) -> Option<(&Entry, Front)> {
-        match (self.row.front(), self.heap.first()) {
-            (Some(a), Some(b)) if b.key() < a.key() => Some((b, Front::Heap)),
-            (Some(a), _) => Some((a, Front::Row)),
-            (None, b) => b.map(|b| (b, Front::Heap)),
+    fn first(&self) -> Option<(&Entry, Lane)> {
+        match (self.fifo.front(), self.heap.first()) {
+            (Some(a), Some(b)) if b.key() < a.key() => Some((b, Lane::Heap)),
+            (Some(a), _) => Some((a, Lane::Fifo)),
+            (None, b) => b.map(|b| (b, Lane::Heap)),
         }
     }
 
     // Apart, so that who finds nothing due does not pay for it.
     #[inline(never)]
-    fn drop_heaped(&mut self) {
+    fn drop_from_heap(&mut self) {
         self.heap.drop_first();
     }
 
     #[inline]
-    fn drop(&mut self, front: Front) {
-        match front {
-            Front::Heap => self.drop_heaped(),
-            Front::Row => {
-                self.row.pop_front();
+    fn drop(&mut self, lane: Lane) {
+        match lane {
+            Lane::Heap => self.drop_from_heap(),
+            Lane::Fifo => {
+                self.fifo.pop_front();
             }
         }
     }
@@ -184,8 +184,8 @@ impl Deadlines {
 
 /// Where the first deadline of all is.
 #[derive(Clone, Copy)]
-enum Front {
-    Row,
+enum Lane {
+    Fifo,
     Heap,
 }
 
@@ -211,7 +211,7 @@ mod tests {
             deadlines.arm(&mut timers[1], at, 1, due(1), stamp);
             deadlines.settle(|due| Some(timers[due.cgroup as usize]));
         }
-        let entries = deadlines.row.len() + deadlines.heap.len();
+        let entries = deadlines.fifo.len() + deadlines.heap.len();
         assert!(entries <= 16, "{entries} entries for two deadlines");
         assert_eq!(deadlines.earliest(), Some(Instant::from_millis(1)));
         timers[0].disarm();

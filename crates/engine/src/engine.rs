@@ -64,7 +64,7 @@ impl Engine {
         cgroup.go_by(clock, self.core.clocks.get(clock));
         self.core.clocks.enter(clock);
         let (index, generation) = tree.cgroups.insert(cgroup);
-        tree.adopt(parent, index);
+        tree.add_child(parent, index);
         Ok(CgroupId { index, generation })
     }
 
@@ -409,8 +409,8 @@ impl Engine {
                 if cgroup == ROOT {
                     return Err(ChangeError::Root);
                 }
-                let family = self.core.tree.cgroups[cgroup].family.as_ref();
-                let children = family.map_or(0, |family| family.named() as u32);
+                let children = self.core.tree.cgroups[cgroup].children.as_ref();
+                let children = children.map_or(0, |children| children.named() as u32);
                 if children > 0 {
                     return Err(ChangeError::HasChildren { children });
                 }

@@ -101,10 +101,10 @@ impl Core {
             }
         }
         let name = self.tree.cgroups[cgroup].name.clone();
-        if let Some(family) = &mut self.tree.cgroups[old].family {
-            family.remove(&name);
+        if let Some(children) = &mut self.tree.cgroups[old].children {
+            children.remove(&name);
         }
-        self.tree.adopt(parent, cgroup);
+        self.tree.add_child(parent, cgroup);
         self.tree.cgroups[cgroup].parent = parent;
         self.relimit(cgroup);
         self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
@@ -164,8 +164,8 @@ impl Core {
         let node = &mut self.tree.cgroups[cgroup];
         node.dying = true;
         let (parent, name) = (node.parent, node.name.clone());
-        if let Some(family) = &mut self.tree.cgroups[parent].family {
-            family.turn_to_ghost(&name);
+        if let Some(children) = &mut self.tree.cgroups[parent].children {
+            children.set_offline(&name);
         }
         self.release_if_done(cgroup);
     }
@@ -175,7 +175,7 @@ impl Core {
         let mut at = cgroup;
         while at != ROOT {
             let node = &self.tree.cgroups[at];
-            let is_parent = node.family.as_ref().is_some_and(|family| !family.is_empty());
+            let is_parent = node.children.as_ref().is_some_and(|children| !children.is_empty());
             if !node.dying || node.clients > 0 || is_parent {
                 return;
             }
@@ -184,8 +184,8 @@ impl Core {
             let node = self.tree.cgroups.remove(at);
             self.clocks.leave(node.clock);
             let parent = &mut self.tree.cgroups[node.parent];
-            if let Some(family) = &mut parent.family {
-                family.remove_ghost(at);
+            if let Some(children) = &mut parent.children {
+                children.remove_offline(at);
             }
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
             let mut folded = parent.folded.take().unwrap_or_default();

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::mem::offset_of;
 
 use super::CgroupId;
-use super::family::Family;
+use super::children::Children;
 use super::list::List;
 use crate::account::Account;
 use crate::bfq::LowLatency;
@@ -56,7 +56,7 @@ pub(crate) struct Cgroup {
     limits: Option<Box<Limits>>,
     /// What removed children did.
     pub(crate) folded: Option<Box<Counters>>,
-    pub(crate) family: Option<Box<Family>>,
+    pub(crate) children: Option<Box<Children>>,
 }
 
 // The side of reads ends with the first line of cache, of which the slot has eight bytes.
@@ -132,14 +132,14 @@ impl Cgroup {
             name,
             limits: None,
             folded: None,
-            family: None,
+            children: None,
             clients: 0,
         }
     }
 
     /// Child cgroups in the order of their names, and then those that were removed but still have clients.
     pub(crate) fn children(&self) -> impl Iterator<Item = u32> {
-        self.family.iter().flat_map(|family| family.iter())
+        self.children.iter().flat_map(|children| children.iter())
     }
 
     pub(crate) fn side(&self, direction: Direction) -> &Side {
@@ -165,7 +165,7 @@ impl Cgroup {
 
     pub(crate) fn account_mut(&mut self) -> &mut Account {
         if self.account.is_none() {
-            self.settle();
+            self.materialise();
         }
         self.account.get_or_insert_default()
     }
@@ -174,7 +174,7 @@ impl Cgroup {
     /// it lies in one page of memory or two, and each page more is dear where there are many cgroups.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self) {
+    fn materialise(&mut self) {
         for direction in Direction::BOTH {
             if let Some(limiter) = self.side_mut(direction).limiter.take() {
                 self.side_mut(direction).limiter = Some(Box::new(*limiter));

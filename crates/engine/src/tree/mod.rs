@@ -11,8 +11,8 @@
 
 mod arena;
 mod cgroup;
+mod children;
 mod client;
-mod family;
 mod heap;
 mod list;
 mod path;
@@ -147,7 +147,7 @@ impl Tree {
 
     /// The child of `parent` that has this name. O(log children).
     pub(crate) fn child(&self, parent: u32, name: &str) -> Option<u32> {
-        self.cgroups[parent].family.as_ref()?.child(name)
+        self.cgroups[parent].children.as_ref()?.child(name)
     }
 
     /// The cgroup at `path`.
@@ -156,9 +156,9 @@ impl Tree {
     }
 
     /// Lists `child` with `parent`, by its name, which is free there.
-    pub(crate) fn adopt(&mut self, parent: u32, child: u32) {
+    pub(crate) fn add_child(&mut self, parent: u32, child: u32) {
         let name = self.cgroups[child].name.clone();
-        self.cgroups[parent].family.get_or_insert_default().insert(name, child);
+        self.cgroups[parent].children.get_or_insert_default().insert(name, child);
     }
 
     /// `top` and everything below it, parents before children. O(cgroups found).

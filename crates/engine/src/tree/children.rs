@@ -5,15 +5,15 @@ use alloc::sync::Arc;
 
 /// Children by name, and those that have lost theirs.
 #[derive(Default)]
-pub(crate) struct Family {
+pub(crate) struct Children {
     named: BTreeMap<Arc<str>, u32>,
     /// Removed, but not gone: they still have clients, or such children themselves.
-    ghosts: BTreeSet<u32>,
+    offline: BTreeSet<u32>,
 }
 
-impl Family {
+impl Children {
     pub(crate) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.ghosts.is_empty()
+        self.named.is_empty() && self.offline.is_empty()
     }
 
     /// How many have a name.
@@ -28,7 +28,7 @@ impl Family {
 
     /// In the order of their names, and then those without.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.named.values().chain(&self.ghosts).copied()
+        self.named.values().chain(&self.offline).copied()
     }
 
     pub(crate) fn insert(&mut self, name: Arc<str>, child: u32) {
@@ -40,11 +40,11 @@ impl Family {
     }
 
     /// Takes the name away from a child, which stays.
-    pub(crate) fn turn_to_ghost(&mut self, name: &str) {
-        self.ghosts.extend(self.named.remove(name));
+    pub(crate) fn set_offline(&mut self, name: &str) {
+        self.offline.extend(self.named.remove(name));
     }
 
-    pub(crate) fn remove_ghost(&mut self, child: u32) {
-        self.ghosts.remove(&child);
+    pub(crate) fn remove_offline(&mut self, child: u32) {
+        self.offline.remove(&child);
     }
 }
