@@ -11,8 +11,8 @@ use crate::tree::CgroupId;
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Account {
-    sides: [Side; 2],
-    /// By dimension; those of I/Os of one direction are in its side.
+    directions: [PerDirection; 2],
+    /// By dimension; those of I/Os of one direction are in its state.
     limited: [Limited; Dimension::COUNT],
     discard: Moved,
     other_ios: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Account {
 /// One direction.
 #[derive(Default)]
 #[repr(align(64))]
-struct Side {
+struct PerDirection {
     moved: Moved,
     completed: u64,
     device_ns: u64,
@@ -37,7 +37,7 @@ struct Side {
     ios: Limited,
 }
 
-const _: () = assert!(size_of::<Side>() == 64);
+const _: () = assert!(size_of::<PerDirection>() == 64);
 
 /// What the limits of one dimension did.
 #[derive(Clone, Copy, Default)]
@@ -49,14 +49,14 @@ struct Limited {
 }
 
 impl Account {
-    fn side(&mut self, direction: Direction) -> &mut Side {
-        &mut self.sides[direction.index()]
+    fn dir(&mut self, direction: Direction) -> &mut PerDirection {
+        &mut self.directions[direction.index()]
     }
 
     fn limited(&mut self, dimension: Dimension) -> &mut Limited {
         match dimension {
-            Dimension::Riops => &mut self.side(Direction::Read).ios,
-            Dimension::Wiops => &mut self.side(Direction::Write).ios,
+            Dimension::Riops => &mut self.dir(Direction::Read).ios,
+            Dimension::Wiops => &mut self.dir(Direction::Write).ios,
             other => &mut self.limited[other as usize],
         }
     }
@@ -81,7 +81,7 @@ impl Account {
     /// A request has waited while the nearest limit's rate went to those of other clients.
     #[inline]
     pub(crate) fn waited_for_others(&mut self, direction: Direction, wait_ns: u64) {
-        self.side(direction).others_ns += wait_ns;
+        self.dir(direction).others_ns += wait_ns;
     }
 
     /// A request has waited for room at the device.
@@ -98,10 +98,10 @@ impl Account {
     #[inline]
     pub(crate) fn passed(&mut self, request: &Request, lifted_ns: u64) {
         let direction = request.op.direction();
-        let side = &mut self.sides[direction.index()];
-        side.lifted_ns += lifted_ns;
+        let dir = &mut self.directions[direction.index()];
+        dir.lifted_ns += lifted_ns;
         let moved = match request.op {
-            Op::Read | Op::Write | Op::WriteZeroes => &mut side.moved,
+            Op::Read | Op::Write | Op::WriteZeroes => &mut dir.moved,
             Op::Discard => &mut self.discard,
             Op::Flush | Op::Cache | Op::Status => {
                 self.other_ios += 1;
@@ -119,14 +119,14 @@ impl Account {
     /// The device has finished a request.
     #[inline]
     pub(crate) fn completed(&mut self, direction: Direction, device_ns: u64) {
-        let side = self.side(direction);
-        side.device_ns += device_ns;
-        side.completed += 1;
+        let dir = self.dir(direction);
+        dir.device_ns += device_ns;
+        dir.completed += 1;
     }
 
     /// The device has finished a piece of a request, and more of it is to come.
     pub(crate) fn piece_completed(&mut self, direction: Direction, device_ns: u64) {
-        self.side(direction).device_ns += device_ns;
+        self.dir(direction).device_ns += device_ns;
     }
 
     /// It had failed it.
@@ -137,7 +137,7 @@ impl Account {
     /// Adds it to `counters`, as that of the cgroup `own`; blame is to be tidied after the last one. O(limits that were
     /// waited for).
     pub(crate) fn add_to(&self, own: CgroupId, counters: &mut Counters) {
-        let [read, write] = &self.sides;
+        let [read, write] = &self.directions;
         counters.read.add(read.moved);
         counters.write.add(write.moved);
         counters.discard.add(self.discard);
@@ -146,11 +146,11 @@ impl Account {
         counters.modelled_ns = counters.modelled_ns.saturating_add(self.modelled_ns);
         let blame = &mut counters.blame;
         blame.window_ns += self.window_ns;
-        for side in [read, write] {
-            counters.completed += side.completed;
-            blame.device_ns += side.device_ns;
-            blame.lifted_ns += side.lifted_ns;
-            blame.others_ns += side.others_ns;
+        for dir in [read, write] {
+            counters.completed += dir.completed;
+            blame.device_ns += dir.device_ns;
+            blame.lifted_ns += dir.lifted_ns;
+            blame.others_ns += dir.others_ns;
         }
         let limited = Dimension::ALL.map(|dimension| match dimension {
             Dimension::Riops => read.ios,

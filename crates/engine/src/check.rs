@@ -62,7 +62,7 @@ fn check_instalments(core: &Core) -> Result<(), String> {
         let mut at = core.tree.tasks[record.task].cgroup;
         loop {
             let node = &core.tree.cgroups[at];
-            ensure(node.side(direction).has_part_paid, || {
+            ensure(node.dir(direction).has_part_paid, || {
                 format!("cgroup {at} does not know that request {index} is part paid")
             })?;
             let is_active =
@@ -98,7 +98,7 @@ fn check_counts(core: &mut Core) -> Result<(), String> {
     let tasks: Vec<u32> = core.tree.tasks.iter().map(|(task, _)| task).collect();
     for task in tasks {
         for direction in Direction::BOTH {
-            let list = core.tree.tasks[task].side(direction).waiting;
+            let list = core.tree.tasks[task].dir(direction).waiting;
             let mut walked: Vec<u32> = list.iter(&mut core.requests).collect();
             walked.sort_unstable();
             let waiting = core.requests.iter().filter(|(_, record)| {
@@ -128,12 +128,12 @@ fn check_place(core: &Core, cgroup: u32) -> Result<(), String> {
     ensure(node.depth == depth, || format!("cgroup {cgroup} has depth {}", node.depth))?;
     let limiters =
         Direction::BOTH.iter().filter(|&&direction| node.limiter(direction).is_some()).count();
-    let has_rw_limit = |direction| node.side(direction).has_rw_limit == node.rw_limit.is_some();
+    let has_rw_limit = |direction| node.dir(direction).has_rw_limit == node.rw_limit.is_some();
     ensure(Direction::BOTH.into_iter().all(has_rw_limit), || "half a limit on both".into())?;
     ensure(node.rw_limit.is_none() || limiters == 2, || {
         format!("cgroup {cgroup} has a limit on both directions, and {limiters} limiters")
     })?;
-    let limits = Direction::BOTH.map(|direction| node.side(direction).parent_limit);
+    let limits = Direction::BOTH.map(|direction| node.dir(direction).parent_limit);
     ensure(limits == above, || format!("limits above cgroup {cgroup}: {limits:?}"))?;
     let mut listed: Vec<u32> = node.children().collect();
     listed.sort_unstable();
@@ -163,9 +163,9 @@ fn check_waiting(
     let (is_active, has_to_parent) = (queue.source_state.is_active(), !queue.to_parent.is_empty());
     let is_hierarchical = core.is_hierarchical(cgroup, direction);
     let node = &core.tree.cgroups[cgroup];
-    let timer = node.side(if is_hierarchical { Direction::Read } else { direction }).timer;
+    let timer = node.dir(if is_hierarchical { Direction::Read } else { direction }).timer;
     let has_limiter = node.limiter(direction).is_some();
-    if node.side(direction).parent_limit == NO_CGROUP {
+    if node.dir(direction).parent_limit == NO_CGROUP {
         ensure(!is_active && !has_to_parent, || "it is active, and no limit is above".into())?;
         ensure(sources == 0 || (has_limiter && timer.fires_at().is_some()), || {
             format!("{sources} sources wait for nothing")
@@ -188,7 +188,7 @@ fn check_waiting(
 /// How many sources are active at `cgroup`, and their weights together.
 fn active_sources(core: &Core, cgroup: u32, direction: Direction) -> (u32, u64) {
     let clients = core.tree.clients.iter().filter(|(_, client)| {
-        client.cgroup == cgroup && client.side(direction).source_state.is_active()
+        client.cgroup == cgroup && client.dir(direction).source_state.is_active()
     });
     let children = core.tree.cgroups.iter().filter(|(_, child)| {
         child.parent == cgroup
@@ -206,11 +206,11 @@ fn check_clients(core: &mut Core) -> Result<(), String> {
     for index in clients {
         for direction in Direction::BOTH {
             let tasks = core.tree.tasks.iter().filter(|(_, task)| {
-                task.client == index && !task.side(direction).waiting.is_empty()
+                task.client == index && !task.dir(direction).waiting.is_empty()
             });
             let waiting: Vec<u32> = tasks.map(|(task, _)| task).collect();
-            let side = core.tree.clients[index].side(direction);
-            let (list, is_active) = (side.turns, side.source_state.is_active());
+            let dir = core.tree.clients[index].dir(direction);
+            let (list, is_active) = (dir.turns, dir.source_state.is_active());
             let mut links = WaitingTurns { tasks: &mut core.tree.tasks, direction };
             let mut turns: Vec<u32> = list.iter(&mut links).collect();
             turns.sort_unstable();

@@ -98,7 +98,7 @@ impl Core {
         let node = &mut self.tree.cgroups[cgroup];
         let (clock, depth) = (node.clock, node.depth);
         let deadlines = self.clocks.deadlines_mut(clock);
-        let timer = &mut node.side_mut(direction).timer;
+        let timer = &mut node.dir_mut(direction).timer;
         if timer.fires_at() == Some(at) {
             return;
         }
@@ -116,7 +116,7 @@ impl Core {
     }
 
     pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {
-        self.tree.cgroups[cgroup].side_mut(direction).timer.disarm();
+        self.tree.cgroups[cgroup].dir_mut(direction).timer.disarm();
     }
 
     /// The next deadline that has come by `now`.
@@ -140,5 +140,5 @@ impl Core {
 }
 
 pub(crate) fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
-    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.side(due.direction).timer)
+    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.dir(due.direction).timer)
 }

@@ -6,7 +6,7 @@ use crate::request::Direction;
 use crate::time::Instant;
 use crate::tree::{Heap, Keyed};
 
-/// A cgroup's side: whether it waits for an instant, and for which.
+/// Timer of one cgroup and direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Timer {
     /// The stamp of the one live entry in the heap, which is the one at `at`; 0 while disarmed.

@@ -58,7 +58,7 @@ impl Engine {
         }
         let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
         for direction in Direction::BOTH {
-            cgroup.side_mut(direction).parent_limit = tree.nearest_limit(parent, direction);
+            cgroup.dir_mut(direction).parent_limit = tree.nearest_limit(parent, direction);
         }
         let clock = tree.cgroups[parent].clock;
         cgroup.go_by(clock, self.core.clocks.get(clock));
@@ -358,7 +358,7 @@ impl Engine {
         let Core { scheduler, tree, requests, .. } = &mut self.core;
         scheduler.line_up(tree, requests);
         let flow = &self.core.tree.tasks[index];
-        let [reads, writes] = Direction::BOTH.map(|direction| flow.side(direction).waiting.head);
+        let [reads, writes] = Direction::BOTH.map(|direction| flow.dir(direction).waiting.head);
         let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);
         let found = waiting.or_else(|| {
             let mut requests = self.core.requests.iter();
@@ -724,8 +724,8 @@ impl Engine {
             let core = &mut self.core;
             core.scheduler.forget(&core.tree, &core.requests, index);
             for direction in Direction::BOTH {
-                let source_state = core.tree.clients[index].side(direction).source_state;
-                if let Some(queue) = &mut core.tree.cgroups[cgroup].side_mut(direction).queue {
+                let source_state = core.tree.clients[index].dir(direction).source_state;
+                if let Some(queue) = &mut core.tree.cgroups[cgroup].dir_mut(direction).queue {
                     queue.fair_queue.carry_over(source_state);
                 }
             }

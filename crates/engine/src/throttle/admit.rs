@@ -56,15 +56,15 @@ impl Core {
         let throttled_by = loop {
             let node = &mut self.tree.cgroups[at];
             if !node.is_clear(direction) {
-                break node.side(direction).throttled_by;
+                break node.dir(direction).throttled_by;
             }
             if node.waits_behind_other_direction(direction) {
-                break node.side(direction.other()).throttled_by;
+                break node.dir(direction.other()).throttled_by;
             }
             if let Verdict::Wait { throttled_by, .. } =
                 self.check_limit(now, at, direction, pays, arrival)
             {
-                self.tree.cgroups[at].side_mut(direction).throttled_by = throttled_by;
+                self.tree.cgroups[at].dir_mut(direction).throttled_by = throttled_by;
                 break throttled_by;
             }
             self.path.push(at);
@@ -118,17 +118,17 @@ impl Core {
         let task = &mut self.tree.tasks[task_index];
         task.waits_mut(direction, throttled_by).throttled += 1;
         let (client_index, cgroup) = (task.client, task.cgroup);
-        let client = self.tree.clients[client_index].side_mut(direction);
+        let client = self.tree.clients[client_index].dir_mut(direction);
         let own = &self.tree.cgroups[cgroup];
         let nearest = match own.limiter(direction) {
             Some(limiter) => limiter,
-            None => self.tree.cgroups[own.side(direction).parent_limit].limit(direction),
+            None => self.tree.cgroups[own.dir(direction).parent_limit].limit(direction),
         };
         let record = &mut self.requests[index];
         record.stage = Stage::Waiting;
         record.served_before =
             Served { to_all_ns: nearest.served_ns, to_client_ns: client.served_ns };
-        let waiting = &mut task.side_mut(direction).waiting;
+        let waiting = &mut task.dir_mut(direction).waiting;
         let is_first = waiting.is_empty();
         waiting.push_back(&mut self.requests, index);
         if !is_first {
@@ -291,6 +291,6 @@ impl Core {
 
     /// What the head at `cgroup` waits for, as a dimension.
     pub(crate) fn throttled_by(&self, cgroup: u32, direction: Direction) -> Dimension {
-        self.tree.cgroups[cgroup].side(direction).throttled_by
+        self.tree.cgroups[cgroup].dir(direction).throttled_by
     }
 }

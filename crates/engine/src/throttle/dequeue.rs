@@ -32,8 +32,8 @@ impl Core {
         client: u32,
     ) -> Option<u32> {
         let payment = self.next_payment(cgroup, client, direction);
-        let side = self.tree.cgroups[cgroup].side(direction);
-        if side.limiter.is_some() && !side.has_rw_limit {
+        let dir = self.tree.cgroups[cgroup].dir(direction);
+        if dir.limiter.is_some() && !dir.has_rw_limit {
             self.account_client_dispatch(now, cgroup, direction, client, &payment);
         } else {
             self.account_dispatch(now, cgroup, direction, Source::Client(client), &payment, now);
@@ -120,12 +120,12 @@ impl Core {
         // Only an instalment may have nothing to pay here.
         let turn = (cost.ios == 0).then(|| self.time_of_turn(cgroup, direction, cost));
         let record = &self.requests[index];
-        let client = self.tree.clients[client].side_mut(direction);
+        let client = self.tree.clients[client].dir_mut(direction);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        let side = node.side_mut(direction);
-        let limiter = side.limiter.as_deref_mut().expect("a limited cgroup has a limiter");
-        let queue = side.queue.as_deref_mut().expect("it had a source");
+        let dir = node.dir_mut(direction);
+        let limiter = dir.limiter.as_deref_mut().expect("a limited cgroup has a limiter");
+        let queue = dir.queue.as_deref_mut().expect("it had a source");
         let time = limiter.time_of(cost);
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
@@ -134,7 +134,7 @@ impl Core {
         let others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
-        let dimension = side.throttled_by;
+        let dimension = dir.throttled_by;
         let account = node.account_mut();
         account.waited_for_others(direction, others);
         account.waited(dimension, waited - others);
@@ -156,7 +156,7 @@ impl Core {
     ) {
         let cost = payment.cost;
         let waits_on = match source {
-            Source::Client(client) => !self.tree.clients[client].side(direction).turns.is_empty(),
+            Source::Client(client) => !self.tree.clients[client].dir(direction).turns.is_empty(),
             Source::Cgroup(child) => {
                 // Its head changed, and if it has a limit that was charged: it may have to be deactivated.
                 self.is_eligible(now, child, direction, Arrival::Queued)
@@ -205,7 +205,7 @@ impl Core {
         let limiter = self.tree.cgroups[cgroup].limit_mut(direction);
         let mut others = 0;
         if is_nearest {
-            let client = self.tree.clients[client].side_mut(direction);
+            let client = self.tree.clients[client].dir_mut(direction);
             others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
@@ -244,7 +244,7 @@ impl Core {
         if let Some((client, own)) = client
             && self.tree.nearest_limit(own, other) == cgroup
         {
-            let client = self.tree.clients[client].side_mut(other);
+            let client = self.tree.clients[client].dir_mut(other);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
     }
@@ -258,8 +258,8 @@ impl Core {
     /// the turns. The request is taken out if that is all.
     #[inline(always)]
     fn next_payment(&mut self, cgroup: u32, client: u32, direction: Direction) -> Payment {
-        let task = self.tree.clients[client].side(direction).turns.head;
-        let index = self.tree.tasks[task].side(direction).waiting.head;
+        let task = self.tree.clients[client].dir(direction).turns.head;
+        let index = self.tree.tasks[task].dir(direction).waiting.head;
         let owed = self.requests[index].cost;
         if let Some(cost) = self.instalment(cgroup, direction, owed) {
             self.pay_in_part(direction, index, cost);
@@ -279,7 +279,7 @@ impl Core {
     /// The task whose turn it is goes to the end of the turns.
     #[inline(never)]
     fn end_turn(&mut self, client: u32, direction: Direction) {
-        let client = self.tree.clients[client].side_mut(direction);
+        let client = self.tree.clients[client].dir_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
         if client.turns.only().is_none() {
             let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
@@ -290,11 +290,11 @@ impl Core {
     /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
     #[inline]
     fn take_waiting(&mut self, client: u32, direction: Direction) -> u32 {
-        let client = self.tree.clients[client].side_mut(direction);
+        let client = self.tree.clients[client].dir_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
         if let Some(task) = client.turns.only() {
             // Its turn is the next one, too.
-            let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
+            let waiting = &mut turns.tasks[task].dir_mut(direction).waiting;
             let index = waiting.pop_front(&mut self.requests);
             if waiting.is_empty() {
                 client.turns.pop_front(&mut turns);
@@ -302,7 +302,7 @@ impl Core {
             return index.expect("a task with a turn has a request");
         }
         let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
-        let waiting = &mut turns.tasks[task].side_mut(direction).waiting;
+        let waiting = &mut turns.tasks[task].dir_mut(direction).waiting;
         let index =
             waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
         if !waiting.is_empty() {

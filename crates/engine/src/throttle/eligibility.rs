@@ -41,8 +41,8 @@ impl Core {
             fair_queue.admit(source, source_state, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
-            let side = self.tree.cgroups[child].side(direction);
-            if side.has_part_paid {
+            let dir = self.tree.cgroups[child].dir(direction);
+            if dir.has_part_paid {
                 self.note_part_paid(cgroup, direction);
             }
             self.tree.cgroups[child].queue_mut(direction).active_since = now;
@@ -68,12 +68,12 @@ impl Core {
 
     /// Drops the void entries of a cgroup's fair queue.
     fn sweep(&mut self, cgroup: u32, direction: Direction) {
-        let Some(mut queue) = self.tree.cgroups[cgroup].side_mut(direction).queue.take() else {
+        let Some(mut queue) = self.tree.cgroups[cgroup].dir_mut(direction).queue.take() else {
             return;
         };
         let tree = &self.tree;
         queue.fair_queue.sweep(|entry| is_live(tree, direction, entry));
-        self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
+        self.tree.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
     }
 
     /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. Where no limit is
@@ -88,7 +88,7 @@ impl Core {
         let mut next = Some((cgroup, arrival));
         while let Some((at, arrival)) = next {
             let node = &self.tree.cgroups[at];
-            if node.side(direction).has_rw_limit && !node.is_clear(direction.other()) {
+            if node.dir(direction).has_rw_limit && !node.is_clear(direction.other()) {
                 self.update_rw(now, at, direction, arrival);
                 return;
             }
@@ -105,12 +105,12 @@ impl Core {
         direction: Direction,
         arrival: Arrival,
     ) -> Option<(u32, Arrival)> {
-        let side = self.tree.cgroups[cgroup].side(direction);
-        let is_topmost = side.parent_limit == NO_CGROUP;
-        if side.limiter.as_deref().is_some_and(super::RateLimiter::is_hierarchical) {
+        let dir = self.tree.cgroups[cgroup].dir(direction);
+        let is_topmost = dir.parent_limit == NO_CGROUP;
+        if dir.limiter.as_deref().is_some_and(super::RateLimiter::is_hierarchical) {
             // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (spec/throttle 1.4).
-            let armed = self.tree.cgroups[cgroup].side(Direction::Read).timer.fires_at().is_some();
+            let armed = self.tree.cgroups[cgroup].dir(Direction::Read).timer.fires_at().is_some();
             if arrival == Arrival::Fresh || !armed || self.tree.cgroups[cgroup].is_clear(direction)
             {
                 self.schedule_next_dispatch(now, cgroup);
@@ -127,9 +127,9 @@ impl Core {
         let Cgroup { parent, .. } = self.tree.cgroups[cgroup];
         if ready == is_active {
             // Where a head may have paid its I/Os, another one in its place may have to wait above.
-            let side = self.tree.cgroups[cgroup].side(direction);
+            let dir = self.tree.cgroups[cgroup].dir(direction);
             let is_next = ready
-                && side.has_part_paid
+                && dir.has_part_paid
                 && self.top_source(parent, direction) == Some(Source::Cgroup(cgroup));
             return is_next.then_some((parent, Arrival::Queued));
         }
@@ -153,49 +153,49 @@ impl Core {
         self.sync_with_watermark(cgroup);
         let node = &mut self.tree.cgroups[cgroup];
         let clock = node.clock;
-        let side = node.side_mut(direction);
-        let Some(queue) = &side.queue else { return false };
+        let dir = node.dir_mut(direction);
+        let Some(queue) = &dir.queue else { return false };
         if !queue.to_parent.is_empty() {
             return true;
         }
         let waits = !queue.fair_queue.is_empty();
         // No deadline here without a limit; the slot may be that of the other direction, under hierarchical dispatch.
-        let Some(limiter) = &side.limiter else { return waits };
+        let Some(limiter) = &dir.limiter else { return waits };
         if limiter.is_hierarchical() {
             return false;
         }
         if !waits {
-            side.timer.disarm();
-            side.has_part_paid = false;
+            dir.timer.disarm();
+            dir.has_part_paid = false;
             return false;
         }
         // The usual limit, which is asked without a detour.
-        if let Some(until) = limiter.sole_ready_at().filter(|_| !side.has_rw_limit) {
+        if let Some(until) = limiter.sole_ready_at().filter(|_| !dir.has_rw_limit) {
             let clock = self.clocks.get(clock);
             let ready = clock.is_open() || clock.at(now) >= until;
             if ready {
-                side.timer.disarm();
+                dir.timer.disarm();
                 return true;
             }
-            if !side.has_part_paid {
-                side.throttled_by = Dimension::of(direction, Resource::Ios);
+            if !dir.has_part_paid {
+                dir.throttled_by = Dimension::of(direction, Resource::Ios);
                 self.arm(cgroup, direction, until);
                 return false;
             }
         }
-        let has_part_paid = side.has_part_paid;
+        let has_part_paid = dir.has_part_paid;
         let verdict = match self.clocks.check_any(now, node, direction) {
             Some(verdict) if verdict == Verdict::Go || !has_part_paid => verdict,
             _ => self.check_head(now, cgroup, direction, arrival),
         };
-        let side = self.tree.cgroups[cgroup].side_mut(direction);
+        let dir = self.tree.cgroups[cgroup].dir_mut(direction);
         match verdict {
             Verdict::Go => {
-                side.timer.disarm();
+                dir.timer.disarm();
                 true
             }
             Verdict::Wait { until, throttled_by } => {
-                side.throttled_by = throttled_by;
+                dir.throttled_by = throttled_by;
                 debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
                 self.arm(cgroup, direction, until);
                 false
@@ -332,8 +332,8 @@ impl Core {
         loop {
             let index = match self.top_source(at, direction)? {
                 Source::Client(client) => {
-                    let task = self.tree.clients[client].side(direction).turns.head;
-                    let index = self.tree.tasks[task].side(direction).waiting.head;
+                    let task = self.tree.clients[client].dir(direction).turns.head;
+                    let index = self.tree.tasks[task].dir(direction).waiting.head;
                     let owed = self.requests[index].cost;
                     return Some(self.instalment(at, direction, owed).unwrap_or(owed));
                 }
@@ -377,16 +377,16 @@ impl Core {
         let queue = self.tree.cgroups[cgroup].queue_mut(direction);
         let child = match source {
             Source::Client(client) => {
-                let source_state = &mut self.tree.clients[client].side_mut(direction).source_state;
+                let source_state = &mut self.tree.clients[client].dir_mut(direction).source_state;
                 return work(&mut queue.fair_queue, source_state);
             }
             Source::Cgroup(child) => child,
         };
-        let lent = self.tree.cgroups[cgroup].side_mut(direction).queue.take();
+        let lent = self.tree.cgroups[cgroup].dir_mut(direction).queue.take();
         let mut queue = lent.expect("made just now");
         let source_state = &mut self.tree.cgroups[child].queue_mut(direction).source_state;
         let result = work(&mut queue.fair_queue, source_state);
-        self.tree.cgroups[cgroup].side_mut(direction).queue = Some(queue);
+        self.tree.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
         result
     }
 }
@@ -397,7 +397,7 @@ fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
         Source::Client(client) => tree
             .clients
             .get(client)
-            .is_some_and(|client| client.side(direction).source_state.owns(entry)),
+            .is_some_and(|client| client.dir(direction).source_state.owns(entry)),
         Source::Cgroup(child) => tree
             .cgroups
             .get(child)

@@ -22,9 +22,9 @@ impl Core {
         if limiter.is_some_and(RateLimiter::is_hierarchical) {
             self.pending_timer_fired(now, due.cgroup);
         } else {
-            let side = cgroup.side_mut(due.direction);
-            side.timer.disarm();
-            if side.parent_limit == NO_CGROUP && !side.has_rw_limit {
+            let dir = cgroup.dir_mut(due.direction);
+            dir.timer.disarm();
+            if dir.parent_limit == NO_CGROUP && !dir.has_rw_limit {
                 // All that an update does where no other limit has a say.
                 self.drain(now, due.cgroup, due.direction, Arrival::Queued);
             } else {
@@ -72,7 +72,7 @@ impl Core {
             limiters.map(RateLimiter::recheck_ns).min().filter(|_| rechecks).unwrap_or(u64::MAX);
         let time = self.limit_time(cgroup, now);
         let at = self.tree.cgroups[cgroup].disptime.min(time.plus_nanos(recheck));
-        let timer = self.tree.cgroups[cgroup].side(Direction::Read).timer;
+        let timer = self.tree.cgroups[cgroup].dir(Direction::Read).timer;
         match timer.stamp().filter(|_| stays) {
             Some(stamp) => self.arm_as(cgroup, Direction::Read, at, stamp),
             None => {
@@ -93,7 +93,7 @@ impl Core {
         match self.check_limit(now, cgroup, direction, cost, Arrival::Queued) {
             Verdict::Go => Some(self.limit_time(cgroup, now)),
             Verdict::Wait { until, throttled_by } => {
-                self.tree.cgroups[cgroup].side_mut(direction).throttled_by = throttled_by;
+                self.tree.cgroups[cgroup].dir_mut(direction).throttled_by = throttled_by;
                 Some(until)
             }
         }

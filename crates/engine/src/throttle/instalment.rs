@@ -138,7 +138,7 @@ impl Core {
         let mut at = cgroup;
         while at != NO_CGROUP {
             let node = &mut self.tree.cgroups[at];
-            if core::mem::replace(&mut node.side_mut(direction).has_part_paid, true) {
+            if core::mem::replace(&mut node.dir_mut(direction).has_part_paid, true) {
                 return;
             }
             at = node.parent;
@@ -169,7 +169,7 @@ impl Core {
     ) -> Option<Served> {
         let nearest = self.tree.nearest_limit(cgroup, direction);
         let limiter = self.tree.cgroups.get(nearest)?.limiter(direction)?;
-        let to_client_ns = self.tree.clients[client].side(direction).served_ns;
+        let to_client_ns = self.tree.clients[client].dir(direction).served_ns;
         Some(Served { to_all_ns: limiter.served_ns, to_client_ns })
     }
 

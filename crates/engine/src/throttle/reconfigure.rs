@@ -29,22 +29,22 @@ impl Core {
             let rates = limits.rates(direction, units);
             let node = &mut self.tree.cgroups[cgroup];
             let queued = !node.is_clear(direction);
-            let side = node.side_mut(direction);
+            let dir = node.dir_mut(direction);
             // A limit on both directions needs both limiters: cgroups below ask the nearest of their direction.
-            match (&mut side.limiter, rates.is_unlimited() && rw_limit.is_unlimited()) {
+            match (&mut dir.limiter, rates.is_unlimited() && rw_limit.is_unlimited()) {
                 (None, true) => {}
                 (Some(_), true) => {
-                    side.limiter = None;
+                    dir.limiter = None;
                     presence_changed = true;
                 }
                 (None, false) => {
-                    side.limiter = Some(Box::new(RateLimiter::new(time, limits.limiter, rates)));
+                    dir.limiter = Some(Box::new(RateLimiter::new(time, limits.limiter, rates)));
                     presence_changed = true;
                 }
                 (Some(limiter), false) => limiter.set(time, limits.limiter, rates, queued),
             }
-            let order = side.limiter.as_deref().map_or(Order::Shares, RateLimiter::order);
-            if let Some(queue) = &mut side.queue {
+            let order = dir.limiter.as_deref().map_or(Order::Shares, RateLimiter::order);
+            if let Some(queue) = &mut dir.queue {
                 queue.fair_queue.set_order(order);
             }
         }
@@ -109,7 +109,7 @@ impl Core {
         self.relimit(cgroup);
         self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
         for direction in Direction::BOTH {
-            if let Some(queue) = &mut self.tree.cgroups[cgroup].side_mut(direction).queue {
+            if let Some(queue) = &mut self.tree.cgroups[cgroup].dir_mut(direction).queue {
                 // What it received among its old siblings says nothing about its new ones.
                 queue.source_state = SourceState::new();
             }
@@ -233,10 +233,10 @@ impl Core {
 
     fn leave_task(&mut self, now: Instant, task: u32, direction: Direction, index: u32) {
         let (client_index, cgroup) = (self.tree.tasks[task].client, self.tree.tasks[task].cgroup);
-        let waiting = &mut self.tree.tasks[task].side_mut(direction).waiting;
+        let waiting = &mut self.tree.tasks[task].dir_mut(direction).waiting;
         waiting.remove(&mut self.requests, index);
         if waiting.is_empty() {
-            let client = self.tree.clients[client_index].side_mut(direction);
+            let client = self.tree.clients[client_index].dir_mut(direction);
             let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
             client.turns.remove(&mut turns, task);
             if client.turns.is_empty() {
@@ -267,7 +267,7 @@ impl Core {
             self.tree.cgroups[at].depth = self.tree.cgroups[parent].depth + 1;
             for direction in Direction::BOTH {
                 let above = self.tree.nearest_limit(parent, direction);
-                self.tree.cgroups[at].side_mut(direction).parent_limit = above;
+                self.tree.cgroups[at].dir_mut(direction).parent_limit = above;
             }
         }
     }

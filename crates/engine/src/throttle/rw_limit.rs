@@ -71,14 +71,14 @@ impl Cgroup {
             (rw_limit @ None, false) => *rw_limit = Some(Box::new(RwLimit::new(now, kind, rates))),
         }
         Direction::BOTH.iter().for_each(|&direction| {
-            self.side_mut(direction).has_rw_limit = !rates.is_unlimited();
+            self.dir_mut(direction).has_rw_limit = !rates.is_unlimited();
         });
     }
 
     /// Whether `direction` waits for nothing but the limit on both.
     fn waits_for_rw_limit(&self, direction: Direction) -> bool {
-        let side = self.side(direction);
-        side.throttled_by.is_rw()
+        let dir = self.dir(direction);
+        dir.throttled_by.is_rw()
             && !self.is_clear(direction)
             && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
     }
@@ -86,7 +86,7 @@ impl Cgroup {
     /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
     /// it takes its turn, as if it had come behind others of its own.
     pub(crate) fn waits_behind_other_direction(&self, direction: Direction) -> bool {
-        self.side(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
+        self.dir(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
     }
 
     /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.
@@ -125,9 +125,9 @@ impl Cgroup {
         if !is_others || !self.waits_for_rw_limit(other) {
             return Verdict::Go;
         }
-        let side = self.side(other);
-        match side.timer.fires_at().filter(|&until| until > now) {
-            Some(until) => Verdict::Wait { until, throttled_by: side.throttled_by },
+        let dir = self.dir(other);
+        match dir.timer.fires_at().filter(|&until| until > now) {
+            Some(until) => Verdict::Wait { until, throttled_by: dir.throttled_by },
             None => Verdict::Go,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Cgroup {
     pub(crate) weight: Weight,
     /// The clock that its limits go by, and so its watermark; set by [`Cgroup::go_by`].
     pub(crate) clock: u16,
-    sides: [Side; 2],
+    directions: [PerDirection; 2],
     /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(crate) rw_limit: Option<Box<RwLimit>>,
     /// The last opening of its clock's gate that its limits know of.
@@ -59,11 +59,11 @@ pub(crate) struct Cgroup {
     pub(crate) children: Option<Box<Children>>,
 }
 
-// The side of reads ends with the first line of cache, of which the slot has eight bytes.
-const _: () = assert!(offset_of!(Cgroup, sides) + size_of::<Side>() <= 64 - 8);
+// The state of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Cgroup, directions) + size_of::<PerDirection>() <= 64 - 8);
 
 /// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
-pub(crate) struct Side {
+pub(crate) struct PerDirection {
     /// Nearest cgroup strictly above with a limit.
     pub(crate) parent_limit: u32,
     /// What the head last had to wait for here.
@@ -105,7 +105,7 @@ impl Cgroup {
     }
 
     pub(crate) fn new(parent: u32, depth: u32, name: Arc<str>) -> Cgroup {
-        let side = |direction| Side {
+        let dir = |direction| PerDirection {
             parent_limit: NO_CGROUP,
             throttled_by: Dimension::of(direction, Resource::Ios),
             has_rw_limit: false,
@@ -124,7 +124,7 @@ impl Cgroup {
             clock: 0,
             dying: false,
             confidence: Confidence::default(),
-            sides: Direction::BOTH.map(side),
+            directions: Direction::BOTH.map(dir),
             account: None,
             rw_limit: None,
             gate_epoch: 0,
@@ -142,12 +142,12 @@ impl Cgroup {
         self.children.iter().flat_map(|children| children.iter())
     }
 
-    pub(crate) fn side(&self, direction: Direction) -> &Side {
-        &self.sides[direction.index()]
+    pub(crate) fn dir(&self, direction: Direction) -> &PerDirection {
+        &self.directions[direction.index()]
     }
 
-    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut Side {
-        &mut self.sides[direction.index()]
+    pub(crate) fn dir_mut(&mut self, direction: Direction) -> &mut PerDirection {
+        &mut self.directions[direction.index()]
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -176,8 +176,8 @@ impl Cgroup {
     #[inline(never)]
     fn materialise(&mut self) {
         for direction in Direction::BOTH {
-            if let Some(limiter) = self.side_mut(direction).limiter.take() {
-                self.side_mut(direction).limiter = Some(Box::new(*limiter));
+            if let Some(limiter) = self.dir_mut(direction).limiter.take() {
+                self.dir_mut(direction).limiter = Some(Box::new(*limiter));
                 self.queue_mut(direction).fair_queue.make_room();
             }
         }
@@ -197,7 +197,7 @@ impl Cgroup {
 
     /// The queue of `direction`, made when something waits for the first time.
     pub(crate) fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
-        let Side { limiter, queue, .. } = self.side_mut(direction);
+        let PerDirection { limiter, queue, .. } = self.dir_mut(direction);
         queue.get_or_insert_with(|| {
             let order = limiter.as_deref().map(RateLimiter::order).unwrap_or_default();
             Box::new(Queue {
@@ -211,7 +211,7 @@ impl Cgroup {
 
     /// The queue of `direction`, where something has waited before.
     pub(crate) fn queue(&self, direction: Direction) -> Option<&Queue> {
-        self.side(direction).queue.as_deref()
+        self.dir(direction).queue.as_deref()
     }
 
     /// Whether nothing waits for this cgroup's own limit in `direction`: no source is active here.
@@ -220,11 +220,11 @@ impl Cgroup {
     }
 
     pub(crate) fn limiter(&self, direction: Direction) -> Option<&RateLimiter> {
-        self.side(direction).limiter.as_deref()
+        self.dir(direction).limiter.as_deref()
     }
 
     pub(crate) fn limiter_mut(&mut self, direction: Direction) -> Option<&mut RateLimiter> {
-        self.side_mut(direction).limiter.as_deref_mut()
+        self.dir_mut(direction).limiter.as_deref_mut()
     }
 
     /// Goes by another clock, which shows `after` when the old one shows `before`.
@@ -235,7 +235,7 @@ impl Cgroup {
 
     /// All its limiters.
     fn limiters_mut(&mut self) -> impl Iterator<Item = &mut RateLimiter> {
-        let apart = self.sides.iter_mut().filter_map(|side| side.limiter.as_deref_mut());
+        let apart = self.directions.iter_mut().filter_map(|dir| dir.limiter.as_deref_mut());
         apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.limiter_mut()))
     }
 

@@ -23,18 +23,18 @@ pub(crate) struct Client {
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
     pub(crate) priority: Priority,
-    sides: [ClientSide; 2],
+    directions: [ClientPerDirection; 2],
     /// Open tasks.
     pub(crate) tasks: u32,
     /// What is set for it rather than for its cgroup.
     pub(crate) low_latency: Option<LowLatency>,
 }
 
-// The side of reads ends with the first line of cache, of which the slot has eight bytes.
-const _: () = assert!(offset_of!(Client, sides) + size_of::<ClientSide>() <= 64 - 8);
+// The state of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Client, directions) + size_of::<ClientPerDirection>() <= 64 - 8);
 
 /// What a client has in one direction, at the limits of its path.
-pub(crate) struct ClientSide {
+pub(crate) struct ClientPerDirection {
     /// Tasks with requests that wait for a limit, in turn order.
     pub(crate) turns: List,
     /// As a source of its cgroup.
@@ -46,8 +46,11 @@ pub(crate) struct ClientSide {
 impl Client {
     pub(crate) fn new(cgroup: u32) -> Client {
         debug_assert_ne!(cgroup, NO_CGROUP);
-        let side =
-            || ClientSide { turns: List::EMPTY, source_state: SourceState::new(), served_ns: 0 };
+        let dir = || ClientPerDirection {
+            turns: List::EMPTY,
+            source_state: SourceState::new(),
+            served_ns: 0,
+        };
         Client {
             cgroup,
             tasks: 0,
@@ -56,16 +59,16 @@ impl Client {
             closing: false,
             priority: Priority::default(),
             low_latency: None,
-            sides: [side(), side()],
+            directions: [dir(), dir()],
         }
     }
 
-    pub(crate) fn side(&self, direction: Direction) -> &ClientSide {
-        &self.sides[direction.index()]
+    pub(crate) fn dir(&self, direction: Direction) -> &ClientPerDirection {
+        &self.directions[direction.index()]
     }
 
-    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut ClientSide {
-        &mut self.sides[direction.index()]
+    pub(crate) fn dir_mut(&mut self, direction: Direction) -> &mut ClientPerDirection {
+        &mut self.directions[direction.index()]
     }
 }
 
@@ -79,19 +82,19 @@ pub(crate) struct Task {
     pub(crate) held: u32,
     /// No new request is accepted; the slot goes with the last request.
     pub(crate) closing: bool,
-    /// Which dimension the waits in each side are of, once there was one.
+    /// Which dimension the waits in each direction are of, once there was one.
     waits_of: [Option<Dimension>; 2],
     /// Requests past every limit, waiting for the device, oldest first.
     pub(crate) ready: List,
-    sides: [TaskSide; 2],
+    directions: [TaskPerDirection; 2],
     /// Place among the client's tasks that wait for the device.
     pub(crate) ready_turn: Link,
-    /// What limits did to it, by dimension, but for what is in the sides; once they did something.
+    /// What limits did to it, by dimension, but for what is in the directions; once they did something.
     waits: Option<Box<[Waits; Dimension::COUNT]>>,
 }
 
-// The side of reads ends with the first line of cache, of which the slot has eight bytes.
-const _: () = assert!(offset_of!(Task, sides) + size_of::<TaskSide>() <= 64 - 8);
+// The state of reads ends with the first line of cache, of which the slot has eight bytes.
+const _: () = assert!(offset_of!(Task, directions) + size_of::<TaskPerDirection>() <= 64 - 8);
 
 /// What limits did to a task in one dimension.
 #[derive(Clone, Copy, Default)]
@@ -108,7 +111,7 @@ impl Waits {
 }
 
 /// What a task has in one direction, at the limits of its path.
-pub(crate) struct TaskSide {
+pub(crate) struct TaskPerDirection {
     /// Requests that wait for a limit, oldest first.
     pub(crate) waiting: List,
     /// Place among the client's tasks that wait for a limit.
@@ -120,7 +123,8 @@ pub(crate) struct TaskSide {
 
 impl Task {
     pub(crate) fn new(client: u32, cgroup: u32) -> Task {
-        let side = || TaskSide { waiting: List::EMPTY, turn: Link::NONE, waits: Waits::default() };
+        let dir =
+            || TaskPerDirection { waiting: List::EMPTY, turn: Link::NONE, waits: Waits::default() };
         Task {
             client,
             cgroup,
@@ -128,7 +132,7 @@ impl Task {
             closing: false,
             waits_of: [None; 2],
             ready: List::EMPTY,
-            sides: [side(), side()],
+            directions: [dir(), dir()],
             ready_turn: Link::NONE,
             waits: None,
         }
@@ -137,9 +141,9 @@ impl Task {
     /// What limits did to it.
     pub(crate) fn stats(&self) -> TaskStats {
         let mut waits = self.waits.as_deref().copied().unwrap_or_default();
-        for (side, dimension) in self.sides.iter().zip(self.waits_of) {
+        for (dir, dimension) in self.directions.iter().zip(self.waits_of) {
             if let Some(dimension) = dimension {
-                waits[dimension as usize].add(side.waits);
+                waits[dimension as usize].add(dir.waits);
             }
         }
         TaskStats {
@@ -154,13 +158,13 @@ impl Task {
         if self.waits_of[direction.index()] != Some(dimension) {
             self.turn_to(direction, dimension);
         }
-        &mut self.side_mut(direction).waits
+        &mut self.dir_mut(direction).waits
     }
 
-    /// Puts aside what is in the side of `direction`, for what follows is of another dimension.
+    /// Puts aside what is in that of `direction`, for what follows is of another dimension.
     #[inline(never)]
     fn turn_to(&mut self, direction: Direction, dimension: Dimension) {
-        let waits = core::mem::take(&mut self.side_mut(direction).waits);
+        let waits = core::mem::take(&mut self.dir_mut(direction).waits);
         // Room for all the first time: no later one allocates.
         let all = self.waits.get_or_insert_default();
         if let Some(before) = self.waits_of[direction.index()].replace(dimension) {
@@ -168,12 +172,12 @@ impl Task {
         }
     }
 
-    pub(crate) fn side(&self, direction: Direction) -> &TaskSide {
-        &self.sides[direction.index()]
+    pub(crate) fn dir(&self, direction: Direction) -> &TaskPerDirection {
+        &self.directions[direction.index()]
     }
 
-    pub(crate) fn side_mut(&mut self, direction: Direction) -> &mut TaskSide {
-        &mut self.sides[direction.index()]
+    pub(crate) fn dir_mut(&mut self, direction: Direction) -> &mut TaskPerDirection {
+        &mut self.directions[direction.index()]
     }
 }
 
@@ -185,7 +189,7 @@ pub(crate) struct WaitingTurns<'a> {
 
 impl Links for WaitingTurns<'_> {
     fn link(&mut self, index: u32) -> &mut Link {
-        &mut self.tasks[index].side_mut(self.direction).turn
+        &mut self.tasks[index].dir_mut(self.direction).turn
     }
 }
 

@@ -115,13 +115,13 @@ impl Tree {
 
     /// The nearest cgroup with a limit in `direction`, from `cgroup` upwards; [`NO_CGROUP`] if there is none.
     pub(crate) fn nearest_limit(&self, cgroup: u32, direction: Direction) -> u32 {
-        let side = self.cgroups[cgroup].side(direction);
-        if side.limiter.is_some() { cgroup } else { side.parent_limit }
+        let dir = self.cgroups[cgroup].dir(direction);
+        if dir.limiter.is_some() { cgroup } else { dir.parent_limit }
     }
 
     /// The same, from the parent of `cgroup` upwards.
     pub(crate) fn parent_limit(&self, cgroup: u32, direction: Direction) -> u32 {
-        self.cgroups[cgroup].side(direction).parent_limit
+        self.cgroups[cgroup].dir(direction).parent_limit
     }
 
     /// The share of `source` among those that wait where it does.
