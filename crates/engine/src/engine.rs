@@ -4,7 +4,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats, LowLatency};
-use crate::census::census;
 use crate::config::{Change, Config};
 use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
@@ -14,12 +13,13 @@ use crate::priority::PrioClass;
 use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::{Record, Stage};
 use crate::scheduler::Arriving;
-use crate::stats::{Audit, Census, Charge, Counters, DeviceStats, TaskStats};
+use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Watermark, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{
     Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name,
 };
+use crate::tree_stats::tree_stats;
 use crate::weight::Weight;
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.
@@ -320,7 +320,7 @@ impl Engine {
             core.tree.cgroups[cgroup].account_mut().waited_for_room(waited);
             core.scheduler.promote(now, &mut core.tree, &mut core.requests, index, to);
             core.tree.tasks[to].held += 1;
-            self.let_go(from);
+            self.release_request(from);
         }
         self.core.settle_deadlines();
         true
@@ -337,7 +337,7 @@ impl Engine {
         self.core.withdraw(now, index);
         self.core.settle_deadlines();
         let record = self.core.requests.remove(index);
-        self.let_go(record.task);
+        self.release_request(record.task);
         Some(record.uncut())
     }
 
@@ -477,7 +477,7 @@ impl Engine {
         let core = &mut self.core;
         core.room().checked_sub(1)?;
         let index = core.scheduler.next(now, &mut core.tree, &mut core.requests)?;
-        Some(self.hand_out(now, index))
+        Some(self.mark_dispatched(now, index))
     }
 
     /// The next request that goes on where the one dispatched last ends: of the same flow, the same operation, data. Both
@@ -503,13 +503,13 @@ impl Engine {
         let index = core.scheduler.next_joined(now, room, &mut core.tree, &mut core.requests)?;
         core.requests[index].is_joined = true;
         core.joined += 1;
-        Some(self.hand_out(now, index))
+        Some(self.mark_dispatched(now, index))
     }
 
     /// A request goes to the device.
     // In place on the way of each request, though one that is joined calls it too.
     #[inline(always)]
-    fn hand_out(&mut self, now: Instant, index: u32) -> Dispatch {
+    fn mark_dispatched(&mut self, now: Instant, index: u32) -> Dispatch {
         let core = &mut self.core;
         let (id, record) = core.requests.entry_mut(index);
         record.stage = Stage::Dispatched;
@@ -618,8 +618,8 @@ impl Engine {
 
     /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
     /// children. O(cgroups).
-    pub fn census(&self) -> Vec<Census> {
-        census(&self.core.tree, &self.core.scheduler)
+    pub fn tree_stats(&self) -> Vec<CgroupStats> {
+        tree_stats(&self.core.tree, &self.core.scheduler)
     }
 
     /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no
@@ -699,7 +699,7 @@ impl Engine {
     }
 
     /// One request fewer inside.
-    fn let_go(&mut self, task: u32) {
+    fn release_request(&mut self, task: u32) {
         let of = &mut self.core.tree.tasks[task];
         of.held -= 1;
         if of.closing {

@@ -59,7 +59,6 @@ struct Readme;
 mod account;
 mod bfq;
 mod blame;
-mod census;
 mod check;
 mod config;
 mod core;
@@ -79,6 +78,7 @@ mod stats;
 mod throttle;
 mod time;
 mod tree;
+mod tree_stats;
 pub mod units;
 mod utilisation;
 mod weight;
@@ -101,7 +101,7 @@ pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
 pub use scheduler::SchedulerKind;
-pub use stats::{Audit, Census, Charge, Counters, DeviceStats, Moved, TaskStats};
+pub use stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, Moved, TaskStats};
 pub use throttle::{
     Headroom, LimitsError, Watermark, WatermarkError, WatermarkMode, WatermarkStats,
 };

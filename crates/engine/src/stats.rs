@@ -95,9 +95,9 @@ impl Counters {
     }
 }
 
-/// One cgroup of [`crate::Engine::census`].
+/// One cgroup of [`crate::Engine::tree_stats`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Census {
+pub struct CgroupStats {
     /// Which.
     pub cgroup: CgroupId,
     /// Where it is.

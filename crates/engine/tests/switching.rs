@@ -269,7 +269,7 @@ fn books_outlive_the_scheduler_and_the_cgroup() {
     switch(&mut engine, now, SchedulerKind::Bfq);
     assert_eq!(engine.bfq_stats().time_charged_bytes, stats.time_charged_bytes);
     assert_eq!(charged(&engine, root), stats.time_charged_bytes);
-    let rows = engine.census();
+    let rows = engine.tree_stats();
     assert!(rows.iter().all(|row| row.bfq.time_charged_bytes == stats.time_charged_bytes));
 }
 

@@ -293,7 +293,7 @@ impl Recorder {
 
 /// All cgroups of the engine with what was noted, each with all below it.
 fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
-    let census = engine.census();
+    let census = engine.tree_stats();
     let mut places: Vec<(CgroupId, usize)> =
         census.iter().enumerate().map(|(at, entry)| (entry.cgroup, at)).collect();
     places.sort_unstable();

@@ -18,7 +18,7 @@ impl Kernel {
             self.now = self.now.max(tick);
             self.group_mut(queue).timer = None;
             self.fire(queue);
-            self.hand_out();
+            self.mark_dispatched();
         }
     }
 
@@ -159,7 +159,7 @@ impl Kernel {
     }
 
     /// The worker at the top: all reads of the batch, then all writes.
-    fn hand_out(&mut self) {
+    fn mark_dispatched(&mut self) {
         for direction in Direction::BOTH {
             for id in std::mem::take(&mut self.ready[direction.index()]) {
                 self.dispatched.push((self.now, id));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 use weir_cache::writeback::OwnerStats;
 use weir_engine::{
-    Census, CgroupId, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
+    CgroupId, CgroupStats, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
 };
 
 use super::reactor::{DeviceIo, Reactor};
@@ -27,7 +27,7 @@ pub(super) struct Report {
     reply: Option<oneshot::Sender<DeviceStatus>>,
     /// What is done of it.
     status: DeviceStatus,
-    census: Vec<Census>,
+    census: Vec<CgroupStats>,
     /// The first of `census` that it has not told of.
     next: usize,
     /// Where each cgroup is in `census`.
@@ -81,7 +81,7 @@ impl Reactor {
 
     /// Reads all counters at this moment. O(cgroups + connections).
     fn begin_report(&mut self, now: Instant, reply: oneshot::Sender<DeviceStatus>) -> Report {
-        let census = self.engine.census();
+        let census = self.engine.tree_stats();
         let places: Places =
             census.iter().enumerate().map(|(place, entry)| (entry.cgroup, place)).collect();
         let outside = self.waits_outside(&census, &places);
@@ -127,7 +127,11 @@ impl Reactor {
 
     /// What requests of each cgroup and all below it have waited for outside the engine, by path. What those of removed
     /// cgroups had is the root's. O(connections + cgroups that have waited × depth).
-    fn waits_outside(&mut self, census: &[Census], places: &Places) -> BTreeMap<String, Waits> {
+    fn waits_outside(
+        &mut self,
+        census: &[CgroupStats],
+        places: &Places,
+    ) -> BTreeMap<String, Waits> {
         let DeviceIo { waits, connections, .. } = &mut self.io;
         let root = self.engine.root();
         let mut removed = Waits::default();
@@ -155,7 +159,7 @@ impl Reactor {
     }
 
     /// What the cache has and has done for each cgroup and all below it, by path; nothing without a cache.
-    fn writeback(&self, census: &[Census]) -> BTreeMap<String, OwnerStats> {
+    fn writeback(&self, census: &[CgroupStats]) -> BTreeMap<String, OwnerStats> {
         let mut sums = BTreeMap::new();
         let Some(cached) = &self.io.cache else { return sums };
         for entry in census {
@@ -168,7 +172,7 @@ impl Reactor {
     }
 
     /// Connections that limits have held back. O(connections).
-    fn tasks(&self, census: &[Census], places: &Places) -> Vec<TaskStatus> {
+    fn tasks(&self, census: &[CgroupStats], places: &Places) -> Vec<TaskStatus> {
         let connections = self.io.connections.iter().filter_map(|(_, connection)| {
             let member = connection.bound?.member;
             let stats = self.engine.task_stats(member.task)?;
@@ -185,7 +189,7 @@ impl Reactor {
         tasks
     }
 
-    fn cgroup(&self, entry: &Census, report: &Report) -> CgroupStatus {
+    fn cgroup(&self, entry: &CgroupStats, report: &Report) -> CgroupStatus {
         let left = Dimension::ALL.into_iter().filter_map(|dimension| {
             let left = self.engine.burst_left(entry.cgroup, dimension)?;
             Some(BurstLeft { dimension: dimension.key().into(), left })
@@ -273,7 +277,7 @@ impl Reactor {
     }
 }
 
-fn path_of(cgroup: CgroupId, census: &[Census], places: &Places) -> Option<String> {
+fn path_of(cgroup: CgroupId, census: &[CgroupStats], places: &Places) -> Option<String> {
     places.get(&cgroup).map(|&place| census[place].path.clone())
 }
 

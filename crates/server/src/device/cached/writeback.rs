@@ -162,7 +162,7 @@ impl Reactor {
     /// Before the end nobody is left to be protected: what is dirty is written as fast as the device takes it.
     pub(in crate::device) fn lift_limits(&mut self, now: Instant) {
         let cgroups: Vec<CgroupId> =
-            self.engine.census().iter().map(|entry| entry.cgroup).collect();
+            self.engine.tree_stats().iter().map(|entry| entry.cgroup).collect();
         for cgroup in cgroups {
             let limits = Limits::default();
             // No limits contradict nothing, and the cgroup was there just now.

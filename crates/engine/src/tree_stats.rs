@@ -1,4 +1,4 @@
-//! Every cgroup with its path and its sums, in one walk.
+//! Recursive counters of all cgroups, in one walk.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,15 +6,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::scheduler::Scheduler;
-use crate::stats::{Census, Counters};
+use crate::stats::{CgroupStats, Counters};
 use crate::tree::{ROOT, Tree};
 
-/// See [`crate::Engine::census`].
-pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
+/// See [`crate::Engine::tree_stats`].
+pub(crate) fn tree_stats(tree: &Tree, scheduler: &Scheduler) -> Vec<CgroupStats> {
     let order = tree.subtree(ROOT);
     // Where a cgroup is in `order`, by index; its parent has a place before it.
     let mut places = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
-    let mut rows: Vec<Census> = Vec::with_capacity(order.len());
+    let mut rows: Vec<CgroupStats> = Vec::with_capacity(order.len());
     for (place, &at) in order.iter().enumerate() {
         places[at as usize] = place;
         let node = &tree.cgroups[at];
@@ -26,7 +26,7 @@ pub(crate) fn census(tree: &Tree, scheduler: &Scheduler) -> Vec<Census> {
         let mut counters = Counters::default();
         let cgroup = tree.id(at);
         node.gather(cgroup, &mut counters);
-        rows.push(Census { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
+        rows.push(CgroupStats { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
     }
     // From the last to the first: whoever is added to its parent has all that is below it.
     for (place, &at) in order.iter().enumerate().rev() {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     fn rows(engine: &Engine) -> Vec<(String, u64)> {
-        let rows = engine.census().into_iter();
+        let rows = engine.tree_stats().into_iter();
         rows.map(|row| (row.path, row.counters.read.bytes)).collect()
     }
 
