@@ -180,7 +180,7 @@ impl Limits {
         }
         for dimension in Dimension::ALL {
             let rate = self.max.get(dimension).map(NonZeroU64::get);
-            if rate.is_some() && dimension.is_rw() && !self.has_joint() {
+            if rate.is_some() && dimension.is_rw() && !self.has_rw() {
                 return Err(LimitsError::JointUnknown { dimension });
             }
             if let Some(burst) = self.burst.get(dimension) {
@@ -197,7 +197,7 @@ impl Limits {
         matches!(self.limiter, LimiterKind::Pace | LimiterKind::Token)
     }
 
-    fn has_joint(&self) -> bool {
+    fn has_rw(&self) -> bool {
         !matches!(self.limiter, LimiterKind::Slice(_))
     }
 
@@ -350,14 +350,14 @@ mod tests {
             with_peak(Riops, 700, slice),
             "riops: the slice limiter has no peak, only pace and token have",
         );
-        let joint = PerDimension::NONE.with(Rwiops, 7);
+        let rw = PerDimension::NONE.with(Rwiops, 7);
         refused(
-            Limits { max: joint, ..limits(slice) },
+            Limits { max: rw, ..limits(slice) },
             "rwiops: the slice limiter is the kernel's, which has no limit on reads and writes together, \
              only pace, token and leaky have",
         );
         for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky] {
-            assert_eq!(Limits { max: joint, ..limits(limiter) }.validate(), Ok(()));
+            assert_eq!(Limits { max: rw, ..limits(limiter) }.validate(), Ok(()));
         }
         let still = LimiterKind::Slice(SliceProfile { kernel, hz: 0, slice_ticks: 25 });
         refused(limits(still), "slices of 25 ticks at 0 ticks/s: both are at least 1");

@@ -76,7 +76,7 @@ struct Replay {
     sources: BTreeMap<(CgroupId, usize), Shares<Source>>,
     turns: BTreeMap<(ClientId, usize), Shares<TaskId>>,
     /// Reads and writes, where a limit is on both.
-    joint: BTreeMap<CgroupId, Shares<usize>>,
+    rw_limit: BTreeMap<CgroupId, Shares<usize>>,
     /// When the replay last looked at the waiting requests.
     observed: Nanos,
 }
@@ -87,7 +87,7 @@ impl Replay {
             state: State::new(),
             sources: BTreeMap::new(),
             turns: BTreeMap::new(),
-            joint: BTreeMap::new(),
+            rw_limit: BTreeMap::new(),
             observed: 0,
         }
     }
@@ -376,16 +376,16 @@ impl Replay {
         let left = left.sources(direction, now);
         let (mut source, mut weight) = (Source::Client(client), CLIENT_WEIGHT);
         for cgroup in self.state.path(request.task) {
-            let joint = self.state.joint(cgroup).rates;
-            if !joint.is_unlimited() {
+            let rw_limit = self.state.rw_limit(cgroup).rates;
+            if !rw_limit.is_unlimited() {
                 // What waited beside it is known only for its instant: all that did before, or just those that still do.
                 let weights = [
                     self.state.weight(&waiting, cgroup, |_| true),
                     self.state.weight(&waiting, cgroup, |of| of == source || left.has(cgroup, of)),
                 ];
-                let time = joint.time(bytes, ios) * FINE;
+                let time = rw_limit.time(bytes, ios) * FINE;
                 let [least, most] = weights.map(|weights| time / i128::from(weights));
-                let shares = self.joint.entry(cgroup);
+                let shares = self.rw_limit.entry(cgroup);
                 let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
                 shares.pick_between(direction, least, most);
                 if ios == 0 {
@@ -425,7 +425,7 @@ impl Replay {
                 return Err(("P12", what));
             }
         }
-        for (cgroup, shares) in &mut self.joint {
+        for (cgroup, shares) in &mut self.rw_limit {
             if let Some(unfair) = shares.unfair(ROUNDING) {
                 let what = format!(
                     "reads and writes of {cgroup:?} differ by {} ps of a weight of 1, {} are allowed",
@@ -495,7 +495,7 @@ impl Replay {
     fn observe(&mut self, now: Nanos, moment: Moment) {
         self.observed = now;
         let all = [0, 1].map(|direction| self.state.sources(direction, now));
-        self.observe_joint(now, moment, [&all[0], &all[1]]);
+        self.observe_rw(now, moment, [&all[0], &all[1]]);
         for (direction, waiting) in all.into_iter().enumerate() {
             for &cgroup in waiting.sources.keys() {
                 let fresh = || Shares::new(Bound::LargestOfBoth);
@@ -522,14 +522,14 @@ impl Replay {
     ///
     /// A source that may pass that limit and is still there when all has gone waits for something else. But in the moment when it
     /// may be passed, and nothing has gone, those are waiting that did before.
-    fn observe_joint(&mut self, now: Nanos, moment: Moment, waiting: [&Waiting; 2]) {
-        let waits = self.state.joint_waits(waiting, now);
+    fn observe_rw(&mut self, now: Nanos, moment: Moment, waiting: [&Waiting; 2]) {
+        let waits = self.state.rw_waits(waiting, now);
         for &cgroup in &waits {
-            self.joint.entry(cgroup).or_insert_with(|| Shares::new(Bound::LargestOfBoth));
+            self.rw_limit.entry(cgroup).or_insert_with(|| Shares::new(Bound::LargestOfBoth));
         }
-        for (&cgroup, shares) in &mut self.joint {
+        for (&cgroup, shares) in &mut self.rw_limit {
             let waits = waits.contains(&cgroup);
-            let may_pass = self.state.joint(cgroup).ready_at(now) <= now;
+            let may_pass = self.state.rw_limit(cgroup).ready_at(now) <= now;
             match moment {
                 Moment::BeforeAnythingGoes if waits => {}
                 Moment::Any if waits && !may_pass => shares.observe(&[0, 1]),
@@ -539,7 +539,7 @@ impl Replay {
     }
 
     fn interrupt(&mut self) {
-        self.joint.values_mut().for_each(Shares::interrupt);
+        self.rw_limit.values_mut().for_each(Shares::interrupt);
         self.sources.values_mut().for_each(Shares::interrupt);
         self.turns.values_mut().for_each(Shares::interrupt);
     }

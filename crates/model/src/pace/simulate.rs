@@ -15,12 +15,12 @@ pub struct Throttle {
     state: State,
     queues: BTreeMap<(CgroupId, usize), FairQueue>,
     turns: BTreeMap<(ClientId, usize), VecDeque<TaskId>>,
-    joint: BTreeMap<CgroupId, Joint>,
+    rw_limit: BTreeMap<CgroupId, RwLimit>,
 }
 
 /// How reads and writes of one cgroup share a limit on both.
 #[derive(Clone, Copy, Debug, Default)]
-struct Joint {
+struct RwLimit {
     /// Both wait for it, and for nothing else.
     both_wait: bool,
     /// Service divided by weight, since both have waited.
@@ -45,7 +45,7 @@ impl Throttle {
             state: State::new(),
             queues: BTreeMap::new(),
             turns: BTreeMap::new(),
-            joint: BTreeMap::new(),
+            rw_limit: BTreeMap::new(),
         }
     }
 
@@ -97,9 +97,9 @@ impl Throttle {
         }
         for cgroup in self.state.path(request.task) {
             let weight = i128::from(self.state.weight(&waiting, cgroup, |_| true));
-            let time = self.state.joint(cgroup).rates.time(bytes, ios);
-            if let Some(joint) = self.joint.get_mut(&cgroup).filter(|_| !request.metadata) {
-                joint.had[request.direction] += time * 1000 / weight;
+            let time = self.state.rw_limit(cgroup).rates.time(bytes, ios);
+            if let Some(rw_limit) = self.rw_limit.get_mut(&cgroup).filter(|_| !request.metadata) {
+                rw_limit.had[request.direction] += time * 1000 / weight;
             }
             if let Some(node) = self.state.cgroups.get_mut(&cgroup) {
                 let budgets = node.budgets_of(request.direction);
@@ -142,9 +142,9 @@ impl Throttle {
         now: Nanos,
         by_turns: bool,
     ) -> Option<Request> {
-        let is_others_turn = self.joint.get(&cgroup).is_some_and(|joint| {
-            let [own, other] = [joint.had[direction], joint.had[1 - direction]];
-            joint.both_wait && (own > other || (own == other && direction == 1))
+        let is_others_turn = self.rw_limit.get(&cgroup).is_some_and(|rw_limit| {
+            let [own, other] = [rw_limit.had[direction], rw_limit.had[1 - direction]];
+            rw_limit.both_wait && (own > other || (own == other && direction == 1))
         });
         if self.state.passes_at(cgroup, direction, now) > now || (by_turns && is_others_turn) {
             return None;
@@ -185,14 +185,14 @@ impl Throttle {
     /// Brings the queues up to date with what waits and may go.
     fn refresh(&mut self, now: Nanos) {
         let waiting = [0, 1].map(|direction| self.state.sources(direction, now));
-        let waits = self.state.joint_waits([&waiting[0], &waiting[1]], now);
+        let waits = self.state.rw_waits([&waiting[0], &waiting[1]], now);
         for &cgroup in self.state.cgroups.keys() {
-            let joint = self.joint.entry(cgroup).or_default();
-            let may_pass = self.state.joint(cgroup).ready_at(now) <= now;
+            let rw_limit = self.rw_limit.entry(cgroup).or_default();
+            let may_pass = self.state.rw_limit(cgroup).ready_at(now) <= now;
             // Those that may pass have waited if they did before.
-            joint.both_wait = waits.contains(&cgroup) && (joint.both_wait || !may_pass);
-            if !joint.both_wait {
-                joint.had = [0, 0];
+            rw_limit.both_wait = waits.contains(&cgroup) && (rw_limit.both_wait || !may_pass);
+            if !rw_limit.both_wait {
+                rw_limit.had = [0, 0];
             }
         }
         for direction in [0, 1] {

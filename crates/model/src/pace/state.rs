@@ -251,13 +251,13 @@ impl State {
     }
 
     /// The limits of a cgroup on both directions together.
-    pub(super) fn joint(&self, cgroup: CgroupId) -> Meters {
+    pub(super) fn rw_limit(&self, cgroup: CgroupId) -> Meters {
         self.meters(cgroup, 0)[1]
     }
 
     /// Cgroups in which reads and writes wait for a limit on both together, or would but for that they may go now; and for
     /// nothing else: not for limits on one direction, nor for any above. None where that is not known.
-    pub(super) fn joint_waits(&self, waiting: [&Waiting; 2], now: Nanos) -> Vec<CgroupId> {
+    pub(super) fn rw_waits(&self, waiting: [&Waiting; 2], now: Nanos) -> Vec<CgroupId> {
         let waits = |at: CgroupId, direction: usize| {
             let waits = waiting[direction].sources.get(&at).is_some_and(|all| !all.is_empty());
             let own = self.meters(at, direction)[0].ready_at(now) <= now;
@@ -266,8 +266,8 @@ impl State {
         };
         let is_known = self.is_foreseen(0, now) && self.is_foreseen(1, now);
         let all = self.cgroups.keys().copied().filter(|_| is_known);
-        let joint = all.filter(|&at| !self.joint(at).rates.is_unlimited());
-        joint.filter(|&at| waits(at, 0) && waits(at, 1)).collect()
+        let rw_limit = all.filter(|&at| !self.rw_limit(at).rates.is_unlimited());
+        rw_limit.filter(|&at| waits(at, 0) && waits(at, 1)).collect()
     }
 
     /// The weights of all `those` that wait at `cgroup`, together.
