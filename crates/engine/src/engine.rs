@@ -356,7 +356,7 @@ impl Engine {
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
         let index = self.core.tree.task_index(task)?;
         let Core { scheduler, tree, requests, .. } = &mut self.core;
-        scheduler.line_up(tree, requests);
+        scheduler.spill_fast_path(tree, requests);
         let flow = &self.core.tree.tasks[index];
         let [reads, writes] = Direction::BOTH.map(|direction| flow.dir(direction).waiting.head);
         let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);

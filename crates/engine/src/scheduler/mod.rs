@@ -3,14 +3,14 @@
 //! A scheduler sees a request when it is past every limit and gives it out when the device window has room. It
 //! keeps no request of its own: lists are threaded through the records, turns through clients and tasks.
 
+mod round_robin;
 mod switch;
-mod take_turns;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::num::NonZeroU32;
 
-use self::take_turns::TakeTurns;
+use self::round_robin::RoundRobin;
 use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
 use crate::config::Config;
 use crate::merge;
@@ -67,7 +67,7 @@ pub(crate) struct Scheduler {
 
 /// An enum: the choice is a branch that always goes the same way.
 enum Policy {
-    TakeTurns(TakeTurns),
+    RoundRobin(RoundRobin),
     Bfq(Box<Bfq>),
 }
 
@@ -97,8 +97,8 @@ impl Scheduler {
     pub(crate) fn stats(&self) -> BfqStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.stats(),
-            (Policy::TakeTurns(_), Some(counters)) => counters.device(&merge::Counters::new(), 0),
-            (Policy::TakeTurns(_), None) => BfqStats::default(),
+            (Policy::RoundRobin(_), Some(counters)) => counters.device(&merge::Counters::new(), 0),
+            (Policy::RoundRobin(_), None) => BfqStats::default(),
         }
     }
 
@@ -106,15 +106,15 @@ impl Scheduler {
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.cgroup_stats(cgroup),
-            (Policy::TakeTurns(_), Some(counters)) => counters.cgroup(cgroup, 0),
-            (Policy::TakeTurns(_), None) => BfqCgroupStats::default(),
+            (Policy::RoundRobin(_), Some(counters)) => counters.cgroup(cgroup, 0),
+            (Policy::RoundRobin(_), None) => BfqCgroupStats::default(),
         }
     }
 
     /// The device takes `depth` requests at a time from now on.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.set_depth(depth),
         }
     }
@@ -122,7 +122,7 @@ impl Scheduler {
     /// When [`Scheduler::handle_timeout`] is due: a request may wait for a while although the device has room.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.policy {
-            Policy::TakeTurns(_) => None,
+            Policy::RoundRobin(_) => None,
             Policy::Bfq(bfq) => bfq.deadline(),
         }
     }
@@ -130,7 +130,7 @@ impl Scheduler {
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.handle_timeout(now, tree, requests),
         }
     }
@@ -138,7 +138,7 @@ impl Scheduler {
     /// The priority of a client, or what its cgroup makes of it, has changed.
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.reprioritize(tree, client),
         }
     }
@@ -153,7 +153,7 @@ impl Scheduler {
     /// What a cgroup makes of the priority of its writeback has changed.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.reprioritize_writeback(tree, cgroup),
         }
     }
@@ -161,15 +161,15 @@ impl Scheduler {
     /// Requests waiting.
     pub(crate) fn len(&self) -> u32 {
         match &self.policy {
-            Policy::TakeTurns(turns) => turns.len(),
+            Policy::RoundRobin(round_robin) => round_robin.len(),
             Policy::Bfq(bfq) => bfq.len(),
         }
     }
 
     /// Puts all that waits into the lists of its tasks: it may be outside of them while nobody asks.
-    pub(crate) fn line_up(&mut self, tree: &mut Tree, requests: &mut Requests) {
+    pub(crate) fn spill_fast_path(&mut self, tree: &mut Tree, requests: &mut Requests) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.line_up(tree, requests),
+            Policy::RoundRobin(round_robin) => round_robin.spill_fast_path(tree, requests),
             Policy::Bfq(_) => {}
         }
     }
@@ -177,7 +177,7 @@ impl Scheduler {
     /// Learns of a request that is at the device already: another scheduler has sent it.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.adopt(tree, requests, index),
         }
     }
@@ -185,7 +185,7 @@ impl Scheduler {
     /// Ends: nothing in `tree` remembers a turn. No request is left.
     pub(crate) fn leave(&mut self, tree: &mut Tree) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.leave(tree),
+            Policy::RoundRobin(round_robin) => round_robin.leave(tree),
             Policy::Bfq(_) => {}
         }
     }
@@ -201,8 +201,8 @@ impl Scheduler {
         arriving: Arriving,
     ) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => {
-                turns.insert(tree, requests, arriving.task, arriving.index);
+            Policy::RoundRobin(round_robin) => {
+                round_robin.insert(tree, requests, arriving.task, arriving.index);
             }
             Policy::Bfq(bfq) => bfq.insert(now, tree, requests, arriving),
         }
@@ -217,7 +217,7 @@ impl Scheduler {
         requests: &mut Requests,
     ) -> Option<u32> {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.next(tree, requests),
+            Policy::RoundRobin(round_robin) => round_robin.next(tree, requests),
             Policy::Bfq(bfq) => bfq.next(now, tree, requests),
         }
     }
@@ -238,7 +238,7 @@ impl Scheduler {
         requests: &mut Requests,
     ) -> Option<u32> {
         match &mut self.policy {
-            Policy::TakeTurns(_) => None,
+            Policy::RoundRobin(_) => None,
             Policy::Bfq(bfq) => bfq.next_joined(now, room, tree, requests),
         }
     }
@@ -252,7 +252,7 @@ impl Scheduler {
         index: u32,
     ) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.remove(tree, requests, task, index),
+            Policy::RoundRobin(round_robin) => round_robin.remove(tree, requests, task, index),
             Policy::Bfq(bfq) => bfq.remove(tree, requests, task, index),
         }
     }
@@ -291,7 +291,7 @@ impl Scheduler {
         data_len: u32,
     ) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.complete(now, tree, requests, index, data_len),
         }
     }
@@ -299,7 +299,7 @@ impl Scheduler {
     /// Forgets a client that is going away; it has no request left.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(turns) => turns.forget(tree, client),
+            Policy::RoundRobin(round_robin) => round_robin.forget(tree, client),
             Policy::Bfq(bfq) => bfq.forget(tree, requests, client),
         }
     }
@@ -312,7 +312,7 @@ impl Scheduler {
             counters.fold(cgroup, tree.cgroups[cgroup].parent);
         }
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.forget_cgroup(tree, requests, cgroup),
         }
     }
@@ -320,7 +320,7 @@ impl Scheduler {
     /// Ends the slot under way if it is of a flow in `cgroup` or below: something about that is to change.
     pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.take_device_from(tree, requests, cgroup),
         }
     }
@@ -328,7 +328,7 @@ impl Scheduler {
     /// A cgroup that does not have the device has got another weight or class, in `tree`.
     pub(crate) fn rerank_cgroup(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.rerank_cgroup(tree, cgroup),
         }
     }
@@ -336,7 +336,7 @@ impl Scheduler {
     /// A cgroup has got another parent, in `tree`; the old one is still there.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {
-            Policy::TakeTurns(_) => {}
+            Policy::RoundRobin(_) => {}
             Policy::Bfq(bfq) => bfq.move_cgroup(tree, requests, cgroup),
         }
     }
@@ -347,7 +347,7 @@ impl Scheduler {
     /// A text that says what does not hold.
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
         match &mut self.policy {
-            Policy::TakeTurns(_) => Ok(()),
+            Policy::RoundRobin(_) => Ok(()),
             Policy::Bfq(bfq) => bfq.check(tree, requests),
         }
     }
@@ -356,7 +356,7 @@ impl Scheduler {
 impl Policy {
     fn new(config: &Config, counters: Counters) -> Policy {
         match config.scheduler {
-            SchedulerKind::None => Policy::TakeTurns(TakeTurns::new()),
+            SchedulerKind::None => Policy::RoundRobin(RoundRobin::new()),
             SchedulerKind::Bfq => Policy::Bfq(Box::new(Bfq::new(
                 &config.bfq,
                 config.rotational,

@@ -54,7 +54,7 @@ impl Core {
     /// What waits for the device, each with its task: by the time at which it came to wait, those of one task as they
     /// came, and among tasks of one instant the older task first.
     fn by_arrival(&mut self) -> Vec<(u32, u32)> {
-        self.scheduler.line_up(&mut self.tree, &mut self.requests);
+        self.scheduler.spill_fast_path(&mut self.tree, &mut self.requests);
         let mut waiting = Vec::with_capacity(self.scheduler.len() as usize);
         for (task, flow) in self.tree.tasks.iter() {
             let ready = flow.ready.iter(&mut self.requests);

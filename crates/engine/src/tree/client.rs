@@ -19,7 +19,7 @@ pub(crate) struct Client {
     /// Tasks with requests that wait for the device, in turn order.
     pub(crate) ready_turns: List,
     /// Whether it has a place among the clients that wait for the device.
-    pub(crate) has_turn: bool,
+    pub(crate) is_queued: bool,
     /// No new task may be opened; the slot goes with the last task.
     pub(crate) closing: bool,
     pub(crate) priority: Priority,
@@ -55,7 +55,7 @@ impl Client {
             cgroup,
             tasks: 0,
             ready_turns: List::EMPTY,
-            has_turn: false,
+            is_queued: false,
             closing: false,
             priority: Priority::default(),
             low_latency: None,

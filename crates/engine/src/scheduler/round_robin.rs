@@ -1,24 +1,23 @@
-//! `scheduler = "none"`: first in, first out per task; tasks of a client take turns, and so do clients.
+//! Round robin: clients take turns, so do the tasks of a client; each task is first in, first out (`scheduler = "none"`).
 
 use alloc::collections::VecDeque;
 
 use crate::requests::Requests;
 use crate::tree::{ReadyTurns, Tree};
 
-/// Clients with requests for the device, in turn order. O(1) a step, no allocation once grown.
+/// Clients with requests for the device, in the order of their turns. O(1) a step, no allocation once grown.
 ///
-/// The turn is the client's: eight connections of one client get what one connection of another gets.
-pub(crate) struct TakeTurns {
+/// A turn is a client's: eight connections of one client get what one connection of another gets.
+pub(crate) struct RoundRobin {
     clients: VecDeque<u32>,
     len: u32,
-    /// The only request that waits, with its task: mostly it is gone before another comes, and whose turn it is was no
-    /// question.
-    only: Option<(u32, u32)>,
+    /// The only request that waits, with its task, in no list. Most requests are dispatched before another comes.
+    fast_path: Option<(u32, u32)>,
 }
 
-impl TakeTurns {
-    pub(crate) fn new() -> TakeTurns {
-        TakeTurns { clients: VecDeque::new(), len: 0, only: None }
+impl RoundRobin {
+    pub(crate) fn new() -> RoundRobin {
+        RoundRobin { clients: VecDeque::new(), len: 0, fast_path: None }
     }
 
     /// Requests waiting.
@@ -36,19 +35,19 @@ impl TakeTurns {
         index: u32,
     ) {
         self.len += 1;
-        // A client whose last request was withdrawn may still have a place.
+        // A client whose last request was withdrawn may still be queued.
         if self.len == 1 && self.clients.is_empty() {
-            self.only = Some((task, index));
+            self.fast_path = Some((task, index));
             return;
         }
-        self.line_up(tree, requests);
+        self.spill_fast_path(tree, requests);
         self.push(tree, requests, task, index);
     }
 
-    /// Puts the only one that waits, if there is one that is by itself, into the lists in which all others are.
+    /// Moves the request of the fast path into the lists.
     #[inline]
-    pub(crate) fn line_up(&mut self, tree: &mut Tree, requests: &mut Requests) {
-        if let Some((task, index)) = self.only.take() {
+    pub(crate) fn spill_fast_path(&mut self, tree: &mut Tree, requests: &mut Requests) {
+        if let Some((task, index)) = self.fast_path.take() {
             self.push(tree, requests, task, index);
         }
     }
@@ -63,34 +62,35 @@ impl TakeTurns {
         let client_index = flow.client;
         let client = &mut tree.clients[client_index];
         client.ready_turns.push_back(&mut ReadyTurns(&mut tree.tasks), task);
-        self.enqueue(tree, client_index);
+        self.push_client(tree, client_index);
     }
 
-    /// The request whose turn it is.
+    /// Takes out the request whose turn it is.
     #[inline]
     pub(crate) fn next(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
         if self.len == 0 {
             if !self.clients.is_empty() {
-                // Places that were kept for nothing.
+                // Clients whose last request was withdrawn.
                 self.leave(tree);
             }
             return None;
         }
         self.len -= 1;
-        match self.only.take() {
+        match self.fast_path.take() {
             Some((_, index)) => Some(index),
             None => Some(self.pop(tree, requests)),
         }
     }
 
-    /// The same where there is one and it is in the lists.
+    /// Takes the next request out of the lists, which have one.
     fn pop(&mut self, tree: &mut Tree, requests: &mut Requests) -> u32 {
         loop {
-            let client_index = self.clients.pop_front().expect("who waits has a place");
+            let client_index =
+                self.clients.pop_front().expect("a waiting request has a queued client");
             let client = &mut tree.clients[client_index];
-            client.has_turn = false;
+            client.is_queued = false;
             let mut turns = ReadyTurns(&mut tree.tasks);
-            // A client whose last request was withdrawn keeps its place until it comes up.
+            // A client whose last request was withdrawn stays queued until its turn.
             let Some(task) = client.ready_turns.pop_front(&mut turns) else { continue };
             let ready = &mut turns.0[task].ready;
             let index = ready.pop_front(requests).expect("a task with a turn has a request");
@@ -98,13 +98,13 @@ impl TakeTurns {
                 client.ready_turns.push_back(&mut turns, task);
             }
             if !client.ready_turns.is_empty() {
-                self.enqueue(tree, client_index);
+                self.push_client(tree, client_index);
             }
             return index;
         }
     }
 
-    /// Takes out a request that waits.
+    /// Takes out a waiting request.
     pub(crate) fn remove(
         &mut self,
         tree: &mut Tree,
@@ -112,7 +112,7 @@ impl TakeTurns {
         task: u32,
         index: u32,
     ) {
-        self.line_up(tree, requests);
+        self.spill_fast_path(tree, requests);
         self.len -= 1;
         let flow = &mut tree.tasks[task];
         flow.ready.remove(requests, index);
@@ -122,22 +122,22 @@ impl TakeTurns {
         }
     }
 
-    /// Forgets a client that is going away; it has no request left. O(clients waiting), if it still has a place.
+    /// Forgets a client that has no requests. O(clients waiting) if it is still queued.
     pub(crate) fn forget(&mut self, tree: &Tree, client: u32) {
-        if tree.clients[client].has_turn {
+        if tree.clients[client].is_queued {
             self.clients.retain(|&other| other != client);
         }
     }
 
-    /// Nobody has a turn any more; there is no request left. O(clients waiting).
+    /// Takes all clients out of the queue; no request waits. O(clients waiting).
     pub(crate) fn leave(&mut self, tree: &mut Tree) {
         for client in self.clients.drain(..) {
-            tree.clients[client].has_turn = false;
+            tree.clients[client].is_queued = false;
         }
     }
 
-    fn enqueue(&mut self, tree: &mut Tree, client: u32) {
-        if !core::mem::replace(&mut tree.clients[client].has_turn, true) {
+    fn push_client(&mut self, tree: &mut Tree, client: u32) {
+        if !core::mem::replace(&mut tree.clients[client].is_queued, true) {
             self.clients.push_back(client);
         }
     }
