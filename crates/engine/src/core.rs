@@ -66,7 +66,7 @@ impl Core {
     pub(crate) fn set_prio_class(&mut self, cgroup: u32, prio_class: PrioClass) {
         self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
         self.tree.cgroups[cgroup].prio_class = prio_class;
-        self.scheduler.rerank_cgroup(&self.tree, cgroup);
+        self.scheduler.update_cgroup_prio(&self.tree, cgroup);
         for (client, of) in self.tree.clients.iter() {
             if of.cgroup == cgroup {
                 self.scheduler.reprioritize(&self.tree, client);

@@ -1,8 +1,8 @@
 //! Charge of requests, and budgets with room for it.
 
 use crate::bfq::Bfq;
-use crate::bfq::entity::EntityId;
 use crate::bfq::flow::Flow;
+use crate::bfq::wf2q::EntityId;
 use crate::requests::{Record, Requests};
 use crate::tree::Tree;
 

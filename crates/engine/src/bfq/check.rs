@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::entity::EntityId;
 use super::members::counted_as;
 use super::scenario::Scenario;
-use super::service_tree::ServiceTree;
+use super::wf2q::EntityId;
+use super::wf2q::ServiceTree;
 use super::{Bfq, State};
 use crate::check::ensure;
 use crate::merge::Position;
@@ -142,28 +142,28 @@ impl Bfq {
     /// A cgroup is active exactly while a child is, with the budget of the next; in service while a child is.
     fn check_group(&mut self, tree: &Tree, cgroup: u32) -> Result<(), String> {
         let entities = &mut self.hierarchy.entities;
-        let Some(node) = self.hierarchy.nodes.get_mut(cgroup as usize) else {
+        let Some(sched_data) = self.hierarchy.sched_data.get_mut(cgroup as usize) else {
             return Ok(());
         };
-        node.trees().try_for_each(|tree| tree.check(entities))?;
+        sched_data.trees().try_for_each(|tree| tree.check(entities))?;
         if cgroup == ROOT {
             return Ok(());
         }
         let Some(&entity) = entities.get(EntityId::group(cgroup)) else {
-            return ensure(node.active() == 0, || "children without a parent".into());
+            return ensure(sched_data.active() == 0, || "children without a parent".into());
         };
-        let in_service = node.in_service().is_some();
+        let in_service = sched_data.in_service().is_some();
         ensure(in_service == (entity.state == State::InService), || {
             format!("{:?}, a child in service: {in_service}", entity.state)
         })?;
         if in_service {
             return Ok(());
         }
-        let active = node.active();
+        let active = sched_data.active();
         ensure(entity.state.is_active() == (active > 0), || {
             format!("{:?} with {active} active children", entity.state)
         })?;
-        let next = node.next(entities);
+        let next = sched_data.next(entities);
         let budget = next.map_or(entity.budget, |next| entities[next].budget);
         ensure(entity.budget == budget, || {
             format!("its budget is {}, that of its next child {budget}", entity.budget)
@@ -175,16 +175,19 @@ impl Bfq {
 
     /// Everyone counted is counted once, by their own parent.
     fn check_homes(&self, tree: &Tree) -> Result<(), String> {
-        let mut counted = alloc::vec![0; self.hierarchy.nodes.len()];
+        let mut counted = alloc::vec![0; self.hierarchy.sched_data.len()];
         for id in self.hierarchy.entities.ids() {
             let entity = &self.hierarchy.entities[id];
             if entity.state != State::Off {
                 counted[entity.parent as usize] += 1;
             }
         }
-        for (cgroup, (node, counted)) in self.hierarchy.nodes.iter().zip(counted).enumerate() {
-            let resting: usize = node.trees().map(ServiceTree::resting).sum();
-            let members = node.active() + resting + usize::from(node.in_service().is_some());
+        for (cgroup, (sched_data, counted)) in
+            self.hierarchy.sched_data.iter().zip(counted).enumerate()
+        {
+            let idle: usize = sched_data.trees().map(ServiceTree::idle_len).sum();
+            let members =
+                sched_data.active() + idle + usize::from(sched_data.in_service().is_some());
             ensure(members == counted, || {
                 format!("cgroup {cgroup} has {members} members, of whom {counted} know")
             })?;

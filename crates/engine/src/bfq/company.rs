@@ -6,8 +6,8 @@
 //! does in three quarters of a millisecond, which keeps it as busy.
 
 use super::Bfq;
-use super::entity::EntityId;
 use super::gaps::LONG_ON_FLASH;
+use super::wf2q::EntityId;
 use crate::requests::Requests;
 use crate::time::Instant;
 

@@ -50,7 +50,7 @@ struct Member {
 }
 
 const NOBODY: Member =
-    Member { owner: Owner::NOBODY, request: NO_INDEX, end: 0, back: None, strides: false };
+    Member { owner: Owner::NONE, request: NO_INDEX, end: 0, back: None, strides: false };
 
 impl Convoy {
     pub(crate) const NONE: Convoy = Convoy {

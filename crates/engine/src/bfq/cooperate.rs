@@ -3,15 +3,15 @@
 use super::Bfq;
 use super::budget::Expiry;
 use super::counters::Count;
-use super::entity::{EntityId, State};
 use super::flow::Use;
 use super::flows::Flows;
-use super::hierarchy::Hierarchy;
 use super::inject::Injection;
-use super::members::rank_of;
-use super::node::Rank;
+use super::members::prio_of;
 use super::slot::Turn;
 use super::think::Habits;
+use super::wf2q::Hierarchy;
+use super::wf2q::Prio;
+use super::wf2q::{EntityId, State};
 use crate::merge::cooperation::{Device, InService, Side};
 use crate::merge::sets::Departure;
 use crate::merge::split::Raising;
@@ -140,7 +140,7 @@ impl Bfq {
         let is_shown = !nobody_merges
             && flow.sync
             && !flow.start.is_late(self.now, window)
-            && self.rank(at).class != PriorityClass::Idle;
+            && self.prio(at).class != PriorityClass::Idle;
         match flow.next().filter(|_| is_shown) {
             Some(next) => {
                 let place = Position(self.places[next].at);
@@ -174,7 +174,7 @@ impl Bfq {
         self.take_leave(tree, |merging, home| merging.close(queue, home));
         self.positions.remove(queue);
         if let Some(representative) = representative.filter(|&other| other != queue) {
-            self.rerank(tree, representative.index);
+            self.update_prio(tree, representative.index);
         }
     }
 
@@ -187,7 +187,7 @@ impl Bfq {
         });
         if let Some(before) = before.filter(|_| departure.restored > 0) {
             self.recall(before.index);
-            self.rerank(tree, before.index);
+            self.update_prio(tree, before.index);
         }
     }
 
@@ -224,7 +224,7 @@ impl Bfq {
     /// Members of a set come to a flow, or go.
     fn share(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.recall(at);
-        self.rerank(tree, at);
+        self.update_prio(tree, at);
         if !self.flows[at].is_used() {
             self.abandon(tree, requests, at);
         }
@@ -265,43 +265,43 @@ impl Bfq {
             *self.flows.injection_mut(at) = aside.injection;
             self.resume_raising(tree, at, aside.raising);
             self.recall(at);
-            self.rerank(tree, at);
+            self.update_prio(tree, at);
         }
         self.alone = alone;
         if let Some(successor) = departure.successor {
             self.recall(successor.index);
-            self.rerank(tree, successor.index);
+            self.update_prio(tree, successor.index);
         }
         departure
     }
 
     /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (spec/bfq D-27).
-    pub(super) fn rerank(&mut self, tree: &Tree, at: u32) {
+    pub(super) fn update_prio(&mut self, tree: &Tree, at: u32) {
         let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
         if self.flows[at].is_orphan() {
             return;
         }
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        let own = rank_of(tree, owner, cgroup);
+        let own = prio_of(tree, owner, cgroup);
         let sets = self.merging.sets();
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         let weight = match is_shared {
             false => own.weight,
             true => {
                 let owner = |member: QueueId| self.hierarchy.owner(EntityId::flow(member.index));
-                sets.iter(queue).map(|member| rank_of(tree, owner(member), cgroup).weight).sum()
+                sets.iter(queue).map(|member| prio_of(tree, owner(member), cgroup).weight).sum()
             }
         };
-        self.set_rank(at, Rank { weight, ..own });
+        self.set_prio(at, Prio { weight, ..own });
     }
 
     /// A client's priority is another: it may not belong any more to whom it merged with.
-    pub(super) fn retrait(&mut self, tree: &Tree, at: u32) {
+    pub(super) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
         self.take_leave(tree, |merging, home| merging.change(queue, traits, home));
         let representative = self.merging.representative(queue);
-        self.rerank(tree, representative.map_or(at, |queue| queue.index));
+        self.update_prio(tree, representative.map_or(at, |queue| queue.index));
     }
 }
 

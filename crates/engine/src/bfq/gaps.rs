@@ -6,9 +6,9 @@
 
 use super::Bfq;
 use super::counters::Injection;
-use super::entity::EntityId;
 use super::owner::{Kind, Owner};
 use super::slot::Turn;
+use super::wf2q::EntityId;
 use crate::merge::waker::{Fill, Gap, InjectSettings};
 use crate::requests::Requests;
 use crate::tree::Tree;

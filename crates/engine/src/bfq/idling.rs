@@ -5,11 +5,11 @@ use core::cmp::Ordering;
 
 use super::Bfq;
 use super::counters::IdlingCause;
-use super::entity::{EntityId, State};
 use super::flow::is_far;
-use super::node::Rank;
-use super::service_tree::Return;
 use super::slot::{Idle, Turn};
+use super::wf2q::Prio;
+use super::wf2q::Return;
+use super::wf2q::{EntityId, State};
 use crate::merge::Position;
 use crate::priority::PriorityClass;
 use crate::request::{Op, Request};
@@ -82,7 +82,7 @@ impl Bfq {
         }
         if self.tunables.slice_idle_ns == 0
             || !flow.sync
-            || self.rank(at).class == PriorityClass::Idle
+            || self.prio(at).class == PriorityClass::Idle
         {
             return false;
         }
@@ -261,14 +261,14 @@ impl Bfq {
 
     /// Whether a flow has a better class than another, or more weight among its siblings.
     fn matters_more(&self, tree: &Tree, at: u32, other: u32) -> bool {
-        let (mine, theirs) = (self.rank(at), self.rank(other));
+        let (mine, theirs) = (self.prio(at), self.prio(other));
         if mine.class != theirs.class {
             return mine.class < theirs.class;
         }
         let [my_group, their_group] =
             [at, other].map(|flow| self.hierarchy.cgroup(EntityId::flow(flow)));
         if my_group == their_group {
-            let weight = |flow, rank: Rank| rank.weight * u32::from(self.factor(flow));
+            let weight = |flow, prio: Prio| prio.weight * u32::from(self.factor(flow));
             return weight(at, mine) > weight(other, theirs);
         }
         // One that starts comes first where its cgroup is due and matters as much as the other.

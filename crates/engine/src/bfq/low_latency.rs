@@ -5,9 +5,9 @@ use super::Bfq;
 use super::budget::Expiry;
 use super::burst::Created;
 use super::calm::Arrival;
-use super::entity::{Entity, EntityId};
 use super::raising::{Level, LowLatency, Raise, Terms};
 use super::slot::Turn;
+use super::wf2q::{Entity, EntityId};
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;
@@ -65,7 +65,7 @@ impl Bfq {
 
     /// The weight of a flow, unless it is raised.
     pub(super) fn plain_weight(&self, at: u32) -> Option<u32> {
-        (self.factor(at) == 1).then(|| self.rank(at).weight)
+        (self.factor(at) == 1).then(|| self.prio(at).weight)
     }
 
     /// Whether a flow is raised above somebody. Where everybody who is busy is raised, nobody is: small slots that cost

@@ -1,10 +1,10 @@
 //! Life cycle of flows: creation, counting while they are busy, removal.
 
 use super::Bfq;
-use super::entity::{Entity, EntityId, State};
-use super::hierarchy::Hierarchy;
-use super::node::Rank;
 use super::owner::{Kind, Owner};
+use super::wf2q::Hierarchy;
+use super::wf2q::Prio;
+use super::wf2q::{Entity, EntityId, State};
 use crate::priority::{Priority, PriorityClass};
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -33,7 +33,7 @@ impl Bfq {
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
         let owner = Owner::client(client);
         if let Some(at) = self.flows.of(owner) {
-            self.retrait(tree, at);
+            self.update_traits(tree, at);
         }
     }
 
@@ -41,7 +41,7 @@ impl Bfq {
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         let owner = Owner::writeback(cgroup);
         if let Some(at) = self.flows.of(owner) {
-            self.set_rank(at, rank_of(tree, owner, cgroup));
+            self.set_prio(at, prio_of(tree, owner, cgroup));
         }
     }
 
@@ -73,7 +73,7 @@ impl Bfq {
     ) -> u32 {
         self.forget_strangers(tree, requests);
         let at = self.flows.open(self.now, owner, &self.tunables);
-        self.hierarchy.open(EntityId::flow(at), owner, cgroup, rank_of(tree, owner, cgroup));
+        self.hierarchy.open(EntityId::flow(at), owner, cgroup, prio_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
         if !self.nobody_merges() {
             self.positions.make_room(self.flows.id(at));
@@ -114,14 +114,14 @@ impl Bfq {
     }
 
     /// What a flow is placed with next.
-    pub(super) fn rank(&self, at: u32) -> Rank {
+    pub(super) fn prio(&self, at: u32) -> Prio {
         let entity = self.hierarchy.entities.flow(at);
-        Rank { class: entity.next_class, weight: entity.next_weight.into() }
+        Prio { class: entity.next_class, weight: entity.next_weight.into() }
     }
 
-    pub(super) fn set_rank(&mut self, at: u32, rank: Rank) {
+    pub(super) fn set_prio(&mut self, at: u32, prio: Prio) {
         let id = EntityId::flow(at);
-        self.recounted(at, |hierarchy| hierarchy.set_rank(id, rank));
+        self.recounted(at, |hierarchy| hierarchy.set_prio(id, prio));
     }
 
     /// Where a flow is counted and what it is placed with change in one place (spec/bfq D-17).
@@ -187,11 +187,11 @@ pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
 }
 
 /// What the flow of `owner`, in `cgroup`, is placed with.
-pub(super) fn rank_of(tree: &Tree, owner: Owner, cgroup: u32) -> Rank {
+pub(super) fn prio_of(tree: &Tree, owner: Owner, cgroup: u32) -> Prio {
     let priority = match owner.kind() {
         Kind::Client(client) => tree.clients[client].priority,
         Kind::Writeback(_) => Priority::default(),
     };
     let priority = tree.cgroups[cgroup].prio_class.apply(priority);
-    Rank { class: priority.class(), weight: priority.weight().get() }
+    Prio { class: priority.class(), weight: priority.weight().get() }
 }

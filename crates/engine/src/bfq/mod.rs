@@ -21,18 +21,14 @@ mod company;
 mod convoy;
 mod cooperate;
 mod counters;
-mod entity;
 mod flow;
 mod flows;
 mod gaps;
-mod heap;
-mod hierarchy;
 mod idling;
 mod inject;
 mod join;
 mod low_latency;
 mod members;
-mod node;
 mod owner;
 mod payback;
 mod peak_rate;
@@ -41,14 +37,13 @@ mod raising;
 mod relations;
 mod scenario;
 mod seek_price;
-mod service_tree;
 mod settings;
 mod settling;
 mod shelf;
 mod slot;
 mod think;
 mod tunables;
-mod vtime;
+mod wf2q;
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -60,10 +55,8 @@ use self::convoy::Convoy;
 use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
-use self::entity::{EntityId, State};
 use self::flow::is_far;
 use self::flows::Flows;
-use self::hierarchy::Hierarchy;
 use self::inject::Probe;
 use self::join::Run;
 use self::low_latency::Patience;
@@ -73,11 +66,11 @@ use self::position::Places;
 pub use self::raising::LowLatency;
 use self::scenario::Scenario;
 use self::seek_price::SeekPrice;
-use self::service_tree::Return;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::settling::Settling;
 use self::slot::Turn;
 use self::tunables::Tunables;
+use self::wf2q::{EntityId, Hierarchy, Return, State};
 use crate::merge::{Merging, Positions, QueueId, split};
 use crate::priority::PriorityClass;
 use crate::request::Op;
@@ -392,8 +385,8 @@ impl Bfq {
     }
 
     /// A cgroup that does not have the device has got another weight or class, in `tree`.
-    pub(crate) fn rerank_cgroup(&mut self, tree: &Tree, cgroup: u32) {
-        self.hierarchy.rerank_group(self.now, tree, cgroup);
+    pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
+        self.hierarchy.update_group_prio(self.now, tree, cgroup);
     }
 
     /// Ends the slot under way if it is of a flow in `cgroup` or below. It is settled at the weights that are in `tree`.

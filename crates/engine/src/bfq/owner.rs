@@ -25,7 +25,7 @@ const WRITEBACK: u32 = 1 << 31;
 
 impl Owner {
     /// Of what is not a flow.
-    pub(crate) const NOBODY: Owner = Owner(u32::MAX);
+    pub(crate) const NONE: Owner = Owner(u32::MAX);
 
     pub(crate) fn client(client: u32) -> Owner {
         assert!(client < WRITEBACK, "fewer than 2^31 clients");

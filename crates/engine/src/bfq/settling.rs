@@ -9,7 +9,7 @@
 use super::Bfq;
 use super::budget::time_price;
 use super::counters::IdlingCause;
-use super::entity::EntityId;
+use super::wf2q::EntityId;
 use crate::merge::split::Raising;
 use crate::request::{Op, Request};
 use crate::requests::Requests;

@@ -2,7 +2,7 @@
 
 use super::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use super::counters::IdlingCause;
-use super::entity::{Entity, EntityId};
+use super::wf2q::{Entity, EntityId};
 use super::{Bfq, State};
 use crate::merge::Position;
 use crate::priority::PriorityClass;
@@ -236,7 +236,7 @@ impl Bfq {
             _ => 0,
         };
         self.busy -= u32::from(next_budget.is_none());
-        self.hierarchy.settle(self.now, tree, id, next_budget);
+        self.hierarchy.expire(self.now, tree, id, next_budget);
         debug_assert_ne!(self.hierarchy.state(id), State::InService);
         if may_part {
             self.part_if_shared(tree, at);

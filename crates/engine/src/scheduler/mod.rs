@@ -326,10 +326,10 @@ impl Scheduler {
     }
 
     /// A cgroup that does not have the device has got another weight or class, in `tree`.
-    pub(crate) fn rerank_cgroup(&mut self, tree: &Tree, cgroup: u32) {
+    pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
-            Policy::Bfq(bfq) => bfq.rerank_cgroup(tree, cgroup),
+            Policy::Bfq(bfq) => bfq.update_cgroup_prio(tree, cgroup),
         }
     }
 

@@ -84,7 +84,7 @@ impl Core {
                 above.fair_queue.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
         }
-        self.scheduler.rerank_cgroup(&self.tree, cgroup);
+        self.scheduler.update_cgroup_prio(&self.tree, cgroup);
     }
 
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.

@@ -41,11 +41,11 @@ impl Scene {
         self.tree.charge(&mut self.entities, sectors * SECTOR);
     }
 
-    fn settle(&mut self, flow: usize, budget: Option<u64>) {
+    fn expire(&mut self, flow: usize, budget: Option<u64>) {
         let (id, weight) = (EntityId::flow(flow as u32), self.weights[flow]);
         let budget = budget.map(|sectors| sectors * SECTOR);
         let placing = budget.map(|budget| (weight, budget));
-        self.tree.settle(&mut self.entities, id, placing);
+        self.tree.expire(&mut self.entities, id, placing);
     }
 
     /// Serves whole budgets; who was served.
@@ -53,7 +53,7 @@ impl Scene {
         let serve = |_| {
             let flow = self.select().expect("a backlog");
             self.charge(budgets[flow]);
-            self.settle(flow, Some(budgets[flow]));
+            self.expire(flow, Some(budgets[flow]));
             flow
         };
         (0..slots).map(serve).collect()
@@ -117,7 +117,7 @@ fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
     scene.weights[0] = 80;
     scene.charge(600);
     assert_eq!((scene.tree.vtime, scene.tree.weights), (at(150), 80));
-    scene.settle(0, Some(1200));
+    scene.expire(0, Some(1200));
     assert_eq!((scene.tags(0), scene.tree.weights), ((at(300), at(450)), 120));
 }
 
@@ -130,7 +130,7 @@ fn who_returns_in_time_loses_nothing() {
         assert_eq!(scene.select(), Some(0));
         scene.charge(320);
         assert_eq!(scene.tree.vtime, at(40));
-        scene.settle(0, None);
+        scene.expire(0, None);
         assert_eq!(scene.entities[EntityId::flow(0)].state, State::Idle, "8 is after 4");
         assert_eq!(scene.select(), Some(1));
         scene.charge(320);
@@ -149,7 +149,7 @@ fn who_was_away_longer_than_a_budget_catches_up_one_budget() {
     (0..2).for_each(|flow| scene.activate(flow, 800, Return::Afresh));
     assert_eq!(scene.select(), Some(0));
     scene.charge(320);
-    scene.settle(0, None);
+    scene.expire(0, None);
     assert_eq!(scene.select(), Some(1));
     scene.charge(320);
     // Alone since V was 8.
@@ -226,7 +226,7 @@ proptest! {
                     if let Some(flow) = served {
                         let budget = scene.entities[EntityId::flow(flow as u32)].budget / SECTOR;
                         scene.charge(budget * eighths / 8);
-                        scene.settle(flow, again);
+                        scene.expire(flow, again);
                     }
                 }
             }

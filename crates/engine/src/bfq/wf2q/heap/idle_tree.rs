@@ -8,18 +8,18 @@
 //! towards it from the far end of the room, and has no use for it while anybody is in the list.
 
 use super::{Entry, Heaps, IDLE};
-use crate::bfq::entity::{Entities, EntityId};
-use crate::bfq::vtime::Vtime;
+use crate::bfq::wf2q::entity::{Entities, EntityId};
+use crate::bfq::wf2q::vtime::Vtime;
 
-/// Who is beside somebody in the list; [`EntityId::NOBODY`] at its ends. Who is in the heap has itself before it.
+/// Who is beside somebody in the list; [`EntityId::NONE`] at its ends. Who is in the heap has itself before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct IdleLinks {
     before: EntityId,
     behind: EntityId,
 }
 
-impl Beside {
-    pub(crate) const NOBODY: Beside = Beside { before: EntityId::NOBODY, behind: EntityId::NOBODY };
+impl IdleLinks {
+    pub(crate) const NONE: IdleLinks = IdleLinks { before: EntityId::NONE, behind: EntityId::NONE };
 }
 
 /// So many at the end of the list are passed on the way to a place in it. Each may be a line of cache that nobody else
@@ -38,7 +38,7 @@ struct Ends {
 impl Heaps {
     /// How many are idle.
     #[inline]
-    pub(crate) fn resting(&self) -> usize {
+    pub(crate) fn idle_len(&self) -> usize {
         self.listed as usize + self.len::<IDLE>()
     }
 
@@ -51,72 +51,78 @@ impl Heaps {
     }
 
     /// `id`, whose finish is `key`, rests from now on.
-    pub(crate) fn retire(&mut self, entities: &mut Entities, key: Vtime, id: EntityId) {
+    pub(crate) fn insert_idle(&mut self, entities: &mut Entities, key: Vtime, id: EntityId) {
         let order = self.order();
         if self.listed == 0 {
             self.set_ends(Ends { key, first: id, last: id });
-            self.insert(entities, id, order, Beside::NOBODY);
+            self.link(entities, id, order, IdleLinks::NONE);
             return;
         }
         let ends = self.ends();
         let last = &mut entities[ends.last];
         if last.finish.is_after(key) {
-            self.retire_before(entities, key, id, order);
+            self.insert_idle_before(entities, key, id, order);
             return;
         }
-        last.beside.behind = id;
+        last.idle_links.behind = id;
         self.set_ends(Ends { last: id, ..ends });
-        self.insert(entities, id, order, Beside { before: ends.last, behind: EntityId::NOBODY });
+        self.link(entities, id, order, IdleLinks { before: ends.last, behind: EntityId::NONE });
     }
 
     /// The same of one who is to be before the last in the list.
     #[inline(never)]
-    fn retire_before(&mut self, entities: &mut Entities, key: Vtime, id: EntityId, order: u32) {
+    fn insert_idle_before(
+        &mut self,
+        entities: &mut Entities,
+        key: Vtime,
+        id: EntityId,
+        order: u32,
+    ) {
         let ends = self.ends();
-        let (mut before, mut behind) = (ends.last, EntityId::NOBODY);
+        let (mut before, mut behind) = (ends.last, EntityId::NONE);
         let mut steps = 0;
-        while before != EntityId::NOBODY && entities[before].finish.is_after(key) {
+        while before != EntityId::NONE && entities[before].finish.is_after(key) {
             if steps == STEPS_MAX {
-                entities[id].beside = Beside { before: id, behind: id };
+                entities[id].idle_links = IdleLinks { before: id, behind: id };
                 self.push::<IDLE>(entities, Entry::new(key, order, id));
                 return;
             }
             steps += 1;
-            (before, behind) = (entities[before].beside.before, before);
+            (before, behind) = (entities[before].idle_links.before, before);
         }
         match before {
-            EntityId::NOBODY => self.set_ends(Ends { key, first: id, ..ends }),
-            before => entities[before].beside.behind = id,
+            EntityId::NONE => self.set_ends(Ends { key, first: id, ..ends }),
+            before => entities[before].idle_links.behind = id,
         }
-        entities[behind].beside.before = id;
-        self.insert(entities, id, order, Beside { before, behind });
+        entities[behind].idle_links.before = id;
+        self.link(entities, id, order, IdleLinks { before, behind });
     }
 
     /// Takes out who is idle and has the least finish, of equal ones who came first.
-    pub(crate) fn recall_first(&mut self, entities: &mut Entities) -> Option<EntityId> {
-        let stray = self.first::<IDLE>().copied();
+    pub(crate) fn pop_idle(&mut self, entities: &mut Entities) -> Option<EntityId> {
+        let heaped = self.first::<IDLE>().copied();
         if self.listed == 0 {
             return self.pop::<IDLE>(entities).map(|entry| entry.id());
         }
         let Ends { key, first, .. } = self.ends();
-        if let Some(stray) = stray {
+        if let Some(heaped) = heaped {
             let oldest = self.oldest();
             let listed = Entry::new(key, entities[first].place, first);
-            if stray.rank(oldest).is_before(listed.rank(oldest)) {
+            if heaped.sort_key(oldest).is_before(listed.sort_key(oldest)) {
                 return self.pop::<IDLE>(entities).map(|entry| entry.id());
             }
         }
-        self.unlist(entities, first);
+        self.unlink(entities, first);
         Some(first)
     }
 
     /// Takes out `id`, which is idle.
-    pub(crate) fn recall(&mut self, entities: &mut Entities, id: EntityId) {
+    pub(crate) fn remove_idle(&mut self, entities: &mut Entities, id: EntityId) {
         let entity = &entities[id];
-        if entity.beside.before == id {
+        if entity.idle_links.before == id {
             self.remove::<IDLE>(entities, entity.place);
         } else {
-            self.unlist(entities, id);
+            self.unlink(entities, id);
         }
     }
 
@@ -124,7 +130,7 @@ impl Heaps {
     pub(crate) fn idle<'a>(&'a self, entities: &'a Entities) -> impl Iterator<Item = EntityId> {
         let first = (self.listed > 0).then(|| self.ends().first);
         let listed = core::iter::successors(first, |&id| {
-            Some(entities[id].beside.behind).filter(|&behind| behind != EntityId::NOBODY)
+            Some(entities[id].idle_links.behind).filter(|&behind| behind != EntityId::NONE)
         });
         // One more than there should be, so that a circle is seen and ends.
         let listed = listed.take(self.listed as usize + 1);
@@ -132,57 +138,57 @@ impl Heaps {
     }
 
     /// Whether all who are idle are in order and know their places.
-    pub(crate) fn rests_soundly(&self, entities: &Entities) -> bool {
+    pub(crate) fn is_idle_sound(&self, entities: &Entities) -> bool {
         let oldest = self.oldest();
-        let rank = |id: EntityId| {
+        let sort_key = |id: EntityId| {
             let entity = &entities[id];
-            Entry::new(entity.finish, entity.place, id).rank(oldest)
+            Entry::new(entity.finish, entity.place, id).sort_key(oldest)
         };
-        let (mut before, mut listed) = (EntityId::NOBODY, 0);
-        let in_list = self.idle(entities).take_while(|&id| entities[id].beside.before != id);
+        let (mut before, mut listed) = (EntityId::NONE, 0);
+        let in_list = self.idle(entities).take_while(|&id| entities[id].idle_links.before != id);
         for id in in_list {
-            let is_behind = before == EntityId::NOBODY || rank(before).is_before(rank(id));
-            if entities[id].beside.before != before || !is_behind {
+            let is_behind = before == EntityId::NONE || sort_key(before).is_before(sort_key(id));
+            if entities[id].idle_links.before != before || !is_behind {
                 return false;
             }
             (before, listed) = (id, listed + 1);
         }
         let is_whole = listed == self.listed && (listed == 0 || self.ends().last == before);
         let is_first = listed == 0 || self.ends().key == entities[self.ends().first].finish;
-        let mut strays = self.entries::<IDLE>();
-        let are_told = strays.all(|stray| stray.key == entities[stray.id()].finish);
+        let mut heaped = self.entries::<IDLE>();
+        let are_told = heaped.all(|heaped| heaped.key == entities[heaped.id()].finish);
         is_whole && is_first && are_told && self.is_sound::<IDLE>(entities)
     }
 
     /// Writes down that `id`, which comes as `order` says, is in the list with these beside it.
     #[inline]
-    fn insert(&mut self, entities: &mut Entities, id: EntityId, order: u32, beside: Beside) {
+    fn link(&mut self, entities: &mut Entities, id: EntityId, order: u32, idle_links: IdleLinks) {
         self.listed += 1;
         let entity = &mut entities[id];
-        (entity.place, entity.beside) = (order, beside);
+        (entity.place, entity.idle_links) = (order, idle_links);
     }
 
     /// Takes `id` out of the list.
     #[inline]
-    fn unlist(&mut self, entities: &mut Entities, id: EntityId) {
-        let Beside { before, behind } = entities[id].beside;
+    fn unlink(&mut self, entities: &mut Entities, id: EntityId) {
+        let IdleLinks { before, behind } = entities[id].idle_links;
         self.listed -= 1;
         if self.listed == 0 {
             return;
         }
         let mut ends = self.ends();
         match behind {
-            EntityId::NOBODY => ends.last = before,
+            EntityId::NONE => ends.last = before,
             behind => {
                 let entity = &mut entities[behind];
-                entity.beside.before = before;
-                if before == EntityId::NOBODY {
+                entity.idle_links.before = before;
+                if before == EntityId::NONE {
                     (ends.key, ends.first) = (entity.finish, behind);
                 }
             }
         }
-        if before != EntityId::NOBODY {
-            entities[before].beside.behind = behind;
+        if before != EntityId::NONE {
+            entities[before].idle_links.behind = behind;
         }
         self.set_ends(ends);
     }
@@ -239,7 +245,7 @@ mod tests {
                 let at = u64::from(number) * growth + ahead;
                 let key = begin.after(at, 1);
                 entities[id].finish = key;
-                heaps.retire(&mut entities, key, id);
+                heaps.insert_idle(&mut entities, key, id);
                 model.push((at, number));
                 let least = model.iter().copied().min();
                 let first = least.map(|(at, _)| begin.after(at, 1));
@@ -249,30 +255,30 @@ mod tests {
                 match what {
                     0 => {
                         model.retain(|&member| Some(member) != least);
-                        let id = heaps.recall_first(&mut entities);
+                        let id = heaps.pop_idle(&mut entities);
                         prop_assert_eq!(id, least.map(|(_, number)| EntityId::flow(number)));
                     }
                     1 => {
                         let (_, number) = model.remove(turn % model.len());
-                        heaps.recall(&mut entities, EntityId::flow(number));
+                        heaps.remove_idle(&mut entities, EntityId::flow(number));
                     }
                     _ => {}
                 }
-                prop_assert!(heaps.rests_soundly(&entities));
+                prop_assert!(heaps.is_idle_sound(&entities));
                 let mut idle: Vec<u32> = heaps.idle(&entities).map(EntityId::as_flow).collect();
                 idle.sort_unstable();
                 let mut expected: Vec<u32> = model.iter().map(|&(_, number)| number).collect();
                 expected.sort_unstable();
                 prop_assert_eq!(idle, expected);
-                prop_assert_eq!(heaps.resting(), model.len());
+                prop_assert_eq!(heaps.idle_len(), model.len());
             }
             while !model.is_empty() {
                 let least = model.iter().copied().min();
                 model.retain(|&member| Some(member) != least);
-                let id = heaps.recall_first(&mut entities);
+                let id = heaps.pop_idle(&mut entities);
                 prop_assert_eq!(id, least.map(|(_, number)| EntityId::flow(number)));
             }
-            prop_assert!(heaps.recall_first(&mut entities).is_none());
+            prop_assert!(heaps.pop_idle(&mut entities).is_none());
         }
     }
 }

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::entity::{Entities, Entity, EntityId, State};
-use super::node::{Node, Rank};
-use super::owner::Owner;
+use super::sched_data::{Prio, SchedData};
 use super::service_tree::Return;
+use crate::bfq::owner::Owner;
 use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
 
@@ -18,7 +18,7 @@ use crate::tree::{ROOT, Tree};
 pub(crate) struct Hierarchy {
     pub(crate) entities: Entities,
     /// By cgroup.
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) sched_data: Vec<SchedData>,
 }
 
 impl Hierarchy {
@@ -27,11 +27,11 @@ impl Hierarchy {
     }
 
     /// The flow of `owner` in `cgroup` comes to be.
-    pub(crate) fn open(&mut self, id: EntityId, owner: Owner, cgroup: u32, rank: Rank) {
+    pub(crate) fn open(&mut self, id: EntityId, owner: Owner, cgroup: u32, prio: Prio) {
         self.entities.ensure(id);
         let entity = &mut self.entities[id];
         (entity.parent, entity.owner) = (cgroup, owner);
-        self.set_rank(id, rank);
+        self.set_prio(id, prio);
     }
 
     /// Who has a flow.
@@ -46,10 +46,10 @@ impl Hierarchy {
 
     /// What a flow is placed with from its next placing on. Of hundreds that are one, the sum of the weights stays at the
     /// greatest that there is.
-    pub(crate) fn set_rank(&mut self, id: EntityId, rank: Rank) {
-        let weight = u16::try_from(rank.weight).unwrap_or(u16::MAX);
+    pub(crate) fn set_prio(&mut self, id: EntityId, prio: Prio) {
+        let weight = u16::try_from(prio.weight).unwrap_or(u16::MAX);
         let entity = &mut self.entities[id];
-        (entity.next_class, entity.next_weight) = (rank.class, weight);
+        (entity.next_class, entity.next_weight) = (prio.class, weight);
     }
 
     /// What a flow's weight is multiplied with from its next placing on, and never within a slot (spec/bfq D-19).
@@ -78,15 +78,15 @@ impl Hierarchy {
 
     /// A flow that waits gets another budget, and the rank that was set for it.
     pub(crate) fn reposition(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: u64) {
-        let (parent, rank) = (self.entities[id].parent, self.rank(tree, id));
-        self.nodes[parent as usize].reposition(now, &mut self.entities, id, rank, budget);
+        let (parent, prio) = (self.entities[id].parent, self.prio(tree, id));
+        self.sched_data[parent as usize].reposition(now, &mut self.entities, id, prio, budget);
         self.refresh(now, tree, parent, Return::Afresh);
     }
 
     /// A flow that waited has no backlog any more.
     pub(crate) fn deactivate(&mut self, now: Instant, tree: &Tree, id: EntityId) {
         let parent = self.entities[id].parent;
-        self.nodes[parent as usize].deactivate(&mut self.entities, id);
+        self.sched_data[parent as usize].deactivate(&mut self.entities, id);
         self.refresh(now, tree, parent, Return::Afresh);
     }
 
@@ -94,7 +94,7 @@ impl Hierarchy {
     pub(crate) fn select(&mut self, now: Instant) -> Option<EntityId> {
         let mut cgroup = ROOT;
         loop {
-            let id = self.nodes.get_mut(cgroup as usize)?.select(now, &mut self.entities)?;
+            let id = self.sched_data.get_mut(cgroup as usize)?.select(now, &mut self.entities)?;
             match id.as_group() {
                 Some(group) => cgroup = group,
                 None => return Some(id),
@@ -108,7 +108,7 @@ impl Hierarchy {
     pub(crate) fn is_ahead(&mut self, id: EntityId) -> bool {
         let (mut mine, mut meets) = (id, self.entities[id].parent);
         let theirs = loop {
-            if let Some(theirs) = self.nodes[meets as usize].in_service() {
+            if let Some(theirs) = self.sched_data[meets as usize].in_service() {
                 break theirs;
             }
             if meets == ROOT {
@@ -118,12 +118,12 @@ impl Hierarchy {
             meets = self.entities[mine].parent;
         };
         let (my_class, their_class) = (self.entities[mine].class, self.entities[theirs].class);
-        let node = &mut self.nodes[meets as usize];
+        let sched_data = &mut self.sched_data[meets as usize];
         match my_class.cmp(&their_class) {
             // Nobody of its class is served: whoever was next would be chosen, with V brought up to it.
-            Ordering::Less => node.peek(&mut self.entities) == Some(mine),
+            Ordering::Less => sched_data.peek(&mut self.entities) == Some(mine),
             Ordering::Equal => {
-                node.eligible(&mut self.entities) == Some(mine)
+                sched_data.eligible(&mut self.entities) == Some(mine)
                     && self.entities[theirs].finish.is_after(self.entities[mine].finish)
             }
             Ordering::Greater => false,
@@ -137,7 +137,7 @@ impl Hierarchy {
         let entity = self.entities.flow_mut(flow);
         entity.service += bytes;
         let (parent, class) = (entity.parent, entity.class);
-        self.nodes[parent as usize].charge(&mut self.entities, class, bytes);
+        self.sched_data[parent as usize].charge(&mut self.entities, class, bytes);
         self.charge_group(parent, bytes);
     }
 
@@ -149,7 +149,7 @@ impl Hierarchy {
             let entity = self.entities.group_mut(at);
             entity.service += bytes;
             let (parent, class) = (entity.parent, entity.class);
-            self.nodes[parent as usize].charge(&mut self.entities, class, bytes);
+            self.sched_data[parent as usize].charge(&mut self.entities, class, bytes);
             at = parent;
         }
     }
@@ -158,7 +158,7 @@ impl Hierarchy {
     /// budget. O(depth × log siblings).
     pub(crate) fn review_charged(&mut self, now: Instant, tree: &Tree, id: EntityId) {
         let mut cgroup = self.cgroup(id);
-        while cgroup != ROOT && self.nodes[cgroup as usize].in_service().is_none() {
+        while cgroup != ROOT && self.sched_data[cgroup as usize].in_service().is_none() {
             self.refresh(now, tree, cgroup, Return::Afresh);
             cgroup = self.entities[EntityId::group(cgroup)].parent;
         }
@@ -181,13 +181,13 @@ impl Hierarchy {
     /// Who is next, while nobody is in service and all V stay where they are; one of the idle class that has waited for
     /// too long may come before.
     pub(crate) fn upcoming(&mut self) -> Option<u32> {
-        if self.nodes.is_empty() { None } else { self.first_below(ROOT) }
+        if self.sched_data.is_empty() { None } else { self.first_below(ROOT) }
     }
 
     fn first_below(&mut self, cgroup: u32) -> Option<u32> {
-        let mut next = self.nodes[cgroup as usize].peek(&mut self.entities);
+        let mut next = self.sched_data[cgroup as usize].peek(&mut self.entities);
         while let Some(group) = next.and_then(EntityId::as_group) {
-            next = self.nodes[group as usize].peek(&mut self.entities);
+            next = self.sched_data[group as usize].peek(&mut self.entities);
         }
         next.map(EntityId::as_flow)
     }
@@ -207,22 +207,22 @@ impl Hierarchy {
         }
         self.charge_group(cgroup, bytes);
         let mut at = self.entities[EntityId::group(cgroup)].parent;
-        while at != ROOT && self.nodes[at as usize].in_service().is_none() {
+        while at != ROOT && self.sched_data[at as usize].in_service().is_none() {
             self.refresh(now, tree, at, Return::Afresh);
             at = self.entities[EntityId::group(at)].parent;
         }
     }
 
     /// Ends the slot of the flow in service, on every level. With a backlog it gets `budget`.
-    pub(crate) fn settle(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
+    pub(crate) fn expire(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);
         loop {
             let &Entity { parent, class, .. } = &self.entities[at];
-            let placing = budget.map(|budget| (self.rank(tree, at), budget));
-            let node = &mut self.nodes[parent as usize];
-            node.settle(now, &mut self.entities, at, class, placing);
+            let placing = budget.map(|budget| (self.prio(tree, at), budget));
+            let sched_data = &mut self.sched_data[parent as usize];
+            sched_data.expire(now, &mut self.entities, at, class, placing);
             // V goes on to whoever is there, also at the root.
-            let next = node.next(&mut self.entities);
+            let next = sched_data.next(&mut self.entities);
             if parent == ROOT {
                 return;
             }
@@ -236,7 +236,7 @@ impl Hierarchy {
         let Some(entity) = self.entities.get(id) else { return };
         if entity.state == State::Idle {
             let parent = entity.parent as usize;
-            self.nodes[parent].forget(&mut self.entities, id);
+            self.sched_data[parent].forget(&mut self.entities, id);
         }
         self.entities.reset(id);
     }
@@ -244,13 +244,13 @@ impl Hierarchy {
     /// A cgroup is gone; nothing is left below it.
     pub(crate) fn forget_group(&mut self, cgroup: u32) {
         self.forget(EntityId::group(cgroup));
-        if let Some(node) = self.nodes.get_mut(cgroup as usize) {
-            *node = Node::new();
+        if let Some(sched_data) = self.sched_data.get_mut(cgroup as usize) {
+            *sched_data = SchedData::new();
         }
     }
 
     /// A cgroup that is not in service has another weight or class in `tree` than it had.
-    pub(crate) fn rerank_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
+    pub(crate) fn update_group_prio(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
         let Some(&Entity { state, parent, class, budget, .. }) = self.entities.get(id) else {
             return;
@@ -258,11 +258,11 @@ impl Hierarchy {
         if state == State::Off {
             return;
         }
-        let (rank, node) = (self.rank(tree, id), &mut self.nodes[parent as usize]);
-        if rank.class == class {
-            node.reweigh(&mut self.entities, id, rank.weight);
+        let (prio, sched_data) = (self.prio(tree, id), &mut self.sched_data[parent as usize]);
+        if prio.class == class {
+            sched_data.reweigh(&mut self.entities, id, prio.weight);
         } else if state.is_active() {
-            node.reposition(now, &mut self.entities, id, rank, budget);
+            sched_data.reposition(now, &mut self.entities, id, prio, budget);
         }
         self.refresh(now, tree, parent, Return::Afresh);
     }
@@ -271,7 +271,7 @@ impl Hierarchy {
     pub(crate) fn move_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
         let Some(&entity) = self.entities.get(id) else { return };
-        let old = &mut self.nodes;
+        let old = &mut self.sched_data;
         match entity.state {
             State::Off => {}
             State::Idle => old[entity.parent as usize].forget(&mut self.entities, id),
@@ -279,7 +279,7 @@ impl Hierarchy {
             State::Waiting | State::Eligible => {
                 old[entity.parent as usize].deactivate(&mut self.entities, id);
                 if self.entities[id].state == State::Idle {
-                    self.nodes[entity.parent as usize].forget(&mut self.entities, id);
+                    self.sched_data[entity.parent as usize].forget(&mut self.entities, id);
                 }
                 self.refresh(now, tree, entity.parent, Return::Afresh);
                 // What it received among its old siblings says nothing about its new ones.
@@ -292,11 +292,11 @@ impl Hierarchy {
     fn refresh(&mut self, now: Instant, tree: &Tree, cgroup: u32, how: Return) {
         let mut at = cgroup;
         loop {
-            let node = &mut self.nodes[at as usize];
-            if node.in_service().is_some() {
+            let sched_data = &mut self.sched_data[at as usize];
+            if sched_data.in_service().is_some() {
                 return;
             }
-            let next = node.next(&mut self.entities);
+            let next = sched_data.next(&mut self.entities);
             if at == ROOT {
                 return;
             }
@@ -305,7 +305,7 @@ impl Hierarchy {
             at = match next {
                 None if !state.is_active() => return,
                 None => {
-                    self.nodes[parent as usize].deactivate(&mut self.entities, id);
+                    self.sched_data[parent as usize].deactivate(&mut self.entities, id);
                     parent
                 }
                 Some(next) => {
@@ -317,9 +317,9 @@ impl Hierarchy {
                     } else if old == budget {
                         return;
                     } else {
-                        let rank = self.rank(tree, id);
-                        let node = &mut self.nodes[parent as usize];
-                        node.reposition(now, &mut self.entities, id, rank, budget);
+                        let prio = self.prio(tree, id);
+                        let sched_data = &mut self.sched_data[parent as usize];
+                        sched_data.reposition(now, &mut self.entities, id, prio, budget);
                         parent
                     }
                 }
@@ -338,41 +338,41 @@ impl Hierarchy {
         budget: u64,
         how: Return,
     ) {
-        if self.nodes.len() <= parent as usize {
+        if self.sched_data.len() <= parent as usize {
             self.make_room(parent);
         }
         let entity = &mut self.entities[id];
         entity.parent = parent;
-        let rank = rank_of(tree, id, entity);
-        let node = &mut self.nodes[parent as usize];
-        node.activate(now, &mut self.entities, id, rank, budget, how);
+        let prio = prio_of(tree, id, entity);
+        let sched_data = &mut self.sched_data[parent as usize];
+        sched_data.activate(now, &mut self.entities, id, prio, budget, how);
     }
 
     /// Room for the children of `parent`, which never had one.
     #[cold]
     fn make_room(&mut self, parent: u32) {
-        self.nodes.resize_with(parent as usize + 1, Node::new);
+        self.sched_data.resize_with(parent as usize + 1, SchedData::new);
     }
 
     /// What to place an entity with.
     #[inline]
-    fn rank(&self, tree: &Tree, id: EntityId) -> Rank {
-        rank_of(tree, id, &self.entities[id])
+    fn prio(&self, tree: &Tree, id: EntityId) -> Prio {
+        prio_of(tree, id, &self.entities[id])
     }
 }
 
 /// The same, for who has looked it up.
 #[inline]
-fn rank_of(tree: &Tree, id: EntityId, entity: &Entity) -> Rank {
+fn prio_of(tree: &Tree, id: EntityId, entity: &Entity) -> Prio {
     match id.as_group() {
         Some(cgroup) => {
             let cgroup = &tree.cgroups[cgroup];
             let weight = u32::from(cgroup.weight.get());
-            Rank { class: cgroup.prio_class.of_cgroup(), weight }
+            Prio { class: cgroup.prio_class.of_cgroup(), weight }
         }
         None => {
             let weight = u32::from(entity.next_weight) * u32::from(entity.next_factor);
-            Rank { class: entity.next_class, weight }
+            Prio { class: entity.next_class, weight }
         }
     }
 }

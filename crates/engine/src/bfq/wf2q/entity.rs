@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::heap::Beside;
-use super::owner::Owner;
+use super::heap::IdleLinks;
 use super::vtime::Vtime;
+use crate::bfq::owner::Owner;
 use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
 
@@ -16,7 +16,7 @@ const GROUP_BIT: u32 = 1 << 31;
 
 impl EntityId {
     /// The name of none.
-    pub(crate) const NOBODY: EntityId = EntityId(u32::MAX);
+    pub(crate) const NONE: EntityId = EntityId(u32::MAX);
 
     pub(crate) fn flow(flow: u32) -> EntityId {
         assert!(flow < GROUP_BIT, "fewer than 2^31 flows");
@@ -94,9 +94,9 @@ pub(crate) struct Entity {
     /// Index in the heap that `state` says; in the list of the idle, which one came before which.
     pub(crate) place: u32,
     /// Who is beside it in the list of the idle.
-    pub(crate) beside: Beside,
+    pub(crate) idle_links: IdleLinks,
     pub(crate) parent: u32,
-    /// Whose flow it is; [`Owner::NOBODY`] of a cgroup.
+    /// Whose flow it is; [`Owner::NONE`] of a cgroup.
     pub(crate) owner: Owner,
     /// The weight of a flow from its next placing on; a cgroup's is in the tree.
     pub(crate) next_weight: u16,
@@ -107,7 +107,7 @@ pub(crate) struct Entity {
     pub(crate) class: PriorityClass,
     /// The class of a flow from its next placing on.
     pub(crate) next_class: PriorityClass,
-    /// Whether [`super::scenario::Scenario`] counts it: a flow, while it is busy or has requests at the device.
+    /// Whether [`crate::bfq::scenario::Scenario`] counts it: a flow, while it is busy or has requests at the device.
     pub(crate) is_counted: bool,
 }
 
@@ -121,9 +121,9 @@ impl Entity {
         budget: 0,
         weight: 0,
         place: 0,
-        beside: Beside::NOBODY,
+        idle_links: IdleLinks::NONE,
         parent: NO_CGROUP,
-        owner: Owner::NOBODY,
+        owner: Owner::NONE,
         next_weight: 0,
         next_factor: 1,
         state: State::Off,

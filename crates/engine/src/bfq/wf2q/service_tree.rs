@@ -38,7 +38,7 @@ impl ServiceTree {
     /// The child that holds the device, or through which it is held.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
-        (self.heaps.in_service != EntityId::NOBODY).then_some(self.heaps.in_service)
+        (self.heaps.in_service != EntityId::NONE).then_some(self.heaps.in_service)
     }
 
     /// Places a child with its first backlog, for `budget` bytes at `weight`.
@@ -54,7 +54,7 @@ impl ServiceTree {
     ) {
         let state = entities[id].state;
         match state {
-            State::Idle => self.heaps.recall(entities, id),
+            State::Idle => self.heaps.remove_idle(entities, id),
             State::Off => {
                 let others = self.heaps.members();
                 if others == self.heaps.room() {
@@ -79,7 +79,7 @@ impl ServiceTree {
             entity.finish = self.vtime;
         }
         let entry = self.enter(entity, id);
-        self.raise(entities, entry);
+        self.sift_up(entities, entry);
     }
 
     /// Places an active child anew, for another budget.
@@ -94,7 +94,7 @@ impl ServiceTree {
         let entity = &mut entities[id];
         self.place(entity, weight, budget);
         let entry = self.enter(entity, id);
-        self.raise(entities, entry);
+        self.sift_up(entities, entry);
     }
 
     /// The weight of a child that is not in service is another from now on. As many bytes as it was ahead of its share, or
@@ -103,7 +103,7 @@ impl ServiceTree {
         let (state, old) = (entities[id].state, entities[id].weight);
         match state {
             State::Off => return,
-            State::Idle => self.heaps.recall(entities, id),
+            State::Idle => self.heaps.remove_idle(entities, id),
             State::Waiting | State::Eligible => self.take(entities, id),
             State::InService => unreachable!("its slot is to end first"),
         }
@@ -114,12 +114,12 @@ impl ServiceTree {
             entity.finish = entity.finish.scaled_about(vtime, old, weight);
             self.weights = self.weights - u64::from(old) + u64::from(weight);
             entity.weight = weight;
-            self.rest(entities, id);
+            self.make_idle(entities, id);
             return;
         }
         self.place(entity, weight, entity.budget);
         let entry = self.enter(entity, id);
-        self.raise(entities, entry);
+        self.sift_up(entities, entry);
     }
 
     /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
@@ -129,20 +129,20 @@ impl ServiceTree {
         let entity = &mut entities[id];
         entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
         entity.service = 0;
-        self.rest(entities, id);
+        self.make_idle(entities, id);
     }
 
     /// Ends the slot of the child in service. With a backlog it is placed by its weight for so many bytes, without it
     /// rests.
     // In place, as `activate` is.
     #[inline(always)]
-    pub(crate) fn settle(
+    pub(crate) fn expire(
         &mut self,
         entities: &mut Entities,
         id: EntityId,
         placing: Option<(u32, u64)>,
     ) {
-        assert_eq!(core::mem::replace(&mut self.heaps.in_service, EntityId::NOBODY), id);
+        assert_eq!(core::mem::replace(&mut self.heaps.in_service, EntityId::NONE), id);
         let entity = &mut entities[id];
         entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
         entity.service = 0;
@@ -151,9 +151,9 @@ impl ServiceTree {
                 entity.start = entity.finish;
                 self.place(entity, weight, budget);
                 let entry = self.enter(entity, id);
-                self.raise(entities, entry);
+                self.sift_up(entities, entry);
             }
-            None => self.rest(entities, id),
+            None => self.make_idle(entities, id),
         }
     }
 
@@ -208,7 +208,7 @@ impl ServiceTree {
     /// V has passed the first of those that are idle. One only, so that a charge stays O(log children).
     #[inline(never)]
     fn forget_first(&mut self, entities: &mut Entities) {
-        if let Some(first) = self.heaps.recall_first(entities) {
+        if let Some(first) = self.heaps.pop_idle(entities) {
             self.leave(&mut entities[first]);
         }
     }
@@ -219,13 +219,13 @@ impl ServiceTree {
     }
 
     /// Whether nobody is active or in service.
-    pub(crate) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_inactive(&self) -> bool {
         self.in_service().is_none() && self.active() == 0
     }
 
     /// Forgets a child that is idle.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
-        self.heaps.recall(entities, id);
+        self.heaps.remove_idle(entities, id);
         self.leave(&mut entities[id]);
     }
 
@@ -262,10 +262,10 @@ impl ServiceTree {
 
     /// Takes it from there to where it belongs.
     #[inline]
-    fn raise(&mut self, entities: &mut Entities, (state, entry): (State, Entry)) {
+    fn sift_up(&mut self, entities: &mut Entities, (state, entry): (State, Entry)) {
         match state {
-            State::Waiting => self.heaps.raise_last::<WAITING>(entities, entry),
-            _ => self.heaps.raise_last::<ELIGIBLE>(entities, entry),
+            State::Waiting => self.heaps.sift_up_last::<WAITING>(entities, entry),
+            _ => self.heaps.sift_up_last::<ELIGIBLE>(entities, entry),
         }
     }
 
@@ -282,12 +282,12 @@ impl ServiceTree {
     /// A child without backlog counts until V has passed its finish.
     // In place, as `activate` is.
     #[inline(always)]
-    fn rest(&mut self, entities: &mut Entities, id: EntityId) {
+    fn make_idle(&mut self, entities: &mut Entities, id: EntityId) {
         let entity = &mut entities[id];
         let key = entity.finish;
         if key.is_after(self.vtime) {
             entity.state = State::Idle;
-            self.heaps.retire(entities, key, id);
+            self.heaps.insert_idle(entities, key, id);
         } else {
             self.leave(entity);
         }
@@ -332,7 +332,7 @@ impl ServiceTree {
         let is_sound = [
             (State::Waiting, heaps.is_sound::<WAITING>(entities)),
             (State::Eligible, heaps.is_sound::<ELIGIBLE>(entities)),
-            (State::Idle, heaps.rests_soundly(entities)),
+            (State::Idle, heaps.is_idle_sound(entities)),
         ];
         for (state, is_sound) in is_sound {
             ensure(is_sound, || format!("the {state:?} are not in order"))?;
@@ -363,8 +363,8 @@ impl ServiceTree {
     }
 
     /// How many children are idle.
-    pub(crate) fn resting(&self) -> usize {
-        self.heaps.resting()
+    pub(crate) fn idle_len(&self) -> usize {
+        self.heaps.idle_len()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::time::Instant;
 
 /// How an entity is placed: everything but its tags.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rank {
+pub(crate) struct Prio {
     pub(crate) class: PriorityClass,
     pub(crate) weight: u32,
 }
@@ -20,12 +20,12 @@ const IDLE_CLASS_TIMEOUT_NS: u64 = 200_000_000;
 /// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need:
 /// it is a line of cache.
 #[repr(align(64))]
-pub(crate) struct Node {
+pub(crate) struct SchedData {
     best_effort: ServiceTree,
     others: Option<Box<Others>>,
 }
 
-const _: () = assert!(size_of::<Node>() == 64);
+const _: () = assert!(size_of::<SchedData>() == 64);
 
 struct Others {
     real_time: ServiceTree,
@@ -34,9 +34,9 @@ struct Others {
     idle_since: Instant,
 }
 
-impl Node {
-    pub(crate) fn new() -> Node {
-        Node { best_effort: ServiceTree::new(), others: None }
+impl SchedData {
+    pub(crate) fn new() -> SchedData {
+        SchedData { best_effort: ServiceTree::new(), others: None }
     }
 
     /// The child that holds the device, or through which it is held.
@@ -55,14 +55,14 @@ impl Node {
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
-        rank: Rank,
+        prio: Prio,
         budget: u64,
         how: Return,
     ) {
-        if rank.class == PriorityClass::BestEffort && entities[id].class == rank.class {
-            self.best_effort.activate(entities, id, rank.weight, budget, how);
+        if prio.class == PriorityClass::BestEffort && entities[id].class == prio.class {
+            self.best_effort.activate(entities, id, prio.weight, budget, how);
         } else {
-            self.activate_in_class(now, entities, id, rank, budget, how);
+            self.activate_in_class(now, entities, id, prio, budget, how);
         }
     }
 
@@ -72,23 +72,23 @@ impl Node {
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
-        rank: Rank,
+        prio: Prio,
         budget: u64,
         how: Return,
     ) {
-        if entities[id].class != rank.class {
+        if entities[id].class != prio.class {
             if entities[id].state == State::Idle {
                 self.forget(entities, id);
             }
-            entities[id].class = rank.class;
+            entities[id].class = prio.class;
         }
-        if rank.class == PriorityClass::Idle {
+        if prio.class == PriorityClass::Idle {
             let others = self.others_mut(now);
-            if others.idle.is_at_rest() {
+            if others.idle.is_inactive() {
                 others.idle_since = now;
             }
         }
-        self.tree_mut(now, rank.class).activate(entities, id, rank.weight, budget, how);
+        self.tree_mut(now, prio.class).activate(entities, id, prio.weight, budget, how);
     }
 
     /// See [`ServiceTree::reposition`]. A new class counts from here, too.
@@ -97,15 +97,15 @@ impl Node {
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
-        rank: Rank,
+        prio: Prio,
         budget: u64,
     ) {
         let class = entities[id].class;
-        if class == rank.class {
-            self.tree_mut(now, class).reposition(entities, id, rank.weight, budget);
+        if class == prio.class {
+            self.tree_mut(now, class).reposition(entities, id, prio.weight, budget);
         } else {
             self.deactivate(entities, id);
-            self.activate(now, entities, id, rank, budget, Return::Afresh);
+            self.activate(now, entities, id, prio, budget, Return::Afresh);
         }
     }
 
@@ -119,23 +119,23 @@ impl Node {
         self.tree_of(entities, id).deactivate(entities, id);
     }
 
-    /// See [`ServiceTree::settle`], of a child that has had the device with `class`. A new class counts from here, too.
+    /// See [`ServiceTree::expire`], of a child that has had the device with `class`. A new class counts from here, too.
     #[inline]
-    pub(crate) fn settle(
+    pub(crate) fn expire(
         &mut self,
         now: Instant,
         entities: &mut Entities,
         id: EntityId,
         class: PriorityClass,
-        placing: Option<(Rank, u64)>,
+        placing: Option<(Prio, u64)>,
     ) {
-        let stays = placing.filter(|(rank, _)| rank.class == class);
+        let stays = placing.filter(|(prio, _)| prio.class == class);
         let tree = self.tree_of_class(class);
-        tree.settle(entities, id, stays.map(|(rank, budget)| (rank.weight, budget)));
-        if let Some((rank, budget)) = placing
-            && rank.class != class
+        tree.expire(entities, id, stays.map(|(prio, budget)| (prio.weight, budget)));
+        if let Some((prio, budget)) = placing
+            && prio.class != class
         {
-            self.activate_in_class(now, entities, id, rank, budget, Return::Afresh);
+            self.activate_in_class(now, entities, id, prio, budget, Return::Afresh);
         }
     }
 

@@ -1,12 +1,12 @@
 //! The three heaps of a service tree in one block of memory, and the list of those who are idle. Their members know their
 //! places, so that any of them can leave.
 
-mod resting;
+mod idle_tree;
 
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 
-pub(crate) use self::resting::Beside;
+pub(crate) use self::idle_tree::IdleLinks;
 use super::entity::{Entities, EntityId};
 use super::vtime::Vtime;
 
@@ -38,7 +38,7 @@ pub(crate) struct Heaps {
     len: [u32; 3],
     /// How many are in the list of the idle.
     listed: u32,
-    /// Who is in none of these, and counts as a member all the same; [`EntityId::NOBODY`] while nobody does.
+    /// Who is in none of these, and counts as a member all the same; [`EntityId::NONE`] while nobody does.
     pub(super) in_service: EntityId,
     /// Orders given so far, around a circle.
     order: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Entry {
 /// Key and stamp as one number, the stamp as it is behind the oldest there can be: who is first is found with one
 /// subtraction and without a branch, for nobody could foresee which way that goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Rank(u128);
+struct SortKey(u128);
 
 impl Entry {
     /// What is in room that nobody has.
@@ -85,22 +85,22 @@ impl Entry {
     }
 
     #[inline]
-    fn rank(&self, oldest: u64) -> Rank {
-        Rank(u128::from(self.key.bits()) << 64 | u128::from(self.stamp.wrapping_sub(oldest)))
+    fn sort_key(&self, oldest: u64) -> SortKey {
+        SortKey(u128::from(self.key.bits()) << 64 | u128::from(self.stamp.wrapping_sub(oldest)))
     }
 
-    /// The opposite of [`Entry::rank`].
+    /// The opposite of [`Entry::sort_key`].
     #[inline]
-    fn of(rank: Rank, oldest: u64) -> Entry {
-        let key = Vtime::from_bits((rank.0 >> 64) as u64);
-        Entry { key, stamp: (rank.0 as u64).wrapping_add(oldest) }
+    fn of(sort_key: SortKey, oldest: u64) -> Entry {
+        let key = Vtime::from_bits((sort_key.0 >> 64) as u64);
+        Entry { key, stamp: (sort_key.0 as u64).wrapping_add(oldest) }
     }
 }
 
-impl Rank {
+impl SortKey {
     /// Keys go around a circle, whose upper half is the past.
     #[inline]
-    fn is_before(self, other: Rank) -> bool {
+    fn is_before(self, other: SortKey) -> bool {
         (self.0.wrapping_sub(other.0) as i128) < 0
     }
 }
@@ -111,7 +111,7 @@ impl Heaps {
             entries: Box::new([]),
             len: [0; 3],
             listed: 0,
-            in_service: EntityId::NOBODY,
+            in_service: EntityId::NONE,
             order: 0,
         }
     }
@@ -119,7 +119,7 @@ impl Heaps {
     /// How many there are, the one in service included.
     #[inline]
     pub(crate) fn members(&self) -> usize {
-        let in_service = u32::from(self.in_service != EntityId::NOBODY);
+        let in_service = u32::from(self.in_service != EntityId::NONE);
         (self.len.iter().sum::<u32>() + self.listed + in_service) as usize
     }
 
@@ -182,11 +182,11 @@ impl Heaps {
     #[inline]
     pub(crate) fn push<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
         entities[entry.id()].place = self.append::<PART>(entry);
-        self.raise_last::<PART>(entities, entry);
+        self.sift_up_last::<PART>(entities, entry);
     }
 
     /// The place of `entry`, if it is behind all that came before it, as most are. To be written down, and to be followed
-    /// by [`Heaps::raise_last`]: together they are [`Heaps::push`], for who has looked up the entity.
+    /// by [`Heaps::sift_up_last`]: together they are [`Heaps::push`], for who has looked up the entity.
     #[inline]
     pub(crate) fn append<const PART: Part>(&mut self, entry: Entry) -> u32 {
         let place = self.len[PART];
@@ -198,12 +198,12 @@ impl Heaps {
 
     /// Takes `entry`, which was appended just now, to where it belongs.
     #[inline]
-    pub(crate) fn raise_last<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
+    pub(crate) fn sift_up_last<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
         let (place, oldest) = (self.len::<PART>() - 1, self.oldest());
         if let Some(parent) = parent(place)
-            && entry.rank(oldest).is_before(self.at::<PART>(parent).rank(oldest))
+            && entry.sort_key(oldest).is_before(self.at::<PART>(parent).sort_key(oldest))
         {
-            self.rise::<PART>(entities, place, entry);
+            self.sift_up::<PART>(entities, place, entry);
         }
     }
 
@@ -213,7 +213,7 @@ impl Heaps {
         let first = *self.first::<PART>()?;
         let last = self.pop_last::<PART>();
         if !self.is_empty::<PART>() {
-            self.sink::<PART>(entities, 0, last);
+            self.sift_down::<PART>(entities, 0, last);
         }
         Some(first)
     }
@@ -230,12 +230,12 @@ impl Heaps {
         }
         // The last one stands where somebody is gone, and belongs above or below.
         let (gone, oldest) = (self.at::<PART>(place), self.oldest());
-        let is_behind = |above: Entry| last.rank(oldest).is_before(above.rank(oldest));
+        let is_behind = |above: Entry| last.sort_key(oldest).is_before(above.sort_key(oldest));
         match parent(place) {
             Some(parent) if is_behind(self.at::<PART>(parent)) => {
-                self.rise::<PART>(entities, place, last);
+                self.sift_up::<PART>(entities, place, last);
             }
-            _ => self.sink::<PART>(entities, place, last),
+            _ => self.sift_down::<PART>(entities, place, last),
         }
         gone
     }
@@ -244,9 +244,9 @@ impl Heaps {
     pub(crate) fn is_sound<const PART: Part>(&self, entities: &Entities) -> bool {
         let oldest = self.oldest();
         self.entries::<PART>().enumerate().all(|(place, entry)| {
-            let above = parent(place).map(|parent| self.at::<PART>(parent).rank(oldest));
+            let above = parent(place).map(|parent| self.at::<PART>(parent).sort_key(oldest));
             entities[entry.id()].place as usize == place
-                && above.is_none_or(|above| !entry.rank(oldest).is_before(above))
+                && above.is_none_or(|above| !entry.sort_key(oldest).is_before(above))
         })
     }
 
@@ -259,12 +259,17 @@ impl Heaps {
 
     /// Puts `entry`, for which `place` is free, there or higher up.
     #[inline(never)]
-    fn rise<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+    fn sift_up<const PART: Part>(
+        &mut self,
+        entities: &mut Entities,
+        mut place: usize,
+        entry: Entry,
+    ) {
         let oldest = self.oldest();
-        let rank = entry.rank(oldest);
+        let sort_key = entry.sort_key(oldest);
         while let Some(parent) = parent(place) {
             let above = self.at::<PART>(parent);
-            if !rank.is_before(above.rank(oldest)) {
+            if !sort_key.is_before(above.sort_key(oldest)) {
                 break;
             }
             self.put::<PART>(entities, place, above);
@@ -274,16 +279,21 @@ impl Heaps {
     }
 
     /// Puts `entry`, for which `place` is free, there or further down.
-    fn sink<const PART: Part>(&mut self, entities: &mut Entities, mut place: usize, entry: Entry) {
+    fn sift_down<const PART: Part>(
+        &mut self,
+        entities: &mut Entities,
+        mut place: usize,
+        entry: Entry,
+    ) {
         let oldest = self.oldest();
-        let rank = entry.rank(oldest);
+        let sort_key = entry.sort_key(oldest);
         loop {
             let first = place * FAN_OUT + 1;
             if first >= self.len::<PART>() {
                 break;
             }
             let (least, child) = self.least_child::<PART>(first, oldest);
-            if !least.is_before(rank) {
+            if !least.is_before(sort_key) {
                 break;
             }
             self.put::<PART>(entities, place, Entry::of(least, oldest));
@@ -294,7 +304,7 @@ impl Heaps {
 
     /// The first of the children from the place `first` on, of whom there is one at least, and its place.
     #[inline]
-    fn least_child<const PART: Part>(&self, first: usize, oldest: u64) -> (Rank, usize) {
+    fn least_child<const PART: Part>(&self, first: usize, oldest: u64) -> (SortKey, usize) {
         let last = (self.len::<PART>() - 1).min(first + FAN_OUT - 1);
         let is_mirrored = PART != WAITING;
         let slots = if is_mirrored {
@@ -302,18 +312,18 @@ impl Heaps {
         } else {
             self.slot::<PART>(first)..=self.slot::<PART>(last)
         };
-        let (rank, least) = match &self.entries[slots] {
+        let (sort_key, least) = match &self.entries[slots] {
             [a, b, c, d] => {
-                let [a, b, c, d] = [a, b, c, d].map(|child| child.rank(oldest));
+                let [a, b, c, d] = [a, b, c, d].map(|child| child.sort_key(oldest));
                 earlier(earlier((a, 0), (b, 1)), earlier((c, 2), (d, 3)))
             }
             few => {
-                let mut ranks = few.iter().map(|child| child.rank(oldest)).zip(0..);
-                let first = ranks.next().unwrap_or((Rank(0), 0));
+                let mut ranks = few.iter().map(|child| child.sort_key(oldest)).zip(0..);
+                let first = ranks.next().unwrap_or((SortKey(0), 0));
                 ranks.fold(first, earlier)
             }
         };
-        (rank, if is_mirrored { last - least } else { first + least })
+        (sort_key, if is_mirrored { last - least } else { first + least })
     }
 
     #[inline]
@@ -342,10 +352,10 @@ impl Heaps {
 
 /// The pair that is first.
 #[inline]
-fn earlier(a: (Rank, usize), b: (Rank, usize)) -> (Rank, usize) {
+fn earlier(a: (SortKey, usize), b: (SortKey, usize)) -> (SortKey, usize) {
     let is_second = b.0.is_before(a.0);
-    let rank = select_unpredictable(is_second, b.0.0, a.0.0);
-    (Rank(rank), select_unpredictable(is_second, b.1, a.1))
+    let sort_key = select_unpredictable(is_second, b.0.0, a.0.0);
+    (SortKey(sort_key), select_unpredictable(is_second, b.1, a.1))
 }
 
 /// Where the parent is of who is at `place`; the first has none.
