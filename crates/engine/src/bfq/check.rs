@@ -50,9 +50,11 @@ impl Bfq {
         ensure(is_counted == (is_busy || flow.in_flight > 0), || {
             format!("{state:?}, {} out, counted: {is_counted}", flow.in_flight)
         })?;
-        let (raise, factor) = (self.flows.raise(at), self.factor(at));
-        raise.check(&self.terms())?;
-        ensure(raise.level().factor() == factor, || format!("{factor} times, and {raise:?}"))?;
+        let (raising, wr_coeff) = (self.flows.raising(at), self.wr_coeff(at));
+        raising.check(&self.wr_params())?;
+        ensure(raising.state().wr_coeff() == wr_coeff, || {
+            format!("{wr_coeff} times, and {raising:?}")
+        })?;
         let members = self.merging.sets().members(self.flows.id(at));
         ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
         let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
@@ -108,7 +110,7 @@ impl Bfq {
         })?;
         let is_raised = |at: u32| {
             let entity = self.hierarchy.entities.flow(at);
-            entity.is_counted && entity.next_factor > 1
+            entity.is_counted && entity.next_wr_coeff > 1
         };
         let raised = live().filter(|&at| is_raised(at)).count();
         let told = self.scenario.raised();

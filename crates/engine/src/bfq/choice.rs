@@ -21,8 +21,8 @@ impl Bfq {
         let index = flow.pick(self.now, requests, &self.tunables)?;
         let charge = self.charge_of(flow, at, &requests[index]);
         let entity = self.hierarchy.entities.flow(at);
-        let may_give_way = entity.next_factor == 1 && self.scenario.raised() > 0;
-        let stays = entity.has_room(charge) && !may_give_way;
+        let may_be_preempted = entity.next_wr_coeff == 1 && self.scenario.raised() > 0;
+        let stays = entity.has_room(charge) && !may_be_preempted;
         (stays && !self.is_full_for(requests, index)).then_some((at, index, charge))
     }
 
@@ -46,7 +46,7 @@ impl Bfq {
                 None if self.is_waited_for(requests) => return self.fill_gap(tree, requests),
                 None => self.rest_expiry(at),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
-                Some(_) if self.gives_way() => Expiry::Preempted,
+                Some(_) if self.should_preempt_for_raised() => Expiry::Preempted,
                 Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);

@@ -4,15 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::calm::Calm;
 use super::flow::{Flow, Use};
 use super::inject::Injection;
 use super::owner::{Kind, Owner};
 use super::payback::Payback;
-use super::raising::{Periods, Raise};
 use super::relations::{Relation, Relations};
 use super::think::Habits;
 use super::tunables::Tunables;
+use super::weight_raising::{WeightRaising, WrDetection, WrPeriods};
 use crate::check::ensure;
 use crate::merge::QueueId;
 use crate::merge::waker::Waker;
@@ -27,7 +26,7 @@ pub(crate) struct Flows {
     /// How much may be injected into a flow's gaps, at its index: hardly any request needs it.
     injections: Vec<Injection>,
     relations: Relations,
-    periods: Periods,
+    periods: WrPeriods,
     /// The place that was freed last; [`NO_INDEX`] where none is free.
     free: u32,
     /// The flow of a client; [`NO_INDEX`] before its first request.
@@ -44,7 +43,7 @@ impl Default for Flows {
             flows: Vec::new(),
             injections: Vec::new(),
             relations: Relations::default(),
-            periods: Periods::default(),
+            periods: WrPeriods::default(),
             free: NO_INDEX,
             homes: Vec::new(),
             writebacks: Vec::new(),
@@ -64,7 +63,7 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     pub(crate) habits: Habits,
-    calm: Calm,
+    detection: WrDetection,
     /// Told apart from those that had the place before.
     generation: u32,
     /// Requests that came since it was made, or was last alone again.
@@ -76,14 +75,11 @@ pub(crate) struct Ways {
 
 const _: () = assert!(size_of::<Record>() == 128);
 
-/// What most applications read to start: of the traces of starts, xterm's is 3 MiB.
-const START_BYTES: u32 = 16 << 20;
-
 impl Ways {
     fn new(now: Instant, generation: u32) -> Ways {
         Ways {
             habits: Habits::new(now),
-            calm: Calm::NEW,
+            detection: WrDetection::NEW,
             generation,
             insertions: 0,
             relation: NO_INDEX,
@@ -96,15 +92,15 @@ impl Ways {
         self.relation != NO_INDEX
     }
 
-    /// Whether it has read no more since it was raised than an application at its start, at first.
+    /// See [`WrDetection::has_just_started`].
     pub(crate) fn has_just_started(&self) -> bool {
-        self.calm.served < START_BYTES
+        self.detection.has_just_started()
     }
 
     /// What is kept of its raising, whether it is raised or not.
     #[inline]
-    pub(crate) fn calm_mut(&mut self) -> &mut Calm {
-        &mut self.calm
+    pub(crate) fn detection_mut(&mut self) -> &mut WrDetection {
+        &mut self.detection
     }
 }
 
@@ -198,20 +194,20 @@ impl Flows {
     }
 
     /// What is kept of a flow's raising, whether it is raised or not.
-    pub(crate) fn calm_mut(&mut self, index: u32) -> &mut Calm {
-        &mut self.ways_mut(index).calm
+    pub(crate) fn detection_mut(&mut self, index: u32) -> &mut WrDetection {
+        &mut self.ways_mut(index).detection
     }
 
     /// How a flow's weight is raised.
     #[inline]
-    pub(crate) fn raise(&self, index: u32) -> Raise {
-        Raise::of(&self.ways(index).calm, &self.periods)
+    pub(crate) fn raising(&self, index: u32) -> WeightRaising {
+        WeightRaising::of(&self.ways(index).detection, &self.periods)
     }
 
     /// Keeps that.
     #[inline]
-    pub(crate) fn set_raise(&mut self, index: u32, raise: Raise) {
-        raise.keep(&mut self.flows[index as usize].ways.calm, &mut self.periods);
+    pub(crate) fn set_raising(&mut self, index: u32, raising: WeightRaising) {
+        raising.keep(&mut self.flows[index as usize].ways.detection, &mut self.periods);
     }
 
     /// Who lets a flow go on, and who goes on when it does.

@@ -109,7 +109,7 @@ impl Bfq {
         let waker = self.flows.relation(turn.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
         let woken = self.flows.woken(turn.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
-        let is_raised = self.factor(turn.flow) > 1;
+        let is_raised = self.wr_coeff(turn.flow) > 1;
         let id = |at: u32| self.flows.id(at);
         Gap {
             own_async: own_async.map(id),
@@ -142,9 +142,9 @@ impl Bfq {
         if !injection.admits(settings, self.now, idling_since, self.in_device) {
             return None;
         }
-        let is_patient = self.factor(turn.flow) == 1 || !ways.habits.thinks_briefly();
+        let is_patient = self.wr_coeff(turn.flow) == 1 || !ways.habits.thinks_briefly();
         let at = self.hierarchy.runner_up(EntityId::flow(turn.flow))?;
-        let is_allowed = is_patient || self.factor(at) > 1;
+        let is_allowed = is_patient || self.wr_coeff(at) > 1;
         let next = self.flows[at].next()?;
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
         let delays = is_long && !self.tunables.rotational && self.in_device > 0;

@@ -100,11 +100,11 @@ impl Bfq {
     pub(super) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
         // Whoever is raised should not have to wait for that, unless it was left for a stream anyway.
-        let is_visit = || {
+        let in_min_slot = || {
             self.flows[at].is_known()
-                && self.turn.is_some_and(|turn| turn.flow == at && self.is_just_there(&turn))
+                && self.turn.is_some_and(|turn| turn.flow == at && self.in_min_slot(&turn))
         };
-        if self.is_beside_raised(at) && !is_visit() {
+        if self.has_raised_siblings(at) && !in_min_slot() {
             return false;
         }
         if rotational && !queueing {
@@ -248,9 +248,9 @@ impl Bfq {
         }
         // Those that are raised alike have small slots anyway, and all of them read here and there.
         let goes_on = how == Return::InTime
-            && match self.factor(at) {
-                1 => self.factor(turn.flow) == 1,
-                mine => mine > self.factor(turn.flow),
+            && match self.wr_coeff(at) {
+                1 => self.wr_coeff(turn.flow) == 1,
+                mine => mine > self.wr_coeff(turn.flow),
             };
         // Where an interruption costs no way there and back, the one that is due goes first.
         let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
@@ -268,14 +268,14 @@ impl Bfq {
         let [my_group, their_group] =
             [at, other].map(|flow| self.hierarchy.cgroup(EntityId::flow(flow)));
         if my_group == their_group {
-            let weight = |flow, prio: Prio| prio.weight * u32::from(self.factor(flow));
+            let weight = |flow, prio: Prio| prio.weight * u32::from(self.wr_coeff(flow));
             return weight(at, mine) > weight(other, theirs);
         }
         // One that starts comes first where its cgroup is due and matters as much as the other.
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
         match weight(my_group).cmp(&weight(their_group)) {
             Ordering::Less => false,
-            Ordering::Equal => self.factor(at) > self.factor(other),
+            Ordering::Equal => self.wr_coeff(at) > self.wr_coeff(other),
             Ordering::Greater => true,
         }
     }

@@ -170,10 +170,10 @@ impl Bfq {
         let id = EntityId::flow(at);
         if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
             self.leave(at);
-            self.note_rest(at);
+            self.note_emptied(at);
         }
         if self.flows[at].is_orphan() {
-            self.lower(at);
+            self.end_weight_raising(at);
             self.hierarchy.forget(id);
             self.flows.release(at);
         }
@@ -182,7 +182,7 @@ impl Bfq {
 
 /// A flow's cgroup, class and weight, none while that is raised.
 pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
-    let weight = (entity.next_factor == 1).then_some(entity.next_weight.into());
+    let weight = (entity.next_wr_coeff == 1).then_some(entity.next_weight.into());
     (entity.parent, entity.next_class, weight)
 }
 

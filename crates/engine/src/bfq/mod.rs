@@ -12,8 +12,6 @@
 //! `docs/bfq.md` has what is not there yet.
 
 mod budget;
-mod burst;
-mod calm;
 mod charge;
 mod check;
 mod choice;
@@ -33,7 +31,6 @@ mod owner;
 mod payback;
 mod peak_rate;
 mod position;
-mod raising;
 mod relations;
 mod scenario;
 mod seek_price;
@@ -43,13 +40,13 @@ mod shelf;
 mod slot;
 mod think;
 mod tunables;
+mod weight_raising;
 mod wf2q;
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
-use self::burst::Burst;
 use self::company::Company;
 use self::convoy::Convoy;
 use self::cooperate::Aside;
@@ -59,17 +56,18 @@ use self::flow::is_far;
 use self::flows::Flows;
 use self::inject::Probe;
 use self::join::Run;
-use self::low_latency::Patience;
+use self::low_latency::RaisedIdleBudget;
 use self::owner::Owner;
 use self::peak_rate::{PeakRate, PeakSettings};
 use self::position::Places;
-pub use self::raising::LowLatency;
 use self::scenario::Scenario;
 use self::seek_price::SeekPrice;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::settling::Settling;
 use self::slot::Turn;
 use self::tunables::Tunables;
+use self::weight_raising::Burst;
+pub use self::weight_raising::LowLatency;
 use self::wf2q::{EntityId, Hierarchy, Return, State};
 use crate::merge::{Merging, Positions, QueueId, split};
 use crate::priority::PriorityClass;
@@ -114,8 +112,8 @@ pub(crate) struct Bfq {
     /// Flows that were made shortly after each other.
     burst: Burst,
     /// How much longer the device may be kept for raised flows.
-    patience: Patience,
-    /// See [`raising::interactive_ms`].
+    raised_idle_budget: RaisedIdleBudget,
+    /// See [`weight_raising::interactive_ms`].
     interactive_ms: u16,
     /// What is at flash, while several share it.
     company: Company,
@@ -144,7 +142,7 @@ impl Bfq {
         Bfq {
             settings: *settings,
             tunables,
-            interactive_ms: raising::interactive_ms(peak.rate(), rotational),
+            interactive_ms: weight_raising::interactive_ms(peak.rate(), rotational),
             peak,
             hierarchy: Hierarchy::default(),
             flows: Flows::default(),
@@ -163,7 +161,7 @@ impl Bfq {
             last_completed: None,
             probe: Probe::default(),
             burst: Burst::new(),
-            patience: Patience::NEW,
+            raised_idle_budget: RaisedIdleBudget::NEW,
             company,
             settling: Settling::NEW,
             seek_price: SeekPrice::default(),
@@ -180,7 +178,7 @@ impl Bfq {
         self.follow_speed();
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
-            self.lower_all();
+            self.end_all_weight_raising();
         }
     }
 
@@ -188,7 +186,8 @@ impl Bfq {
     fn follow_speed(&mut self) {
         self.tunables.follow(&self.peak, &self.settings);
         self.company.follow(self.peak.nanos_for(1 << 20));
-        self.interactive_ms = raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
+        self.interactive_ms =
+            weight_raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
 
     /// What was counted so far.
@@ -203,7 +202,7 @@ impl Bfq {
 
     /// Another scheduler takes over: the books, for a successor.
     pub(crate) fn into_counters(mut self) -> Counters {
-        self.lower_all();
+        self.end_all_weight_raising();
         self.counters.close(self.merging.counters());
         self.counters
     }
@@ -247,13 +246,13 @@ impl Bfq {
         self.convoy.returned(owner);
         let at = self.destination(tree, requests, home, request);
         let entity = self.hierarchy.entities.flow(at);
-        let (state, factor) = (entity.state, entity.next_factor);
+        let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
         let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
         let flow = &mut self.flows[at];
         flow.insert(&mut self.places, request, index, at, self.position, &self.tunables);
-        if factor == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
-            self.note_stray(at);
+        if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
+            self.demote_seeky(at);
         }
         if returns {
             self.note_return(at);
@@ -406,15 +405,15 @@ impl Bfq {
 
     /// Gives the flow a place for its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) && self.is_preferred(at) {
+        if self.arrive(tree, at) && self.is_raised_above_siblings(at) {
             let flow = &mut self.flows[at];
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }
         let charge = self.next_charge(requests, at);
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        let starts_apart = self.factor(at) > 1
+        let starts_apart = self.wr_coeff(at) > 1
             && self.flows.ways(at).has_just_started()
-            && self.scenario.is_plain_beside(cgroup);
+            && self.scenario.has_unraised_beside(cgroup);
         let most = if starts_apart { self.tunables.raised_budget() } else { u32::MAX };
         let (flow, ways) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::burst;
+use super::weight_raising::BURST_INTERVAL_NS;
 use crate::priority::PriorityClass;
 use crate::time::Instant;
 use crate::tree::ROOT;
@@ -112,18 +112,18 @@ impl Scenario {
     }
 
     /// Whether flows of a cgroup are counted that are raised.
-    pub(crate) fn is_raised_in(&self, cgroup: u32) -> bool {
+    pub(crate) fn has_raised_in(&self, cgroup: u32) -> bool {
         self.raised_of(cgroup) > 0
     }
 
     /// Whether a raised flow of a cgroup has siblings that are not raised. Those of the root may have cgroups beside them.
-    pub(crate) fn is_plain_in(&self, cgroup: u32) -> bool {
+    pub(crate) fn has_unraised_in(&self, cgroup: u32) -> bool {
         let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
         group.raised < group.flows || (cgroup == ROOT && self.busy_groups > 1)
     }
 
     /// Whether flows of other cgroups are counted that are not raised.
-    pub(crate) fn is_plain_beside(&self, cgroup: u32) -> bool {
+    pub(crate) fn has_unraised_beside(&self, cgroup: u32) -> bool {
         let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
         self.flows() - self.raised > group.flows - group.raised
     }
@@ -139,7 +139,7 @@ impl Scenario {
     pub(crate) fn is_with_stream(&self, cgroup: u32, since: Instant) -> bool {
         let group = self.groups.get(cgroup as usize);
         group.map(|group| group.stream_since).filter(|&stream| stream != NEVER).is_some_and(
-            |stream| since.nanos_since(stream).max(stream.nanos_since(since)) <= burst::INTERVAL_NS,
+            |stream| since.nanos_since(stream).max(stream.nanos_since(since)) <= BURST_INTERVAL_NS,
         )
     }
 
@@ -179,19 +179,21 @@ mod tests {
         for (cgroup, weight) in [(1, None), (1, Some(100)), (2, None), (3, Some(100))] {
             scenario.enter(cgroup, class, weight);
         }
-        let raised = |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.is_raised_in(cgroup));
-        let plain = |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.is_plain_in(cgroup));
+        let raised =
+            |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.has_raised_in(cgroup));
+        let plain =
+            |scenario: &Scenario| [1, 2, 3, 9].map(|cgroup| scenario.has_unraised_in(cgroup));
         assert_eq!(raised(&scenario), [true, true, false, false]);
         assert_eq!(plain(&scenario), [true, false, true, false]);
-        assert!(scenario.is_plain_in(ROOT), "it has cgroups beside it");
-        let beside = [1, 2, 3, 9].map(|cgroup| scenario.is_plain_beside(cgroup));
+        assert!(scenario.has_unraised_in(ROOT), "it has cgroups beside it");
+        let beside = [1, 2, 3, 9].map(|cgroup| scenario.has_unraised_beside(cgroup));
         assert_eq!(beside, [true; 4]);
         scenario.leave(1, class, Some(100));
         scenario.leave(2, class, None);
         assert_eq!(raised(&scenario), [true, false, false, false]);
         assert_eq!(plain(&scenario), [false, false, true, false]);
         assert_eq!((scenario.flows(), scenario.raised()), (2, 1));
-        assert!(scenario.is_plain_beside(1) && !scenario.is_plain_beside(3));
+        assert!(scenario.has_unraised_beside(1) && !scenario.has_unraised_beside(3));
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Bfq {
             return None;
         }
         let at = self.hierarchy.upcoming()?;
-        if self.factor(at) == Raising::SOFT_REAL_TIME {
+        if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
             return None;
         }
         match requests[self.flows[at].next()?].request.op {

@@ -117,9 +117,9 @@ impl Bfq {
             turn.sent += 1;
             turn.is_shared |= self.in_device > in_flight;
         }
-        let &Entity { class, next_factor, .. } = self.hierarchy.entities.flow(at);
-        if next_factor > 1 {
-            self.review_raised(tree, at);
+        let &Entity { class, next_wr_coeff, .. } = self.hierarchy.entities.flow(at);
+        if next_wr_coeff > 1 {
+            self.update_weight_raising(tree, at);
         }
         if class == PriorityClass::Idle && self.scenario.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
@@ -193,9 +193,9 @@ impl Bfq {
         self.turn = None;
         self.probe.reset();
         let id = EntityId::flow(at);
-        let &Entity { service, budget, parent: cgroup, next_factor, .. } =
+        let &Entity { service, budget, parent: cgroup, next_wr_coeff, .. } =
             self.hierarchy.entities.flow(at);
-        let is_raised = next_factor > 1 && self.is_preferred(at);
+        let is_raised = next_wr_coeff > 1 && self.is_raised_above_siblings(at);
         let flow = &self.flows[at];
         let may_part = flow.is_seeky() && !flow.is_alone();
         let slot = Slot {
@@ -224,7 +224,7 @@ impl Bfq {
         let charge = self.next_charge(requests, at);
         let (flow, ways) = self.flows.record_mut(at);
         let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
-        ways.calm_mut().charge(service);
+        ways.detection_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget =
             (charge > 0).then(|| self.company.bound(self.now, max_budget).max(charge));

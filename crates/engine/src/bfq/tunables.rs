@@ -148,7 +148,7 @@ impl Tunables {
     }
 
     /// What somebody else gets in one go beside a raised flow that is due.
-    pub(crate) const fn visit_budget(&self) -> u32 {
+    pub(crate) const fn min_slot_budget(&self) -> u32 {
         2 * self.raised_budget()
     }
 

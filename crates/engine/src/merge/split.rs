@@ -12,7 +12,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raising {
     /// What the weight is multiplied with: 1 not raised, [`Raising::INTERACTIVE`] or [`Raising::SOFT_REAL_TIME`].
-    pub factor: u16,
+    pub wr_coeff: u16,
     /// When the present period began.
     pub since: Instant,
     /// How long it lasts, in nanoseconds.
@@ -41,19 +41,29 @@ impl Raising {
 
     /// Not raised, since `now`.
     pub const fn none(now: Instant) -> Raising {
-        Raising { factor: 1, since: now, duration_ns: 0, interactive_since: None, served_bytes: 0 }
+        Raising {
+            wr_coeff: 1,
+            since: now,
+            duration_ns: 0,
+            interactive_since: None,
+            served_bytes: 0,
+        }
     }
 
     /// What a queue that merges before its first request would have got: interactive raising from `now` on.
     ///
     /// Nothing was served yet; the kernel leaves that field as it happens to be (spec/bfq D-10).
     pub const fn newborn(now: Instant, interactive_ns: u64) -> Raising {
-        Raising { factor: Raising::INTERACTIVE, duration_ns: interactive_ns, ..Raising::none(now) }
+        Raising {
+            wr_coeff: Raising::INTERACTIVE,
+            duration_ns: interactive_ns,
+            ..Raising::none(now)
+        }
     }
 
     /// Whether the weight is raised.
     pub const fn is_raised(&self) -> bool {
-        self.factor > 1
+        self.wr_coeff > 1
     }
 
     /// `from` merges into the queue of `self`: raising moves along, unless `self` is raised itself.
@@ -63,7 +73,7 @@ impl Raising {
         if from.is_raised() && !self.is_raised() {
             *self = Raising { served_bytes: self.served_bytes, ..*from };
         }
-        from.factor = 1;
+        from.wr_coeff = 1;
     }
 
     /// What is left of raising at `now` for a queue that is alone again.
@@ -77,26 +87,26 @@ impl Raising {
             return self;
         }
         if !resume.low_latency {
-            return Raising { factor: 1, ..self };
+            return Raising { wr_coeff: 1, ..self };
         }
         if !in_large_burst && !is_past(self.since, self.duration_ns) {
             return self;
         }
         match self.interactive_since {
             Some(since)
-                if self.factor == Raising::SOFT_REAL_TIME
+                if self.wr_coeff == Raising::SOFT_REAL_TIME
                     && !in_large_burst
                     && !is_past(since, resume.interactive_ns) =>
             {
                 Raising {
-                    factor: Raising::INTERACTIVE,
+                    wr_coeff: Raising::INTERACTIVE,
                     since,
                     duration_ns: resume.interactive_ns,
                     interactive_since: None,
                     ..self
                 }
             }
-            _ => Raising { factor: 1, ..self },
+            _ => Raising { wr_coeff: 1, ..self },
         }
     }
 }
@@ -108,9 +118,9 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const RESUME: Resume = Resume { low_latency: true, interactive_ns: 10 * SECOND };
 
-    fn raised(factor: u16, since: u64, seconds: u64, interactive: Option<u64>) -> Raising {
+    fn raised(wr_coeff: u16, since: u64, seconds: u64, interactive: Option<u64>) -> Raising {
         Raising {
-            factor,
+            wr_coeff,
             since: Instant::from_millis(since * 1000),
             duration_ns: seconds * SECOND,
             interactive_since: interactive.map(|since| Instant::from_millis(since * 1000)),
@@ -121,7 +131,7 @@ mod tests {
     #[test]
     fn raising_goes_on_where_time_and_bursts_let_it() {
         let (interactive, soft) = (Raising::INTERACTIVE, Raising::SOFT_REAL_TIME);
-        for (seconds, raising, burst, factor, since) in [
+        for (seconds, raising, burst, wr_coeff, since) in [
             (5, raised(1, 1, 0, None), false, 1, 1),
             (11, raised(interactive, 1, 10, None), false, interactive, 1),
             (12, raised(interactive, 1, 10, None), false, 1, 1),
@@ -135,10 +145,10 @@ mod tests {
             let now = Instant::from_millis(seconds * 1000);
             let left = raising.resume(now, burst, &RESUME);
             let since = Instant::from_millis(since * 1000);
-            assert_eq!((left.factor, left.since), (factor, since), "{seconds} s, {raising:?}");
+            assert_eq!((left.wr_coeff, left.since), (wr_coeff, since), "{seconds} s, {raising:?}");
             assert_eq!(left.served_bytes, 4096);
             let off = Resume { low_latency: false, ..RESUME };
-            assert_eq!(raising.resume(now, burst, &off).factor, 1);
+            assert_eq!(raising.resume(now, burst, &off).wr_coeff, 1);
         }
     }
 
@@ -161,7 +171,7 @@ mod tests {
     fn a_newborn_has_been_served_nothing() {
         let raising = Raising::newborn(Instant::from_millis(3), 7 * SECOND);
         assert_eq!(
-            (raising.factor, raising.served_bytes),
+            (raising.wr_coeff, raising.served_bytes),
             (Raising::INTERACTIVE, 0),
             "spec/bfq D-10"
         );

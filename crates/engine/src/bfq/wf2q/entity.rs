@@ -101,7 +101,7 @@ pub(crate) struct Entity {
     /// The weight of a flow from its next placing on; a cgroup's is in the tree.
     pub(crate) next_weight: u16,
     /// What a flow's weight is multiplied with from its next placing on.
-    pub(crate) next_factor: u16,
+    pub(crate) next_wr_coeff: u16,
     pub(crate) state: State,
     /// The class it is placed with.
     pub(crate) class: PriorityClass,
@@ -125,7 +125,7 @@ impl Entity {
         parent: NO_CGROUP,
         owner: Owner::NONE,
         next_weight: 0,
-        next_factor: 1,
+        next_wr_coeff: 1,
         state: State::Off,
         class: PriorityClass::BestEffort,
         next_class: PriorityClass::BestEffort,

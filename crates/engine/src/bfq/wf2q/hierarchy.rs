@@ -53,13 +53,13 @@ impl Hierarchy {
     }
 
     /// What a flow's weight is multiplied with from its next placing on, and never within a slot (spec/bfq D-19).
-    pub(crate) fn set_factor(&mut self, id: EntityId, factor: u16) {
-        self.entities[id].next_factor = factor;
+    pub(crate) fn set_wr_coeff(&mut self, id: EntityId, wr_coeff: u16) {
+        self.entities[id].next_wr_coeff = wr_coeff;
     }
 
     /// Whether the weight of a flow is raised.
     pub(crate) fn is_raised(&self, id: EntityId) -> bool {
-        self.entities[id].next_factor > 1
+        self.entities[id].next_wr_coeff > 1
     }
 
     /// A flow has a backlog now.
@@ -371,7 +371,7 @@ fn prio_of(tree: &Tree, id: EntityId, entity: &Entity) -> Prio {
             Prio { class: cgroup.prio_class.of_cgroup(), weight }
         }
         None => {
-            let weight = u32::from(entity.next_weight) * u32::from(entity.next_factor);
+            let weight = u32::from(entity.next_weight) * u32::from(entity.next_wr_coeff);
             Prio { class: entity.next_class, weight }
         }
     }

@@ -13,10 +13,15 @@
 //! the other, and somebody waits for it. A player wants its frames in time, and few bytes a second. Both are told by
 //! what they do. Whoever was told the wrong way has a setting to say so: [`LowLatency`].
 
+mod burst;
+mod detection;
+
 use alloc::format;
 use alloc::string::String;
 
-use super::calm::{Beginning, Calm, PAUSE_NS};
+pub(crate) use self::burst::{BURST_INTERVAL_NS, Burst, Created};
+use self::detection::PAUSE_NS;
+pub(crate) use self::detection::{Activation, WrDetection, WrTrigger};
 use super::counters;
 use super::shelf::Shelf;
 use crate::check::ensure;
@@ -83,36 +88,36 @@ pub(crate) fn interactive_ms(rate: u32, rotational: bool) -> u16 {
 
 /// How much a flow's weight is raised.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Level {
+pub(crate) enum WrState {
     #[default]
-    Plain,
+    NotRaised,
     Interactive,
     SoftRealTime,
 }
 
-impl Level {
+impl WrState {
     /// What the weight is multiplied with.
-    pub(crate) const fn factor(self) -> u16 {
+    pub(crate) const fn wr_coeff(self) -> u16 {
         match self {
-            Level::Plain => 1,
-            Level::Interactive => Raising::INTERACTIVE,
-            Level::SoftRealTime => Raising::SOFT_REAL_TIME,
+            WrState::NotRaised => 1,
+            WrState::Interactive => Raising::INTERACTIVE,
+            WrState::SoftRealTime => Raising::SOFT_REAL_TIME,
         }
     }
 
     /// What a raised level counts as.
     pub(crate) const fn kind(self) -> Option<counters::Raising> {
         match self {
-            Level::Plain => None,
-            Level::Interactive => Some(counters::Raising::Interactive),
-            Level::SoftRealTime => Some(counters::Raising::SoftRealTime),
+            WrState::NotRaised => None,
+            WrState::Interactive => Some(counters::Raising::Interactive),
+            WrState::SoftRealTime => Some(counters::Raising::SoftRealTime),
         }
     }
 }
 
 /// What raising depends on beside the flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct WrParams {
     /// Whether weights are raised at all.
     pub(crate) enabled: bool,
     /// See [`interactive_ms`].
@@ -123,114 +128,114 @@ pub(crate) struct Terms {
 
 /// How a flow's weight is raised, and what its next raising depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Raise {
-    calm: Calm,
-    period: Period,
+pub(crate) struct WeightRaising {
+    detection: WrDetection,
+    period: WrPeriod,
 }
 
 /// What is known of a raised weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Period {
+pub(crate) struct WrPeriod {
     /// When the present period began.
     since: Instant,
     /// Since when the level is what it is, however many periods that were.
-    level_since: Instant,
+    state_since: Instant,
     /// If it is soft real-time: when the interactive period began that it was in, or [`NEVER`].
     interactive_since: Instant,
     duration_ms: u16,
-    level: Level,
+    state: WrState,
 }
 
 /// The periods of those whose weight is raised.
-pub(crate) type Periods = Shelf<Period>;
+pub(crate) type WrPeriods = Shelf<WrPeriod>;
 
 const NEVER: Instant = Instant::FAR_FUTURE;
 
-impl Period {
+impl WrPeriod {
     /// Of a weight that is not raised.
-    const NONE: Period = Period {
+    const NONE: WrPeriod = WrPeriod {
         since: Instant::ZERO,
-        level_since: Instant::ZERO,
+        state_since: Instant::ZERO,
         interactive_since: NEVER,
         duration_ms: 0,
-        level: Level::Plain,
+        state: WrState::NotRaised,
     };
 }
 
-impl Raise {
-    /// All that is known of the flow of which `calm` is kept.
+impl WeightRaising {
+    /// All that is known of the flow of which `detection` is kept.
     #[inline]
-    pub(crate) fn of(calm: &Calm, periods: &Periods) -> Raise {
-        let period = periods.get(calm.place()).copied().unwrap_or(Period::NONE);
-        Raise { calm: *calm, period }
+    pub(crate) fn of(detection: &WrDetection, periods: &WrPeriods) -> WeightRaising {
+        let period = periods.get(detection.place()).copied().unwrap_or(WrPeriod::NONE);
+        WeightRaising { detection: *detection, period }
     }
 
-    /// Keeps that as `calm`, which it was of before it changed.
+    /// Keeps that as `detection`, which it was of before it changed.
     #[inline]
-    pub(crate) fn keep(&self, calm: &mut Calm, periods: &mut Periods) {
-        let was_raised = calm.is_raised();
-        let place = calm.place();
-        *calm = self.calm;
+    pub(crate) fn keep(&self, detection: &mut WrDetection, periods: &mut WrPeriods) {
+        let was_raised = detection.is_raised();
+        let place = detection.place();
+        *detection = self.detection;
         if self.is_raised() {
-            calm.set_place(periods.put(place, Some(self.period)));
+            detection.set_place(periods.put(place, Some(self.period)));
         } else if was_raised {
             periods.put(place, None);
-            calm.set_place(Calm::NOT_RAISED);
+            detection.set_place(WrDetection::NOT_RAISED);
         }
     }
 
-    pub(crate) const fn level(&self) -> Level {
-        self.period.level
+    pub(crate) const fn state(&self) -> WrState {
+        self.period.state
     }
 
     /// Since when the level has been what it is.
-    pub(crate) const fn level_since(&self) -> Instant {
-        self.period.level_since
+    pub(crate) const fn state_since(&self) -> Instant {
+        self.period.state_since
     }
 
     /// Whether it was created together with many others.
     pub(crate) const fn is_in_large_burst(&self) -> bool {
-        self.calm.is_in_large_burst()
+        self.detection.is_in_large_burst()
     }
 
     /// Whether it has done nothing yet, alone or with others.
     pub(crate) fn is_newborn(&self) -> bool {
-        self.calm.is_new()
+        self.detection.is_new()
     }
 
     pub(crate) const fn is_raised(&self) -> bool {
-        !matches!(self.period.level, Level::Plain)
+        !matches!(self.period.state, WrState::NotRaised)
     }
 
-    /// The flow begins as `beginning` says; whether it was not raised and is now.
+    /// The flow begins as `trigger` says; whether it was not raised and is now.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
-        Beginning { is_interactive, is_soft }: Beginning,
-        terms: &Terms,
+        WrTrigger { is_interactive, is_soft }: WrTrigger,
+        wr_params: &WrParams,
         policy: LowLatency,
     ) -> bool {
         let was_raised = self.is_raised();
         match policy {
             LowLatency::Auto => {}
-            LowLatency::Interactive => self.calm.set_in_large_burst(false),
+            LowLatency::Interactive => self.detection.set_in_large_burst(false),
             LowLatency::Never => {
                 self.end(now);
                 return false;
             }
         }
-        if self.calm.is_in_large_burst() || !terms.enabled {
+        if self.detection.is_in_large_burst() || !wr_params.enabled {
             self.end(now);
         } else if is_interactive {
             if !was_raised {
-                self.calm.served = 0;
+                self.detection.served = 0;
             }
-            self.begin_interactive(now, now, terms);
+            self.begin_interactive(now, now, wr_params);
         } else if is_soft {
-            match self.period.level {
-                Level::Plain => self.begin_soft(now, NEVER),
-                Level::Interactive => self.begin_soft(now, self.period.since),
-                Level::SoftRealTime => self.period.since = now,
+            match self.period.state {
+                WrState::NotRaised => self.begin_soft(now, NEVER),
+                WrState::Interactive => self.begin_soft(now, self.period.since),
+                WrState::SoftRealTime => self.period.since = now,
             }
         }
         self.is_raised() && !was_raised
@@ -240,7 +245,7 @@ impl Raise {
     ///
     /// A soft real-time period is as short as two slots of others: the time spent waiting for them does not count.
     pub(crate) fn select(&mut self, now: Instant, last_end: Instant) {
-        if self.period.level == Level::SoftRealTime {
+        if self.period.state == WrState::SoftRealTime {
             self.period.since = if last_end > self.period.since {
                 self.period.since.plus_nanos(now.nanos_since(last_end))
             } else {
@@ -249,31 +254,31 @@ impl Raise {
         }
     }
 
-    /// Whether [`Raise::review`] would change anything.
+    /// Whether [`WeightRaising::update`] would change anything.
     #[inline]
-    pub(crate) fn is_due(&self, now: Instant, bytes: u64, terms: &Terms) -> bool {
-        let served = u64::from(self.calm.served).saturating_add(bytes);
+    pub(crate) fn needs_update(&self, now: Instant, bytes: u64, wr_params: &WrParams) -> bool {
+        let served = u64::from(self.detection.served).saturating_add(bytes);
         let duration_ns = u64::from(self.period.duration_ms) * MS;
         self.is_raised()
-            && (!terms.enabled
-                || self.calm.is_in_large_burst()
+            && (!wr_params.enabled
+                || self.detection.is_in_large_burst()
                 || is_past(now, self.period.since, duration_ns)
-                || (self.period.level == Level::Interactive && served > SERVED_MAX))
+                || (self.period.state == WrState::Interactive && served > SERVED_MAX))
     }
 
     /// Ends or lowers what is over, after a dispatch (spec/bfq 6.2). `bytes` have been served, for which it was not
     /// charged yet. Whether it is over because of what was served: no application reads that much.
-    pub(crate) fn review(&mut self, now: Instant, bytes: u64, terms: &Terms) -> bool {
-        if self.period.level == Level::Plain {
+    pub(crate) fn update(&mut self, now: Instant, bytes: u64, wr_params: &WrParams) -> bool {
+        if self.period.state == WrState::NotRaised {
             return false;
         }
-        if !terms.enabled || self.calm.is_in_large_burst() {
+        if !wr_params.enabled || self.detection.is_in_large_burst() {
             self.end(now);
         } else if is_past(now, self.period.since, u64::from(self.period.duration_ms) * MS) {
-            self.lower(now, terms);
+            self.fall_back(now, wr_params);
         }
-        let served = u64::from(self.calm.served).saturating_add(bytes);
-        let is_stream = self.period.level == Level::Interactive && served > SERVED_MAX;
+        let served = u64::from(self.detection.served).saturating_add(bytes);
+        let is_stream = self.period.state == WrState::Interactive && served > SERVED_MAX;
         if is_stream {
             self.end(now);
         }
@@ -282,32 +287,33 @@ impl Raise {
 
     /// When the interactive period began that it is in.
     pub(crate) fn interactive_since(&self) -> Option<Instant> {
-        (self.period.level == Level::Interactive).then_some(self.period.since)
+        (self.period.state == WrState::Interactive).then_some(self.period.since)
     }
 
     /// All of the flow's last requests were far from each other: no player reads like that.
-    pub(crate) fn stray(&mut self, now: Instant, terms: &Terms) {
-        if self.period.level == Level::SoftRealTime {
-            self.lower(now, terms);
+    pub(crate) fn demote_seeky(&mut self, now: Instant, wr_params: &WrParams) {
+        if self.period.state == WrState::SoftRealTime {
+            self.fall_back(now, wr_params);
         }
     }
 
     /// The flow was one with others, and is alone again: what it did meanwhile says nothing about it for a while.
-    pub(crate) fn part(&mut self, now: Instant) {
-        self.calm.soft_from = self.calm.soft_from.max(now.plus_nanos(PAUSE_NS));
-        self.calm.paced_to = self.calm.paced_to.max(now);
+    pub(crate) fn note_split(&mut self, now: Instant) {
+        self.detection.soft_rt_next_start =
+            self.detection.soft_rt_next_start.max(now.plus_nanos(PAUSE_NS));
+        self.detection.soft_rt_paced_until = self.detection.soft_rt_paced_until.max(now);
     }
 
     /// Ends all raising, for instance because low latency is off now.
     pub(crate) fn end(&mut self, now: Instant) {
-        if self.period.level == Level::Plain {
+        if self.period.state == WrState::NotRaised {
             return;
         }
-        if self.period.level == Level::Interactive {
+        if self.period.state == WrState::Interactive {
             // What it was given as an interactive flow is not held against it.
-            self.calm.soft_from = now;
+            self.detection.soft_rt_next_start = now;
         }
-        self.set_level(now, Level::Plain);
+        self.set_state(now, WrState::NotRaised);
         (self.period.since, self.period.interactive_since) = (now, NEVER);
         self.period.duration_ms = 0;
     }
@@ -315,61 +321,61 @@ impl Raise {
     /// What is put aside when the flow joins others, and passed on to them.
     pub(crate) fn saved(&self) -> Raising {
         Raising {
-            factor: self.period.level.factor(),
+            wr_coeff: self.period.state.wr_coeff(),
             since: self.period.since,
             duration_ns: u64::from(self.period.duration_ms) * MS,
             interactive_since: Some(self.period.interactive_since).filter(|&since| since != NEVER),
-            served_bytes: u64::from(self.calm.served),
+            served_bytes: u64::from(self.detection.served),
         }
     }
 
     /// Takes over what was put aside, or comes from another flow.
     pub(crate) fn restore(&mut self, now: Instant, saved: &Raising) {
-        let level = match saved.factor {
-            Raising::SOFT_REAL_TIME => Level::SoftRealTime,
-            Raising::INTERACTIVE => Level::Interactive,
-            _ => Level::Plain,
+        let state = match saved.wr_coeff {
+            Raising::SOFT_REAL_TIME => WrState::SoftRealTime,
+            Raising::INTERACTIVE => WrState::Interactive,
+            _ => WrState::NotRaised,
         };
-        if level == Level::Plain {
+        if state == WrState::NotRaised {
             self.end(now);
             return;
         }
-        self.set_level(now, level);
+        self.set_state(now, state);
         self.period.since = saved.since;
         // Whole milliseconds and below 2^16 of them: durations are ours.
         self.period.duration_ms = u16::try_from(saved.duration_ns / MS).unwrap_or(u16::MAX);
         self.period.interactive_since = saved.interactive_since.unwrap_or(NEVER);
-        self.calm.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
+        self.detection.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
     }
 
     /// Interactive from `now` on, in a period that began at `since`.
-    fn begin_interactive(&mut self, now: Instant, since: Instant, terms: &Terms) {
-        self.set_level(now, Level::Interactive);
+    fn begin_interactive(&mut self, now: Instant, since: Instant, wr_params: &WrParams) {
+        self.set_state(now, WrState::Interactive);
         (self.period.since, self.period.interactive_since) = (since, NEVER);
-        self.period.duration_ms = terms.interactive_ms;
+        self.period.duration_ms = wr_params.interactive_ms;
     }
 
     fn begin_soft(&mut self, now: Instant, interactive_since: Instant) {
-        self.set_level(now, Level::SoftRealTime);
+        self.set_state(now, WrState::SoftRealTime);
         (self.period.since, self.period.interactive_since) = (now, interactive_since);
         self.period.duration_ms = SOFT_MS;
     }
 
-    fn set_level(&mut self, now: Instant, level: Level) {
-        if self.period.level != level {
-            (self.period.level, self.period.level_since) = (level, now);
+    fn set_state(&mut self, now: Instant, state: WrState) {
+        if self.period.state != state {
+            (self.period.state, self.period.state_since) = (state, now);
         }
     }
 
     /// Back to the interactive period that a soft real-time one interrupted, if that goes on; else all ends.
-    fn lower(&mut self, now: Instant, terms: &Terms) {
+    fn fall_back(&mut self, now: Instant, wr_params: &WrParams) {
         let (since, duration_ns) =
-            (self.period.interactive_since, u64::from(terms.interactive_ms) * MS);
-        if self.period.level == Level::SoftRealTime
+            (self.period.interactive_since, u64::from(wr_params.interactive_ms) * MS);
+        if self.period.state == WrState::SoftRealTime
             && since != NEVER
             && !is_past(now, since, duration_ns)
         {
-            self.begin_interactive(now, since, terms);
+            self.begin_interactive(now, since, wr_params);
         } else {
             self.end(now);
         }
@@ -377,21 +383,21 @@ impl Raise {
 }
 
 /// For tests, the lab and fuzzers.
-impl Raise {
-    /// Whether the level, its times and `terms` fit together (spec/bfq 11.17).
+impl WeightRaising {
+    /// Whether the level, its times and `wr_params` fit together (spec/bfq 11.17).
     ///
     /// # Errors
     /// A text that says what does not.
-    pub(crate) fn check(&self, terms: &Terms) -> Result<(), String> {
-        let is_sound = match self.period.level {
-            Level::Plain => self.period.duration_ms == 0,
-            Level::Interactive => {
+    pub(crate) fn check(&self, wr_params: &WrParams) -> Result<(), String> {
+        let is_sound = match self.period.state {
+            WrState::NotRaised => self.period.duration_ms == 0,
+            WrState::Interactive => {
                 (INTERACTIVE_MIN..=INTERACTIVE_MAX).contains(&self.period.duration_ms)
             }
-            Level::SoftRealTime => self.period.duration_ms == SOFT_MS,
+            WrState::SoftRealTime => self.period.duration_ms == SOFT_MS,
         };
         ensure(is_sound, || format!("{} ms of {self:?}", self.period.duration_ms))?;
-        ensure(terms.enabled || !self.is_raised(), || format!("low latency is off: {self:?}"))
+        ensure(wr_params.enabled || !self.is_raised(), || format!("low latency is off: {self:?}"))
     }
 }
 
@@ -401,5 +407,4 @@ fn is_past(now: Instant, since: Instant, nanos: u64) -> bool {
 }
 
 #[cfg(test)]
-#[path = "raising_tests.rs"]
 mod tests;

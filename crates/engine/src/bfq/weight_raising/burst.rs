@@ -6,7 +6,7 @@
 use crate::time::Instant;
 
 /// Longest time from one creation to the next of the same burst.
-pub(crate) const INTERVAL_NS: u64 = 180_000_000;
+pub(crate) const BURST_INTERVAL_NS: u64 = 180_000_000;
 /// As many flows make a burst large.
 const LARGE: usize = 8;
 
@@ -52,7 +52,7 @@ impl Burst {
         if !is_going_on && is_anyone_busy {
             return Created::Alone;
         }
-        let is_over = now > self.last.plus_nanos(INTERVAL_NS) || cgroup != self.cgroup;
+        let is_over = now > self.last.plus_nanos(BURST_INTERVAL_NS) || cgroup != self.cgroup;
         self.last = now;
         if is_over {
             *self = Burst { last: now, cgroup, ..Burst::new() };
