@@ -22,7 +22,7 @@ impl Bfq {
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
         for at in self.flows.live() {
             self.check_flow(requests, at).map_err(|what| format!("flow {at}: {what}"))?;
-            self.flows.check_relations(at).map_err(|what| format!("flow {at}: {what}"))?;
+            self.flows.check_wakers(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
         self.check_turn()?;
@@ -30,15 +30,15 @@ impl Bfq {
         for (cgroup, _) in tree.cgroups.iter() {
             self.check_group(tree, cgroup).map_err(|what| format!("cgroup {cgroup}: {what}"))?;
         }
-        self.check_homes(tree)
+        self.check_members(tree)
     }
 
     /// A flow has its requests, twice, and stands where that belongs.
     fn check_flow(&mut self, requests: &Requests, at: u32) -> Result<(), String> {
         let count = |stage: Stage| {
-            let of_flow = requests
-                .iter()
-                .filter(|(index, record)| record.stage == stage && self.places[*index].flow == at);
+            let of_flow = requests.iter().filter(|(index, record)| {
+                record.stage == stage && self.sort_nodes[*index].flow == at
+            });
             of_flow.map(|(index, _)| index).collect::<Vec<u32>>()
         };
         let (ready, out) = (count(Stage::Ready), count(Stage::Dispatched));
@@ -57,26 +57,27 @@ impl Bfq {
         })?;
         let members = self.merging.sets().members(self.flows.id(at));
         ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
-        let is_gone = flow.is_orphan() && flow.is_empty() && !is_busy;
+        let is_gone = flow.is_orphaned() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
         let shown = self.positions.place_of(self.flows.id(at));
-        let next = flow.next().map(|next| Position(self.places[next].at));
+        let next = flow.next().map(|next| Position(self.sort_nodes[next].at));
         ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
-        let mut by_age: Vec<u32> = flow.waiting().by_age().iter(&mut self.places).collect();
+        let mut by_age: Vec<u32> = flow.sort_list().by_age().iter(&mut self.sort_nodes).collect();
         let is_older = |pair: &[u32]| requests[pair[0]].since <= requests[pair[1]].since;
         ensure(by_age.windows(2).all(is_older), || "the oldest are not first".into())?;
         by_age.sort_unstable();
         ensure(by_age == ready, || format!("{ready:?} wait, listed are {by_age:?}"))?;
         ensure(flow.queued as usize == ready.len(), || format!("{} counted", flow.queued))?;
         ensure(flow.in_flight as usize == out.len(), || format!("{} out", flow.in_flight))?;
-        let waiting = flow.waiting();
+        let waiting = flow.sort_list();
         let mut by_position = Vec::new();
-        let mut here = waiting.first(&self.places);
+        let mut here = waiting.first(&self.sort_nodes);
         while let Some(index) = here {
             by_position.push(index);
-            here = waiting.after(&self.places, index).filter(|_| by_position.len() < ready.len());
+            here =
+                waiting.after(&self.sort_nodes, index).filter(|_| by_position.len() < ready.len());
         }
-        let is_in_order = by_position.is_sorted_by_key(|&index| self.places[index].at);
+        let is_in_order = by_position.is_sorted_by_key(|&index| self.sort_nodes[index].at);
         ensure(is_in_order, || format!("by position they are {by_position:?}"))?;
         by_position.sort_unstable();
         ensure(by_position == ready, || format!("by position there are {by_position:?}"))?;
@@ -176,7 +177,7 @@ impl Bfq {
     }
 
     /// Everyone counted is counted once, by their own parent.
-    fn check_homes(&self, tree: &Tree) -> Result<(), String> {
+    fn check_members(&self, tree: &Tree) -> Result<(), String> {
         let mut counted = alloc::vec![0; self.hierarchy.sched_data.len()];
         for id in self.hierarchy.entities.ids() {
             let entity = &self.hierarchy.entities[id];

@@ -14,7 +14,7 @@ impl Bfq {
         let at = turn.flow;
         let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
         let may_stay = self.now < turn.deadline && !self.owes_much();
-        if is_busy || !may_stay || self.is_convoy(at) {
+        if is_busy || !may_stay || self.is_shared_stream(at) {
             return None;
         }
         let flow = &self.flows[at];
@@ -47,7 +47,7 @@ impl Bfq {
                 None => self.rest_expiry(at),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.should_preempt_for_raised() => Expiry::Preempted,
-                Some(index) if self.waits_for_hindmost(tree, requests, at, index) => return None,
+                Some(index) if self.waits_for_straggler(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
                     let entity = self.hierarchy.entities.flow(at);

@@ -3,12 +3,10 @@
 use super::Bfq;
 use super::budget::Expiry;
 use super::counters::Count;
-use super::flow::Use;
-use super::flows::Flows;
+use super::flow::{FlowState, Flows, ThinkTime};
 use super::inject::Injection;
 use super::members::prio_of;
 use super::slot::Turn;
-use super::think::Habits;
 use super::wf2q::Hierarchy;
 use super::wf2q::Prio;
 use super::wf2q::{EntityId, State};
@@ -25,7 +23,7 @@ use crate::tree::Tree;
 /// What a flow gets back when it is alone again: how its client behaved before it shared. Its weight is its client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Aside {
-    habits: Habits,
+    think_time: ThinkTime,
     raising: Raising,
     injection: Injection,
 }
@@ -42,37 +40,37 @@ impl Bfq {
         }
     }
 
-    /// The flow that a request goes to which came for `home`: that one, or one that it has merged with, or merges with
+    /// The flow that a request goes to which came for `own_flow`: that one, or one that it has merged with, or merges with
     /// because of this very request.
-    pub(super) fn destination(
+    pub(super) fn flow_for_request(
         &mut self,
         tree: &Tree,
         requests: &Requests,
-        home: u32,
+        own_flow: u32,
         request: &Request,
     ) -> u32 {
-        if !self.flows[home].sync {
-            return home;
+        if !self.flows[own_flow].sync {
+            return own_flow;
         }
         let as_weir = self.merging.settings().rules == Rules::Weir;
         if !as_weir {
-            self.leave_if_parting(tree, home);
+            self.leave_if_parting(tree, own_flow);
         }
-        let at = self.user_of(home);
+        let at = self.effective_flow(own_flow);
         // Where order hardly matters, flows merge as they are made or not at all.
         if (as_weir && self.tunables.queueing_flash()) || request.op == Op::Flush {
             return at;
         }
-        self.destination_by_place(tree, requests, home, at, request)
+        self.flow_by_position(tree, requests, own_flow, at, request)
     }
 
     /// The same, of a flow that `at` is used for and that may merge because of where its next request is.
     #[inline(never)]
-    fn destination_by_place(
+    fn flow_by_position(
         &mut self,
         tree: &Tree,
         requests: &Requests,
-        home: u32,
+        own_flow: u32,
         at: u32,
         request: &Request,
     ) -> u32 {
@@ -81,11 +79,11 @@ impl Bfq {
         let as_weir = self.merging.settings().rules == Rules::Weir;
         let side = |at| side(flows, hierarchy, tree, at, as_weir);
         let asker = side(at);
-        let insertions = flows.ways(at).insertions;
+        let insertions = flows.stats(at).insertions;
         let boosts_throughput = self.boosts_throughput(at);
         let just_created = insertions == 0;
         let evidence = Evidence { just_created, insertions, boosts_throughput };
-        let ask = Ask { queue: self.flows.id(home), side: asker, at: position, evidence };
+        let ask = Ask { queue: self.flows.id(own_flow), side: asker, at: position, evidence };
         let in_service = |turn: Turn| InService { side: side(turn.flow), last_end: turn.last_end };
         let device = Device {
             queueing_flash: self.tunables.queueing_flash(),
@@ -111,12 +109,12 @@ impl Bfq {
         }
     }
 
-    /// The flow that requests of `home`'s client go to.
-    fn user_of(&self, home: u32) -> u32 {
-        if self.flows[home].is_alone() {
-            return home;
+    /// The flow that requests of `own_flow`'s client go to.
+    fn effective_flow(&self, own_flow: u32) -> u32 {
+        if self.flows[own_flow].is_alone() {
+            return own_flow;
         }
-        self.merging.representative(self.flows.id(home)).map_or(home, |queue| queue.index)
+        self.merging.representative(self.flows.id(own_flow)).map_or(own_flow, |queue| queue.index)
     }
 
     /// Whether no flow merges for where it reads.
@@ -143,7 +141,7 @@ impl Bfq {
             && self.prio(at).class != PriorityClass::Idle;
         match flow.next().filter(|_| is_shown) {
             Some(next) => {
-                let place = Position(self.places[next].at);
+                let place = Position(self.sort_nodes[next].at);
                 self.positions.place(queue, self.hierarchy.cgroup(EntityId::flow(at)), place);
             }
             None => self.positions.remove(queue),
@@ -160,7 +158,7 @@ impl Bfq {
             return;
         }
         let now = self.now;
-        let departure = self.take_leave(tree, |merging, home| merging.part(now, queue, home));
+        let departure = self.take_leave(tree, |merging, restore| merging.part(now, queue, restore));
         let splits = u64::from(departure.restored > 0);
         self.counters.count(self.hierarchy.cgroup(EntityId::flow(at)), Count::Splits, splits);
         self.recall(at);
@@ -171,7 +169,7 @@ impl Bfq {
         let queue = self.flows.id(at);
         let representative = self.merging.representative(queue);
         self.flows[at].set_alone(false);
-        self.take_leave(tree, |merging, home| merging.close(queue, home));
+        self.take_leave(tree, |merging, restore| merging.close(queue, restore));
         self.positions.remove(queue);
         if let Some(representative) = representative.filter(|&other| other != queue) {
             self.update_prio(tree, representative.index);
@@ -179,11 +177,11 @@ impl Bfq {
     }
 
     /// With the kernel's rules a client leaves a seeky set when it next asks.
-    fn leave_if_parting(&mut self, tree: &Tree, home: u32) {
-        let queue = self.flows.id(home);
+    fn leave_if_parting(&mut self, tree: &Tree, own_flow: u32) {
+        let queue = self.flows.id(own_flow);
         let (now, before) = (self.now, self.merging.representative(queue));
-        let departure = self.take_leave(tree, |merging, home| {
-            merging.part_if_due(now, queue, home).unwrap_or_default()
+        let departure = self.take_leave(tree, |merging, restore| {
+            merging.part_if_due(now, queue, restore).unwrap_or_default()
         });
         if let Some(before) = before.filter(|_| departure.restored > 0) {
             self.recall(before.index);
@@ -193,9 +191,13 @@ impl Bfq {
 
     /// What a flow gets back when it is alone again.
     fn aside(&self, queue: QueueId) -> Aside {
-        let ways = self.flows.ways(queue.index);
+        let stats = self.flows.stats(queue.index);
         let raising = self.raising_of(queue);
-        Aside { habits: ways.habits, raising, injection: self.flows.injection(queue.index) }
+        Aside {
+            think_time: stats.think_time,
+            raising,
+            injection: self.flows.injection(queue.index),
+        }
     }
 
     /// Joins two sets; the flow that the asker's requests go to now.
@@ -209,11 +211,11 @@ impl Bfq {
         }
         self.counters.count(self.hierarchy.cgroup(EntityId::flow(to)), Count::Merges, 1);
         let from = merge.from.index;
-        let mut giving = self.flows.ways(from).habits;
-        self.flows.ways_mut(to).habits.inherit(&mut giving);
-        self.flows.ways_mut(from).habits = giving;
-        let mut waker = self.flows.relation(to).waker;
-        waker.inherit(self.flows.id(to), &self.flows.relation(from).waker);
+        let mut giving = self.flows.stats(from).think_time;
+        self.flows.stats_mut(to).think_time.inherit(&mut giving);
+        self.flows.stats_mut(from).think_time = giving;
+        let mut waker = self.flows.sparse(to).waker;
+        waker.inherit(self.flows.id(to), &self.flows.sparse(from).waker);
         self.flows.set_waker(to, waker);
         self.join_raising(from, to);
         self.share(tree, requests, from);
@@ -225,7 +227,7 @@ impl Bfq {
     fn share(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.recall(at);
         self.update_prio(tree, at);
-        if !self.flows[at].is_used() {
+        if !self.flows[at].is_live() {
             self.abandon(tree, requests, at);
         }
     }
@@ -234,8 +236,8 @@ impl Bfq {
     fn recall(&mut self, at: u32) {
         let users = self.merging.sets().users(self.flows.id(at));
         let flow = &mut self.flows[at];
-        if !flow.is_orphan() {
-            flow.used = if users > 0 { Use::Used } else { Use::Away };
+        if !flow.is_orphaned() {
+            flow.state = if users > 0 { FlowState::Live } else { FlowState::Merged };
         }
     }
 
@@ -259,9 +261,9 @@ impl Bfq {
             leave(&mut self.merging, &mut |queue, aside| alone.push((queue.index, aside)));
         for (at, aside) in alone.drain(..) {
             self.flows[at].set_alone(true);
-            let ways = self.flows.ways_mut(at);
-            ways.habits = aside.habits;
-            ways.insertions = 0;
+            let stats = self.flows.stats_mut(at);
+            stats.think_time = aside.think_time;
+            stats.insertions = 0;
             *self.flows.injection_mut(at) = aside.injection;
             self.resume_raising(tree, at, aside.raising);
             self.recall(at);
@@ -278,7 +280,7 @@ impl Bfq {
     /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (spec/bfq D-27).
     pub(super) fn update_prio(&mut self, tree: &Tree, at: u32) {
         let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
-        if self.flows[at].is_orphan() {
+        if self.flows[at].is_orphaned() {
             return;
         }
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
@@ -299,7 +301,7 @@ impl Bfq {
     pub(super) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
-        self.take_leave(tree, |merging, home| merging.change(queue, traits, home));
+        self.take_leave(tree, |merging, restore| merging.change(queue, traits, restore));
         let representative = self.merging.representative(queue);
         self.update_prio(tree, representative.map_or(at, |queue| queue.index));
     }
@@ -318,7 +320,7 @@ fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits 
 /// as well if it shared their queue.
 fn side(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> Side {
     let flow = &flows[at];
-    let flushes = as_weir && flows.ways(at).habits.flushes();
+    let flushes = as_weir && flows.stats(at).think_time.flushes();
     let state = hierarchy.state(EntityId::flow(at));
     Side {
         queue: flows.id(at),

@@ -6,7 +6,7 @@
 
 use super::Bfq;
 use super::counters::Injection;
-use super::owner::{Kind, Owner};
+use super::flow::{Kind, Owner};
 use super::slot::Turn;
 use super::wf2q::EntityId;
 use crate::merge::waker::{Fill, Gap, InjectSettings};
@@ -29,10 +29,10 @@ impl Bfq {
     pub(super) fn note_return(&mut self, at: u32) {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
         let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
-        let briefly = self.flows.ways(at).habits.thinks_briefly();
+        let briefly = self.flows.stats(at).think_time.thinks_briefly();
         // Who thinks briefly needs no waker, and hardly anybody has one.
         if !briefly {
-            let known = self.flows.relation(at).waker;
+            let known = self.flows.sparse(at).waker;
             let mut waker = known;
             let found = waker.observe(&settings, now, queue, briefly, completed);
             if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
@@ -89,7 +89,7 @@ impl Bfq {
 
     /// Who is related to the flow in service and has a request that fits its budget.
     fn gap(&self, tree: &Tree, requests: &Requests, turn: &Turn) -> Gap {
-        let ways = self.flows.ways(turn.flow);
+        let stats = self.flows.stats(turn.flow);
         let fits = |at: &u32| self.fits_gap(requests, turn, *at);
         let own_async = match self.hierarchy.owner(EntityId::flow(turn.flow)).kind() {
             Kind::Client(client) => {
@@ -106,7 +106,7 @@ impl Bfq {
         // wait either.
         let waits =
             !self.tunables.rotational || turn.idle.is_some_and(|idle| self.now >= idle.fill_from);
-        let waker = self.flows.relation(turn.flow).waker.get();
+        let waker = self.flows.sparse(turn.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
         let woken = self.flows.woken(turn.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
         let is_raised = self.wr_coeff(turn.flow) > 1;
@@ -117,7 +117,9 @@ impl Bfq {
             woken: woken.map(id),
             injected: turn.injected,
             boosts_throughput: self.boosts_throughput(turn.flow),
-            is_precious: is_raised && self.scenario.raised() <= 1 && ways.habits.thinks_briefly(),
+            is_precious: is_raised
+                && self.scenario.raised() <= 1
+                && stats.think_time.thinks_briefly(),
         }
     }
 
@@ -136,13 +138,13 @@ impl Bfq {
         if !is_long_enough {
             return None;
         }
-        let ways = self.flows.ways(turn.flow);
+        let stats = self.flows.stats(turn.flow);
         let idling_since = turn.idle.map(|idle| idle.since);
         let injection = self.flows.injection(turn.flow);
         if !injection.admits(settings, self.now, idling_since, self.in_device) {
             return None;
         }
-        let is_patient = self.wr_coeff(turn.flow) == 1 || !ways.habits.thinks_briefly();
+        let is_patient = self.wr_coeff(turn.flow) == 1 || !stats.think_time.thinks_briefly();
         let at = self.hierarchy.runner_up(EntityId::flow(turn.flow))?;
         let is_allowed = is_patient || self.wr_coeff(at) > 1;
         let next = self.flows[at].next()?;

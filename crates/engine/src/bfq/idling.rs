@@ -39,24 +39,27 @@ impl Bfq {
         is_flush: bool,
     ) -> bool {
         let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
-        let (flow, ways) = self.flows.record_mut(at);
+        let (flow, stats) = self.flows.record_mut(at);
         if !flow.sync {
             return false;
         }
         let (in_flight, last_end) = (flow.in_flight, flow.last_end);
         let is_busy = !matches!(state, State::Off | State::Idle);
-        let is_new = ways.insertions == 0;
-        ways.insertions = ways.insertions.saturating_add(1);
-        let habits = &mut ways.habits;
-        habits.noted(is_flush);
+        let is_new = stats.insertions == 0;
+        stats.insertions = stats.insertions.saturating_add(1);
+        let think_time = &mut stats.think_time;
+        think_time.note_request(is_flush);
         if in_flight == 0 && !is_busy && !is_new && slice_idle_ns > 0 {
-            habits.thought(now, last_end, slice_idle_ns);
+            think_time.add_sample(now, last_end, slice_idle_ns);
         }
         let is_judged = !is_idle_class && slice_idle_ns > 0;
-        let flips =
-            if is_judged { habits.judge_think(slice_idle_ns, flow.is_used()) } else { None };
+        let flips = if is_judged {
+            think_time.update_is_short(slice_idle_ns, flow.is_live())
+        } else {
+            None
+        };
         let idle_since = flow.is_empty().then_some(last_end);
-        habits.arrived(now, idle_since, is_new);
+        think_time.arrived(now, idle_since, is_new);
         if let Some(briefly) = flips {
             self.flows.injection_mut(at).think_changed(now, briefly);
         }
@@ -74,7 +77,7 @@ impl Bfq {
     /// Whether waiting for this flow is better than serving another (spec/bfq 5.2).
     pub(super) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
         let flow = &self.flows[at];
-        if !flow.is_used() {
+        if !flow.is_live() {
             return false;
         }
         if self.tunables.strict_guarantees {
@@ -110,11 +113,11 @@ impl Bfq {
         if rotational && !queueing {
             return true;
         }
-        let habits = &self.flows.ways(at).habits;
+        let think_time = &self.flows.stats(at).think_time;
         (rotational || !queueing)
             && !self.flows[at].is_seeky()
-            && habits.is_io_bound()
-            && habits.thinks_briefly()
+            && think_time.is_io_bound()
+            && think_time.thinks_briefly()
     }
 
     /// The flow in service has nothing left, here or at the device: waits for it.

@@ -185,7 +185,7 @@ impl Bfq {
     pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
         let (now, wr_params) = (self.now, self.wr_params());
         let queue = self.flows.id(at);
-        let (flow, ways) = self.flows.record_mut(at);
+        let (flow, stats) = self.flows.record_mut(at);
         let activation = Activation {
             last_end: flow.last_end,
             is_in_flight: flow.in_flight > 0,
@@ -193,7 +193,7 @@ impl Bfq {
             is_all_seeks: flow.is_all_seeks(),
             is_of_one_task: flow.is_alone() || (flow.sync && self.merging.may_be_raised(queue)),
         };
-        let Some(trigger) = ways.detection_mut().arrive(now, &activation, &wr_params) else {
+        let Some(trigger) = stats.detection_mut().arrive(now, &activation, &wr_params) else {
             return false;
         };
         let policy = self.policy(tree, at);

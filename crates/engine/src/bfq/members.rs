@@ -1,7 +1,7 @@
 //! Life cycle of flows: creation, counting while they are busy, removal.
 
 use super::Bfq;
-use super::owner::{Kind, Owner};
+use super::flow::{Kind, Owner};
 use super::wf2q::Hierarchy;
 use super::wf2q::Prio;
 use super::wf2q::{Entity, EntityId, State};
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 
 /// Time after which what is known of a client may be forgotten: as long as a flow is remembered to have begun among many
 /// (spec/bfq 6.4).
-const FORGOTTEN_NS: u64 = 10_000_000_000;
+const STALE_NS: u64 = 10_000_000_000;
 
 impl Bfq {
     /// Forgets a client that is going away; it has no request left.
@@ -48,15 +48,15 @@ impl Bfq {
     /// The flow of `owner`, who sent the request at `index`; made now if there is none.
     // In place on the way of each request, though a switch of schedulers calls it too.
     #[inline(always)]
-    pub(super) fn home(
+    pub(super) fn own_flow(
         &mut self,
         tree: &Tree,
         requests: &Requests,
         index: u32,
         owner: Owner,
     ) -> u32 {
-        let home = self.flows.of(owner);
-        home.unwrap_or_else(|| {
+        let own_flow = self.flows.of(owner);
+        own_flow.unwrap_or_else(|| {
             let cgroup = tree.tasks[requests[index].task].cgroup;
             self.open(tree, requests, owner, cgroup)
         })
@@ -71,7 +71,7 @@ impl Bfq {
         owner: Owner,
         cgroup: u32,
     ) -> u32 {
-        self.forget_strangers(tree, requests);
+        self.evict_stale(tree, requests);
         let at = self.flows.open(self.now, owner, &self.tunables);
         self.hierarchy.open(EntityId::flow(at), owner, cgroup, prio_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
@@ -88,14 +88,14 @@ impl Bfq {
     /// Forgets flows of clients that have been away for so long that what is known of them says little: they are new
     /// when they come back. Two are looked at for each that is made, so that there are never many more than twice those
     /// who came in that time, however many clients are connected. O(1), and nothing for a request.
-    pub(super) fn forget_strangers(&mut self, tree: &Tree, requests: &Requests) {
+    pub(super) fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
         for _ in 0..2 {
-            let Some(at) = self.flows.stroll() else { return };
+            let Some(at) = self.flows.advance_clock_hand() else { return };
             // Who has merged is served as another.
             let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
             let is_away = |at: u32| {
                 let is_counted = self.hierarchy.entities.flow(at).is_counted;
-                !is_counted && self.now.nanos_since(self.flows[at].last_end) > FORGOTTEN_NS
+                !is_counted && self.now.nanos_since(self.flows[at].last_end) > STALE_NS
             };
             if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
                 self.close(tree, requests, self.hierarchy.owner(EntityId::flow(at)));
@@ -172,7 +172,7 @@ impl Bfq {
             self.leave(at);
             self.note_emptied(at);
         }
-        if self.flows[at].is_orphan() {
+        if self.flows[at].is_orphaned() {
             self.end_weight_raising(at);
             self.hierarchy.forget(id);
             self.flows.release(at);

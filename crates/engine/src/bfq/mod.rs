@@ -16,29 +16,23 @@ mod charge;
 mod check;
 mod choice;
 mod company;
-mod convoy;
 mod cooperate;
 mod counters;
 mod flow;
-mod flows;
 mod gaps;
 mod idling;
 mod inject;
 mod join;
 mod low_latency;
 mod members;
-mod owner;
-mod payback;
 mod peak_rate;
-mod position;
-mod relations;
 mod scenario;
 mod seek_price;
 mod settings;
 mod settling;
-mod shelf;
+mod shared_stream;
 mod slot;
-mod think;
+mod sparse_slots;
 mod tunables;
 mod weight_raising;
 mod wf2q;
@@ -48,22 +42,19 @@ use core::num::NonZeroU32;
 
 use self::budget::Expiry;
 use self::company::Company;
-use self::convoy::Convoy;
 use self::cooperate::Aside;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
-use self::flow::is_far;
-use self::flows::Flows;
+use self::flow::{Flows, Owner, SortNodes, is_far};
 use self::inject::Probe;
 use self::join::Run;
 use self::low_latency::RaisedIdleBudget;
-use self::owner::Owner;
 use self::peak_rate::{PeakRate, PeakSettings};
-use self::position::Places;
 use self::scenario::Scenario;
 use self::seek_price::SeekPrice;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
 use self::settling::Settling;
+use self::shared_stream::SharedStream;
 use self::slot::Turn;
 use self::tunables::Tunables;
 use self::weight_raising::Burst;
@@ -85,11 +76,11 @@ pub(crate) struct Bfq {
     peak: PeakRate,
     hierarchy: Hierarchy,
     flows: Flows,
-    places: Places,
+    sort_nodes: SortNodes,
     scenario: Scenario,
     turn: Option<Turn>,
     /// Who reads the stream of the flow in service, if several do.
-    convoy: Convoy,
+    shared_stream: SharedStream,
     /// What went to the device last, while others may be joined to it.
     run: Option<Run>,
     /// Where the last request for the device ended.
@@ -146,10 +137,10 @@ impl Bfq {
             peak,
             hierarchy: Hierarchy::default(),
             flows: Flows::default(),
-            places: Places::default(),
+            sort_nodes: SortNodes::default(),
             scenario: Scenario::default(),
             turn: None,
-            convoy: Convoy::NONE,
+            shared_stream: SharedStream::NONE,
             run: None,
             position: 0,
             len: 0,
@@ -209,8 +200,8 @@ impl Bfq {
 
     /// The request at `index` is at the device, where another scheduler has sent it; [`Bfq::complete`] will hear of it.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
-        let at = self.home(tree, requests, index, Owner::of(tree, requests, index));
-        self.places.adopt(index, at);
+        let at = self.own_flow(tree, requests, index, Owner::of(tree, requests, index));
+        self.sort_nodes.adopt(index, at);
         self.flows[at].in_flight += 1;
         self.in_device += 1;
         self.company.dispatched(requests[index].request.data_len());
@@ -239,18 +230,18 @@ impl Bfq {
         let of = &mut tree.tasks[task];
         of.ready.push_back(requests, index);
         let (owner, cgroup) = (Owner::of_task(of, request), of.cgroup);
-        let home = match self.flows.of(owner) {
-            Some(home) => home,
+        let own_flow = match self.flows.of(owner) {
+            Some(own_flow) => own_flow,
             None => self.open(tree, requests, owner, cgroup),
         };
-        self.convoy.returned(owner);
-        let at = self.destination(tree, requests, home, request);
+        self.shared_stream.returned(owner);
+        let at = self.flow_for_request(tree, requests, own_flow, request);
         let entity = self.hierarchy.entities.flow(at);
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
         let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
         let flow = &mut self.flows[at];
-        flow.insert(&mut self.places, request, index, at, self.position, &self.tunables);
+        flow.insert(&mut self.sort_nodes, request, index, at, self.position, &self.tunables);
         if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
             self.demote_seeky(at);
         }
@@ -307,8 +298,8 @@ impl Bfq {
     ) {
         self.len -= 1;
         tree.tasks[task].ready.remove(requests, index);
-        let at = self.places[index].flow;
-        self.flows[at].remove(&mut self.places, index, &self.tunables);
+        let at = self.sort_nodes[index].flow;
+        self.flows[at].remove(&mut self.sort_nodes, index, &self.tunables);
         if self.turn.is_some_and(|turn| turn.flow == at) {
             self.probe.reset();
         }
@@ -347,7 +338,7 @@ impl Bfq {
         if self.peak.completed(now) {
             self.follow_speed();
         }
-        let at = self.places[index].flow;
+        let at = self.sort_nodes[index].flow;
         let (flow, generation) = self.flows.flow_mut(at);
         flow.in_flight -= 1;
         flow.last_end = now;
@@ -357,7 +348,7 @@ impl Bfq {
             let is_one = flow.is_alone();
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
         }
-        self.convoy.completed(now, at, index);
+        self.shared_stream.completed(now, at, index);
         self.settling.completed(now, index);
         if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
             self.after_completion(tree, requests, at);
@@ -377,7 +368,7 @@ impl Bfq {
             Some(idle) if self.now < idle.fill_from => Some(idle.fill_from.min(idle.until)),
             Some(idle) => Some(idle.until),
             None => {
-                let held = self.convoy.deadline(self.now);
+                let held = self.shared_stream.deadline(self.now);
                 held.or_else(|| self.settling.deadline(self.now))
             }
         }
@@ -412,10 +403,10 @@ impl Bfq {
         let charge = self.next_charge(requests, at);
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
         let starts_apart = self.wr_coeff(at) > 1
-            && self.flows.ways(at).has_just_started()
+            && self.flows.stats(at).has_just_started()
             && self.scenario.has_unraised_beside(cgroup);
         let most = if starts_apart { self.tunables.raised_budget() } else { u32::MAX };
-        let (flow, ways) = self.flows.record_mut(at);
+        let (flow, stats) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);
         let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
@@ -427,8 +418,8 @@ impl Bfq {
         let budget = budget.min(most);
         let budget = self.company.bound(self.now, budget).max(charge);
         flow.start.restart();
-        if ways.has_relations() {
-            self.flows.rouse(at);
+        if stats.has_sparse() {
+            self.flows.touch_woken(at);
         }
         self.busy += 1;
         self.hierarchy.activate(self.now, tree, EntityId::flow(at), budget, how);
@@ -459,7 +450,7 @@ impl Bfq {
         let (request, task) = (&record.request, record.task);
         self.company.dispatched(request.data_len());
         let flow = &mut self.flows[at];
-        flow.dispatch(self.now, &mut self.places, record.since, index, &self.tunables);
+        flow.dispatch(self.now, &mut self.sort_nodes, record.since, index, &self.tunables);
         flow.start.serve(self.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.begin_run(request, at, is_of_stream);

@@ -71,7 +71,7 @@ impl Bfq {
             back: None,
         };
         self.turn = Some(turn);
-        self.convoy.begin();
+        self.shared_stream.begin();
         Some(flow)
     }
 
@@ -222,9 +222,9 @@ impl Bfq {
         self.counters.expired(cgroup, expiry.into(), extra);
         let charged = service + extra;
         let charge = self.next_charge(requests, at);
-        let (flow, ways) = self.flows.record_mut(at);
+        let (flow, stats) = self.flows.record_mut(at);
         let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
-        ways.detection_mut().charge(service);
+        stats.detection_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget =
             (charge > 0).then(|| self.company.bound(self.now, max_budget).max(charge));

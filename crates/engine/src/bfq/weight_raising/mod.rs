@@ -23,7 +23,7 @@ pub(crate) use self::burst::{BURST_INTERVAL_NS, Burst, Created};
 use self::detection::PAUSE_NS;
 pub(crate) use self::detection::{Activation, WrDetection, WrTrigger};
 use super::counters;
-use super::shelf::Shelf;
+use super::sparse_slots::SparseSlots;
 use crate::check::ensure;
 use crate::merge::split::Raising;
 use crate::time::Instant;
@@ -147,7 +147,7 @@ pub(crate) struct WrPeriod {
 }
 
 /// The periods of those whose weight is raised.
-pub(crate) type WrPeriods = Shelf<WrPeriod>;
+pub(crate) type WrPeriods = SparseSlots<WrPeriod>;
 
 const NEVER: Instant = Instant::FAR_FUTURE;
 

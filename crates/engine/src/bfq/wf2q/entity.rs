@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::heap::IdleLinks;
 use super::vtime::Vtime;
-use crate::bfq::owner::Owner;
+use crate::bfq::flow::Owner;
 use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
 

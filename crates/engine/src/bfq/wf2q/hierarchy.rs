@@ -6,7 +6,7 @@ use core::cmp::Ordering;
 use super::entity::{Entities, Entity, EntityId, State};
 use super::sched_data::{Prio, SchedData};
 use super::service_tree::Return;
-use crate::bfq::owner::Owner;
+use crate::bfq::flow::Owner;
 use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
 

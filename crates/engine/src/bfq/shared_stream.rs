@@ -1,7 +1,7 @@
 //! Flows that read one stream in turn, as one that merged, stay together on it.
 
 use super::Bfq;
-use super::owner::Owner;
+use super::flow::Owner;
 use super::slot::Turn;
 use crate::merge::Position;
 use crate::request::Extent;
@@ -16,11 +16,11 @@ const MEMBERS_MAX: usize = 8;
 const RETURN_NS: u64 = 1_000_000;
 
 /// Waits in vain after which nobody is waited for in a slot any more.
-const VAIN_MAX: u32 = 3;
+const VAIN_WAITS_MAX: u32 = 3;
 
 /// Who shares the flow in service, and may come back with a request before those that wait.
 #[derive(Debug)]
-pub(crate) struct Convoy {
+pub(crate) struct SharedStream {
     /// Whose members these are.
     flow: u32,
     /// Those who had a request at the device last: the first `len`.
@@ -29,7 +29,7 @@ pub(crate) struct Convoy {
     /// While the next request is held for somebody who is away.
     until: Option<Instant>,
     /// Waits of this slot that were in vain.
-    vain: u32,
+    vain_waits: u32,
     /// Whether the next request is held.
     is_held: bool,
 }
@@ -46,26 +46,26 @@ struct Member {
     back: Option<Instant>,
     /// Whether it left something out after the one before it, for others to read. A stranger with a stream of its own does
     /// not, and one who jumps about leaves out more than a stream.
-    strides: bool,
+    is_strided: bool,
 }
 
 const NOBODY: Member =
-    Member { owner: Owner::NONE, request: NO_INDEX, end: 0, back: None, strides: false };
+    Member { owner: Owner::NONE, request: NO_INDEX, end: 0, back: None, is_strided: false };
 
-impl Convoy {
-    pub(crate) const NONE: Convoy = Convoy {
+impl SharedStream {
+    pub(crate) const NONE: SharedStream = SharedStream {
         flow: NO_INDEX,
         members: [NOBODY; MEMBERS_MAX],
         len: 0,
         until: None,
-        vain: 0,
+        vain_waits: 0,
         is_held: false,
     };
 
     /// A slot begins.
     #[inline]
     pub(crate) fn begin(&mut self) {
-        (self.until, self.vain, self.is_held) = (None, 0, false);
+        (self.until, self.vain_waits, self.is_held) = (None, 0, false);
     }
 
     /// A request of `owner` is here.
@@ -98,9 +98,9 @@ impl Convoy {
     }
 
     /// Whether `owner` reads a stream of `flow` that others read, too.
-    fn strides(&self, flow: u32, owner: Owner) -> bool {
+    fn is_strided(&self, flow: u32, owner: Owner) -> bool {
         let mut members = self.members[..self.len].iter();
-        self.flow == flow && members.any(|member| member.owner == owner && member.strides)
+        self.flow == flow && members.any(|member| member.owner == owner && member.is_strided)
     }
 
     /// A member of `flow` has sent the request at `index` to the device. What is left out is not more than `most` bytes.
@@ -109,7 +109,7 @@ impl Convoy {
             (self.flow, self.len) = (flow, 0);
         }
         let at = self.members_mut().position(|member| member.owner == owner);
-        let strides = at.is_some_and(|at| {
+        let is_strided = at.is_some_and(|at| {
             let left_out = extent.offset.checked_sub(self.members[at].end);
             left_out.is_some_and(|bytes| (1..=most).contains(&bytes))
         });
@@ -122,19 +122,19 @@ impl Convoy {
             self.len - 1
         });
         let end = extent.offset.saturating_add(u64::from(extent.len));
-        self.members[place] = Member { owner, request: index, end, back: None, strides };
+        self.members[place] = Member { owner, request: index, end, back: None, is_strided };
     }
 
     /// Until when somebody may come back with what is before `at`.
     fn awaits(&mut self, now: Instant, at: u64) -> Option<Instant> {
         if self.until.take().is_some_and(|until| until <= now) {
-            self.vain += 1;
+            self.vain_waits += 1;
         }
-        if self.vain >= VAIN_MAX {
+        if self.vain_waits >= VAIN_WAITS_MAX {
             return None;
         }
         let behind =
-            self.members[..self.len].iter().filter(|member| member.strides && member.end < at);
+            self.members[..self.len].iter().filter(|member| member.is_strided && member.end < at);
         let until = behind.filter_map(|member| member.back).max()?.plus_nanos(RETURN_NS);
         self.until = Some(until).filter(|&until| now < until);
         self.until
@@ -148,7 +148,7 @@ impl Convoy {
 impl Bfq {
     /// Whether flow `at` is a stream that several read in turn, on a disk that seeks.
     #[inline]
-    pub(super) fn is_convoy(&self, at: u32) -> bool {
+    pub(super) fn is_shared_stream(&self, at: u32) -> bool {
         if !self.tunables.rotational {
             return false;
         }
@@ -163,12 +163,14 @@ impl Bfq {
     pub(super) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
         let flow = &self.flows[at];
         let picked = flow.pick(self.now, requests, &self.tunables)?;
-        if !self.is_convoy(at) || flow.queued == 1 || self.is_held_for_long(requests, picked) {
+        if !self.is_shared_stream(at) || flow.queued == 1 || self.is_held_for_long(requests, picked)
+        {
             return Some(picked);
         }
-        let first = flow.waiting().first(&self.places)?;
-        let is_near = self.places[picked].at - self.places[first].at <= self.tunables.back_seek_max;
-        let is_member = || self.convoy.strides(at, Owner::of(tree, requests, first));
+        let first = flow.sort_list().first(&self.sort_nodes)?;
+        let is_near =
+            self.sort_nodes[picked].at - self.sort_nodes[first].at <= self.tunables.back_seek_max;
+        let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, first));
         Some(if is_near && is_member() { first } else { picked })
     }
 
@@ -179,25 +181,26 @@ impl Bfq {
     /// go on without it: a disk that serves first what it reaches first would leave it out for as long as they come back
     /// in time, and take them ever farther away.
     #[inline]
-    pub(super) fn waits_for_hindmost(
+    pub(super) fn waits_for_straggler(
         &mut self,
         tree: &Tree,
         requests: &Requests,
         at: u32,
         index: u32,
     ) -> bool {
-        if !self.is_convoy(at) {
+        if !self.is_shared_stream(at) {
             return false;
         }
         let Some(Turn { last_end: Some(Position(end)), .. }) = self.turn else { return false };
-        let place = self.places[index].at;
+        let place = self.sort_nodes[index].at;
         let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
-        let is_member = || self.convoy.strides(at, Owner::of(tree, requests, index));
+        let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, index));
         if !is_ahead || !is_member() || self.is_held_for_long(requests, index) {
             return false;
         }
-        let waits = self.flows[at].in_flight > 0 || self.convoy.awaits(self.now, place).is_some();
-        if waits && !core::mem::replace(&mut self.convoy.is_held, true) {
+        let waits =
+            self.flows[at].in_flight > 0 || self.shared_stream.awaits(self.now, place).is_some();
+        if waits && !core::mem::replace(&mut self.shared_stream.is_held, true) {
             self.counters.held();
         }
         waits
@@ -214,11 +217,11 @@ impl Bfq {
     /// The flow in service, `at`, sends the request at `index`.
     #[inline]
     pub(super) fn note_member(&mut self, tree: &Tree, requests: &Requests, at: u32, index: u32) {
-        self.convoy.go_on();
-        if self.is_convoy(at) {
+        self.shared_stream.go_on();
+        if self.is_shared_stream(at) {
             let owner = Owner::of(tree, requests, index);
             let most = self.tunables.back_seek_max;
-            self.convoy.sent(at, owner, index, requests[index].request.extent, most);
+            self.shared_stream.sent(at, owner, index, requests[index].request.extent, most);
         }
     }
 }

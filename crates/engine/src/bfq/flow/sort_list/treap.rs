@@ -1,6 +1,6 @@
 //! The requests of a flow as a treap, by position.
 
-use super::{ByPosition, NOWHERE, Neighbours, Place, Places};
+use super::{Neighbours, SortList, SortNode, SortNodes, UNLINKED};
 use crate::tree::NO_INDEX;
 
 /// Where a node of the treap hangs.
@@ -11,101 +11,106 @@ pub(super) enum Hook {
     Right(u32),
 }
 
-impl ByPosition {
+impl SortList {
     /// Makes a treap of those that are a list by position.
-    pub(super) fn plant(&mut self, places: &mut Places) {
+    pub(super) fn make_treap(&mut self, sort_nodes: &mut SortNodes) {
         let (mut before, mut here) = (NO_INDEX, core::mem::replace(&mut self.root, NO_INDEX));
         while here != NO_INDEX {
-            let after = places[here].neighbours.after;
-            self.hook_in(places, here, Neighbours { before, after: NO_INDEX });
+            let after = sort_nodes[here].neighbours.after;
+            self.treap_insert(sort_nodes, here, Neighbours { before, after: NO_INDEX });
             (before, here) = (here, after);
         }
     }
 
     /// Puts `index` between two neighbours in the treap.
-    pub(super) fn hook_in(&mut self, places: &mut Places, index: u32, neighbours: Neighbours) {
+    pub(super) fn treap_insert(
+        &mut self,
+        sort_nodes: &mut SortNodes,
+        index: u32,
+        neighbours: Neighbours,
+    ) {
         let Neighbours { before, after } = neighbours;
         // Of two neighbours, one is above the other: there is room for a leaf below the lower one.
-        let is_right = before != NO_INDEX && places[before].right == NO_INDEX;
+        let is_right = before != NO_INDEX && sort_nodes[before].right == NO_INDEX;
         let parent = if is_right { before } else { after };
-        let place = &mut places[index];
-        (place.left, place.right) = (NO_INDEX, NO_INDEX);
-        place.parent = parent;
-        places.join(index, neighbours);
+        let node = &mut sort_nodes[index];
+        (node.left, node.right) = (NO_INDEX, NO_INDEX);
+        node.parent = parent;
+        sort_nodes.join(index, neighbours);
         match (parent, is_right) {
             (NO_INDEX, _) => self.root = index,
-            (parent, true) => places[parent].right = index,
-            (parent, false) => places[parent].left = index,
+            (parent, true) => sort_nodes[parent].right = index,
+            (parent, false) => sort_nodes[parent].left = index,
         }
-        self.rise(places, index);
+        self.rotate_up(sort_nodes, index);
     }
 
     /// Takes `index` out of the treap.
-    pub(super) fn unhook(&mut self, places: &mut Places, index: u32) -> Neighbours {
-        let mut hook = places.hook(index);
-        let Place { mut left, mut right, .. } = places[index];
+    pub(super) fn treap_remove(&mut self, sort_nodes: &mut SortNodes, index: u32) -> Neighbours {
+        let mut hook = sort_nodes.hook(index);
+        let SortNode { mut left, mut right, .. } = sort_nodes[index];
         while left != NO_INDEX && right != NO_INDEX {
             if rank(left) > rank(right) {
-                self.hang(places, hook, left);
+                self.hang(sort_nodes, hook, left);
                 hook = Hook::Right(left);
-                left = places[left].right;
+                left = sort_nodes[left].right;
             } else {
-                self.hang(places, hook, right);
+                self.hang(sort_nodes, hook, right);
                 hook = Hook::Left(right);
-                right = places[right].left;
+                right = sort_nodes[right].left;
             }
         }
-        self.hang(places, hook, if left == NO_INDEX { right } else { left });
-        places.part(index)
+        self.hang(sort_nodes, hook, if left == NO_INDEX { right } else { left });
+        sort_nodes.part(index)
     }
 
     /// Takes a new leaf up to where its rank belongs.
-    fn rise(&mut self, places: &mut Places, index: u32) {
+    fn rotate_up(&mut self, sort_nodes: &mut SortNodes, index: u32) {
         loop {
-            let below = places.hook(index);
+            let below = sort_nodes.hook(index);
             let (Hook::Left(parent) | Hook::Right(parent)) = below else { return };
             if rank(parent) > rank(index) {
                 return;
             }
-            let hook = places.hook(parent);
-            let Place { left, right, .. } = places[index];
+            let hook = sort_nodes.hook(parent);
+            let SortNode { left, right, .. } = sort_nodes[index];
             match below {
                 Hook::Left(_) => {
-                    self.hang(places, below, right);
-                    self.hang(places, Hook::Right(index), parent);
+                    self.hang(sort_nodes, below, right);
+                    self.hang(sort_nodes, Hook::Right(index), parent);
                 }
                 _ => {
-                    self.hang(places, below, left);
-                    self.hang(places, Hook::Left(index), parent);
+                    self.hang(sort_nodes, below, left);
+                    self.hang(sort_nodes, Hook::Left(index), parent);
                 }
             }
-            self.hang(places, hook, index);
+            self.hang(sort_nodes, hook, index);
         }
     }
 
     /// Hangs `node`, or nobody, with all below it at `hook`.
-    fn hang(&mut self, places: &mut Places, hook: Hook, node: u32) {
+    fn hang(&mut self, sort_nodes: &mut SortNodes, hook: Hook, node: u32) {
         let above = match hook {
             Hook::Root => {
                 self.root = node;
                 NO_INDEX
             }
             Hook::Left(above) => {
-                places[above].left = node;
+                sort_nodes[above].left = node;
                 above
             }
             Hook::Right(above) => {
-                places[above].right = node;
+                sort_nodes[above].right = node;
                 above
             }
         };
         if node != NO_INDEX {
-            places[node].parent = above;
+            sort_nodes[node].parent = above;
         }
     }
 }
 
-impl Places {
+impl SortNodes {
     /// Where `node` hangs.
     #[inline]
     pub(super) fn hook(&self, node: u32) -> Hook {
@@ -118,13 +123,13 @@ impl Places {
 
     /// Who the youngest one, at `at`, comes between in the treap below `root`.
     pub(super) fn between(&self, at: u64, root: u32) -> Neighbours {
-        let (mut node, mut found) = (root, NOWHERE.neighbours);
-        while node != NO_INDEX {
-            let place = &self[node];
-            if at < place.at {
-                (found.after, node) = (node, place.left);
+        let (mut at_node, mut found) = (root, UNLINKED.neighbours);
+        while at_node != NO_INDEX {
+            let node = &self[at_node];
+            if at < node.at {
+                (found.after, at_node) = (at_node, node.left);
             } else {
-                (found.before, node) = (node, place.right);
+                (found.before, at_node) = (at_node, node.right);
             }
         }
         found

@@ -4,14 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::flow::{Flow, Use};
-use super::inject::Injection;
 use super::owner::{Kind, Owner};
 use super::payback::Payback;
-use super::relations::{Relation, Relations};
-use super::think::Habits;
-use super::tunables::Tunables;
-use super::weight_raising::{WeightRaising, WrDetection, WrPeriods};
+use super::sparse_state::{SparseState, SparseStates};
+use super::think_time::ThinkTime;
+use super::{Flow, FlowState};
+use crate::bfq::inject::Injection;
+use crate::bfq::tunables::Tunables;
+use crate::bfq::weight_raising::{WeightRaising, WrDetection, WrPeriods};
 use crate::check::ensure;
 use crate::merge::QueueId;
 use crate::merge::waker::Waker;
@@ -25,16 +25,16 @@ pub(crate) struct Flows {
     flows: Vec<Record>,
     /// How much may be injected into a flow's gaps, at its index: hardly any request needs it.
     injections: Vec<Injection>,
-    relations: Relations,
+    sparse: SparseStates,
     periods: WrPeriods,
     /// The place that was freed last; [`NO_INDEX`] where none is free.
     free: u32,
     /// The flow of a client; [`NO_INDEX`] before its first request.
-    homes: Vec<u32>,
+    own_flows: Vec<u32>,
     /// The flow of a cgroup's writeback.
     writebacks: Vec<u32>,
-    /// Who was looked at last by [`Flows::stroll`].
-    hand: u32,
+    /// Who was looked at last by [`Flows::advance_clock_hand`].
+    clock_hand: u32,
 }
 
 impl Default for Flows {
@@ -42,12 +42,12 @@ impl Default for Flows {
         Flows {
             flows: Vec::new(),
             injections: Vec::new(),
-            relations: Relations::default(),
+            sparse: SparseStates::default(),
             periods: WrPeriods::default(),
             free: NO_INDEX,
-            homes: Vec::new(),
+            own_flows: Vec::new(),
             writebacks: Vec::new(),
-            hand: 0,
+            clock_hand: 0,
         }
     }
 }
@@ -56,13 +56,13 @@ impl Default for Flows {
 #[repr(C, align(128))]
 struct Record {
     flow: Flow,
-    ways: Ways,
+    stats: FlowStats,
 }
 
 /// What is known of a flow beyond its requests. A line of cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
-    pub(crate) habits: Habits,
+pub(crate) struct FlowStats {
+    pub(crate) think_time: ThinkTime,
     detection: WrDetection,
     /// Told apart from those that had the place before.
     generation: u32,
@@ -70,26 +70,26 @@ pub(crate) struct Ways {
     pub(crate) insertions: u32,
     /// Its place among the relations, [`NO_INDEX`] while there is nothing to know. Of a flow that is gone: the place that
     /// was freed before its own.
-    relation: u32,
+    sparse: u32,
 }
 
 const _: () = assert!(size_of::<Record>() == 128);
 
-impl Ways {
-    fn new(now: Instant, generation: u32) -> Ways {
-        Ways {
-            habits: Habits::new(now),
+impl FlowStats {
+    fn new(now: Instant, generation: u32) -> FlowStats {
+        FlowStats {
+            think_time: ThinkTime::new(now),
             detection: WrDetection::NEW,
             generation,
             insertions: 0,
-            relation: NO_INDEX,
+            sparse: NO_INDEX,
         }
     }
 
     /// Whether somebody lets it go on, or goes on when it does.
     #[inline]
-    pub(crate) fn has_relations(&self) -> bool {
-        self.relation != NO_INDEX
+    pub(crate) fn has_sparse(&self) -> bool {
+        self.sparse != NO_INDEX
     }
 
     /// See [`WrDetection::has_just_started`].
@@ -107,11 +107,11 @@ impl Ways {
 impl Flows {
     /// The flow of `owner`, if it ever had a request.
     pub(crate) fn of(&self, owner: Owner) -> Option<u32> {
-        let (homes, index) = match owner.kind() {
-            Kind::Client(client) => (&self.homes, client),
+        let (own_flows, index) = match owner.kind() {
+            Kind::Client(client) => (&self.own_flows, client),
             Kind::Writeback(cgroup) => (&self.writebacks, cgroup),
         };
-        homes.get(index as usize).copied().filter(|&flow| flow != NO_INDEX)
+        own_flows.get(index as usize).copied().filter(|&flow| flow != NO_INDEX)
     }
 
     /// Gives `owner`, who has none, a flow.
@@ -121,67 +121,69 @@ impl Flows {
         let injection = Injection::new(now, true);
         let index = match self.free {
             NO_INDEX => {
-                self.flows.push(Record { flow, ways: Ways::new(now, 0) });
+                self.flows.push(Record { flow, stats: FlowStats::new(now, 0) });
                 self.injections.push(injection);
                 u32::try_from(self.flows.len() - 1).expect("fewer than 2^32 flows")
             }
             index => {
-                let Ways { generation, relation: next, .. } = *self.ways(index);
+                let FlowStats { generation, sparse: next, .. } = *self.stats(index);
                 self.free = next;
-                self.flows[index as usize] = Record { flow, ways: Ways::new(now, generation) };
+                self.flows[index as usize] =
+                    Record { flow, stats: FlowStats::new(now, generation) };
                 self.injections[index as usize] = injection;
                 index
             }
         };
-        *self.home_mut(owner) = index;
+        *self.own_flow_mut(owner) = index;
         index
     }
 
     /// The next one of all places, round and round. None while there is no place.
-    pub(crate) fn stroll(&mut self) -> Option<u32> {
-        self.hand = if self.hand as usize + 1 < self.flows.len() { self.hand + 1 } else { 0 };
-        (!self.flows.is_empty()).then_some(self.hand)
+    pub(crate) fn advance_clock_hand(&mut self) -> Option<u32> {
+        self.clock_hand =
+            if self.clock_hand as usize + 1 < self.flows.len() { self.clock_hand + 1 } else { 0 };
+        (!self.flows.is_empty()).then_some(self.clock_hand)
     }
 
     /// `owner` is gone: its flow is used by nobody.
     pub(crate) fn close(&mut self, owner: Owner) -> Option<u32> {
         let index = self.of(owner)?;
-        *self.home_mut(owner) = NO_INDEX;
-        self[index].used = Use::Orphan;
+        *self.own_flow_mut(owner) = NO_INDEX;
+        self[index].state = FlowState::Orphaned;
         Some(index)
     }
 
     /// Frees the place of a flow that nobody uses and that has no request left.
     pub(crate) fn release(&mut self, index: u32) {
-        debug_assert!(self[index].is_orphan() && self[index].is_empty());
-        self.part_relations(index);
-        self[index].used = Use::Gone;
+        debug_assert!(self[index].is_orphaned() && self[index].is_empty());
+        self.clear_sparse(index);
+        self[index].state = FlowState::Free;
         let free = core::mem::replace(&mut self.free, index);
-        let ways = self.ways_mut(index);
-        ways.generation = ways.generation.wrapping_add(1);
-        ways.relation = free;
+        let stats = self.stats_mut(index);
+        stats.generation = stats.generation.wrapping_add(1);
+        stats.sparse = free;
     }
 
     /// A flow and its ways.
     #[inline]
-    pub(crate) fn record_mut(&mut self, index: u32) -> (&mut Flow, &mut Ways) {
-        let Record { flow, ways } = &mut self.flows[index as usize];
-        (flow, ways)
+    pub(crate) fn record_mut(&mut self, index: u32) -> (&mut Flow, &mut FlowStats) {
+        let Record { flow, stats } = &mut self.flows[index as usize];
+        (flow, stats)
     }
 
     /// A flow, and what tells it apart from those that had its place before.
     #[inline]
     pub(crate) fn flow_mut(&mut self, index: u32) -> (&mut Flow, u32) {
-        let Record { flow, ways } = &mut self.flows[index as usize];
-        (flow, ways.generation)
+        let Record { flow, stats } = &mut self.flows[index as usize];
+        (flow, stats.generation)
     }
 
-    pub(crate) fn ways(&self, index: u32) -> &Ways {
-        &self.flows[index as usize].ways
+    pub(crate) fn stats(&self, index: u32) -> &FlowStats {
+        &self.flows[index as usize].stats
     }
 
-    pub(crate) fn ways_mut(&mut self, index: u32) -> &mut Ways {
-        &mut self.flows[index as usize].ways
+    pub(crate) fn stats_mut(&mut self, index: u32) -> &mut FlowStats {
+        &mut self.flows[index as usize].stats
     }
 
     /// How much may be injected into a flow's gaps.
@@ -195,33 +197,33 @@ impl Flows {
 
     /// What is kept of a flow's raising, whether it is raised or not.
     pub(crate) fn detection_mut(&mut self, index: u32) -> &mut WrDetection {
-        &mut self.ways_mut(index).detection
+        &mut self.stats_mut(index).detection
     }
 
     /// How a flow's weight is raised.
     #[inline]
     pub(crate) fn raising(&self, index: u32) -> WeightRaising {
-        WeightRaising::of(&self.ways(index).detection, &self.periods)
+        WeightRaising::of(&self.stats(index).detection, &self.periods)
     }
 
     /// Keeps that.
     #[inline]
     pub(crate) fn set_raising(&mut self, index: u32, raising: WeightRaising) {
-        raising.keep(&mut self.flows[index as usize].ways.detection, &mut self.periods);
+        raising.keep(&mut self.flows[index as usize].stats.detection, &mut self.periods);
     }
 
     /// Who lets a flow go on, and who goes on when it does.
-    pub(crate) fn relation(&self, index: u32) -> Relation {
-        self.relations.get(self.ways(index).relation).copied().unwrap_or(Relation::NONE)
+    pub(crate) fn sparse(&self, index: u32) -> SparseState {
+        self.sparse.get(self.stats(index).sparse).copied().unwrap_or(SparseState::NONE)
     }
 
     /// What is known of who lets a flow go on. A waker that it did not have has it as the first of those it wakes. O(1).
     pub(crate) fn set_waker(&mut self, index: u32, waker: Waker) {
-        let [old, new] = [self.relation(index).waker, waker].map(|waker| waker.get());
+        let [old, new] = [self.sparse(index).waker, waker].map(|waker| waker.get());
         if old != new {
             self.unlink(index);
         }
-        self.change_relation(index, |relation| relation.waker = waker);
+        self.change_sparse(index, |sparse| sparse.waker = waker);
         if old != new {
             self.link(index);
         }
@@ -229,7 +231,7 @@ impl Flows {
 
     /// A flow that has relations has something to do again: it is the first of those that its waker wakes
     /// (spec/bfq 6.5). O(1).
-    pub(crate) fn rouse(&mut self, index: u32) {
+    pub(crate) fn touch_woken(&mut self, index: u32) {
         self.unlink(index);
         self.link(index);
     }
@@ -237,19 +239,19 @@ impl Flows {
     /// Those that go on when a flow does, the one first that was the last to have something to do.
     pub(crate) fn woken(&self, index: u32) -> impl Iterator<Item = u32> {
         let is_one = |at: &u32| *at != NO_INDEX;
-        let first = Some(self.relation(index).woken).filter(is_one);
-        core::iter::successors(first, move |&at| Some(self.relation(at).next).filter(is_one))
+        let first = Some(self.sparse(index).woken).filter(is_one);
+        core::iter::successors(first, move |&at| Some(self.sparse(at).next).filter(is_one))
     }
 
     /// A flow is gone: nobody wakes it, and it wakes nobody. O(those it woke), each of which came by itself.
-    fn part_relations(&mut self, index: u32) {
+    fn clear_sparse(&mut self, index: u32) {
         let gone = self.id(index);
         loop {
-            let woken = self.relation(index).woken;
+            let woken = self.sparse(index).woken;
             if woken == NO_INDEX {
                 break;
             }
-            let mut waker = self.relation(woken).waker;
+            let mut waker = self.sparse(woken).waker;
             waker.forget(gone);
             self.set_waker(woken, waker);
         }
@@ -260,66 +262,66 @@ impl Flows {
     /// Whether it is worth waiting for a flow.
     #[inline]
     pub(crate) fn pays(&self, index: u32, now: Instant) -> bool {
-        let ways = self.ways(index);
-        !ways.has_relations() || self.relation(index).payback.pays(now)
+        let stats = self.stats(index);
+        !stats.has_sparse() || self.sparse(index).payback.pays(now)
     }
 
     /// Books what waiting for a flow has cost or brought.
     pub(crate) fn change_payback(&mut self, index: u32, change: impl FnOnce(&mut Payback)) {
-        self.change_relation(index, |relation| change(&mut relation.payback));
+        self.change_sparse(index, |sparse| change(&mut sparse.payback));
     }
 
     /// Puts a flow before all others that its waker wakes.
     fn link(&mut self, index: u32) {
-        let Some(waker) = self.relation(index).waker.get() else { return };
-        let first = self.relation(waker.index).woken;
+        let Some(waker) = self.sparse(index).waker.get() else { return };
+        let first = self.sparse(waker.index).woken;
         if first != NO_INDEX {
-            self.change_relation(first, |relation| relation.prev = index);
+            self.change_sparse(first, |sparse| sparse.prev = index);
         }
-        self.change_relation(index, |relation| relation.next = first);
-        self.change_relation(waker.index, |relation| relation.woken = index);
+        self.change_sparse(index, |sparse| sparse.next = first);
+        self.change_sparse(waker.index, |sparse| sparse.woken = index);
     }
 
     /// Takes it out from among them.
     fn unlink(&mut self, index: u32) {
-        let Relation { waker, next, prev, .. } = self.relation(index);
+        let SparseState { waker, next, prev, .. } = self.sparse(index);
         let Some(waker) = waker.get() else { return };
         match prev {
-            NO_INDEX => self.change_relation(waker.index, |relation| relation.woken = next),
-            _ => self.change_relation(prev, |relation| relation.next = next),
+            NO_INDEX => self.change_sparse(waker.index, |sparse| sparse.woken = next),
+            _ => self.change_sparse(prev, |sparse| sparse.next = next),
         }
         if next != NO_INDEX {
-            self.change_relation(next, |relation| relation.prev = prev);
+            self.change_sparse(next, |sparse| sparse.prev = prev);
         }
-        let stand_alone = |relation: &mut Relation| {
-            (relation.next, relation.prev) = (NO_INDEX, NO_INDEX);
+        let stand_alone = |sparse: &mut SparseState| {
+            (sparse.next, sparse.prev) = (NO_INDEX, NO_INDEX);
         };
-        self.change_relation(index, stand_alone);
+        self.change_sparse(index, stand_alone);
     }
 
     /// Changes what is kept of a flow, in a place that is given back when there is nothing to keep.
-    fn change_relation(&mut self, index: u32, change: impl FnOnce(&mut Relation)) {
-        let mut relation = self.relation(index);
-        change(&mut relation);
-        let place = self.ways(index).relation;
-        let relation = (relation != Relation::NONE).then_some(relation);
-        self.ways_mut(index).relation = self.relations.put(place, relation);
+    fn change_sparse(&mut self, index: u32, change: impl FnOnce(&mut SparseState)) {
+        let mut sparse = self.sparse(index);
+        change(&mut sparse);
+        let place = self.stats(index).sparse;
+        let sparse = (sparse != SparseState::NONE).then_some(sparse);
+        self.stats_mut(index).sparse = self.sparse.put(place, sparse);
     }
 
     /// Whether those that a flow wakes know it, and it is known to who wakes it. O(those it and its waker wake).
     ///
     /// # Errors
     /// Who does not.
-    pub(crate) fn check_relations(&self, index: u32) -> Result<(), String> {
+    pub(crate) fn check_wakers(&self, index: u32) -> Result<(), String> {
         let mut before = NO_INDEX;
         for woken in self.woken(index) {
-            let Relation { waker, prev, .. } = self.relation(woken);
+            let SparseState { waker, prev, .. } = self.sparse(woken);
             ensure(waker.get() == Some(self.id(index)) && prev == before, || {
                 format!("it wakes {woken}, whose waker is {waker:?}, behind {prev}, not {before}")
             })?;
             before = woken;
         }
-        let waker = self.relation(index).waker.get();
+        let waker = self.sparse(index).waker.get();
         let is_known = waker.is_none_or(|waker| {
             self.is_current(waker) && self.woken(waker.index).any(|woken| woken == index)
         });
@@ -329,30 +331,30 @@ impl Flows {
     /// Whether a name is that of a flow there is.
     pub(crate) fn is_current(&self, queue: QueueId) -> bool {
         let record = self.flows.get(queue.index as usize);
-        record.is_some_and(|record| record.ways.generation == queue.generation)
+        record.is_some_and(|record| record.stats.generation == queue.generation)
     }
 
     /// The name under which a flow merges.
     pub(crate) fn id(&self, index: u32) -> QueueId {
-        QueueId { index, generation: self.ways(index).generation }
+        QueueId { index, generation: self.stats(index).generation }
     }
 
     /// Every flow there is, in order. O(flows): for tests, the lab and fuzzers.
     pub(crate) fn live(&self) -> Vec<u32> {
         // Indices fit: `open` made sure of it.
         let all = 0..self.flows.len() as u32;
-        all.filter(|&index| self[index].used != Use::Gone).collect()
+        all.filter(|&index| self[index].state != FlowState::Free).collect()
     }
 
-    fn home_mut(&mut self, owner: Owner) -> &mut u32 {
-        let (homes, index) = match owner.kind() {
-            Kind::Client(client) => (&mut self.homes, client as usize),
+    fn own_flow_mut(&mut self, owner: Owner) -> &mut u32 {
+        let (own_flows, index) = match owner.kind() {
+            Kind::Client(client) => (&mut self.own_flows, client as usize),
             Kind::Writeback(cgroup) => (&mut self.writebacks, cgroup as usize),
         };
-        if homes.len() <= index {
-            homes.resize(index + 1, NO_INDEX);
+        if own_flows.len() <= index {
+            own_flows.resize(index + 1, NO_INDEX);
         }
-        &mut homes[index]
+        &mut own_flows[index]
     }
 }
 
@@ -424,7 +426,7 @@ mod tests {
                         }
                     }
                     2 => {
-                        flows.rouse(at);
+                        flows.touch_woken(at);
                         if let Some((_, list)) = lists.iter_mut().find(|list| list.1.contains(&at)) {
                             list.retain(|&other| other != at);
                             list.insert(0, at);
@@ -443,7 +445,7 @@ mod tests {
                     let list = lists.iter().find(|list| list.0 == at);
                     let woken: Vec<u32> = flows.woken(at).collect();
                     prop_assert_eq!(woken, list.map_or(Vec::new(), |list| list.1.clone()));
-                    flows.check_relations(at).map_err(TestCaseError::fail)?;
+                    flows.check_wakers(at).map_err(TestCaseError::fail)?;
                 }
             }
         }

@@ -1,13 +1,13 @@
 //! Wakers: flows that go on when others do (spec/bfq 7.8).
 
 use super::payback::Payback;
-use super::shelf::Shelf;
+use crate::bfq::sparse_slots::SparseSlots;
 use crate::merge::waker::Waker;
 use crate::tree::NO_INDEX;
 
 /// What is known of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Relation {
+pub(crate) struct SparseState {
     /// Who lets it go on.
     pub(crate) waker: Waker,
     /// The first of those that go on when this one does; [`NO_INDEX`] for nobody.
@@ -19,9 +19,9 @@ pub(crate) struct Relation {
     pub(crate) payback: Payback,
 }
 
-impl Relation {
+impl SparseState {
     /// Nothing is known.
-    pub(crate) const NONE: Relation = Relation {
+    pub(crate) const NONE: SparseState = SparseState {
         waker: Waker::NONE,
         woken: NO_INDEX,
         next: NO_INDEX,
@@ -31,4 +31,4 @@ impl Relation {
 }
 
 /// Relations of those who have some: few.
-pub(crate) type Relations = Shelf<Relation>;
+pub(crate) type SparseStates = SparseSlots<SparseState>;

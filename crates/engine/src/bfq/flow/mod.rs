@@ -1,9 +1,20 @@
 //! A flow: what one client has waiting for the device, and what is known of its ways.
 
+mod owner;
+mod payback;
+mod sort_list;
+mod sparse_state;
+mod table;
+mod think_time;
+
 use core::num::NonZeroU64;
 
-use super::position::{ByPosition, Neighbours, Places, Spot, goes_before};
-use super::tunables::Tunables;
+pub(crate) use self::owner::{Kind, Owner};
+pub(crate) use self::sort_list::SortNodes;
+use self::sort_list::{Neighbours, NewNode, SortList, goes_before};
+pub(crate) use self::table::Flows;
+pub(crate) use self::think_time::ThinkTime;
+use crate::bfq::tunables::Tunables;
 use crate::merge::cooperation::Start;
 use crate::request::{Class, Extent, Op, Request};
 use crate::requests::Requests;
@@ -19,7 +30,7 @@ use crate::tree::NO_INDEX;
 #[repr(align(64))]
 pub(crate) struct Flow {
     /// Its requests, which are also in order of age.
-    waiting: ByPosition,
+    sort_list: SortList,
     /// The nearest by position; [`NO_INDEX`] while there is none.
     next: u32,
     pub(crate) queued: u32,
@@ -40,7 +51,7 @@ pub(crate) struct Flow {
     batch_left: u8,
     /// Whether somebody waits for its requests.
     pub(crate) sync: bool,
-    pub(crate) used: Use,
+    pub(crate) state: FlowState,
     /// How many requests `seeks` tells of, 32 at most: the bits of [`SEEN`]; and two marks.
     seen: u8,
 }
@@ -53,15 +64,15 @@ const ALONE: u8 = 1 << 7;
 
 /// Whether new requests come to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Use {
+pub(crate) enum FlowState {
     /// Its owner's, and of those who merged into it.
-    Used,
+    Live,
     /// None: it has merged into another.
-    Away,
+    Merged,
     /// None any more: its owner is gone, and it goes with its last request.
-    Orphan,
+    Orphaned,
     /// It is gone, and its place is free.
-    Gone,
+    Free,
 }
 
 /// Distance from which a request counts as far (spec/bfq 0.2): 400 KiB.
@@ -74,7 +85,7 @@ const SEEKY_ABOVE: u32 = 19;
 impl Flow {
     pub(crate) fn new(now: Instant, sync: bool, tunables: &Tunables) -> Flow {
         Flow {
-            waiting: ByPosition::EMPTY,
+            sort_list: SortList::EMPTY,
             next: NO_INDEX,
             queued: 0,
             in_flight: 0,
@@ -86,19 +97,19 @@ impl Flow {
             start: Start::NEW,
             batch_left: 0,
             sync,
-            used: Use::Used,
+            state: FlowState::Live,
             seen: 0,
         }
     }
 
     /// Whether somebody may still send it a request.
-    pub(crate) fn is_used(&self) -> bool {
-        self.used == Use::Used
+    pub(crate) fn is_live(&self) -> bool {
+        self.state == FlowState::Live
     }
 
     /// Whether its owner is gone.
-    pub(crate) fn is_orphan(&self) -> bool {
-        self.used == Use::Orphan
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.state == FlowState::Orphaned
     }
 
     /// Whether it has nothing waiting and nothing at the device.
@@ -142,7 +153,7 @@ impl Flow {
     /// Takes in the request in slot `index`, with the device at `from`. `flow` is its own index.
     pub(crate) fn insert(
         &mut self,
-        places: &mut Places,
+        sort_nodes: &mut SortNodes,
         request: &Request,
         index: u32,
         flow: u32,
@@ -155,11 +166,11 @@ impl Flow {
             self.note_distance(request.extent, tunables);
         }
         let is_metadata = request.class == Class::Metadata;
-        self.waiting.insert(places, index, Spot { at, flow, is_metadata });
+        self.sort_list.insert(sort_nodes, index, NewNode { at, flow, is_metadata });
         self.queued += 1;
         let is_next = match self.next {
             NO_INDEX => true,
-            old => goes_before(&places[index], &places[old], from, tunables),
+            old => goes_before(&sort_nodes[index], &sort_nodes[old], from, tunables),
         };
         if is_next {
             self.next = index;
@@ -169,23 +180,23 @@ impl Flow {
     /// Takes out a request, to the device or away.
     // In place on the way of each request, though one that is withdrawn calls it too.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, places: &mut Places, index: u32, tunables: &Tunables) {
+    pub(crate) fn remove(&mut self, sort_nodes: &mut SortNodes, index: u32, tunables: &Tunables) {
         if self.queued == 1 {
-            debug_assert_eq!((self.next, self.waiting.by_age().head), (index, index));
-            (self.waiting, self.queued, self.next) = (ByPosition::EMPTY, 0, NO_INDEX);
+            debug_assert_eq!((self.next, self.sort_list.by_age().head), (index, index));
+            (self.sort_list, self.queued, self.next) = (SortList::EMPTY, 0, NO_INDEX);
             return;
         }
-        let neighbours = self.waiting.remove(places, index);
+        let neighbours = self.sort_list.remove(sort_nodes, index);
         self.queued -= 1;
         if index == self.next {
-            self.next = self.nearer(places, places[index].at, neighbours, tunables);
+            self.next = self.nearer(sort_nodes, sort_nodes[index].at, neighbours, tunables);
         }
     }
 
     /// Who goes after the one at `from` that had these neighbours. A sweep that is at its end begins anew.
     fn nearer(
         &self,
-        places: &Places,
+        sort_nodes: &SortNodes,
         from: u64,
         Neighbours { before, after }: Neighbours,
         tunables: &Tunables,
@@ -194,10 +205,10 @@ impl Flow {
             return after;
         }
         let after = match after {
-            NO_INDEX => self.waiting.first(places).unwrap_or(NO_INDEX),
+            NO_INDEX => self.sort_list.first(sort_nodes).unwrap_or(NO_INDEX),
             after => after,
         };
-        match goes_before(&places[before], &places[after], from, tunables) {
+        match goes_before(&sort_nodes[before], &sort_nodes[after], from, tunables) {
             true => before,
             false => after,
         }
@@ -212,7 +223,7 @@ impl Flow {
         requests: &Requests,
         tunables: &Tunables,
     ) -> Option<u32> {
-        let oldest = self.waiting.by_age().head;
+        let oldest = self.sort_list.by_age().head;
         if self.batch_left == 0
             && oldest != NO_INDEX
             && now.nanos_since(requests[oldest].since) >= self.fifo_expire_ns(tunables)
@@ -226,7 +237,7 @@ impl Flow {
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
-        places: &mut Places,
+        sort_nodes: &mut SortNodes,
         since: Instant,
         index: u32,
         tunables: &Tunables,
@@ -239,13 +250,13 @@ impl Flow {
             // The sweep goes on from there.
             self.next = index;
         }
-        self.remove(places, index, tunables);
+        self.remove(sort_nodes, index, tunables);
         self.in_flight += 1;
     }
 
     /// The requests.
-    pub(crate) fn waiting(&self) -> ByPosition {
-        self.waiting
+    pub(crate) fn sort_list(&self) -> SortList {
+        self.sort_list
     }
 
     fn fifo_expire_ns(&self, tunables: &Tunables) -> u64 {

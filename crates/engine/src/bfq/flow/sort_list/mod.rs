@@ -4,17 +4,17 @@ mod treap;
 
 use alloc::vec::Vec;
 
-use super::tunables::Tunables;
+use crate::bfq::tunables::Tunables;
 use crate::tree::{Link, Links, List, NO_INDEX};
 
 /// What BFQ keeps of each request, at the request's index.
 #[derive(Default)]
-pub(crate) struct Places(Vec<Place>);
+pub(crate) struct SortNodes(Vec<SortNode>);
 
 /// One request among its flow's: in a list by age and, where that is not the order by position, in a list by position, and
 /// a node of a tree where that is long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SortNode {
     /// First byte.
     pub(crate) at: u64,
     /// Itself, while there is no tree.
@@ -31,14 +31,14 @@ pub(crate) struct Place {
 
 /// What is known of a request when it comes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct NewNode {
     /// First byte.
     pub(crate) at: u64,
     pub(crate) flow: u32,
     pub(crate) is_metadata: bool,
 }
 
-const NOWHERE: Place = Place {
+const UNLINKED: SortNode = SortNode {
     at: 0,
     parent: NO_INDEX,
     left: NO_INDEX,
@@ -63,7 +63,7 @@ const NOWHERE: Place = Place {
 /// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
 /// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByPosition {
+pub(crate) struct SortList {
     by_age: List,
     /// [`NO_INDEX`] while all are in order; the first by position while they are a list of their own.
     root: u32,
@@ -80,8 +80,8 @@ pub(crate) struct Neighbours {
     pub(crate) after: u32,
 }
 
-impl ByPosition {
-    pub(crate) const EMPTY: ByPosition = ByPosition { by_age: List::EMPTY, root: NO_INDEX };
+impl SortList {
+    pub(crate) const EMPTY: SortList = SortList { by_age: List::EMPTY, root: NO_INDEX };
 
     /// Oldest first.
     #[inline]
@@ -91,63 +91,63 @@ impl ByPosition {
 
     /// Takes in `index`, which is younger than all that are in here.
     #[inline]
-    pub(crate) fn insert(&mut self, places: &mut Places, index: u32, spot: Spot) {
-        if places.0.len() <= index as usize {
-            places.0.resize(index as usize + 1, NOWHERE);
+    pub(crate) fn insert(&mut self, sort_nodes: &mut SortNodes, index: u32, new: NewNode) {
+        if sort_nodes.0.len() <= index as usize {
+            sort_nodes.0.resize(index as usize + 1, UNLINKED);
         }
-        let Spot { at, flow, is_metadata } = spot;
+        let NewNode { at, flow, is_metadata } = new;
         let last = self.by_age.tail;
-        let is_in_order = last == NO_INDEX || (self.root == NO_INDEX && places[last].at <= at);
-        let place = &mut places[index];
-        (place.at, place.flow, place.is_metadata) = (at, flow, is_metadata);
+        let is_in_order = last == NO_INDEX || (self.root == NO_INDEX && sort_nodes[last].at <= at);
+        let node = &mut sort_nodes[index];
+        (node.at, node.flow, node.is_metadata) = (at, flow, is_metadata);
         if !is_in_order {
-            self.insert_anywhere(places, index);
+            self.insert_anywhere(sort_nodes, index);
         }
-        self.by_age.push_back(places, index);
+        self.by_age.push_back(sort_nodes, index);
     }
 
-    fn insert_anywhere(&mut self, places: &mut Places, index: u32) {
+    fn insert_anywhere(&mut self, sort_nodes: &mut SortNodes, index: u32) {
         if self.root == NO_INDEX {
-            self.enlist(places);
+            self.make_list(sort_nodes);
         }
-        let (at, last) = (places[index].at, self.by_age.tail);
-        let is_list = places.is_listed(last);
-        let near = places.near(at, last, if is_list { STEPS_MAX } else { 1 });
+        let (at, last) = (sort_nodes[index].at, self.by_age.tail);
+        let is_list = sort_nodes.is_listed(last);
+        let near = sort_nodes.near(at, last, if is_list { STEPS_MAX } else { 1 });
         if is_list && let Some(neighbours) = near {
-            self.link_in(places, index, neighbours);
+            self.list_insert(sort_nodes, index, neighbours);
             return;
         }
         if is_list {
-            self.plant(places);
+            self.make_treap(sort_nodes);
         }
-        let neighbours = near.unwrap_or_else(|| places.between(at, self.root));
-        self.hook_in(places, index, neighbours);
+        let neighbours = near.unwrap_or_else(|| sort_nodes.between(at, self.root));
+        self.treap_insert(sort_nodes, index, neighbours);
     }
 
     /// Makes a list by position of those that came in order.
-    fn enlist(&mut self, places: &mut Places) {
+    fn make_list(&mut self, sort_nodes: &mut SortNodes) {
         self.root = self.by_age.head;
         let (mut before, mut here) = (NO_INDEX, self.root);
         while here != NO_INDEX {
-            let place = &mut places[here];
-            let after = place.by_age.next();
-            (place.parent, place.neighbours) = (here, Neighbours { before, after });
+            let node = &mut sort_nodes[here];
+            let after = node.by_age.next();
+            (node.parent, node.neighbours) = (here, Neighbours { before, after });
             (before, here) = (here, after);
         }
     }
 
     /// Puts `index` between two neighbours in the list by position.
-    fn link_in(&mut self, places: &mut Places, index: u32, neighbours: Neighbours) {
-        places[index].parent = index;
-        places.join(index, neighbours);
+    fn list_insert(&mut self, sort_nodes: &mut SortNodes, index: u32, neighbours: Neighbours) {
+        sort_nodes[index].parent = index;
+        sort_nodes.join(index, neighbours);
         if neighbours.before == NO_INDEX {
             self.root = index;
         }
     }
 
     /// Takes `index` out of that.
-    fn link_out(&mut self, places: &mut Places, index: u32) -> Neighbours {
-        let neighbours = places.part(index);
+    fn list_remove(&mut self, sort_nodes: &mut SortNodes, index: u32) -> Neighbours {
+        let neighbours = sort_nodes.part(index);
         if neighbours.before == NO_INDEX {
             self.root = neighbours.after;
         }
@@ -156,17 +156,17 @@ impl ByPosition {
 
     /// Takes out `index`, which is in here; answers its neighbours.
     #[inline]
-    pub(crate) fn remove(&mut self, places: &mut Places, index: u32) -> Neighbours {
+    pub(crate) fn remove(&mut self, sort_nodes: &mut SortNodes, index: u32) -> Neighbours {
         let neighbours = match self.root {
             NO_INDEX => {
-                let link = places[index].by_age;
+                let link = sort_nodes[index].by_age;
                 let before = if index == self.by_age.head { NO_INDEX } else { link.prev() };
                 Neighbours { before, after: link.next() }
             }
-            _ if places.is_listed(index) => self.link_out(places, index),
-            _ => self.unhook(places, index),
+            _ if sort_nodes.is_listed(index) => self.list_remove(sort_nodes, index),
+            _ => self.treap_remove(sort_nodes, index),
         };
-        self.by_age.remove(places, index);
+        self.by_age.remove(sort_nodes, index);
         if self.by_age.is_empty() {
             self.root = NO_INDEX;
         }
@@ -174,34 +174,34 @@ impl ByPosition {
     }
 
     /// The one with the lowest position.
-    pub(crate) fn first(&self, places: &Places) -> Option<u32> {
+    pub(crate) fn first(&self, sort_nodes: &SortNodes) -> Option<u32> {
         if self.root == NO_INDEX {
             return Some(self.by_age.head).filter(|&head| head != NO_INDEX);
         }
-        if places.is_listed(self.root) {
+        if sort_nodes.is_listed(self.root) {
             return Some(self.root);
         }
         let (mut at, mut found) = (self.root, None);
         while at != NO_INDEX {
             found = Some(at);
-            at = places[at].left;
+            at = sort_nodes[at].left;
         }
         found
     }
 
     /// The one behind `index`, which is in here.
-    pub(crate) fn after(&self, places: &Places, index: u32) -> Option<u32> {
-        let Place { by_age, neighbours, .. } = places[index];
+    pub(crate) fn after(&self, sort_nodes: &SortNodes, index: u32) -> Option<u32> {
+        let SortNode { by_age, neighbours, .. } = sort_nodes[index];
         let after = if self.root == NO_INDEX { by_age.next() } else { neighbours.after };
         Some(after).filter(|&after| after != NO_INDEX)
     }
 }
 
-impl Places {
+impl SortNodes {
     /// The request at `index`, which waits nowhere, is one of `flow` at the device.
     pub(crate) fn adopt(&mut self, index: u32, flow: u32) {
         if self.0.len() <= index as usize {
-            self.0.resize(index as usize + 1, NOWHERE);
+            self.0.resize(index as usize + 1, UNLINKED);
         }
         self[index].flow = flow;
     }
@@ -214,9 +214,9 @@ impl Places {
 
     /// Who the youngest one, at `at`, comes between, if that is found in so many steps from `last`.
     fn near(&self, at: u64, last: u32, steps: u32) -> Option<Neighbours> {
-        let place = &self[last];
-        if place.at <= at {
-            let (mut before, mut after) = (last, place.neighbours.after);
+        let node = &self[last];
+        if node.at <= at {
+            let (mut before, mut after) = (last, node.neighbours.after);
             for _ in 0..steps {
                 if after == NO_INDEX || at < self[after].at {
                     return Some(Neighbours { before, after });
@@ -224,7 +224,7 @@ impl Places {
                 (before, after) = (after, self[after].neighbours.after);
             }
         } else {
-            let (mut before, mut after) = (place.neighbours.before, last);
+            let (mut before, mut after) = (node.neighbours.before, last);
             for _ in 0..steps {
                 if before == NO_INDEX || self[before].at <= at {
                     return Some(Neighbours { before, after });
@@ -263,28 +263,28 @@ impl Places {
     }
 }
 
-impl core::ops::Index<u32> for Places {
-    type Output = Place;
+impl core::ops::Index<u32> for SortNodes {
+    type Output = SortNode;
 
-    fn index(&self, index: u32) -> &Place {
+    fn index(&self, index: u32) -> &SortNode {
         &self.0[index as usize]
     }
 }
 
-impl core::ops::IndexMut<u32> for Places {
-    fn index_mut(&mut self, index: u32) -> &mut Place {
+impl core::ops::IndexMut<u32> for SortNodes {
+    fn index_mut(&mut self, index: u32) -> &mut SortNode {
         &mut self.0[index as usize]
     }
 }
 
-impl Links for Places {
+impl Links for SortNodes {
     fn link(&mut self, index: u32) -> &mut Link {
         &mut self[index].by_age
     }
 }
 
 /// Whether `new` goes before `old`, from `from` on: metadata first, then the shorter way, forward where they are equal.
-pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunables) -> bool {
+pub(crate) fn goes_before(new: &SortNode, old: &SortNode, from: u64, tunables: &Tunables) -> bool {
     // Mostly the new one lies behind the old one, on the way ahead.
     if from <= old.at && old.at <= new.at && !new.is_metadata {
         return false;
@@ -294,12 +294,12 @@ pub(crate) fn goes_before(new: &Place, old: &Place, from: u64, tunables: &Tunabl
     }
     // Whether it is so far back that a new sweep begins, and how far the way is: within one sweep, in bytes, backwards
     // counting more; in a new one from the lowest position.
-    let way = |place: &Place| {
-        let back = from.saturating_sub(place.at);
+    let way = |node: &SortNode| {
+        let back = from.saturating_sub(node.at);
         match back {
-            0 => (false, place.at - from),
+            0 => (false, node.at - from),
             _ if back <= tunables.back_seek_max => (false, back * tunables.back_seek_penalty),
-            _ => (true, place.at),
+            _ => (true, node.at),
         }
     };
     let [mine, theirs] = [way(new), way(old)];
@@ -322,7 +322,7 @@ mod tests {
     fn the_nearer_of_two() {
         // spec/bfq EX-13, in sectors.
         let tunables = Tunables::new(true, NonZeroU32::MIN);
-        let place = |sector: u64| Place { at: sector * 512, ..NOWHERE };
+        let node = |sector: u64| SortNode { at: sector * 512, ..UNLINKED };
         for (from, nearer, other) in [
             (10_000, 9_960, 10_100),
             (10_000, 10_100, 9_950),
@@ -331,12 +331,12 @@ mod tests {
             (100_000, 900_000, 50_000),
             (100_000, 67_232, 67_231),
         ] {
-            let (nearer, other) = (place(nearer), place(other));
+            let (nearer, other) = (node(nearer), node(other));
             assert!(goes_before(&nearer, &other, from * 512, &tunables), "{nearer:?} from {from}");
             assert!(!goes_before(&other, &nearer, from * 512, &tunables), "{other:?} from {from}");
         }
-        let metadata = Place { is_metadata: true, ..place(0) };
-        assert!(goes_before(&metadata, &place(100_000), 100_000 * 512, &tunables));
+        let metadata = SortNode { is_metadata: true, ..node(0) };
+        assert!(goes_before(&metadata, &node(100_000), 100_000 * 512, &tunables));
     }
 
     proptest! {
@@ -348,7 +348,7 @@ mod tests {
             crowd in prop_oneof![Just(0), 60..120_usize],
             is_stream: bool,
         ) {
-            let (mut places, mut tree) = (Places::default(), ByPosition::EMPTY);
+            let (mut sort_nodes, mut tree) = (SortNodes::default(), SortList::EMPTY);
             // By position and then by age.
             let mut model = BTreeSet::<(u64, usize, u32)>::new();
             let mut inside = BTreeMap::new();
@@ -357,7 +357,7 @@ mod tests {
                 let index = if age < crowd { 100 + age as u32 } else { index };
                 match inside.remove(&index) {
                     Some(old) => {
-                        let neighbours = tree.remove(&mut places, index);
+                        let neighbours = tree.remove(&mut sort_nodes, index);
                         model.remove(&old);
                         let before = model.range(..old).next_back();
                         let after = model.range(old..).next();
@@ -366,29 +366,29 @@ mod tests {
                         prop_assert_eq!(neighbours, Neighbours { before, after });
                     }
                     None => {
-                        tree.insert(&mut places, index, Spot { at, flow: 0, is_metadata: false });
+                        tree.insert(&mut sort_nodes, index, NewNode { at, flow: 0, is_metadata: false });
                         let key = (at, age, index);
                         inside.insert(index, key);
                         model.insert(key);
                     }
                 }
-                let walk = iter::successors(tree.first(&places), |&index| {
-                    tree.after(&places, index)
+                let walk = iter::successors(tree.first(&sort_nodes), |&index| {
+                    tree.after(&sort_nodes, index)
                 });
                 let order: Vec<u32> = walk.take(model.len() + 1).collect();
                 let expected: Vec<u32> =
                     model.iter().map(|&(.., index)| index).collect();
                 prop_assert_eq!(order, expected);
-                if tree.root == NO_INDEX || places.is_listed(tree.root) {
+                if tree.root == NO_INDEX || sort_nodes.is_listed(tree.root) {
                     continue;
                 }
                 for index in inside.keys().copied() {
-                    match places.hook(index) {
+                    match sort_nodes.hook(index) {
                         Hook::Root => prop_assert_eq!(tree.root, index),
-                        Hook::Left(above) => prop_assert!(places[above].at >= places[index].at),
-                        Hook::Right(above) => prop_assert!(places[above].at <= places[index].at),
+                        Hook::Left(above) => prop_assert!(sort_nodes[above].at >= sort_nodes[index].at),
+                        Hook::Right(above) => prop_assert!(sort_nodes[above].at <= sort_nodes[index].at),
                     }
-                    let above = places[index].parent;
+                    let above = sort_nodes[index].parent;
                     prop_assert!(above == NO_INDEX || rank(above) > rank(index));
                 }
             }

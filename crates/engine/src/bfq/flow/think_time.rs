@@ -21,7 +21,7 @@ const IDLE_PARTS: u64 = 5;
 /// idles, the device waits for nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, packed(4))]
-pub(crate) struct Habits {
+pub(crate) struct ThinkTime {
     /// Weighted sum of think times in nanoseconds, times [`SCALE`].
     think_sum: u64,
     /// Begin of the window that `idle_ns` is a part of.
@@ -36,10 +36,10 @@ pub(crate) struct Habits {
     since_flush: u8,
 }
 
-impl Habits {
+impl ThinkTime {
     /// Of a flow that is created at `now`: taken for one that returns at once and does nothing else.
-    pub(crate) const fn new(now: Instant) -> Habits {
-        Habits {
+    pub(crate) const fn new(now: Instant) -> ThinkTime {
+        ThinkTime {
             think_sum: 0,
             window_since: now,
             idle_ns: 0,
@@ -52,7 +52,7 @@ impl Habits {
 
     /// A request comes, which may be a flush.
     #[inline]
-    pub(crate) fn noted(&mut self, is_flush: bool) {
+    pub(crate) fn note_request(&mut self, is_flush: bool) {
         let since = if is_flush { 0 } else { self.since_flush + 1 };
         self.since_flush = since.min(FLUSHES_WITHIN);
     }
@@ -74,7 +74,7 @@ impl Habits {
 
     /// Another flow merges into this one, which waits for nothing else if one of both does; of the other, nothing is
     /// known any more (spec/bfq 7.6).
-    pub(crate) fn inherit(&mut self, from: &mut Habits) {
+    pub(crate) fn inherit(&mut self, from: &mut ThinkTime) {
         self.is_io_bound |= core::mem::take(&mut from.is_io_bound);
     }
 
@@ -95,7 +95,7 @@ impl Habits {
 
     /// A request came to a flow with nothing in the device and no place in its service tree, `last_end` being its last
     /// completion, or its creation. Longer than two idlings counts as two.
-    pub(crate) fn thought(&mut self, now: Instant, last_end: Instant, slice_idle_ns: u64) {
+    pub(crate) fn add_sample(&mut self, now: Instant, last_end: Instant, slice_idle_ns: u64) {
         let longest_ns = slice_idle_ns.saturating_mul(2).min(u64::MAX / (8 * SCALE));
         let think_ns = now.nanos_since(last_end).min(longest_ns);
         // The sum is at most SCALE times the longest, of which seven eighths and one are the same again; a setting that
@@ -109,7 +109,11 @@ impl Habits {
     /// where it is another than before.
     ///
     /// Not to be asked of asynchronous flows, those of class idle, without idling, nor for 2 s after a split.
-    pub(crate) fn judge_think(&mut self, slice_idle_ns: u64, has_process: bool) -> Option<bool> {
+    pub(crate) fn update_is_short(
+        &mut self,
+        slice_idle_ns: u64,
+        has_process: bool,
+    ) -> Option<bool> {
         let is_long = self.thinks_longer_than(slice_idle_ns / 2);
         let is_short = has_process && !is_long;
         let flips = is_short != self.is_short;
@@ -149,46 +153,46 @@ mod tests {
 
     #[test]
     fn a_million_flows_have_habits() {
-        assert_eq!(size_of::<Habits>(), 28);
+        assert_eq!(size_of::<ThinkTime>(), 28);
     }
 
     #[test]
     fn ex_14_three_samples_make_a_mean() {
-        let mut habits = Habits::new(at(0));
+        let mut think_time = ThinkTime::new(at(0));
         for samples in [32, 60, 84] {
-            assert_eq!(habits.think_ns(), None);
-            habits.thought(at(1), at(0), SLICE_IDLE_NS);
-            assert_eq!(habits.think_samples, samples);
-            assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), None, "short, as it was");
+            assert_eq!(think_time.think_ns(), None);
+            think_time.add_sample(at(1), at(0), SLICE_IDLE_NS);
+            assert_eq!(think_time.think_samples, samples);
+            assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, true), None, "short, as it was");
         }
-        let mean = habits.think_ns().expect("three samples");
+        let mean = think_time.think_ns().expect("three samples");
         assert_eq!(mean / 1000, 1005, "1.006 ms, about");
         // One of 16 ms or more.
-        habits.thought(at(1000), at(0), SLICE_IDLE_NS);
-        let mean = habits.think_ns().expect("four samples");
+        think_time.add_sample(at(1000), at(0), SLICE_IDLE_NS);
+        let mean = think_time.think_ns().expect("four samples");
         assert_eq!(mean / 10_000, 558, "5.58 ms");
-        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), Some(false));
-        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), None, "it is known by now");
-        assert!(!habits.thinks_briefly());
+        assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, true), Some(false));
+        assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, true), None, "it is known by now");
+        assert!(!think_time.thinks_briefly());
     }
 
     #[test]
     fn who_is_gone_thinks_long() {
-        let mut habits = Habits::new(at(0));
-        assert_eq!(habits.judge_think(SLICE_IDLE_NS, false), Some(false));
-        assert_eq!(habits.judge_think(SLICE_IDLE_NS, true), Some(true));
+        let mut think_time = ThinkTime::new(at(0));
+        assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, false), Some(false));
+        assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, true), Some(true));
     }
 
     #[test]
     fn four_milliseconds_are_still_brief() {
         // The number of samples ends at 249 of 256, so that a mean is up to 2.9 % too long, as in the kernel.
         for (think_ns, is_short) in [(3_880_000, true), (3_900_000, false)] {
-            let mut habits = Habits::new(at(0));
+            let mut think_time = ThinkTime::new(at(0));
             for _ in 0..100 {
-                habits.thought(at(100).plus_nanos(think_ns), at(100), SLICE_IDLE_NS);
-                habits.judge_think(SLICE_IDLE_NS, true);
+                think_time.add_sample(at(100).plus_nanos(think_ns), at(100), SLICE_IDLE_NS);
+                think_time.update_is_short(SLICE_IDLE_NS, true);
             }
-            assert_eq!(habits.thinks_briefly(), is_short, "{think_ns} ns");
+            assert_eq!(think_time.thinks_briefly(), is_short, "{think_ns} ns");
         }
     }
 
@@ -196,41 +200,41 @@ mod tests {
     fn a_fifth_of_the_time_may_be_idle() {
         // Each request is 8 ms in the device, and comes that long after the last was back.
         for (think_us, is_bound) in [(0, true), (2000, true), (2100, false), (20_000, false)] {
-            let (mut habits, mut now) = (Habits::new(at(0)), at(0));
-            habits.arrived(now, Some(now), true);
+            let (mut think_time, mut now) = (ThinkTime::new(at(0)), at(0));
+            think_time.arrived(now, Some(now), true);
             for _ in 0..200 {
                 let last_end = now.plus_nanos(8 * MS);
                 now = last_end.plus_nanos(think_us * 1000);
-                habits.arrived(now, Some(last_end), false);
+                think_time.arrived(now, Some(last_end), false);
             }
-            assert_eq!(habits.is_io_bound(), is_bound, "{think_us} us");
+            assert_eq!(think_time.is_io_bound(), is_bound, "{think_us} us");
         }
     }
 
     #[test]
     fn a_window_forgets_half_of_itself() {
-        let mut habits = Habits::new(at(0));
+        let mut think_time = ThinkTime::new(at(0));
         // 100 ms without a request are half of 200 ms, and of 201 ms.
-        habits.arrived(at(200), Some(at(100)), false);
-        assert!(!habits.is_io_bound());
-        assert_eq!((habits.window_since, habits.idle_ns), (at(0), 100 * MS));
-        habits.arrived(at(202), None, false);
-        assert_eq!((habits.window_since, habits.idle_ns), (at(101), 50 * MS));
+        think_time.arrived(at(200), Some(at(100)), false);
+        assert!(!think_time.is_io_bound());
+        assert_eq!((think_time.window_since, think_time.idle_ns), (at(0), 100 * MS));
+        think_time.arrived(at(202), None, false);
+        assert_eq!((think_time.window_since, think_time.idle_ns), (at(101), 50 * MS));
         // Without another break: 50 ms are a fifth of 250 ms.
-        habits.arrived(at(301), None, false);
-        assert_eq!((habits.window_since, habits.idle_ns), (at(101), 50 * MS));
-        assert!(!habits.is_io_bound());
-        habits.arrived(at(351), None, false);
-        assert!(habits.is_io_bound());
+        think_time.arrived(at(301), None, false);
+        assert_eq!((think_time.window_since, think_time.idle_ns), (at(101), 50 * MS));
+        assert!(!think_time.is_io_bound());
+        think_time.arrived(at(351), None, false);
+        assert!(think_time.is_io_bound());
     }
 
     #[test]
     fn a_new_flow_is_not_judged() {
-        let mut habits = Habits::new(at(0));
-        habits.arrived(at(1000), Some(at(0)), true);
-        assert!(habits.is_io_bound());
-        habits.arrived(at(1001), None, false);
-        assert!(!habits.is_io_bound());
+        let mut think_time = ThinkTime::new(at(0));
+        think_time.arrived(at(1000), Some(at(0)), true);
+        assert!(think_time.is_io_bound());
+        think_time.arrived(at(1001), None, false);
+        assert!(!think_time.is_io_bound());
     }
 
     proptest! {
@@ -241,23 +245,23 @@ mod tests {
             shift in 0..64_u32,
             slice_idle_ns in prop_oneof![Just(SLICE_IDLE_NS), any::<u64>()],
         ) {
-            let mut habits = Habits::new(at(0));
+            let mut think_time = ThinkTime::new(at(0));
             let longest = slice_idle_ns.saturating_mul(2);
             let (mut least, mut most) = (u64::MAX, 0);
             for (now, last_end) in times {
                 let [now, last_end] = [now, last_end].map(|at| Instant::from_nanos(at >> shift));
                 let think_ns = now.nanos_since(last_end).min(longest);
                 (least, most) = (least.min(think_ns), most.max(think_ns));
-                habits.thought(now, last_end, slice_idle_ns);
-                habits.judge_think(slice_idle_ns, true);
-                habits.arrived(now, Some(last_end), false);
-                if let Some(mean) = habits.think_ns() {
+                think_time.add_sample(now, last_end, slice_idle_ns);
+                think_time.update_is_short(slice_idle_ns, true);
+                think_time.arrived(now, Some(last_end), false);
+                if let Some(mean) = think_time.think_ns() {
                     let around = [mean.saturating_sub(1), mean, mean + 1];
-                    let is_longer = around.map(|ns| habits.thinks_longer_than(ns));
+                    let is_longer = around.map(|ns| think_time.thinks_longer_than(ns));
                     prop_assert_eq!(is_longer, [mean > 0, false, false]);
                 }
             }
-            let mean = u128::from(habits.think_ns().expect("three samples"));
+            let mean = u128::from(think_time.think_ns().expect("three samples"));
             // The number of samples is rounded down, by less than one part in 32; the sum by less than one in 80.
             let (least, most) = (u128::from(least.min(u64::MAX / 2048)), u128::from(most));
             prop_assert!(mean + 1 >= least - least / 80 && mean <= most + most / 32 + 2, "{mean}");

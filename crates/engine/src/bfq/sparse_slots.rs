@@ -1,0 +1,74 @@
+//! Sparse slab for state that few flows have.
+
+use alloc::vec::Vec;
+
+use crate::tree::NO_INDEX;
+
+/// Values by place; whoever has one keeps its place. O(1) a step; allocates only when more flows have one than ever
+/// before.
+pub(crate) struct SparseSlots<T> {
+    values: Vec<T>,
+    free: Vec<u32>,
+}
+
+// By hand, because values need no default.
+impl<T> Default for SparseSlots<T> {
+    fn default() -> SparseSlots<T> {
+        SparseSlots { values: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> SparseSlots<T> {
+    /// What is kept at `place`; none at a place that nobody was ever given, as that of those who have nothing.
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> Option<&T> {
+        self.values.get(slot as usize)
+    }
+
+    /// Keeps `value` instead of what is at `place`, if anything is; where it is then, [`NO_INDEX`] for none.
+    pub(crate) fn put(&mut self, slot: u32, value: Option<T>) -> u32 {
+        match (self.values.get_mut(slot as usize), value) {
+            (None, None) => NO_INDEX,
+            (Some(_), None) => {
+                self.free.push(slot);
+                NO_INDEX
+            }
+            (Some(old), Some(value)) => {
+                *old = value;
+                slot
+            }
+            (None, Some(value)) => self.take_place(value),
+        }
+    }
+
+    fn take_place(&mut self, value: T) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.values[slot as usize] = value;
+            return slot;
+        }
+        self.values.push(value);
+        // So that giving one back never allocates.
+        self.free.reserve(self.values.len());
+        // Flows are fewer than 2^31.
+        self.values.len() as u32 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_for_those_who_have_something_to_keep() {
+        let mut slots = SparseSlots::default();
+        assert_eq!(slots.put(NO_INDEX, None), NO_INDEX);
+        let [first, second] = ['a', 'b'].map(|value| slots.put(NO_INDEX, Some(value)));
+        assert_eq!([first, second].map(|slot| slots.get(slot).copied()), [Some('a'), Some('b')]);
+        assert_eq!(slots.put(first, Some('c')), first);
+        assert_eq!(slots.get(first), Some(&'c'));
+        assert_eq!(slots.put(first, None), NO_INDEX);
+        assert_eq!(slots.get(NO_INDEX), None);
+        assert_eq!(slots.put(NO_INDEX, Some('d')), first, "a slot that was given back");
+        assert_eq!((slots.get(second), slots.values.len()), (Some(&'b'), 2));
+    }
+}
