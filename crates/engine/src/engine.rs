@@ -491,7 +491,7 @@ impl Engine {
     #[inline]
     pub fn poll_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
-        if !self.core.scheduler.joins() {
+        if !self.core.scheduler.coalesces() {
             return None;
         }
         self.next_joined(now)
@@ -500,7 +500,7 @@ impl Engine {
     fn next_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let core = &mut self.core;
         let room = core.room();
-        let index = core.scheduler.next_joined(now, room, &mut core.tree, &mut core.requests)?;
+        let index = core.scheduler.next_coalesced(now, room, &mut core.tree, &mut core.requests)?;
         core.requests[index].is_joined = true;
         core.joined += 1;
         Some(self.mark_dispatched(now, index))

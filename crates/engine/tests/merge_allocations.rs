@@ -5,11 +5,11 @@ mod counting;
 
 use counting::{Counting, usage};
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, Side, Start};
+use weir_engine::merge::cooperation::{Device, QueueFacts, Start};
 use weir_engine::merge::split::Raising;
 use weir_engine::merge::stable::Evidence;
 use weir_engine::merge::waker::InjectLimit;
-use weir_engine::merge::{Ask, Check, Merging, Position, Positions, QueueId, Settings, Traits};
+use weir_engine::merge::{Ask, Check, Merging, Position, PositionTree, QueueId, Settings, Traits};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -28,32 +28,32 @@ fn saved(queue: QueueId) -> Saved {
 /// Returns how many merged.
 fn round(
     merging: &mut Merging<Saved>,
-    positions: &mut Positions,
+    position_tree: &mut PositionTree,
     generation: u32,
     start: Instant,
 ) -> u32 {
     let mut merges = 0;
     let id = |index| QueueId { index, generation };
-    let side = |index: u32| {
+    let facts = |index: u32| {
         let traits = Traits { group: index % 4, sync: true, ..Traits::default() };
-        Side { queue: id(index), traits, seeky: false, busy: true, start: Start::NEW }
+        QueueFacts { queue: id(index), traits, seeky: false, busy: true, start: Start::NEW }
     };
     for index in 0..QUEUES {
         let now = start.plus_nanos(u64::from(index) * 1_000_000);
         let place = Position(u64::from(index / 8) * 100_000_000 + u64::from(index % 8));
-        let asker = side(index);
+        let asker = facts(index);
         merging.open(now, asker.queue, asker.traits, false);
         let evidence = Evidence { just_created: true, insertions: 0, boosts_throughput: true };
-        let ask = Ask { queue: asker.queue, side: asker, at: place, evidence };
+        let ask = Ask { queue: asker.queue, facts: asker, at: place, evidence };
         let device = Device { queueing_flash: false, busy_queues: index + 1, in_service: None };
-        let near = positions.nearest(asker.queue, asker.traits.group, place, 1000);
-        match merging.check(now, &ask, &device, || near.map(|queue| side(queue.index))) {
+        let near = position_tree.nearest(asker.queue, asker.traits.group, place, 1000);
+        match merging.check(now, &ask, &device, || near.map(|queue| facts(queue.index))) {
             Check::Merge(merge) => {
                 assert_eq!(merge.to, id(index - 4), "four groups take turns");
                 merging.merge(merge, saved);
                 merges += 1;
             }
-            Check::Stay(_) => assert!(positions.place(asker.queue, asker.traits.group, place)),
+            Check::Stay(_) => assert!(position_tree.place(asker.queue, asker.traits.group, place)),
             Check::Follow(_) => panic!("nobody moves later with Weir's rules"),
         }
     }
@@ -62,7 +62,7 @@ fn round(
         merging.part(start, id(index), restore);
     }
     for index in 0..QUEUES {
-        positions.remove(id(index));
+        position_tree.remove(id(index));
         merging.close(id(index), |_, _| {});
     }
     merges
@@ -71,12 +71,12 @@ fn round(
 #[test]
 fn merging_and_parting_allocate_nothing() {
     let mut merging = Merging::new(Settings::WEIR);
-    let mut positions = Positions::new();
+    let mut position_tree = PositionTree::new();
     let mut at = Instant::ZERO;
     let mut play = |merging: &mut _, rounds: core::ops::Range<u32>| {
         let mut merges = 0;
         for generation in rounds {
-            merges += round(merging, &mut positions, generation, at);
+            merges += round(merging, &mut position_tree, generation, at);
             at = at.plus_nanos(3_000_000_000);
         }
         merges

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::members::counted_as;
+use super::lifecycle::counted_as;
 use super::scenario::Scenario;
 use super::wf2q::EntityId;
 use super::wf2q::ServiceTree;
@@ -25,7 +25,7 @@ impl Bfq {
             self.flows.check_wakers(at).map_err(|what| format!("flow {at}: {what}"))?;
         }
         self.check_counts(requests)?;
-        self.check_turn()?;
+        self.check_in_service()?;
         self.merging.sets().check();
         for (cgroup, _) in tree.cgroups.iter() {
             self.check_group(tree, cgroup).map_err(|what| format!("cgroup {cgroup}: {what}"))?;
@@ -59,7 +59,7 @@ impl Bfq {
         ensure(flow.is_alone() == (members == 1), || format!("alone, of {members}"))?;
         let is_gone = flow.is_orphaned() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
-        let shown = self.positions.place_of(self.flows.id(at));
+        let shown = self.pos_tree.place_of(self.flows.id(at));
         let next = flow.next().map(|next| Position(self.sort_nodes[next].at));
         ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
         let mut by_age: Vec<u32> = flow.sort_list().by_age().iter(&mut self.sort_nodes).collect();
@@ -85,7 +85,7 @@ impl Bfq {
         ensure(next.map_or(ready.is_empty(), |next| ready.contains(&next)), || {
             format!("the next is {next:?} of {ready:?}")
         })?;
-        let holds = self.turn.is_some_and(|turn| turn.flow == at);
+        let holds = self.in_service.is_some_and(|in_service| in_service.flow == at);
         ensure(holds == (state == State::InService), || format!("{state:?}, its turn: {holds}"))?;
         ensure(holds || state.is_active() != ready.is_empty(), || {
             format!("{state:?} with {} requests", ready.len())
@@ -123,22 +123,25 @@ impl Bfq {
         let (out, in_device) = (at_device().count(), self.in_device);
         ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))?;
         let bytes: u64 = at_device().map(|(_, record)| u64::from(record.request.data_len())).sum();
-        ensure(bytes == self.company.bytes(), || {
-            format!("{} bytes out, not {bytes}", self.company.bytes())
+        ensure(bytes == self.flash_bound.bytes(), || {
+            format!("{} bytes out, not {bytes}", self.flash_bound.bytes())
         })
     }
 
     /// The flow in service is within its budget, and waited for only as long as nothing of it is anywhere.
-    fn check_turn(&self) -> Result<(), String> {
-        let Some(turn) = &self.turn else { return Ok(()) };
-        let (flow, entity) = (&self.flows[turn.flow], self.hierarchy.entities.flow(turn.flow));
-        ensure(turn.since <= turn.deadline, || format!("{turn:?} ends before it begins"))?;
-        ensure(turn.idle.is_none() || flow.is_empty(), || {
-            format!("{turn:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
+    fn check_in_service(&self) -> Result<(), String> {
+        let Some(in_service) = &self.in_service else { return Ok(()) };
+        let (flow, entity) =
+            (&self.flows[in_service.flow], self.hierarchy.entities.flow(in_service.flow));
+        ensure(in_service.since <= in_service.deadline, || {
+            format!("{in_service:?} ends before it begins")
+        })?;
+        ensure(in_service.idle.is_none() || flow.is_empty(), || {
+            format!("{in_service:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
         })?;
         // The first of a slot goes whatever its length.
-        ensure(entity.service <= entity.budget || turn.sent <= 1, || {
-            format!("{} served of a budget of {}, {turn:?}", entity.service, entity.budget)
+        ensure(entity.service <= entity.budget || in_service.sent <= 1, || {
+            format!("{} served of a budget of {}, {in_service:?}", entity.service, entity.budget)
         })
     }
 

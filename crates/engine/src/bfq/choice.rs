@@ -10,10 +10,10 @@ impl Bfq {
     /// most do. Whatever [`Bfq::choose`] has to look at more closely is not plain.
     #[inline(always)]
     pub(super) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
-        let turn = self.turn.as_ref()?;
-        let at = turn.flow;
+        let in_service = self.in_service.as_ref()?;
+        let at = in_service.flow;
         let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
-        let may_stay = self.now < turn.deadline && !self.owes_much();
+        let may_stay = self.now < in_service.deadline && !self.leaves_long_destage();
         if is_busy || !may_stay || self.is_shared_stream(at) {
             return None;
         }
@@ -33,17 +33,17 @@ impl Bfq {
             return None;
         }
         loop {
-            let at = match &self.turn {
-                Some(turn) => turn.flow,
+            let at = match &self.in_service {
+                Some(in_service) => in_service.flow,
                 None => {
-                    if self.settles(tree, requests) {
+                    if self.waits_for_destage(tree, requests) {
                         return None;
                     }
                     self.select()?
                 }
             };
             let expiry = match self.pick(tree, requests, at) {
-                None if self.is_waited_for(requests) => return self.fill_gap(tree, requests),
+                None if self.is_waited_for(requests) => return self.inject(tree, requests),
                 None => self.rest_expiry(at),
                 Some(_) if self.has_timed_out() => Expiry::BudgetTimeout,
                 Some(_) if self.should_preempt_for_raised() => Expiry::Preempted,

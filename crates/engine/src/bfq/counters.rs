@@ -28,7 +28,7 @@ pub enum IdlingCause {
     /// Its share would go to others.
     Guarantees,
     /// What was written in its slot is on its way from the device's cache to the platters.
-    Settling,
+    Destage,
 }
 
 /// Whose request fills a gap of the flow in service.
@@ -94,7 +94,7 @@ kinds!(
     BudgetExhausted "budget_exhausted",
     Preempted "preempted"
 );
-kinds!(IdlingCause, Throughput "throughput", Guarantees "guarantees", Settling "settling");
+kinds!(IdlingCause, Throughput "throughput", Guarantees "guarantees", Destage "settling");
 kinds!(Injection, OwnAsync "own_async", Waker "waker", Woken "woken", Other "other");
 kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 

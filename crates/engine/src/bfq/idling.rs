@@ -6,7 +6,7 @@ use core::cmp::Ordering;
 use super::Bfq;
 use super::counters::IdlingCause;
 use super::flow::is_far;
-use super::slot::{Idle, Turn};
+use super::slot::{Idle, InService};
 use super::wf2q::Prio;
 use super::wf2q::Return;
 use super::wf2q::{EntityId, State};
@@ -29,7 +29,7 @@ const NEAR_WRITE_NS: u64 = 1_000_000;
 
 impl Bfq {
     /// A request comes for a flow in this state: how long did it think, and does it do anything else? Whether it returns,
-    /// so that [`Bfq::note_return`] is to hear of it.
+    /// so that [`Bfq::update_injection`] is to hear of it.
     #[inline(always)]
     pub(super) fn note_arrival(
         &mut self,
@@ -61,7 +61,7 @@ impl Bfq {
         let idle_since = flow.is_empty().then_some(last_end);
         think_time.arrived(now, idle_since, is_new);
         if let Some(briefly) = flips {
-            self.flows.injection_mut(at).think_changed(now, briefly);
+            self.flows.inject_limit_mut(at).think_changed(now, briefly);
         }
         // Without idling there are no gaps to fill.
         idle_since.is_some() && slice_idle_ns > 0
@@ -69,7 +69,7 @@ impl Bfq {
 
     /// Whether the flow in service, which has nothing left, keeps the device.
     pub(super) fn is_waited_for(&mut self, requests: &Requests) -> bool {
-        let Some(Turn { flow, idle, .. }) = &self.turn else { return false };
+        let Some(InService { flow, idle, .. }) = &self.in_service else { return false };
         idle.is_some()
             || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
@@ -105,7 +105,9 @@ impl Bfq {
         // Whoever is raised should not have to wait for that, unless it was left for a stream anyway.
         let in_min_slot = || {
             self.flows[at].is_known()
-                && self.turn.is_some_and(|turn| turn.flow == at && self.in_min_slot(&turn))
+                && self.in_service.is_some_and(|in_service| {
+                    in_service.flow == at && self.in_min_slot(&in_service)
+                })
         };
         if self.has_raised_siblings(at) && !in_min_slot() {
             return false;
@@ -135,38 +137,41 @@ impl Bfq {
             true => IdlingCause::Throughput,
             false => IdlingCause::Guarantees,
         };
-        let returns = self.turn.is_some_and(|turn| turn.returns) || self.costs_shares(at);
+        let returns =
+            self.in_service.is_some_and(|in_service| in_service.returns) || self.costs_shares(at);
         let returns_ns = if self.tunables.rotational && returns { AT_ONCE_NS } else { 0 };
-        let [until, fill_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
+        let [until, inject_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
         let lost_since = (self.in_device == 0 && self.len > 0).then_some(self.now);
-        let idle = Idle { since: self.now, until, fill_from, cause, lost_ns: 0, lost_since };
-        if let Some(turn) = &mut self.turn {
-            turn.idle = Some(idle);
+        let idle = Idle { since: self.now, until, inject_from, cause, lost_ns: 0, lost_since };
+        if let Some(in_service) = &mut self.in_service {
+            in_service.idle = Some(idle);
         }
     }
 
     /// The wait for the flow in service is over.
     #[inline]
     pub(super) fn stop_idling(&mut self) {
-        if let Some(turn) = &mut self.turn
-            && let Some(idle) = turn.idle.take()
+        if let Some(in_service) = &mut self.in_service
+            && let Some(idle) = in_service.idle.take()
         {
-            turn.returns = self.now.nanos_since(idle.since) < AT_ONCE_NS;
-            let flow = turn.flow;
+            in_service.returns = self.now.nanos_since(idle.since) < AT_ONCE_NS;
+            let flow = in_service.flow;
             self.note_idled(flow, &idle);
         }
     }
 
     /// A flow that was waited for returns with the request at `index`: what the wait cost, and what it saved.
     pub(super) fn note_waited_for(&mut self, requests: &Requests, at: u32, index: u32) {
-        let Some(&Turn { idle: Some(idle), last_end, .. }) = self.turn.as_ref() else { return };
+        let Some(&InService { idle: Some(idle), last_end, .. }) = self.in_service.as_ref() else {
+            return;
+        };
         let cost_ns = self.book_wait(at, &idle);
         let Request { op, extent, .. } = requests[index].request;
         let is_near = last_end.is_some_and(|Position(end)| !is_far(end, extent, &self.tunables));
         // A write saves the wait for what was written before it, which is about as long.
         let saved_ns = match op {
             Op::Read if is_near && self.tunables.rotational => NEAR_READ_NS,
-            Op::Write if is_near && self.settling.is_owed(self.now) => cost_ns.min(NEAR_WRITE_NS),
+            Op::Write if is_near && self.destage.is_pending(self.now) => cost_ns.min(NEAR_WRITE_NS),
             _ => 0,
         };
         if saved_ns > 0 {
@@ -176,15 +181,15 @@ impl Bfq {
         // without the wait.
         if op != Op::Flush
             && self.in_device == 0
-            && let Some(turn) = &mut self.turn
+            && let Some(in_service) = &mut self.in_service
         {
-            turn.back = Some(self.now);
+            in_service.back = Some(self.now);
         }
     }
 
     /// The slot of the flow in service is over while it is waited for.
     pub(super) fn note_waited_in_vain(&mut self) {
-        if let Some(&Turn { flow, idle: Some(idle), .. }) = self.turn.as_ref() {
+        if let Some(&InService { flow, idle: Some(idle), .. }) = self.in_service.as_ref() {
             self.book_wait(flow, &idle);
         }
     }
@@ -203,7 +208,7 @@ impl Bfq {
     #[inline]
     pub(super) fn note_lost(&mut self) {
         let is_lost = self.in_device == 0 && self.len > 0;
-        if let Some(Turn { idle: Some(idle), .. }) = &mut self.turn {
+        if let Some(InService { idle: Some(idle), .. }) = &mut self.in_service {
             match (is_lost, idle.lost_since) {
                 (true, None) => idle.lost_since = Some(self.now),
                 (false, Some(since)) => {
@@ -218,11 +223,11 @@ impl Bfq {
     /// The flow in service has nothing left, or its slot is over: what it did since it returned was brought by the wait
     /// for it.
     pub(super) fn book_use(&mut self) {
-        if let Some(turn) = &mut self.turn
-            && let Some(back) = turn.back.take()
+        if let Some(in_service) = &mut self.in_service
+            && let Some(back) = in_service.back.take()
         {
             let ns = self.now.nanos_since(back);
-            let flow = turn.flow;
+            let flow = in_service.flow;
             self.flows.change_payback(flow, |payback| payback.brought(ns));
         }
     }
@@ -243,22 +248,24 @@ impl Bfq {
         at: u32,
         how: Return,
     ) -> bool {
-        let Some(turn) = self.turn else { return false };
-        let is_worth_waiting_for = self.is_better_to_idle(requests, turn.flow);
-        if turn.idle.is_some() && !is_worth_waiting_for {
+        let Some(in_service) = self.in_service else { return false };
+        let is_worth_waiting_for = self.is_better_to_idle(requests, in_service.flow);
+        if in_service.idle.is_some() && !is_worth_waiting_for {
             // Whoever is next, the one in service is not, for it has nothing.
             return true;
         }
         // Those that are raised alike have small slots anyway, and all of them read here and there.
         let goes_on = how == Return::InTime
             && match self.wr_coeff(at) {
-                1 => self.wr_coeff(turn.flow) == 1,
-                mine => mine > self.wr_coeff(turn.flow),
+                1 => self.wr_coeff(in_service.flow) == 1,
+                mine => mine > self.wr_coeff(in_service.flow),
             };
         // Where an interruption costs no way there and back, the one that is due goes first.
         let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
-        let matters =
-            !is_worth_waiting_for || goes_on || is_free || self.matters_more(tree, at, turn.flow);
+        let matters = !is_worth_waiting_for
+            || goes_on
+            || is_free
+            || self.matters_more(tree, at, in_service.flow);
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
     }
 

@@ -1,303 +1,179 @@
-//! Injection limit of a flow, and its measurement
-//! (spec/bfq 7.9).
+//! Injection: requests of other flows while the device idles for the one in service (spec/bfq 7.8, 7.9).
 //!
-//! The rules are those of [`InjectLimit`], in nanoseconds throughout (spec/bfq D-6). Here is where they are kept: 14
-//! bytes a flow, since there may be a million, and one measurement a device, since only the flow in service has gaps.
+//! The gap, in this order: what the same client has written back, the flow whose completions let the one in
+//! service go on, one that waits for it in turn, and whoever is next anyway, as far as the latency of the flow in service
+//! bears it. What is injected is charged to the flow it comes from.
 
-use crate::merge::waker::{InjectLimit, InjectSettings, Sample};
-use crate::time::Instant;
+use super::Bfq;
+use super::counters::Injection;
+use super::flow::{Kind, Owner};
+use super::slot::InService;
+use super::wf2q::EntityId;
+use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};
+use crate::requests::Requests;
+use crate::tree::Tree;
 
-/// A flow's limit of injection: an [`InjectLimit`] in half of its size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C, packed(2))]
-pub(crate) struct Injection {
-    /// When the limit was last lowered or reset.
-    lowered: Instant,
-    /// Nanoseconds from arrival to completion without injection, at most 4.29 s; 0 until known.
-    baseline_ns: u32,
-    limit: u16,
-}
+/// From this length on, a request is not put beside others into flash: it would hold them up (spec/bfq 7.9).
+pub(super) const LONG_ON_FLASH: u32 = 32 << 10;
 
-/// So long after the limit was last lowered, a flow whose think time has become short starts anew.
-const FLIP_PAUSE_NS: u64 = 100_000_000;
+/// Of those that the flow in service wakes, so many are looked at for a gap. Who has something to do stands before who had
+/// something before.
+const WOKEN_MAX: usize = 4;
 
-impl Injection {
-    /// For a flow created at `now`: one request for a process that thinks long, none otherwise.
-    pub(crate) const fn new(now: Instant, thinks_briefly: bool) -> Injection {
-        Injection { lowered: now, baseline_ns: 0, limit: !thinks_briefly as u16 }
+impl Bfq {
+    pub(super) fn inject_settings(&self) -> InjectSettings {
+        InjectSettings { slice_idle_ns: self.tunables.slice_idle_ns, ..InjectSettings::default() }
     }
 
-    /// Requests in the device from which on nothing is injected.
-    #[cfg(test)]
-    pub(crate) fn limit(&self) -> u32 {
-        self.limit.into()
-    }
-
-    /// Whether one more request of any flow may be injected while `in_device` are there, the device being kept for this
-    /// flow since `idling_since`.
-    pub(crate) fn admits(
-        &self,
-        settings: &InjectSettings,
-        now: Instant,
-        idling_since: Option<Instant>,
-        in_device: u32,
-    ) -> bool {
-        self.unpack().admits(settings, now, idling_since, in_device)
-    }
-
-    /// The flow thinks briefly now, or long, and did not before. What was tried without a baseline does not count then;
-    /// but who has just been found to suffer is not tried again at once.
-    pub(crate) fn think_changed(&mut self, now: Instant, thinks_briefly: bool) {
-        let has_rested = now.nanos_since(self.lowered) >= FLIP_PAUSE_NS;
-        if self.baseline_ns == 0 && (!thinks_briefly || has_rested) {
-            *self = Injection::new(now, thinks_briefly);
-        }
-    }
-
-    fn unpack(self) -> InjectLimit {
-        InjectLimit {
-            limit: self.limit.into(),
-            baseline_ns: (self.baseline_ns > 0).then_some(self.baseline_ns.into()),
-            lowered: self.lowered,
-        }
-    }
-
-    /// Keeps a limit. A device with more than 65,535 requests in it has no use for gaps.
-    fn pack(&mut self, limit: InjectLimit) {
-        let baseline_ns = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX).max(1);
-        self.lowered = limit.lowered;
-        self.baseline_ns = limit.baseline_ns.map_or(0, baseline_ns);
-        self.limit = u16::try_from(limit.limit).unwrap_or(u16::MAX);
-    }
-}
-
-/// The measurement for the flow in service: from the arrival of a request to its completion. One a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Probe {
-    sample: Sample,
-    /// The request that is measured, by index, once it is in the device.
-    measured: Option<u32>,
-    /// The most requests there were in the device at once.
-    in_device_max: u32,
-}
-
-impl Probe {
-    /// A request came for the flow in service, and it is the only one of its process; `in_device` are there already.
-    pub(crate) fn arrived(
-        &mut self,
-        injection: &mut Injection,
-        settings: &InjectSettings,
-        now: Instant,
-        thinks_briefly: bool,
-        in_device: u32,
-    ) {
-        let (mut limit, before) = (injection.unpack(), self.sample);
-        limit.arrived(settings, now, thinks_briefly, in_device, &mut self.sample);
-        if self.sample != before {
-            // What was in the device, if anything was, belongs to a measurement that is over.
-            self.measured = None;
-        }
-        injection.pack(limit);
-    }
-
-    /// Request `index` goes to the device, which has `in_device` with it. `is_own`: it is of the flow in service.
-    pub(crate) fn dispatched(&mut self, index: u32, is_own: bool, in_device: u32) {
-        self.in_device_max = self.in_device_max.max(in_device);
-        if is_own && self.measured.is_none() && self.sample.is_waiting() {
-            self.measured = Some(index);
-        }
-    }
-
-    /// A request of somebody's was injected by [`Injection::admits`]; besides [`Probe::dispatched`].
-    pub(crate) fn injected(&mut self) {
-        self.sample.injected = true;
-    }
-
-    /// Whether request `index` is the one that is measured.
-    pub(crate) fn measures(&self, index: u32) -> bool {
-        self.measured == Some(index)
-    }
-
-    /// The measured request is back; the device still counts it among `in_device`. `injection` is that of the flow in
-    /// service.
-    pub(crate) fn completed(&mut self, injection: &mut Injection, now: Instant, in_device: u32) {
-        self.measured = None;
-        let mut limit = injection.unpack();
-        limit.completed(now, in_device, self.in_device_max, &mut self.sample);
-        injection.pack(limit);
-    }
-
-    /// The slot is over, or the request that was to be measured was withdrawn: nothing is measured any more.
-    pub(crate) fn reset(&mut self) {
-        self.sample.reset();
-        self.measured = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn at(millis: u64) -> Instant {
-        Instant::from_millis(millis)
-    }
-
-    fn settings() -> InjectSettings {
-        InjectSettings::default()
-    }
-
-    /// A request of the flow in service comes and is measured, with one other in the device where `injects`.
-    fn measure(
-        probe: &mut Probe,
-        injection: &mut Injection,
-        begin_ms: u64,
-        took_ms: u64,
-        injects: bool,
-    ) {
-        if injects {
-            probe.injected();
-        }
-        let others = u32::from(injects);
-        probe.arrived(injection, &settings(), at(begin_ms), true, others);
-        probe.dispatched(7, true, 1 + others);
-        assert!(probe.measures(7) && !probe.measures(8));
-        probe.completed(injection, at(begin_ms + took_ms), 1 + others);
-        assert!(!probe.measures(7));
-    }
-
-    #[test]
-    fn a_million_flows_have_limits() {
-        assert_eq!(size_of::<Injection>(), 14);
-    }
-
-    #[test]
-    fn ex_19_the_limit_follows_the_latency() {
-        let mut injection =
-            Injection { limit: 1, baseline_ns: 4 * MS as u32, lowered: Instant::ZERO };
-        let mut probe = Probe { in_device_max: 8, ..Probe::default() };
-        for (begin, took, limit, baseline) in [(100, 5, 2, 4), (200, 6, 1, 4), (300, 3, 2, 3)] {
-            measure(&mut probe, &mut injection, begin, took, true);
-            let expected = (limit, baseline * MS as u32);
-            assert_eq!((injection.limit, injection.baseline_ns), expected, "{took} ms");
-        }
-        assert_eq!({ injection.lowered }, at(206));
-        for round in 4..30 {
-            measure(&mut probe, &mut injection, round * 20 + 400, 3, true);
-        }
-        assert_eq!(injection.limit(), 9, "one more than were in the device");
-    }
-
-    #[test]
-    fn a_slot_that_ends_measures_nothing() {
-        let (mut probe, mut injection) = (Probe::default(), Injection::new(at(0), true));
-        probe.arrived(&mut injection, &settings(), at(10), true, 0);
-        probe.dispatched(3, true, 1);
-        probe.reset();
-        assert!(!probe.measures(3));
-        measure(&mut probe, &mut injection, 30, 5, false);
-        assert_eq!(injection, Injection { lowered: at(0), baseline_ns: 5 * MS as u32, limit: 1 });
-    }
-
-    #[test]
-    fn others_are_not_measured() {
-        let (mut probe, mut injection) = (Probe::default(), Injection::new(at(0), true));
-        probe.arrived(&mut injection, &settings(), at(10), true, 0);
-        probe.dispatched(3, false, 1);
-        assert_eq!(probe.measured, None, "of another flow");
-        probe.dispatched(4, true, 2);
-        probe.dispatched(5, true, 3);
-        assert_eq!(probe.measured, Some(4), "the first of its own");
-    }
-
-    #[test]
-    fn a_change_of_think_time_resets_what_was_never_compared() {
-        let known = Injection { lowered: at(0), baseline_ns: 1, limit: 5 };
-        let unknown = Injection { baseline_ns: 0, ..known };
-        for (what, before, now, thinks_briefly, resets) in [
-            ("with a baseline", known, 1000, false, false),
-            ("long at once", unknown, 1, false, true),
-            ("short, too soon", unknown, 99, true, false),
-            ("short, in time", unknown, 100, true, true),
-        ] {
-            let mut injection = before;
-            injection.think_changed(at(now), thinks_briefly);
-            let expected = match resets {
-                true => Injection::new(at(now), thinks_briefly),
-                false => before,
-            };
-            assert_eq!(injection, expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_baseline_has_an_end() {
-        let (mut probe, mut injection) = (Probe::default(), Injection::new(at(0), true));
-        measure(&mut probe, &mut injection, 10, 10_000, false);
-        assert_eq!({ injection.baseline_ns }, u32::MAX);
-        let mut injection = Injection::new(at(19_990), true);
-        measure(&mut probe, &mut injection, 20_000, 0, false);
-        assert_eq!({ injection.baseline_ns }, 1, "known, and as short as can be");
-    }
-
-    proptest! {
-        /// spec/bfq 11.22: a limit is at most one more than there ever were in the device, and from it on nothing is
-        /// injected; one may be where nothing is known. And the packed form is the whole of it: a limit that is kept as
-        /// it is decides the same, while latencies are below 4 s.
-        #[test]
-        fn limits_are_bounded(steps in prop::collection::vec(
-            (0..6_u32, 0..300_u64, any::<bool>(), 0..12_u32), 1..300,
-        )) {
-            let (mut probe, mut injection) = (Probe::default(), Injection::new(at(0), false));
-            let mut plain = injection.unpack();
-            let mut plain_sample = Sample::default();
-            let (mut now, mut depth_max, mut out) = (at(0), 0, Vec::new());
-            for (step, wait_ms, flag, number) in steps {
-                now = now.plus_nanos(wait_ms * MS / 4 + 1);
-                let in_device = out.len() as u32;
-                match step {
-                    0 => {
-                        plain.arrived(&settings(), now, flag, in_device, &mut plain_sample);
-                        probe.arrived(&mut injection, &settings(), now, flag, in_device);
-                    }
-                    1 | 2 if in_device < 10 => {
-                        let index = number + 100 * (out.len() as u32 + 1);
-                        out.push(index);
-                        depth_max = depth_max.max(in_device + 1);
-                        if step == 2 && injection.admits(&settings(), now, None, in_device) {
-                            prop_assert!(in_device < injection.limit());
-                            probe.injected();
-                            plain_sample.injected = true;
-                            probe.dispatched(index, false, in_device + 1);
-                        } else {
-                            probe.dispatched(index, true, in_device + 1);
-                        }
-                    }
-                    3 | 4 if in_device > 0 => {
-                        let index = out.swap_remove(number as usize % out.len());
-                        if probe.measures(index) {
-                            plain.completed(now, in_device, depth_max, &mut plain_sample);
-                            probe.completed(&mut injection, now, in_device);
-                        }
-                    }
-                    5 if number == 0 => {
-                        probe.reset();
-                        plain_sample.reset();
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(injection.unpack(), plain);
-                // One is what a flow that thinks long begins with.
-                prop_assert!(injection.limit() <= (depth_max + 1).max(1));
-                let one_tried = injection.limit() == 0 && injection.baseline_ns == 0;
-                let admitted = injection.admits(&settings(), now, Some(at(0)), in_device);
-                prop_assert!(!admitted || in_device < injection.limit().max(u32::from(one_tried)));
+    /// The only request of a client came for its flow: who let it go on, and how long will it take?
+    pub(super) fn update_injection(&mut self, at: u32) {
+        let (settings, queue) = (self.inject_settings(), self.flows.id(at));
+        let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
+        let briefly = self.flows.stats(at).think_time.thinks_briefly();
+        // Who thinks briefly needs no waker, and hardly anybody has one.
+        if !briefly {
+            let known = self.flows.sparse(at).waker;
+            let mut waker = known;
+            let found = waker.observe(&settings, now, queue, briefly, completed);
+            if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
+                waker.forget(gone);
+            }
+            // Mostly nobody is found, or suspected anew.
+            if waker != known {
+                self.flows.set_waker(at, waker);
             }
         }
+        if self.in_service.is_some_and(|in_service| in_service.flow == at) {
+            let injection = self.flows.inject_limit_mut(at);
+            self.probe.arrived(injection, &settings, now, briefly, in_device);
+        }
+    }
+
+    /// A request to send while the flow in service has none.
+    pub(super) fn inject(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+        if self.len == 0 || self.tunables.strict_guarantees {
+            return None;
+        }
+        let in_service = &self.in_service?;
+        let settings = self.inject_settings();
+        let candidates = self.candidates(tree, requests, in_service);
+        let (at, kind) = match candidates.choose(&settings) {
+            InjectionSource::None => return None,
+            InjectionSource::Queue(queue) if candidates.own_async == Some(queue) => {
+                (queue.index, Injection::OwnAsync)
+            }
+            InjectionSource::Queue(queue) if candidates.waker == Some(queue) => {
+                (queue.index, Injection::Waker)
+            }
+            InjectionSource::Queue(queue) => (queue.index, Injection::Woken),
+            InjectionSource::Any => {
+                let at = self.any_injectable(requests, in_service, &settings)?;
+                self.probe.injected();
+                (at, Injection::Other)
+            }
+        };
+        let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
+        let charge = self.charge(requests, at, index);
+        self.dispatch(tree, requests, at, index, charge);
+        let id = EntityId::flow(at);
+        if self.flows[at].queued == 0 {
+            self.busy -= 1;
+            self.hierarchy.deactivate(self.now, tree, id);
+        } else {
+            self.refresh_budget(tree, requests, at);
+        }
+        self.hierarchy.review_charged(self.now, tree, id);
+        self.counters.injected(self.hierarchy.cgroup(id), kind);
+        if let Some(in_service) = &mut self.in_service {
+            in_service.injected += 1;
+            in_service.is_shared = true;
+        }
+        Some(index)
+    }
+
+    /// Who is related to the flow in service and has a request that fits its budget.
+    fn candidates(
+        &self,
+        tree: &Tree,
+        requests: &Requests,
+        in_service: &InService,
+    ) -> InjectionCandidates {
+        let stats = self.flows.stats(in_service.flow);
+        let fits = |at: &u32| self.fits_budget_left(requests, in_service, *at);
+        let own_async = match self.hierarchy.owner(EntityId::flow(in_service.flow)).kind() {
+            Kind::Client(client) => {
+                let cgroup = self.hierarchy.cgroup(EntityId::flow(in_service.flow));
+                let is_own = |at: &u32| {
+                    let next = self.flows[*at].next();
+                    next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
+                };
+                self.flows.of(Owner::writeback(cgroup)).filter(is_own).filter(fits)
+            }
+            Kind::Writeback(_) => None,
+        };
+        // Who has a request at a disk that seeks waits for that, and for nobody else; and whoever returns at once does not
+        // wait either.
+        let waits = !self.tunables.rotational
+            || in_service.idle.is_some_and(|idle| self.now >= idle.inject_from);
+        let waker = self.flows.sparse(in_service.flow).waker.get();
+        let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
+        let woken = self.flows.woken(in_service.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
+        let is_raised = self.wr_coeff(in_service.flow) > 1;
+        let id = |at: u32| self.flows.id(at);
+        InjectionCandidates {
+            own_async: own_async.map(id),
+            waker: waker.map(id),
+            woken: woken.map(id),
+            injected: in_service.injected,
+            boosts_throughput: self.boosts_throughput(in_service.flow),
+            is_precious: is_raised
+                && self.scenario.raised() <= 1
+                && stats.think_time.thinks_briefly(),
+        }
+    }
+
+    /// Whoever is next among all others, if the flow in service bears another request in the device, and does not come
+    /// back before one would be worth it.
+    fn any_injectable(
+        &mut self,
+        requests: &Requests,
+        in_service: &InService,
+        settings: &InjectSettings,
+    ) -> Option<u32> {
+        let is_long_enough = match in_service.idle {
+            Some(idle) => self.now >= idle.inject_from,
+            None => !self.costs_shares(in_service.flow),
+        };
+        if !is_long_enough {
+            return None;
+        }
+        let stats = self.flows.stats(in_service.flow);
+        let idling_since = in_service.idle.map(|idle| idle.since);
+        let injection = self.flows.inject_limit(in_service.flow);
+        if !injection.admits(settings, self.now, idling_since, self.in_device) {
+            return None;
+        }
+        let is_patient = self.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
+        let at = self.hierarchy.runner_up(EntityId::flow(in_service.flow))?;
+        let is_allowed = is_patient || self.wr_coeff(at) > 1;
+        let next = self.flows[at].next()?;
+        let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
+        let delays = is_long && !self.tunables.rotational && self.in_device > 0;
+        (is_allowed && !delays && self.fits_budget_left(requests, in_service, at)).then_some(at)
+    }
+
+    /// Whether a request of others takes a flow's share: the device is kept for it because of that, it seeks anyway, and
+    /// a seek takes longer than the gaps of whoever returns at once. With one request of others after each of its own, it
+    /// would have half of the device at most.
+    pub(super) fn costs_shares(&self, at: u32) -> bool {
+        self.tunables.rotational && self.flows[at].is_seeky() && self.is_asymmetric(at)
+    }
+
+    /// Whether a flow has a request that is no more than what is left of the budget of the one in service.
+    fn fits_budget_left(&self, requests: &Requests, in_service: &InService, at: u32) -> bool {
+        let entity = self.hierarchy.entities.flow(in_service.flow);
+        let left = entity.budget.saturating_sub(entity.service);
+        let charge = self.next_charge(requests, at);
+        at != in_service.flow && charge > 0 && charge <= left
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Bfq;
 use super::budget::Expiry;
-use super::slot::Turn;
+use super::slot::InService;
 use super::weight_raising::{Activation, Created, LowLatency, WeightRaising, WrParams, WrState};
 use super::wf2q::{Entity, EntityId};
 use crate::merge::QueueId;
@@ -114,9 +114,9 @@ impl Bfq {
         if self.scenario.raised() == 0 {
             return false;
         }
-        let Some(turn) = &self.turn else { return false };
-        let id = EntityId::flow(turn.flow);
-        if self.wr_coeff(turn.flow) > 1 || self.in_min_slot(turn) {
+        let Some(in_service) = &self.in_service else { return false };
+        let id = EntityId::flow(in_service.flow);
+        if self.wr_coeff(in_service.flow) > 1 || self.in_min_slot(in_service) {
             return false;
         }
         let Some(next) = self.hierarchy.runner_up(id) else { return false };
@@ -128,9 +128,9 @@ impl Bfq {
 
     /// Whether a flow that is in service beside raised ones has had too little of the device to be worth the way there
     /// and back.
-    pub(super) fn in_min_slot(&self, turn: &Turn) -> bool {
-        let served = self.hierarchy.entities.flow(turn.flow).service;
-        let is_soon = self.now < turn.since.plus_nanos(MIN_SLOT_NS);
+    pub(super) fn in_min_slot(&self, in_service: &InService) -> bool {
+        let served = self.hierarchy.entities.flow(in_service.flow).service;
+        let is_soon = self.now < in_service.since.plus_nanos(MIN_SLOT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.min_slot_budget()))
     }
 
@@ -139,7 +139,8 @@ impl Bfq {
     /// As a rule it has had what it wanted, and gets a budget of that. In a visit it was interrupted: with a budget of a
     /// visit it would be back, by its finish, before the raised flow is.
     pub(super) fn rest_expiry(&self, at: u32) -> Expiry {
-        let is_min_slot_over = || self.turn.is_some_and(|turn| !self.in_min_slot(&turn));
+        let is_min_slot_over =
+            || self.in_service.is_some_and(|in_service| !self.in_min_slot(&in_service));
         match self.has_raised_siblings(at) && is_min_slot_over() {
             true => Expiry::Preempted,
             false => Expiry::NoMoreRequests,
@@ -295,14 +296,14 @@ impl Bfq {
     }
 
     /// Gives back what a flow that is alone again had put aside (spec/bfq 7.7).
-    pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, aside: Raising) {
+    pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, saved_state: Raising) {
         let (now, wr_params) = (self.now, self.wr_params());
         let resume = Resume {
             low_latency: wr_params.enabled && self.policy(tree, at) != LowLatency::Never,
             interactive_ns: u64::from(wr_params.interactive_ms) * MS,
         };
         self.change_raising(at, |raising| {
-            raising.restore(now, &aside.resume(now, raising.is_in_large_burst(), &resume));
+            raising.restore(now, &saved_state.resume(now, raising.is_in_large_burst(), &resume));
             raising.note_split(now);
         });
         // Its client was not away, although nothing came here.
@@ -338,7 +339,7 @@ impl Bfq {
         if let Some(kind) = after.kind() {
             self.counters.raised(cgroup, kind);
         }
-        self.recounted(at, |hierarchy| hierarchy.set_wr_coeff(id, after.wr_coeff()));
+        self.with_recount(at, |hierarchy| hierarchy.set_wr_coeff(id, after.wr_coeff()));
     }
 }
 

@@ -15,21 +15,21 @@ mod budget;
 mod charge;
 mod check;
 mod choice;
-mod company;
-mod cooperate;
+mod coalesce;
 mod counters;
+mod destage;
+mod flash_bound;
 mod flow;
-mod gaps;
 mod idling;
 mod inject;
-mod join;
+mod inject_limit;
+mod lifecycle;
 mod low_latency;
-mod members;
+mod merging;
 mod peak_rate;
 mod scenario;
 mod seek_price;
 mod settings;
-mod settling;
 mod shared_stream;
 mod slot;
 mod sparse_slots;
@@ -41,26 +41,26 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use self::budget::Expiry;
-use self::company::Company;
-use self::cooperate::Aside;
+use self::coalesce::CoalescedRun;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+use self::destage::Destage;
+use self::flash_bound::FlashBound;
 use self::flow::{Flows, Owner, SortNodes, is_far};
-use self::inject::Probe;
-use self::join::Run;
+use self::inject_limit::Probe;
 use self::low_latency::RaisedIdleBudget;
+use self::merging::SavedState;
 use self::peak_rate::{PeakRate, PeakSettings};
 use self::scenario::Scenario;
 use self::seek_price::SeekPrice;
 pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
-use self::settling::Settling;
 use self::shared_stream::SharedStream;
-use self::slot::Turn;
+use self::slot::InService;
 use self::tunables::Tunables;
 use self::weight_raising::Burst;
 pub use self::weight_raising::LowLatency;
 use self::wf2q::{EntityId, Hierarchy, Return, State};
-use crate::merge::{Merging, Positions, QueueId, split};
+use crate::merge::{Merging, PositionTree, QueueId, split};
 use crate::priority::PriorityClass;
 use crate::request::Op;
 use crate::requests::Requests;
@@ -78,11 +78,11 @@ pub(crate) struct Bfq {
     flows: Flows,
     sort_nodes: SortNodes,
     scenario: Scenario,
-    turn: Option<Turn>,
+    in_service: Option<InService>,
     /// Who reads the stream of the flow in service, if several do.
     shared_stream: SharedStream,
     /// What went to the device last, while others may be joined to it.
-    run: Option<Run>,
+    run: Option<CoalescedRun>,
     /// Where the last request for the device ended.
     position: u64,
     len: u32,
@@ -91,11 +91,11 @@ pub(crate) struct Bfq {
     /// Flows with a backlog, or in service.
     busy: u32,
     /// Which flows are one.
-    merging: Merging<Aside>,
+    merging: Merging<SavedState>,
     /// Where those go on that may still merge.
-    positions: Positions,
+    pos_tree: PositionTree,
     /// Flows that are alone again; kept to reuse its memory.
-    alone: Vec<(u32, Aside)>,
+    alone: Vec<(u32, SavedState)>,
     /// The flow that had a request back last, and when.
     last_completed: Option<(QueueId, Instant)>,
     /// What others cost the flow in service.
@@ -107,9 +107,9 @@ pub(crate) struct Bfq {
     /// See [`weight_raising::interactive_ms`].
     interactive_ms: u16,
     /// What is at flash, while several share it.
-    company: Company,
+    flash_bound: FlashBound,
     /// What the device still has to write down.
-    settling: Settling,
+    destage: Destage,
     /// What flows that jump about pay for a request.
     seek_price: SeekPrice,
     /// The last instant heard of.
@@ -128,8 +128,8 @@ impl Bfq {
         let tunables = Tunables::from(settings, rotational, depth);
         let peak = PeakSettings::new(rotational, tunables.timeout_ns);
         let peak = PeakRate::new(PeakSettings { max_budget: settings.max_budget(), ..peak });
-        let mut company = Company::default();
-        company.follow(peak.nanos_for(1 << 20));
+        let mut flash_bound = FlashBound::default();
+        flash_bound.follow(peak.nanos_for(1 << 20));
         Bfq {
             settings: *settings,
             tunables,
@@ -139,7 +139,7 @@ impl Bfq {
             flows: Flows::default(),
             sort_nodes: SortNodes::default(),
             scenario: Scenario::default(),
-            turn: None,
+            in_service: None,
             shared_stream: SharedStream::NONE,
             run: None,
             position: 0,
@@ -147,14 +147,14 @@ impl Bfq {
             in_device: 0,
             busy: 0,
             merging: Merging::new(settings.merging()),
-            positions: Positions::new(),
+            pos_tree: PositionTree::new(),
             alone: Vec::new(),
             last_completed: None,
             probe: Probe::default(),
             burst: Burst::new(),
             raised_idle_budget: RaisedIdleBudget::NEW,
-            company,
-            settling: Settling::NEW,
+            flash_bound,
+            destage: Destage::NEW,
             seek_price: SeekPrice::default(),
             now: Instant::ZERO,
             counters,
@@ -176,7 +176,7 @@ impl Bfq {
     /// Takes over what is known of the device's speed.
     fn follow_speed(&mut self) {
         self.tunables.follow(&self.peak, &self.settings);
-        self.company.follow(self.peak.nanos_for(1 << 20));
+        self.flash_bound.follow(self.peak.nanos_for(1 << 20));
         self.interactive_ms =
             weight_raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
@@ -204,7 +204,7 @@ impl Bfq {
         self.sort_nodes.adopt(index, at);
         self.flows[at].in_flight += 1;
         self.in_device += 1;
-        self.company.dispatched(requests[index].request.data_len());
+        self.flash_bound.dispatched(requests[index].request.data_len());
         self.count(at);
     }
 
@@ -246,14 +246,14 @@ impl Bfq {
             self.demote_seeky(at);
         }
         if returns {
-            self.note_return(at);
+            self.update_injection(at);
         }
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
                 self.count(at);
                 self.note_lost();
-                self.note_company(at);
+                self.extend_flash_bound(at);
                 if self.preempts(tree, requests, at, how) {
                     self.expire(tree, requests, Expiry::Preempted);
                 }
@@ -268,7 +268,7 @@ impl Bfq {
                 self.stop_idling();
             }
         }
-        self.show_place(at);
+        self.update_pos_tree(at);
     }
 
     /// The request that goes to the device now. None although some wait, while the device idles for somebody.
@@ -300,7 +300,7 @@ impl Bfq {
         tree.tasks[task].ready.remove(requests, index);
         let at = self.sort_nodes[index].flow;
         self.flows[at].remove(&mut self.sort_nodes, index, &self.tunables);
-        if self.turn.is_some_and(|turn| turn.flow == at) {
+        if self.in_service.is_some_and(|in_service| in_service.flow == at) {
             self.probe.reset();
         }
         let id = EntityId::flow(at);
@@ -312,8 +312,8 @@ impl Bfq {
                 self.refresh_budget(tree, requests, at);
             }
         }
-        self.show_place(at);
-        self.recount(at);
+        self.update_pos_tree(at);
+        self.uncount_if_idle(at);
     }
 
     /// The request that was at `index`, of `data_len` bytes of data, is back from the device.
@@ -327,13 +327,13 @@ impl Bfq {
     ) {
         self.advance(now, tree, requests);
         if self.probe.measures(index)
-            && let Some(turn) = &self.turn
+            && let Some(in_service) = &self.in_service
         {
-            let injection = self.flows.injection_mut(turn.flow);
+            let injection = self.flows.inject_limit_mut(in_service.flow);
             self.probe.completed(injection, now, self.in_device);
         }
         self.in_device -= 1;
-        self.company.completed(data_len);
+        self.flash_bound.completed(data_len);
         self.note_lost();
         if self.peak.completed(now) {
             self.follow_speed();
@@ -349,12 +349,12 @@ impl Bfq {
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
         }
         self.shared_stream.completed(now, at, index);
-        self.settling.completed(now, index);
-        if self.turn.as_ref().is_some_and(|turn| turn.flow == at) {
+        self.destage.completed(now, index);
+        if self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at) {
             self.after_completion(tree, requests, at);
         }
         if is_last {
-            self.recount(at);
+            self.uncount_if_idle(at);
         }
     }
 
@@ -363,13 +363,13 @@ impl Bfq {
     /// While nothing waits nobody need wake up because the device was kept for long enough: a server that has one client at
     /// a time would set a timer whenever that thinks. [`Bfq::advance`] has it end when it would have.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self.turn.and_then(|turn| turn.idle) {
+        match self.in_service.and_then(|in_service| in_service.idle) {
             Some(_) if self.len == 0 => None,
-            Some(idle) if self.now < idle.fill_from => Some(idle.fill_from.min(idle.until)),
+            Some(idle) if self.now < idle.inject_from => Some(idle.inject_from.min(idle.until)),
             Some(idle) => Some(idle.until),
             None => {
                 let held = self.shared_stream.deadline(self.now);
-                held.or_else(|| self.settling.deadline(self.now))
+                held.or_else(|| self.destage.deadline(self.now))
             }
         }
     }
@@ -416,7 +416,7 @@ impl Bfq {
         };
         // One that starts is due soon in a cgroup of its own, too.
         let budget = budget.min(most);
-        let budget = self.company.bound(self.now, budget).max(charge);
+        let budget = self.flash_bound.bound(self.now, budget).max(charge);
         flow.start.restart();
         if stats.has_sparse() {
             self.flows.touch_woken(at);
@@ -438,7 +438,7 @@ impl Bfq {
     ) {
         self.len -= 1;
         self.in_device += 1;
-        let is_own = self.turn.as_ref().is_some_and(|turn| turn.flow == at);
+        let is_own = self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at);
         self.probe.dispatched(index, is_own, self.in_device);
         if is_own {
             self.note_member(tree, requests, at, index);
@@ -448,13 +448,13 @@ impl Bfq {
         self.hierarchy.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
-        self.company.dispatched(request.data_len());
+        self.flash_bound.dispatched(request.data_len());
         let flow = &mut self.flows[at];
         flow.dispatch(self.now, &mut self.sort_nodes, record.since, index, &self.tunables);
         flow.start.serve(self.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
-        self.begin_run(request, at, is_of_stream);
-        self.note_write(at, index, request);
+        self.begin_coalescing(request, at, is_of_stream);
+        self.note_destage(at, index, request);
         if request.op != Op::Flush {
             let extent = request.extent;
             if is_of_stream {
@@ -467,7 +467,7 @@ impl Bfq {
             self.position = extent.offset.saturating_add(u64::from(extent.len));
         }
         tree.tasks[task].ready.remove(requests, index);
-        self.show_place(at);
+        self.update_pos_tree(at);
         if is_own {
             self.after_dispatch(tree, requests, at, in_flight);
         }

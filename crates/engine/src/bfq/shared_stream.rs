@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::flow::Owner;
-use super::slot::Turn;
+use super::slot::InService;
 use crate::merge::Position;
 use crate::request::Extent;
 use crate::requests::Requests;
@@ -191,7 +191,9 @@ impl Bfq {
         if !self.is_shared_stream(at) {
             return false;
         }
-        let Some(Turn { last_end: Some(Position(end)), .. }) = self.turn else { return false };
+        let Some(InService { last_end: Some(Position(end)), .. }) = self.in_service else {
+            return false;
+        };
         let place = self.sort_nodes[index].at;
         let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
         let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, index));
@@ -210,7 +212,7 @@ impl Bfq {
     /// for good.
     fn is_held_for_long(&self, requests: &Requests, index: u32) -> bool {
         let since = requests[index].since;
-        let from = self.turn.map_or(since, |turn| turn.since.max(since));
+        let from = self.in_service.map_or(since, |in_service| in_service.since.max(since));
         self.now.nanos_since(from) >= self.tunables.fifo_expire_sync_ns
     }
 

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// Who holds the device, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct InService {
     pub(crate) flow: u32,
     pub(crate) since: Instant,
     /// From here on it may be ended, whatever is left of the budget.
@@ -39,7 +39,7 @@ pub(crate) struct Idle {
     pub(crate) since: Instant,
     pub(crate) until: Instant,
     /// From here on it does not return at once, and others may go meanwhile.
-    pub(crate) fill_from: Instant,
+    pub(crate) inject_from: Instant,
     pub(crate) cause: IdlingCause,
     /// For how long the device did nothing, although others had requests; without what `lost_since` tells of.
     pub(crate) lost_ns: u64,
@@ -58,7 +58,7 @@ impl Bfq {
         }
         let deadline = self.now.plus_nanos(self.slot_ns(flow));
         self.note_selection(flow);
-        let turn = Turn {
+        let in_service = InService {
             flow,
             since: self.now,
             deadline,
@@ -70,7 +70,7 @@ impl Bfq {
             returns: false,
             back: None,
         };
-        self.turn = Some(turn);
+        self.in_service = Some(in_service);
         self.shared_stream.begin();
         Some(flow)
     }
@@ -90,15 +90,17 @@ impl Bfq {
     /// idling, whoever has used most of the budget may use the rest (spec/bfq 3.6).
     #[inline]
     pub(super) fn has_timed_out(&self) -> bool {
-        if self.owes_much() {
+        if self.leaves_long_destage() {
             return true;
         }
-        let Some(turn) = self.turn.as_ref().filter(|turn| self.now >= turn.deadline) else {
+        let Some(in_service) =
+            self.in_service.as_ref().filter(|in_service| self.now >= in_service.deadline)
+        else {
             return false;
         };
-        let entity = self.hierarchy.entities.flow(turn.flow);
+        let entity = self.hierarchy.entities.flow(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);
-        turn.idle.is_none() || left >= entity.budget / 3
+        in_service.idle.is_none() || left >= entity.budget / 3
     }
 
     /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
@@ -111,11 +113,11 @@ impl Bfq {
         in_flight: u32,
     ) {
         self.stop_idling();
-        if let Some(turn) = &mut self.turn {
-            turn.last_end = Some(Position(self.position));
-            turn.injected = 0;
-            turn.sent += 1;
-            turn.is_shared |= self.in_device > in_flight;
+        if let Some(in_service) = &mut self.in_service {
+            in_service.last_end = Some(Position(self.position));
+            in_service.injected = 0;
+            in_service.sent += 1;
+            in_service.is_shared |= self.in_device > in_flight;
         }
         let &Entity { class, next_wr_coeff, .. } = self.hierarchy.entities.flow(at);
         if next_wr_coeff > 1 {
@@ -143,7 +145,7 @@ impl Bfq {
 
     /// The device has waited long enough, if it has.
     pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
-        if let Some(Turn { deadline, idle: Some(idle), .. }) = self.turn
+        if let Some(InService { deadline, idle: Some(idle), .. }) = self.in_service
             && idle.until <= now
         {
             // Nobody wakes up for it while nothing waits: it has ended by itself then.
@@ -158,7 +160,7 @@ impl Bfq {
     /// Something happens now. If the device was kept for somebody until before that, this comes first.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
-        let idle = self.turn.as_ref().and_then(|turn| turn.idle.as_ref());
+        let idle = self.in_service.as_ref().and_then(|in_service| in_service.idle.as_ref());
         if idle.is_some_and(|idle| idle.until < now) {
             self.handle_timeout(now, tree, requests);
         }
@@ -187,10 +189,11 @@ impl Bfq {
         self.note_waited_in_vain();
         self.stop_idling();
         self.book_use();
-        let Some(&Turn { flow: at, since, sent, is_shared, .. }) = self.turn.as_ref() else {
+        let Some(&InService { flow: at, since, sent, is_shared, .. }) = self.in_service.as_ref()
+        else {
             return;
         };
-        self.turn = None;
+        self.in_service = None;
         self.probe.reset();
         let id = EntityId::flow(at);
         let &Entity { service, budget, parent: cgroup, next_wr_coeff, .. } =
@@ -227,7 +230,7 @@ impl Bfq {
         stats.detection_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget =
-            (charge > 0).then(|| self.company.bound(self.now, max_budget).max(charge));
+            (charge > 0).then(|| self.flash_bound.bound(self.now, max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         flow.budget_left = match next_budget {
             None if may_return && flow.sync => {
@@ -242,7 +245,7 @@ impl Bfq {
             self.part_if_shared(tree, at);
         }
         if slot.in_flight == 0 {
-            self.recount(at);
+            self.uncount_if_idle(at);
         }
     }
 }

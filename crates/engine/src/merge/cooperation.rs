@@ -37,7 +37,7 @@ impl Start {
 
     /// Whether `window` is over at `now`; at its very end it is not. Never for a queue that was not served yet.
     ///
-    /// While this is true, the queue need not be kept in [`super::Positions`]: nobody may merge with it.
+    /// While this is true, the queue need not be kept in [`super::PositionTree`]: nobody may merge with it.
     pub fn is_late(&self, now: Instant, window: MergeWindow) -> bool {
         match (window, self.first_served) {
             (MergeWindow::Closed, _) => true,
@@ -49,7 +49,7 @@ impl Start {
 
 /// What cooperation needs to know of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Side {
+pub struct QueueFacts {
     /// Which queue. Of a merged set, its representative.
     pub queue: QueueId,
     /// What it is.
@@ -64,9 +64,9 @@ pub struct Side {
 
 /// The queue that holds the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct InService {
+pub struct ServedQueue {
     /// The queue.
-    pub side: Side,
+    pub facts: QueueFacts,
     /// Where its last dispatched request ended. `None` until it has dispatched something in this slot.
     pub last_end: Option<Position>,
 }
@@ -79,7 +79,7 @@ pub struct Device {
     /// Queues that are busy.
     pub busy_queues: u32,
     /// Who is served.
-    pub in_service: Option<InService>,
+    pub in_service: Option<ServedQueue>,
 }
 
 /// Why a check did not lead to a merge.
@@ -161,7 +161,7 @@ impl Refusal {
 }
 
 /// Whom `asker`, about to read or write at `at`, should merge with: the queue in service, else the one that `nearest`
-/// finds, a queue of its cgroup whose next request is within [`Settings::close_bytes`] (see [`super::Positions`]).
+/// finds, a queue of its cgroup whose next request is within [`Settings::close_bytes`] (see [`super::PositionTree`]).
 ///
 /// `nearest` is asked once at most, and not at all where its answer could not matter. What it costs is what this costs.
 ///
@@ -170,26 +170,26 @@ impl Refusal {
 pub fn find(
     settings: &Settings,
     now: Instant,
-    asker: &Side,
+    asker: &QueueFacts,
     at: Position,
     device: &Device,
-    nearest: impl FnOnce() -> Option<Side>,
+    nearest: impl FnOnce() -> Option<QueueFacts>,
 ) -> Result<QueueId, Refusal> {
     admit(settings, now, asker, device)?;
     let mut refusal = Refusal::NobodyClose;
-    if let Some(InService { side, last_end: Some(end) }) = &device.in_service
-        && side.queue != asker.queue
+    if let Some(ServedQueue { facts, last_end: Some(end) }) = &device.in_service
+        && facts.queue != asker.queue
         && at.distance(*end) <= settings.close_bytes
     {
-        match compatible(settings, now, asker, side) {
-            Ok(()) => return Ok(side.queue),
+        match compatible(settings, now, asker, facts) {
+            Ok(()) => return Ok(facts.queue),
             Err(reason) => refusal = reason,
         }
     }
-    match nearest().filter(|side| side.queue != asker.queue) {
+    match nearest().filter(|facts| facts.queue != asker.queue) {
         None => Err(refusal),
-        Some(side) => match compatible(settings, now, asker, &side) {
-            Ok(()) => Ok(side.queue),
+        Some(facts) => match compatible(settings, now, asker, &facts) {
+            Ok(()) => Ok(facts.queue),
             Err(_) if refusal != Refusal::NobodyClose => Err(refusal),
             Err(reason) => Err(reason),
         },
@@ -197,7 +197,12 @@ pub fn find(
 }
 
 /// What can be said without looking for anybody.
-fn admit(settings: &Settings, now: Instant, asker: &Side, device: &Device) -> Result<(), Refusal> {
+fn admit(
+    settings: &Settings,
+    now: Instant,
+    asker: &QueueFacts,
+    device: &Device,
+) -> Result<(), Refusal> {
     if settings.merge_window == MergeWindow::Closed {
         return Err(Refusal::Closed);
     }
@@ -228,8 +233,8 @@ fn admit(settings: &Settings, now: Instant, asker: &Side, device: &Device) -> Re
 fn compatible(
     settings: &Settings,
     now: Instant,
-    asker: &Side,
-    other: &Side,
+    asker: &QueueFacts,
+    other: &QueueFacts,
 ) -> Result<(), Refusal> {
     if other.traits.group != asker.traits.group {
         return Err(Refusal::OtherGroup);
@@ -259,8 +264,8 @@ mod tests {
 
     const MB: u64 = 1_000_000;
 
-    fn side(index: u32) -> Side {
-        Side {
+    fn facts(index: u32) -> QueueFacts {
+        QueueFacts {
             queue: QueueId { index, generation: 0 },
             traits: Traits { sync: true, level: 4, ..Traits::default() },
             seeky: false,
@@ -269,12 +274,16 @@ mod tests {
         }
     }
 
-    fn device(in_service: Side, end: Option<u64>) -> Device {
-        let in_service = Some(InService { side: in_service, last_end: end.map(Position) });
+    fn device(in_service: QueueFacts, end: Option<u64>) -> Device {
+        let in_service = Some(ServedQueue { facts: in_service, last_end: end.map(Position) });
         Device { queueing_flash: false, busy_queues: 2, in_service }
     }
 
-    fn ask(asker: &Side, device: &Device, nearest: Option<Side>) -> Result<u32, Refusal> {
+    fn ask(
+        asker: &QueueFacts,
+        device: &Device,
+        nearest: Option<QueueFacts>,
+    ) -> Result<u32, Refusal> {
         let now = Instant::from_millis(1000);
         find(&Settings::WEIR, now, asker, Position(10 * MB), device, || nearest)
             .map(|queue| queue.index)
@@ -298,15 +307,15 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_case() {
-        let me = side(0);
+        let me = facts(0);
         let close = Some(10 * MB);
-        let with = |change: fn(&mut Side)| {
-            let mut other = side(1);
+        let with = |change: fn(&mut QueueFacts)| {
+            let mut other = facts(1);
             change(&mut other);
             other
         };
         let late = with(|other| other.start.serve(Instant::from_millis(899)));
-        assert_eq!(ask(&me, &device(side(1), close), None), Ok(1));
+        assert_eq!(ask(&me, &device(facts(1), close), None), Ok(1));
         for (other, reason) in [
             (late, Refusal::TargetTooLate),
             (with(|other| other.traits.group = 7), Refusal::OtherGroup),
@@ -317,28 +326,31 @@ mod tests {
         ] {
             assert_eq!(ask(&me, &device(other, close), None), Err(reason));
             assert_eq!(ask(&me, &device(other, None), Some(other)), Err(reason));
-            assert_eq!(ask(&me, &device(other, close), Some(side(2))), Ok(2), "second chance");
+            assert_eq!(ask(&me, &device(other, close), Some(facts(2))), Ok(2), "second chance");
         }
-        let late = Side { queue: me.queue, ..late };
+        let late = QueueFacts { queue: me.queue, ..late };
         let idle = Traits { class: PriorityClass::Idle, ..me.traits };
         for (asker, reason) in [
             (late, Refusal::TooLate),
-            (Side { traits: idle, ..me }, Refusal::IdleClass),
-            (Side { seeky: true, ..me }, Refusal::Seeky),
-            (Side { traits: Traits { sync: false, ..me.traits }, ..me }, Refusal::Asynchronous),
+            (QueueFacts { traits: idle, ..me }, Refusal::IdleClass),
+            (QueueFacts { seeky: true, ..me }, Refusal::Seeky),
+            (
+                QueueFacts { traits: Traits { sync: false, ..me.traits }, ..me },
+                Refusal::Asynchronous,
+            ),
         ] {
-            assert_eq!(ask(&asker, &device(side(1), close), None), Err(reason));
+            assert_eq!(ask(&asker, &device(facts(1), close), None), Err(reason));
         }
     }
 
     #[test]
     fn close_is_four_mebibytes_inclusive_and_an_unknown_place_is_far() {
-        let me = side(0);
+        let me = facts(0);
         let edge = 8192 * 512;
-        assert_eq!(ask(&me, &device(side(1), Some(10 * MB + edge)), None), Ok(1));
-        let beyond = device(side(1), Some(10 * MB + edge + 1));
+        assert_eq!(ask(&me, &device(facts(1), Some(10 * MB + edge)), None), Ok(1));
+        let beyond = device(facts(1), Some(10 * MB + edge + 1));
         assert_eq!(ask(&me, &beyond, None), Err(Refusal::NobodyClose));
-        let fresh = device(side(1), None);
+        let fresh = device(facts(1), None);
         let near_zero = find(&Settings::WEIR, Instant::ZERO, &me, Position(512), &fresh, || None);
         assert_eq!(near_zero, Err(Refusal::NobodyClose), "spec/bfq D-11");
     }

@@ -1,7 +1,7 @@
 //! All of merging for one device: what a scheduler calls.
 
 use super::QueueId;
-use super::cooperation::{self, Device, Refusal, Side};
+use super::cooperation::{self, Device, QueueFacts, Refusal};
 use super::counters::Counters;
 use super::sets::{Departure, Sets};
 use super::settings::{Rules, Settings};
@@ -18,7 +18,7 @@ use crate::time::Instant;
 ///
 /// ```
 /// use weir_engine::Instant;
-/// use weir_engine::merge::cooperation::{Device, InService, Side, Start};
+/// use weir_engine::merge::cooperation::{Device, ServedQueue, QueueFacts, Start};
 /// use weir_engine::merge::stable::Evidence;
 /// use weir_engine::merge::{Ask, Check, Merging, Position, QueueId, Settings, Traits};
 ///
@@ -30,11 +30,11 @@ use crate::time::Instant;
 ///
 /// // The first queue read until 1 MiB. The second is about to read from there on.
 /// let now = Instant::from_millis(2);
-/// let side = |queue, busy| Side { queue, traits, seeky: false, busy, start: Start::NEW };
-/// let served = InService { side: side(first, true), last_end: Some(Position(1 << 20)) };
+/// let facts = |queue, busy| QueueFacts { queue, traits, seeky: false, busy, start: Start::NEW };
+/// let served = ServedQueue { facts: facts(first, true), last_end: Some(Position(1 << 20)) };
 /// let device = Device { queueing_flash: false, busy_queues: 1, in_service: Some(served) };
 /// let evidence = Evidence { just_created: true, insertions: 0, boosts_throughput: true };
-/// let ask = Ask { queue: second, side: side(second, false), at: Position(1 << 20), evidence };
+/// let ask = Ask { queue: second, facts: facts(second, false), at: Position(1 << 20), evidence };
 /// let Check::Merge(merge) = merging.check(now, &ask, &device, || None) else { panic!() };
 /// assert_eq!(merging.merge(merge, |_| "as it was"), first);
 /// assert_eq!(merging.representative(second), Some(first));
@@ -57,7 +57,7 @@ pub struct Ask {
     /// The process's own queue.
     pub queue: QueueId,
     /// The queue that it uses, [`Merging::representative`] of its own.
-    pub side: Side,
+    pub facts: QueueFacts,
     /// Where it reads or writes.
     pub at: Position,
     /// What is known about the queue that it uses.
@@ -187,7 +187,7 @@ impl<S> Merging<S> {
 
     /// Where a request goes, and whether queues merge before (spec/bfq 7.3).
     ///
-    /// `nearest` finds the queue of the same cgroup with the nearest next position, see [`super::Positions::nearest`]; it
+    /// `nearest` finds the queue of the same cgroup with the nearest next position, see [`super::PositionTree::nearest`]; it
     /// is called once at most, and not for a queue that is too late. O(1) beside it; a merge that follows is
     /// O(members).
     pub fn check(
@@ -195,7 +195,7 @@ impl<S> Merging<S> {
         now: Instant,
         ask: &Ask,
         device: &Device,
-        nearest: impl FnOnce() -> Option<Side>,
+        nearest: impl FnOnce() -> Option<QueueFacts>,
     ) -> Check {
         self.counters.checks += 1;
         if let Some((_, to)) = self.sets.follow(ask.queue) {
@@ -208,11 +208,11 @@ impl<S> Merging<S> {
         {
             return end;
         }
-        let found = cooperation::find(&self.settings, now, &ask.side, ask.at, device, nearest);
+        let found = cooperation::find(&self.settings, now, &ask.facts, ask.at, device, nearest);
         match found.and_then(|target| self.admit_target(ask, target)) {
             Ok(to) => {
                 self.counters.cooperations += 1;
-                let from = ask.side.queue;
+                let from = ask.facts.queue;
                 Check::Merge(Merge { asker: ask.queue, from, to, kind: Kind::Cooperation })
             }
             Err(reason) => {
@@ -234,10 +234,10 @@ impl<S> Merging<S> {
                 if self.sets.is_open(partner)
                     && !self.sets.is_together(ask.queue, partner)
                     && self.stable.traits(partner).map(|traits| traits.group)
-                        == Some(ask.side.traits.group) =>
+                        == Some(ask.facts.traits.group) =>
             {
                 self.counters.stable_late += 1;
-                let (asker, from) = (ask.queue, ask.side.queue);
+                let (asker, from) = (ask.queue, ask.facts.queue);
                 Some(Check::Merge(Merge { asker, from, to: partner, kind: Kind::StableLate }))
             }
             Judgement::Merge(_) | Judgement::Cancelled => {

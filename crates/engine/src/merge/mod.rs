@@ -21,7 +21,7 @@
 pub mod cooperation;
 mod counters;
 mod merging;
-mod positions;
+mod position_tree;
 pub mod sets;
 mod settings;
 pub mod split;
@@ -31,7 +31,7 @@ pub mod waker;
 pub use crate::priority::PriorityClass;
 pub use counters::Counters;
 pub use merging::{Ask, Check, Kind, Merge, Merging, Opened};
-pub use positions::Positions;
+pub use position_tree::PositionTree;
 pub use settings::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
 
 /// Names a queue: the synchronous flow of one task. A stale id names nobody, never another queue.

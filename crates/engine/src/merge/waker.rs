@@ -19,7 +19,7 @@ pub struct InjectSettings {
     pub slice_idle_ns: u64,
     /// Requests of wakers and of queues woken that are injected into one gap; without end in the kernel
     /// (spec/bfq D-29).
-    pub gap_injections_max: u32,
+    pub injections_max: u32,
     /// A limit that was not lowered for this long starts from anew: 1 s.
     pub limit_life_ns: u64,
     /// Time from lowering the limit to the next sample: 10 ms.
@@ -37,7 +37,7 @@ impl Default for InjectSettings {
             waker_gap_ns: 4_000_000,
             waker_span_ns: 128 * 8_000_000,
             slice_idle_ns: 8_000_000,
-            gap_injections_max: 16,
+            injections_max: 16,
             limit_life_ns: 1_000_000_000,
             sample_pause_ns: 10_000_000,
         }
@@ -233,7 +233,7 @@ impl InjectLimit {
 /// A gap in the service of the queue in service, and who could fill it. Each candidate has a request that fits the
 /// budget; finding them is the caller's part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Gap {
+pub struct InjectionCandidates {
     /// The asynchronous queue of the same process.
     pub own_async: Option<QueueId>,
     /// The waker, if it has requests.
@@ -250,27 +250,27 @@ pub struct Gap {
 
 /// Whose request fills a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fill {
+pub enum InjectionSource {
     /// This queue's.
-    With(QueueId),
+    Queue(QueueId),
     /// That of any active queue, newest first, as far as [`InjectLimit::admits`].
     Any,
     /// Nobody's.
-    Nothing,
+    None,
 }
 
-impl Gap {
+impl InjectionCandidates {
     /// Whose request goes next: the process's own, its waker's, one it wakes, anybody's, or none.
     ///
     /// The first three need no limit of latency, since the process waits for them or made them, but
-    /// [`InjectSettings::gap_injections_max`] bounds how many of them one gap takes (spec/bfq D-29).
-    pub fn fill(&self, settings: &InjectSettings) -> Fill {
+    /// [`InjectSettings::injections_max`] bounds how many of them one gap takes (spec/bfq D-29).
+    pub fn choose(&self, settings: &InjectSettings) -> InjectionSource {
         let related = self.own_async.or(self.waker).or(self.woken);
         match related {
-            Some(queue) if self.injected < settings.gap_injections_max => Fill::With(queue),
-            Some(_) => Fill::Nothing,
-            None if !self.boosts_throughput && !self.is_precious => Fill::Any,
-            None => Fill::Nothing,
+            Some(queue) if self.injected < settings.injections_max => InjectionSource::Queue(queue),
+            Some(_) => InjectionSource::None,
+            None if !self.boosts_throughput && !self.is_precious => InjectionSource::Any,
+            None => InjectionSource::None,
         }
     }
 }
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_filled_by_relatives_first_and_not_without_end() {
-        let gap = Gap {
+        let candidates = InjectionCandidates {
             own_async: Some(queue(1)),
             waker: Some(queue(2)),
             woken: Some(queue(3)),
@@ -398,21 +398,24 @@ mod tests {
             boosts_throughput: true,
             is_precious: true,
         };
-        let no_async = Gap { own_async: None, ..gap };
-        let no_waker = Gap { waker: None, ..no_async };
-        let strangers = Gap { woken: None, ..no_waker };
-        for (gap, fill) in [
-            (gap, Fill::With(queue(1))),
-            (no_async, Fill::With(queue(2))),
-            (no_waker, Fill::With(queue(3))),
-            (Gap { injected: 15, ..gap }, Fill::With(queue(1))),
-            (Gap { injected: 16, ..gap }, Fill::Nothing),
-            (strangers, Fill::Nothing),
-            (Gap { boosts_throughput: false, ..strangers }, Fill::Nothing),
-            (Gap { is_precious: false, ..strangers }, Fill::Nothing),
-            (Gap { boosts_throughput: false, is_precious: false, ..strangers }, Fill::Any),
+        let no_async = InjectionCandidates { own_async: None, ..candidates };
+        let no_waker = InjectionCandidates { waker: None, ..no_async };
+        let strangers = InjectionCandidates { woken: None, ..no_waker };
+        for (candidates, choose) in [
+            (candidates, InjectionSource::Queue(queue(1))),
+            (no_async, InjectionSource::Queue(queue(2))),
+            (no_waker, InjectionSource::Queue(queue(3))),
+            (InjectionCandidates { injected: 15, ..candidates }, InjectionSource::Queue(queue(1))),
+            (InjectionCandidates { injected: 16, ..candidates }, InjectionSource::None),
+            (strangers, InjectionSource::None),
+            (InjectionCandidates { boosts_throughput: false, ..strangers }, InjectionSource::None),
+            (InjectionCandidates { is_precious: false, ..strangers }, InjectionSource::None),
+            (
+                InjectionCandidates { boosts_throughput: false, is_precious: false, ..strangers },
+                InjectionSource::Any,
+            ),
         ] {
-            assert_eq!(gap.fill(&settings()), fill, "spec/bfq D-29");
+            assert_eq!(candidates.choose(&settings()), choose, "spec/bfq D-29");
         }
     }
 }

@@ -222,15 +222,15 @@ impl Scheduler {
         }
     }
 
-    /// Whether [`Scheduler::next_joined`] ever has one.
+    /// Whether [`Scheduler::next_coalesced`] ever has one.
     #[inline]
-    pub(crate) fn joins(&self) -> bool {
+    pub(crate) fn coalesces(&self) -> bool {
         matches!(self.policy, Policy::Bfq(_))
     }
 
     /// The request that goes to the device with the one before it, as one. `room`: how many the device has room for
     /// besides.
-    pub(crate) fn next_joined(
+    pub(crate) fn next_coalesced(
         &mut self,
         now: Instant,
         room: u32,
@@ -239,7 +239,7 @@ impl Scheduler {
     ) -> Option<u32> {
         match &mut self.policy {
             Policy::RoundRobin(_) => None,
-            Policy::Bfq(bfq) => bfq.next_joined(now, room, tree, requests),
+            Policy::Bfq(bfq) => bfq.next_coalesced(now, room, tree, requests),
         }
     }
 
@@ -268,7 +268,7 @@ impl Scheduler {
     ) {
         let from = requests[index].task;
         // Without flows a request keeps its place in its task.
-        let moves = self.joins() || from != to;
+        let moves = self.coalesces() || from != to;
         if moves {
             self.remove(tree, requests, from, index);
         }

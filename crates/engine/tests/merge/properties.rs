@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, InService, Side, Start};
+use weir_engine::merge::cooperation::{Device, QueueFacts, ServedQueue, Start};
 use weir_engine::merge::sets::Sets;
 use weir_engine::merge::stable::Evidence;
 use weir_engine::merge::{
-    Ask, Check, Kind, MergeWindow, Merging, Position, Positions, PriorityClass, QueueId, Rules,
+    Ask, Check, Kind, MergeWindow, Merging, Position, PositionTree, PriorityClass, QueueId, Rules,
     Settings, Traits,
 };
 
@@ -67,7 +67,7 @@ struct Queue {
 
 struct World {
     merging: Merging<State>,
-    positions: Positions,
+    position_tree: PositionTree,
     queues: BTreeMap<u32, Queue>,
     in_service: Option<(QueueId, Option<Position>)>,
     flash: bool,
@@ -92,7 +92,7 @@ impl World {
     fn new(settings: Settings, flash: bool, origin: Instant) -> World {
         World {
             merging: Merging::new(settings),
-            positions: Positions::new(),
+            position_tree: PositionTree::new(),
             queues: BTreeMap::new(),
             in_service: None,
             flash,
@@ -103,10 +103,10 @@ impl World {
         }
     }
 
-    fn side(&self, id: QueueId) -> Option<Side> {
+    fn facts(&self, id: QueueId) -> Option<QueueFacts> {
         let queue = self.queues.get(&id.index).filter(|queue| queue.id == id)?;
         let Queue { traits, seeky, busy, start, .. } = *queue;
-        Some(Side { queue: id, traits, seeky, busy, start })
+        Some(QueueFacts { queue: id, traits, seeky, busy, start })
     }
 
     fn save(&mut self, merge: weir_engine::merge::Merge) -> QueueId {
@@ -131,7 +131,7 @@ impl World {
                 let (queues, alone) = (&mut self.queues, &mut self.alone);
                 let left = self.merging.close(id, |id, state| restored(queues, alone, id, state));
                 self.log.push(format!("{left:?}"));
-                self.positions.remove(id);
+                self.position_tree.remove(id);
                 self.queues.remove(&slot);
                 self.in_service.take_if(|(served, _)| *served == id);
                 assert_eq!(self.merging.representative(id), None);
@@ -143,7 +143,7 @@ impl World {
                 queue.queued = false;
                 let end = Position(u64::from(slot) * 3_000_000);
                 self.in_service = Some((queue.id, Some(end)));
-                self.positions.remove(queue.id);
+                self.position_tree.remove(queue.id);
             }
             Step::Expire { slot } => {
                 let Some(queue) = self.queues.get_mut(&slot) else { return };
@@ -179,7 +179,7 @@ impl World {
                     self.merging.change(id, traits, |id, state| restored(queues, alone, id, state));
                 self.log.push(format!("{left:?}"));
                 if moves {
-                    self.positions.remove(id);
+                    self.position_tree.remove(id);
                     assert_eq!(self.merging.sets().members(id), 1);
                 }
             }
@@ -228,20 +228,20 @@ impl World {
         let using = if left.is_some() { own } else { using };
         self.queues.get_mut(&using.index).unwrap().seeky = seeky;
 
-        let side = self.side(using).unwrap();
-        let served = self.in_service.and_then(|(id, end)| Some((self.side(id)?, end)));
+        let facts = self.facts(using).unwrap();
+        let served = self.in_service.and_then(|(id, end)| Some((self.facts(id)?, end)));
         let device = Device {
             queueing_flash: self.flash,
             busy_queues: self.queues.values().filter(|queue| queue.busy).count() as u32,
-            in_service: served.map(|(side, last_end)| InService { side, last_end }),
+            in_service: served.map(|(facts, last_end)| ServedQueue { facts, last_end }),
         };
         let place = Position(at);
-        let near = self.positions.nearest(using, side.traits.group, place, CLOSE_BYTES);
-        let near = near.and_then(|id| self.side(id));
+        let near = self.position_tree.nearest(using, facts.traits.group, place, CLOSE_BYTES);
+        let near = near.and_then(|id| self.facts(id));
         let insertions = self.queues[&using.index].insertions;
         let evidence =
             Evidence { just_created: insertions == 0, insertions, boosts_throughput: boosts };
-        let ask = Ask { queue: own, side, at: place, evidence };
+        let ask = Ask { queue: own, facts, at: place, evidence };
         let before: u64 = self.merging.counters().checks;
         let check = self.merging.check(self.now, &ask, &device, || near);
         assert_eq!(self.merging.counters().checks, before + 1);
@@ -268,28 +268,34 @@ impl World {
         queue.queued = true;
         queue.insertions += 1;
         let group = queue.traits.group;
-        self.positions.place(to, group, place);
+        self.position_tree.place(to, group, place);
     }
 
     /// spec/bfq 11.12, from the record kept here. Of the two queues that may have been meant, one
     /// must qualify.
-    fn assert_may_cooperate(&self, ask: &Ask, device: &Device, near: Option<Side>, to: QueueId) {
+    fn assert_may_cooperate(
+        &self,
+        ask: &Ask,
+        device: &Device,
+        near: Option<QueueFacts>,
+        to: QueueId,
+    ) {
         assert!(!self.flash);
         let in_time = |id: QueueId| {
             let first = self.queues[&id.index].first_served;
             first.is_none_or(|first| self.now.nanos_since(first) <= WINDOW_NS)
         };
-        let fits = |side: &Side| side.traits.sync && !side.seeky && in_time(side.queue);
-        assert!(fits(&ask.side));
+        let fits = |facts: &QueueFacts| facts.traits.sync && !facts.seeky && in_time(facts.queue);
+        assert!(fits(&ask.facts));
         let served = device
             .in_service
             .filter(|served| served.last_end.unwrap().distance(ask.at) <= CLOSE_BYTES)
-            .map(|served| served.side);
-        let meant = [served, near].into_iter().flatten().any(|side| {
-            fits(&side)
-                && self.merging.sets().users(side.queue) > 0
-                && side.traits.group == ask.side.traits.group
-                && self.merging.representative(side.queue) == Some(to)
+            .map(|served| served.facts);
+        let meant = [served, near].into_iter().flatten().any(|facts| {
+            fits(&facts)
+                && self.merging.sets().users(facts.queue) > 0
+                && facts.traits.group == ask.facts.traits.group
+                && self.merging.representative(facts.queue) == Some(to)
         });
         assert!(meant, "{ask:?} {device:?} {near:?}");
     }

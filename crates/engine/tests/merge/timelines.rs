@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_engine::merge::cooperation::{Device, InService, Refusal, Side, Start};
+use weir_engine::merge::cooperation::{Device, QueueFacts, Refusal, ServedQueue, Start};
 use weir_engine::merge::stable::Evidence;
 use weir_engine::merge::{
     Ask, Check, Kind, MergeWindow, Position, Rules, Settings, StableTimes, Traits,
@@ -135,21 +135,21 @@ fn a_queue_that_only_drains_is_no_target() {
 /// Two streams with requests all the time, far from each other. The second then asks near the head of the first.
 struct Streams {
     settings: Settings,
-    first: Side,
-    second: Side,
+    first: QueueFacts,
+    second: QueueFacts,
 }
 
 impl Streams {
     /// When each was first served since it restarted; `None` if it was not.
     fn new(settings: Settings, first: Option<f64>, second: Option<f64>) -> Streams {
-        let side = |index, served: Option<f64>| {
+        let facts = |index, served: Option<f64>| {
             let mut start = Start::NEW;
             if let Some(millis) = served {
                 start.serve(at(millis));
             }
-            Side { queue: id(index), traits: TRAITS, seeky: false, busy: true, start }
+            QueueFacts { queue: id(index), traits: TRAITS, seeky: false, busy: true, start }
         };
-        Streams { settings, first: side(0, first), second: side(1, second) }
+        Streams { settings, first: facts(0, first), second: facts(1, second) }
     }
 
     /// P2 asks 2000 sectors from P1's head: once with P1 in service, once with P1 waiting nearby, to the same end.
@@ -161,11 +161,11 @@ impl Streams {
             // Long before, so that only cooperation is in play.
             merging.open(at(-2000.0), id(0), TRAITS, false);
             merging.open(at(-1000.0), id(1), TRAITS, false);
-            let in_service = Some(InService { side: self.first, last_end });
+            let in_service = Some(ServedQueue { facts: self.first, last_end });
             let device = Device { queueing_flash: false, busy_queues: 2, in_service };
             let evidence =
                 Evidence { just_created: false, insertions: 100, boosts_throughput: true };
-            let ask = Ask { queue: id(1), side: self.second, at: place, evidence };
+            let ask = Ask { queue: id(1), facts: self.second, at: place, evidence };
             let mut looked = 0;
             let end = merging.check(now, &ask, &device, || {
                 looked += 1;
@@ -219,12 +219,12 @@ fn unrelated_processes() {
         let closed = Settings { merge_window: MergeWindow::Closed, ..settings };
         let streams = Streams { settings: closed, ..streams };
         let now = at(0.0);
-        let side = streams.second;
+        let facts = streams.second;
         let device = Device { queueing_flash: false, busy_queues: 2, in_service: None };
         let found = weir_engine::merge::cooperation::find(
             &closed,
             now,
-            &side,
+            &facts,
             Position(0),
             &device,
             || panic!("nobody is looked for when the window is closed"),
@@ -271,7 +271,7 @@ fn sqlite(settings: Settings, queueing_flash: bool, lifetime_ms: u64) -> (Vec<St
             lines.push(format!("P{process} k={k} t={millis} {seeks} seeks: {story}"));
         }
         world.queues[to.index as usize].queued.clear();
-        world.positions.remove(to);
+        world.position_tree.remove(to);
     }
     (lines, world)
 }

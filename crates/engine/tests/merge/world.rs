@@ -1,10 +1,10 @@
 //! As much of a scheduler as merging needs to be told things: who is queued, served and late. Tests decide when.
 
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, InService, Side, Start};
+use weir_engine::merge::cooperation::{Device, QueueFacts, ServedQueue, Start};
 use weir_engine::merge::stable::Evidence;
 use weir_engine::merge::{
-    Ask, Check, Kind, Merging, Position, Positions, PriorityClass, QueueId, Settings, Traits,
+    Ask, Check, Kind, Merging, Position, PositionTree, PriorityClass, QueueId, Settings, Traits,
 };
 
 /// Bytes in a sector, the unit of the timelines in spec/bfq 7.12 to 7.14.
@@ -34,7 +34,7 @@ pub(crate) struct Queue {
 
 pub(crate) struct World {
     pub(crate) merging: Merging<u32>,
-    pub(crate) positions: Positions,
+    pub(crate) position_tree: PositionTree,
     pub(crate) queues: Vec<Queue>,
     pub(crate) in_service: Option<(QueueId, Option<Position>)>,
     pub(crate) queueing_flash: bool,
@@ -48,7 +48,7 @@ impl World {
     pub(crate) fn new(settings: Settings) -> World {
         World {
             merging: Merging::new(settings),
-            positions: Positions::new(),
+            position_tree: PositionTree::new(),
             queues: Vec::new(),
             in_service: None,
             queueing_flash: false,
@@ -75,9 +75,9 @@ impl World {
         id
     }
 
-    pub(crate) fn side(&self, id: QueueId) -> Side {
+    pub(crate) fn facts(&self, id: QueueId) -> QueueFacts {
         let queue = &self.queues[id.index as usize];
-        Side {
+        QueueFacts {
             queue: id,
             traits: queue.traits,
             seeky: queue.seeky,
@@ -90,9 +90,10 @@ impl World {
     pub(crate) fn check(&mut self, now: Instant, asker: QueueId, sector: u64) -> Check {
         // With the kernel's rules a process may still be somewhere else: it is told so, and moves.
         let using = self.merging.representative(asker).unwrap();
-        let (side, queue) = (self.side(using), &self.queues[using.index as usize]);
-        let in_service =
-            self.in_service.map(|(queue, last_end)| InService { side: self.side(queue), last_end });
+        let (facts, queue) = (self.facts(using), &self.queues[using.index as usize]);
+        let in_service = self
+            .in_service
+            .map(|(queue, last_end)| ServedQueue { facts: self.facts(queue), last_end });
         let device = Device {
             queueing_flash: self.queueing_flash,
             busy_queues: self.queues.iter().filter(|queue| queue.busy).count() as u32,
@@ -104,10 +105,10 @@ impl World {
             boosts_throughput: queue.boosts,
         };
         let place = Position(sector * SECTOR);
-        let ask = Ask { queue: asker, side, at: place, evidence };
+        let ask = Ask { queue: asker, facts, at: place, evidence };
         let close = self.merging.settings().close_bytes;
-        let nearest = self.positions.nearest(using, side.traits.group, place, close);
-        let nearest = nearest.map(|id| self.side(id));
+        let nearest = self.position_tree.nearest(using, facts.traits.group, place, close);
+        let nearest = nearest.map(|id| self.facts(id));
         self.merging.check(now, &ask, &device, || nearest)
     }
 
@@ -176,9 +177,9 @@ impl World {
         let group = self.queues[id.index as usize].traits.group;
         match self.next(id) {
             Some(sector) => {
-                self.positions.place(id, group, Position(sector * SECTOR));
+                self.position_tree.place(id, group, Position(sector * SECTOR));
             }
-            None => self.positions.remove(id),
+            None => self.position_tree.remove(id),
         }
     }
 

@@ -9,7 +9,7 @@ use super::payback::Payback;
 use super::sparse_state::{SparseState, SparseStates};
 use super::think_time::ThinkTime;
 use super::{Flow, FlowState};
-use crate::bfq::inject::Injection;
+use crate::bfq::inject_limit::PackedInjectLimit;
 use crate::bfq::tunables::Tunables;
 use crate::bfq::weight_raising::{WeightRaising, WrDetection, WrPeriods};
 use crate::check::ensure;
@@ -24,7 +24,7 @@ use crate::tree::NO_INDEX;
 pub(crate) struct Flows {
     flows: Vec<Record>,
     /// How much may be injected into a flow's gaps, at its index: hardly any request needs it.
-    injections: Vec<Injection>,
+    inject_limits: Vec<PackedInjectLimit>,
     sparse: SparseStates,
     periods: WrPeriods,
     /// The place that was freed last; [`NO_INDEX`] where none is free.
@@ -41,7 +41,7 @@ impl Default for Flows {
     fn default() -> Flows {
         Flows {
             flows: Vec::new(),
-            injections: Vec::new(),
+            inject_limits: Vec::new(),
             sparse: SparseStates::default(),
             periods: WrPeriods::default(),
             free: NO_INDEX,
@@ -118,11 +118,11 @@ impl Flows {
     pub(crate) fn open(&mut self, now: Instant, owner: Owner, tunables: &Tunables) -> u32 {
         let sync = owner.as_client().is_some();
         let flow = Flow::new(now, sync, tunables);
-        let injection = Injection::new(now, true);
+        let inject_limit = PackedInjectLimit::new(now, true);
         let index = match self.free {
             NO_INDEX => {
                 self.flows.push(Record { flow, stats: FlowStats::new(now, 0) });
-                self.injections.push(injection);
+                self.inject_limits.push(inject_limit);
                 u32::try_from(self.flows.len() - 1).expect("fewer than 2^32 flows")
             }
             index => {
@@ -130,7 +130,7 @@ impl Flows {
                 self.free = next;
                 self.flows[index as usize] =
                     Record { flow, stats: FlowStats::new(now, generation) };
-                self.injections[index as usize] = injection;
+                self.inject_limits[index as usize] = inject_limit;
                 index
             }
         };
@@ -187,12 +187,12 @@ impl Flows {
     }
 
     /// How much may be injected into a flow's gaps.
-    pub(crate) fn injection(&self, index: u32) -> Injection {
-        self.injections[index as usize]
+    pub(crate) fn inject_limit(&self, index: u32) -> PackedInjectLimit {
+        self.inject_limits[index as usize]
     }
 
-    pub(crate) fn injection_mut(&mut self, index: u32) -> &mut Injection {
-        &mut self.injections[index as usize]
+    pub(crate) fn inject_limit_mut(&mut self, index: u32) -> &mut PackedInjectLimit {
+        &mut self.inject_limits[index as usize]
     }
 
     /// What is kept of a flow's raising, whether it is raised or not.

@@ -23,7 +23,7 @@ impl Bfq {
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         let parent = tree.cgroups[cgroup].parent;
         self.counters.fold(cgroup, parent);
-        self.inherit_settling(cgroup, parent);
+        self.inherit_destage(cgroup, parent);
         self.close(tree, requests, Owner::writeback(cgroup));
         self.hierarchy.forget_group(cgroup);
         self.merging.remove_group(cgroup);
@@ -75,8 +75,8 @@ impl Bfq {
         let at = self.flows.open(self.now, owner, &self.tunables);
         self.hierarchy.open(EntityId::flow(at), owner, cgroup, prio_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
-        if !self.nobody_merges() {
-            self.positions.make_room(self.flows.id(at));
+        if !self.is_cooperation_off() {
+            self.pos_tree.make_room(self.flows.id(at));
         }
         if owner.as_client().is_some() {
             self.note_creation(tree, at);
@@ -121,11 +121,11 @@ impl Bfq {
 
     pub(super) fn set_prio(&mut self, at: u32, prio: Prio) {
         let id = EntityId::flow(at);
-        self.recounted(at, |hierarchy| hierarchy.set_prio(id, prio));
+        self.with_recount(at, |hierarchy| hierarchy.set_prio(id, prio));
     }
 
     /// Where a flow is counted and what it is placed with change in one place (spec/bfq D-17).
-    pub(super) fn recounted(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
+    pub(super) fn with_recount(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
         let is_counted = self.hierarchy.entities.flow(at).is_counted;
         if is_counted {
             self.leave(at);
@@ -155,18 +155,18 @@ impl Bfq {
 
     /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
     #[inline]
-    pub(super) fn recount(&mut self, at: u32) {
+    pub(super) fn uncount_if_idle(&mut self, at: u32) {
         if self.flows[at].in_flight > 0 {
             return;
         }
         if matches!(self.hierarchy.entities.flow(at).state, State::Off | State::Idle) {
-            self.note_absence(at);
+            self.uncount(at);
         }
     }
 
     /// A flow is neither busy nor at the device.
     #[inline(never)]
-    fn note_absence(&mut self, at: u32) {
+    fn uncount(&mut self, at: u32) {
         let id = EntityId::flow(at);
         if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
             self.leave(at);

@@ -6,7 +6,7 @@
 //! does in three quarters of a millisecond, which keeps it as busy.
 
 use super::Bfq;
-use super::gaps::LONG_ON_FLASH;
+use super::inject::LONG_ON_FLASH;
 use super::wf2q::EntityId;
 use crate::requests::Requests;
 use crate::time::Instant;
@@ -19,7 +19,7 @@ const AT_DEVICE_NS: u64 = 750_000;
 
 /// What is at the device, and until when it is bounded. One a device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct FlashBound {
     until: Instant,
     /// Bytes of the requests at the device.
     bytes: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Company {
     most: u64,
 }
 
-impl Company {
+impl FlashBound {
     /// The device is known to be so fast.
     pub(crate) fn follow(&mut self, ns_for_mib: u64) {
         self.most = (1 << 20) * AT_DEVICE_NS / ns_for_mib.max(1);
@@ -70,12 +70,12 @@ impl Company {
 impl Bfq {
     /// A flow has become busy: others of another cgroup, weight or class may share the device with it.
     #[inline]
-    pub(super) fn note_company(&mut self, at: u32) {
+    pub(super) fn extend_flash_bound(&mut self, at: u32) {
         if self.tunables.queueing_flash()
             && self.tunables.slice_idle_ns > 0
             && self.is_asymmetric(at)
         {
-            self.company.until = self.now.plus_nanos(COUNTED_ON_NS);
+            self.flash_bound.until = self.now.plus_nanos(COUNTED_ON_NS);
         }
     }
 
@@ -86,15 +86,17 @@ impl Bfq {
         if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {
             return false;
         }
-        let next = self.turn.and_then(|turn| self.hierarchy.runner_up(EntityId::flow(turn.flow)));
+        let next = self
+            .in_service
+            .and_then(|in_service| self.hierarchy.runner_up(EntityId::flow(in_service.flow)));
         let next = next.and_then(|at| self.flows[at].next());
         let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
-        is_small && self.company.bytes * 4 <= self.company.most
+        is_small && self.flash_bound.bytes * 4 <= self.flash_bound.most
     }
 
     /// Whether the request at `index` waits until less is at the device.
     #[inline]
     pub(super) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
-        self.company.is_full(self.now, requests[index].request.data_len())
+        self.flash_bound.is_full(self.now, requests[index].request.data_len())
     }
 }

@@ -4,13 +4,13 @@ use super::Bfq;
 use super::budget::Expiry;
 use super::counters::Count;
 use super::flow::{FlowState, Flows, ThinkTime};
-use super::inject::Injection;
-use super::members::prio_of;
-use super::slot::Turn;
+use super::inject_limit::PackedInjectLimit;
+use super::lifecycle::prio_of;
+use super::slot::InService;
 use super::wf2q::Hierarchy;
 use super::wf2q::Prio;
 use super::wf2q::{EntityId, State};
-use crate::merge::cooperation::{Device, InService, Side};
+use crate::merge::cooperation::{Device, QueueFacts, ServedQueue};
 use crate::merge::sets::Departure;
 use crate::merge::split::Raising;
 use crate::merge::stable::Evidence;
@@ -22,10 +22,10 @@ use crate::tree::Tree;
 
 /// What a flow gets back when it is alone again: how its client behaved before it shared. Its weight is its client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Aside {
+pub(crate) struct SavedState {
     think_time: ThinkTime,
     raising: Raising,
-    injection: Injection,
+    inject_limit: PackedInjectLimit,
 }
 
 impl Bfq {
@@ -36,7 +36,7 @@ impl Bfq {
         let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
         self.flows[at].set_alone(true);
         if let Some(merge) = opened.merge {
-            self.carry_out(tree, requests, merge);
+            self.carry_out_merge(tree, requests, merge);
         }
     }
 
@@ -75,25 +75,28 @@ impl Bfq {
         request: &Request,
     ) -> u32 {
         let position = Position(request.extent.offset);
-        let (flows, hierarchy, positions) = (&self.flows, &self.hierarchy, &self.positions);
+        let (flows, hierarchy, pos_tree) = (&self.flows, &self.hierarchy, &self.pos_tree);
         let as_weir = self.merging.settings().rules == Rules::Weir;
-        let side = |at| side(flows, hierarchy, tree, at, as_weir);
-        let asker = side(at);
+        let facts = |at| facts(flows, hierarchy, tree, at, as_weir);
+        let asker = facts(at);
         let insertions = flows.stats(at).insertions;
         let boosts_throughput = self.boosts_throughput(at);
         let just_created = insertions == 0;
         let evidence = Evidence { just_created, insertions, boosts_throughput };
-        let ask = Ask { queue: self.flows.id(own_flow), side: asker, at: position, evidence };
-        let in_service = |turn: Turn| InService { side: side(turn.flow), last_end: turn.last_end };
+        let ask = Ask { queue: self.flows.id(own_flow), facts: asker, at: position, evidence };
+        let in_service = |in_service: InService| ServedQueue {
+            facts: facts(in_service.flow),
+            last_end: in_service.last_end,
+        };
         let device = Device {
             queueing_flash: self.tunables.queueing_flash(),
             busy_queues: self.busy,
-            in_service: self.turn.map(in_service),
+            in_service: self.in_service.map(in_service),
         };
         let (group, close_bytes) = (asker.traits.group, self.merging.settings().close_bytes);
         let nearest = || {
-            let queue = positions.nearest(asker.queue, group, position, close_bytes)?;
-            Some(side(queue.index))
+            let queue = pos_tree.nearest(asker.queue, group, position, close_bytes)?;
+            Some(facts(queue.index))
         };
         match self.merging.check(self.now, &ask, &device, nearest) {
             Check::Stay(reason) => {
@@ -101,11 +104,11 @@ impl Bfq {
                 at
             }
             Check::Follow(to) => {
-                self.share(tree, requests, at);
-                self.share(tree, requests, to.index);
+                self.update_shared(tree, requests, at);
+                self.update_shared(tree, requests, to.index);
                 to.index
             }
-            Check::Merge(merge) => self.carry_out(tree, requests, merge),
+            Check::Merge(merge) => self.carry_out_merge(tree, requests, merge),
         }
     }
 
@@ -118,33 +121,33 @@ impl Bfq {
     }
 
     /// Whether no flow merges for where it reads.
-    pub(super) fn nobody_merges(&self) -> bool {
+    pub(super) fn is_cooperation_off(&self) -> bool {
         let window = self.merging.settings().merge_window;
         window == MergeWindow::Closed || self.tunables.queueing_flash()
     }
 
-    /// Keeps [`Bfq::positions`] true for a flow whose next request may be another, or which is late by now.
+    /// Keeps [`Bfq::pos_tree`] true for a flow whose next request may be another, or which is late by now.
     #[inline]
-    pub(super) fn show_place(&mut self, at: u32) {
-        let nobody_merges = self.nobody_merges();
-        if !nobody_merges || !self.positions.is_empty() {
-            self.show_or_hide(at, nobody_merges);
+    pub(super) fn update_pos_tree(&mut self, at: u32) {
+        let is_cooperation_off = self.is_cooperation_off();
+        if !is_cooperation_off || !self.pos_tree.is_empty() {
+            self.set_pos_tree(at, is_cooperation_off);
         }
     }
 
-    fn show_or_hide(&mut self, at: u32, nobody_merges: bool) {
+    fn set_pos_tree(&mut self, at: u32, is_cooperation_off: bool) {
         let window = self.merging.settings().merge_window;
         let (flow, queue) = (&self.flows[at], self.flows.id(at));
-        let is_shown = !nobody_merges
+        let is_listed = !is_cooperation_off
             && flow.sync
             && !flow.start.is_late(self.now, window)
             && self.prio(at).class != PriorityClass::Idle;
-        match flow.next().filter(|_| is_shown) {
+        match flow.next().filter(|_| is_listed) {
             Some(next) => {
                 let place = Position(self.sort_nodes[next].at);
-                self.positions.place(queue, self.hierarchy.cgroup(EntityId::flow(at)), place);
+                self.pos_tree.place(queue, self.hierarchy.cgroup(EntityId::flow(at)), place);
             }
-            None => self.positions.remove(queue),
+            None => self.pos_tree.remove(queue),
         }
     }
 
@@ -158,10 +161,10 @@ impl Bfq {
             return;
         }
         let now = self.now;
-        let departure = self.take_leave(tree, |merging, restore| merging.part(now, queue, restore));
+        let departure = self.leave_set(tree, |merging, restore| merging.part(now, queue, restore));
         let splits = u64::from(departure.restored > 0);
         self.counters.count(self.hierarchy.cgroup(EntityId::flow(at)), Count::Splits, splits);
-        self.recall(at);
+        self.update_flow_state(at);
     }
 
     /// The client of a flow is gone.
@@ -169,8 +172,8 @@ impl Bfq {
         let queue = self.flows.id(at);
         let representative = self.merging.representative(queue);
         self.flows[at].set_alone(false);
-        self.take_leave(tree, |merging, restore| merging.close(queue, restore));
-        self.positions.remove(queue);
+        self.leave_set(tree, |merging, restore| merging.close(queue, restore));
+        self.pos_tree.remove(queue);
         if let Some(representative) = representative.filter(|&other| other != queue) {
             self.update_prio(tree, representative.index);
         }
@@ -180,30 +183,30 @@ impl Bfq {
     fn leave_if_parting(&mut self, tree: &Tree, own_flow: u32) {
         let queue = self.flows.id(own_flow);
         let (now, before) = (self.now, self.merging.representative(queue));
-        let departure = self.take_leave(tree, |merging, restore| {
+        let departure = self.leave_set(tree, |merging, restore| {
             merging.part_if_due(now, queue, restore).unwrap_or_default()
         });
         if let Some(before) = before.filter(|_| departure.restored > 0) {
-            self.recall(before.index);
+            self.update_flow_state(before.index);
             self.update_prio(tree, before.index);
         }
     }
 
     /// What a flow gets back when it is alone again.
-    fn aside(&self, queue: QueueId) -> Aside {
+    fn saved_state(&self, queue: QueueId) -> SavedState {
         let stats = self.flows.stats(queue.index);
         let raising = self.raising_of(queue);
-        Aside {
+        SavedState {
             think_time: stats.think_time,
             raising,
-            injection: self.flows.injection(queue.index),
+            inject_limit: self.flows.inject_limit(queue.index),
         }
     }
 
     /// Joins two sets; the flow that the asker's requests go to now.
-    fn carry_out(&mut self, tree: &Tree, requests: &Requests, merge: Merge) -> u32 {
+    fn carry_out_merge(&mut self, tree: &Tree, requests: &Requests, merge: Merge) -> u32 {
         // Of two flows that become one, either may have been alone.
-        let [from, to] = [merge.from, merge.to].map(|queue| (queue, self.aside(queue)));
+        let [from, to] = [merge.from, merge.to].map(|queue| (queue, self.saved_state(queue)));
         let save = |queue: QueueId| if queue == from.0 { from.1 } else { to.1 };
         let to = self.merging.merge(merge, save).index;
         for queue in [merge.from, merge.to] {
@@ -218,14 +221,14 @@ impl Bfq {
         waker.inherit(self.flows.id(to), &self.flows.sparse(from).waker);
         self.flows.set_waker(to, waker);
         self.join_raising(from, to);
-        self.share(tree, requests, from);
-        self.share(tree, requests, to);
+        self.update_shared(tree, requests, from);
+        self.update_shared(tree, requests, to);
         to
     }
 
     /// Members of a set come to a flow, or go.
-    fn share(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        self.recall(at);
+    fn update_shared(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+        self.update_flow_state(at);
         self.update_prio(tree, at);
         if !self.flows[at].is_live() {
             self.abandon(tree, requests, at);
@@ -233,7 +236,7 @@ impl Bfq {
     }
 
     /// Whether anybody uses a flow.
-    fn recall(&mut self, at: u32) {
+    fn update_flow_state(&mut self, at: u32) {
         let users = self.merging.sets().users(self.flows.id(at));
         let flow = &mut self.flows[at];
         if !flow.is_orphaned() {
@@ -243,35 +246,38 @@ impl Bfq {
 
     /// Nobody uses a flow any more. In service and empty it would keep the device waiting for nobody (spec/bfq D-9).
     pub(super) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        if self.turn.is_some_and(|turn| turn.flow == at) && self.flows[at].is_empty() {
+        if self.in_service.is_some_and(|in_service| in_service.flow == at)
+            && self.flows[at].is_empty()
+        {
             self.expire(tree, requests, Expiry::NoMoreRequests);
         }
-        self.recount(at);
+        self.uncount_if_idle(at);
     }
 
     /// Lets flows leave a set: gives those that are alone again what they had before they shared, and the place of a
     /// representative that has left to another. `leave` calls its second argument for each that is alone.
-    fn take_leave(
+    fn leave_set(
         &mut self,
         tree: &Tree,
-        leave: impl FnOnce(&mut Merging<Aside>, &mut dyn FnMut(QueueId, Aside)) -> Departure,
+        leave: impl FnOnce(&mut Merging<SavedState>, &mut dyn FnMut(QueueId, SavedState)) -> Departure,
     ) -> Departure {
         let mut alone = core::mem::take(&mut self.alone);
-        let departure =
-            leave(&mut self.merging, &mut |queue, aside| alone.push((queue.index, aside)));
-        for (at, aside) in alone.drain(..) {
+        let departure = leave(&mut self.merging, &mut |queue, saved_state| {
+            alone.push((queue.index, saved_state))
+        });
+        for (at, saved_state) in alone.drain(..) {
             self.flows[at].set_alone(true);
             let stats = self.flows.stats_mut(at);
-            stats.think_time = aside.think_time;
+            stats.think_time = saved_state.think_time;
             stats.insertions = 0;
-            *self.flows.injection_mut(at) = aside.injection;
-            self.resume_raising(tree, at, aside.raising);
-            self.recall(at);
+            *self.flows.inject_limit_mut(at) = saved_state.inject_limit;
+            self.resume_raising(tree, at, saved_state.raising);
+            self.update_flow_state(at);
             self.update_prio(tree, at);
         }
         self.alone = alone;
         if let Some(successor) = departure.successor {
-            self.recall(successor.index);
+            self.update_flow_state(successor.index);
             self.update_prio(tree, successor.index);
         }
         departure
@@ -301,7 +307,7 @@ impl Bfq {
     pub(super) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
-        self.take_leave(tree, |merging, restore| merging.change(queue, traits, restore));
+        self.leave_set(tree, |merging, restore| merging.change(queue, traits, restore));
         let representative = self.merging.representative(queue);
         self.update_prio(tree, representative.map_or(at, |queue| queue.index));
     }
@@ -318,11 +324,11 @@ fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits 
 
 /// By Weir's rules a flow that flushes is no stream: it waits for what it wrote, and would wait for the writes of others
 /// as well if it shared their queue.
-fn side(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> Side {
+fn facts(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> QueueFacts {
     let flow = &flows[at];
     let flushes = as_weir && flows.stats(at).think_time.flushes();
     let state = hierarchy.state(EntityId::flow(at));
-    Side {
+    QueueFacts {
         queue: flows.id(at),
         traits: traits(flows, hierarchy, tree, at),
         seeky: flow.is_seeky() || flushes,

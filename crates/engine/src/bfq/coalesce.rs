@@ -16,7 +16,7 @@ const BYTES_MAX: u32 = 512 << 10;
 
 /// What goes to the device as one, as far as it has come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct CoalescedRun {
     flow: u32,
     op: Op,
     /// Where its last request ends.
@@ -28,13 +28,13 @@ pub(super) struct Run {
 
 impl Bfq {
     /// A request of flow `at` goes to the device, and others may go on from it.
-    pub(super) fn begin_run(&mut self, request: &Request, at: u32, is_stream: bool) {
+    pub(super) fn begin_coalescing(&mut self, request: &Request, at: u32, is_stream: bool) {
         // Neighbours of somebody who jumps about are chance, and what is joined by chance makes its time worth more
         // bytes than that of others.
         let is_data = matches!(request.op, Op::Read | Op::Write) && request.class == Class::Data;
         let end = request.extent.offset.checked_add(request.extent.len.into());
         let (op, bytes) = (request.op, request.extent.len);
-        self.run = end.filter(|_| is_data && is_stream).map(|end| Run {
+        self.run = end.filter(|_| is_data && is_stream).map(|end| CoalescedRun {
             flow: at,
             op,
             end,
@@ -48,7 +48,7 @@ impl Bfq {
     ///
     /// No more are joined than is needed to bring all that waits to the device: as long as there is room for each by
     /// itself, the device does better with more of them at once.
-    pub(crate) fn next_joined(
+    pub(crate) fn next_coalesced(
         &mut self,
         now: Instant,
         room: u32,
@@ -56,11 +56,11 @@ impl Bfq {
         requests: &mut Requests,
     ) -> Option<u32> {
         let run = self.run.take()?;
-        let turn = self.turn.filter(|turn| turn.flow == run.flow)?;
+        let in_service = self.in_service.filter(|in_service| in_service.flow == run.flow)?;
         // All that waited with the first, over all the room there was with its own.
         let shares = || (u64::from(self.len) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left.unwrap_or_else(shares).checked_sub(1)?;
-        let index = self.flows[turn.flow].pick(now, requests, &self.tunables)?;
+        let index = self.flows[in_service.flow].pick(now, requests, &self.tunables)?;
         if self.is_full_for(requests, index) {
             return None;
         }
@@ -70,15 +70,15 @@ impl Bfq {
             && request.class == Class::Data
             && request.extent.offset == run.end
             && bytes <= BYTES_MAX;
-        let entity = self.hierarchy.entities.flow(turn.flow);
-        let charge = self.charge(requests, turn.flow, index);
+        let entity = self.hierarchy.entities.flow(in_service.flow);
+        let charge = self.charge(requests, in_service.flow, index);
         let fits = entity.service + charge <= entity.budget;
         if !continues || !fits || self.has_timed_out() {
             return None;
         }
-        self.dispatch(tree, requests, turn.flow, index, charge);
+        self.dispatch(tree, requests, in_service.flow, index, charge);
         self.counters.coalesced();
-        self.run = self.run.map(|run| Run { bytes, left: Some(left), ..run });
+        self.run = self.run.map(|run| CoalescedRun { bytes, left: Some(left), ..run });
         Some(index)
     }
 }

@@ -18,10 +18,10 @@ use crate::tree::{NO_INDEX, ROOT, Tree};
 
 /// Longest time that the device is kept free for what was written, from the last of it on: a slot, as it is by default.
 /// A cache that takes more in one go than the platters in that time has its own way of emptying itself.
-const LONGEST_NS: u64 = 125_000_000;
+const DESTAGE_MAX_NS: u64 = 125_000_000;
 
 /// How much of that a slot may leave behind, if somebody waits: whoever comes then waits for it, too.
-const MOST_OWED_NS: u64 = 50_000_000;
+const DESTAGE_LEFT_MAX_NS: u64 = 50_000_000;
 
 /// How long a cgroup that has read counts as one that reads.
 const READS_FOR_NS: u64 = 1_000_000_000;
@@ -32,7 +32,7 @@ const FASTEST_PLATTERS: u32 = 38_400;
 
 /// What was written and may not be on the platters. One a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settling {
+pub(crate) struct Destage {
     /// When all of it is there, if the device does nothing else.
     until: Instant,
     /// How long what was written since the last way that was counted takes.
@@ -54,9 +54,9 @@ struct Wait {
     until: Instant,
 }
 
-impl Settling {
+impl Destage {
     /// Nothing was written.
-    pub(crate) const NEW: Settling = Settling {
+    pub(crate) const NEW: Destage = Destage {
         until: Instant::ZERO,
         run_ns: 0,
         wait: None,
@@ -65,23 +65,23 @@ impl Settling {
         read_until: Instant::ZERO,
     };
 
-    /// A client of `cgroup` writes what takes the device `takes_ns`, and `way_ns` to get there if it is not writing. It is
+    /// A client of `cgroup` writes what takes the device `takes_ns`, and `seek_ns` to get there if it is not writing. It is
     /// a way, too, to where another slot `begins`, unless there is little between the two: of many small ones a cache makes
     /// one round.
-    fn wrote(&mut self, now: Instant, cgroup: u32, way_ns: u64, takes_ns: u64, begins: bool) {
+    fn wrote(&mut self, now: Instant, cgroup: u32, seek_ns: u64, takes_ns: u64, begins: bool) {
         let mut until = self.until.max(now).plus_nanos(takes_ns);
-        if self.until <= now || (begins && self.run_ns >= way_ns) {
-            until = until.plus_nanos(way_ns);
+        if self.until <= now || (begins && self.run_ns >= seek_ns) {
+            until = until.plus_nanos(seek_ns);
             self.run_ns = 0;
         }
         self.run_ns = self.run_ns.saturating_add(takes_ns);
-        self.until = until.min(now.plus_nanos(LONGEST_NS));
+        self.until = until.min(now.plus_nanos(DESTAGE_MAX_NS));
         self.cgroup = cgroup;
         self.flush = NO_INDEX;
     }
 
     /// Whether something that was written may not be on the platters.
-    pub(crate) fn is_owed(&self, now: Instant) -> bool {
+    pub(crate) fn is_pending(&self, now: Instant) -> bool {
         now < self.until
     }
 
@@ -101,11 +101,11 @@ impl Settling {
 
 impl Bfq {
     /// A request goes to the device.
-    pub(super) fn note_write(&mut self, at: u32, index: u32, request: &Request) {
+    pub(super) fn note_destage(&mut self, at: u32, index: u32, request: &Request) {
         match request.op {
-            Op::Flush => self.settling.flush = index,
-            Op::Read if self.hierarchy.cgroup(EntityId::flow(at)) != self.settling.cgroup => {
-                self.settling.read_until = self.now.plus_nanos(READS_FOR_NS);
+            Op::Flush => self.destage.flush = index,
+            Op::Read if self.hierarchy.cgroup(EntityId::flow(at)) != self.destage.cgroup => {
+                self.destage.read_until = self.now.plus_nanos(READS_FOR_NS);
             }
             _ => {}
         }
@@ -116,24 +116,26 @@ impl Bfq {
             let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
             // A disk is at its best at its outer edge, and has three quarters of that on average.
             let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
-            let goes_on = self.turn.is_some_and(|turn| turn.flow == at && turn.sent > 0);
-            self.settling.wrote(self.now, cgroup, self.way_ns(), takes_ns, !goes_on);
+            let goes_on = self
+                .in_service
+                .is_some_and(|in_service| in_service.flow == at && in_service.sent > 0);
+            self.destage.wrote(self.now, cgroup, self.seek_ns(), takes_ns, !goes_on);
         }
     }
 
     /// A cgroup is going away: what its clients wrote is its parent's.
-    pub(super) fn inherit_settling(&mut self, cgroup: u32, parent: u32) {
-        if self.settling.cgroup == cgroup {
-            self.settling.cgroup = parent;
+    pub(super) fn inherit_destage(&mut self, cgroup: u32, parent: u32) {
+        if self.destage.cgroup == cgroup {
+            self.destage.cgroup = parent;
         }
     }
 
     /// Whether the slot of the flow in service, which has written, is over for what it leaves to the platters. O(1).
-    pub(super) fn owes_much(&self) -> bool {
-        self.settling.until.nanos_since(self.now) >= MOST_OWED_NS
+    pub(super) fn leaves_long_destage(&self) -> bool {
+        self.destage.until.nanos_since(self.now) >= DESTAGE_LEFT_MAX_NS
             && self.tunables.slice_idle_ns > 0
             && self.scenario.flows() > 1
-            && self.turn.is_some_and(|turn| turn.sent > 0)
+            && self.in_service.is_some_and(|in_service| in_service.sent > 0)
     }
 
     /// Whether nobody gets the device yet, although somebody waits: what was written is on its way to the platters.
@@ -142,20 +144,20 @@ impl Bfq {
     /// Whoever writes next goes on as long as that is little more than ways, which a cache makes shorter by taking many
     /// at once; if it is more, once nearly all is there. Who is the only one goes on too: nobody would be kept from
     /// anything. A soft real-time flow wants little, and is better served late by a seek than by all of this.
-    pub(super) fn settles(&mut self, tree: &Tree, requests: &Requests) -> bool {
-        let until = self.settled_at(requests).filter(|&until| self.now < until);
-        match (until, self.settling.wait) {
+    pub(super) fn waits_for_destage(&mut self, tree: &Tree, requests: &Requests) -> bool {
+        let until = self.destaged_at(requests).filter(|&until| self.now < until);
+        match (until, self.destage.wait) {
             (Some(until), wait) => {
                 let since = wait.map_or(self.now, |wait| wait.since);
-                self.settling.wait = Some(Wait { since, until });
+                self.destage.wait = Some(Wait { since, until });
             }
             (None, Some(Wait { since, .. })) => {
-                let (ns, cgroup) = (self.now.nanos_since(since), self.settling.cgroup);
-                self.counters.idled(cgroup, IdlingCause::Settling, ns);
-                self.settling.wait = None;
+                let (ns, cgroup) = (self.now.nanos_since(since), self.destage.cgroup);
+                self.counters.idled(cgroup, IdlingCause::Destage, ns);
+                self.destage.wait = None;
                 // Where another cgroup reads, it waits for that: it is time of the device that the writers had. Cgroups that all
                 // write wait for each other.
-                if self.now < self.settling.read_until {
+                if self.now < self.destage.read_until {
                     let bytes = time_price(ns, &self.tunables);
                     self.hierarchy.charge_cgroup(self.now, tree, cgroup, bytes);
                 }
@@ -166,8 +168,8 @@ impl Bfq {
     }
 
     /// From when on whoever is next may have the device, if it is to wait.
-    fn settled_at(&mut self, requests: &Requests) -> Option<Instant> {
-        let until = self.settling.until;
+    fn destaged_at(&mut self, requests: &Requests) -> Option<Instant> {
+        let until = self.destage.until;
         if self.now >= until || self.tunables.slice_idle_ns == 0 || self.scenario.flows() == 1 {
             return None;
         }
@@ -181,13 +183,13 @@ impl Bfq {
             Op::Flush => return None,
             _ => return Some(until),
         }
-        let is_little = until.nanos_since(self.now) <= 2 * self.way_ns();
-        let goes_on = self.settling.wait.is_none() && is_little;
-        (!goes_on).then(|| until.minus_nanos(self.way_ns() / 4))
+        let is_little = until.nanos_since(self.now) <= 2 * self.seek_ns();
+        let goes_on = self.destage.wait.is_none() && is_little;
+        (!goes_on).then(|| until.minus_nanos(self.seek_ns() / 4))
     }
 
     /// A seek, as it counts in the price of a slot, and a turn.
-    fn way_ns(&self) -> u64 {
+    fn seek_ns(&self) -> u64 {
         2 * self.tunables.slice_idle_ns
     }
 }
@@ -200,12 +202,12 @@ mod tests {
 
     #[test]
     fn many_small_writes_are_one_way_and_large_ones_a_slot_at_most() {
-        for (each_ns, most_ns) in [(40_000, 16 * MS), (4 * MS, LONGEST_NS)] {
-            let (mut settling, mut now) = (Settling::NEW, Instant::from_millis(1));
+        for (each_ns, most_ns) in [(40_000, 16 * MS), (4 * MS, DESTAGE_MAX_NS)] {
+            let (mut destage, mut now) = (Destage::NEW, Instant::from_millis(1));
             let mut owed_ns = 0;
             for _ in 0..100 {
-                settling.wrote(now, ROOT, 16 * MS, each_ns, true);
-                owed_ns = owed_ns.max(settling.until.nanos_since(now));
+                destage.wrote(now, ROOT, 16 * MS, each_ns, true);
+                owed_ns = owed_ns.max(destage.until.nanos_since(now));
                 now = now.plus_nanos(100_000);
             }
             assert!(owed_ns <= most_ns + each_ns && owed_ns >= most_ns, "{owed_ns} ns");

@@ -14,7 +14,7 @@ use super::{Position, QueueId};
 /// queues have a place than ever before. Priorities are a fixed scramble of a node's number, so that equal calls build
 /// equal trees.
 #[derive(Clone, Debug)]
-pub struct Positions {
+pub struct PositionTree {
     nodes: Vec<Node>,
     /// The node of each queue; [`NONE`] while it has no place.
     of: Vec<u32>,
@@ -46,16 +46,16 @@ enum Link {
 const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
-impl Default for Positions {
-    fn default() -> Positions {
-        Positions::new()
+impl Default for PositionTree {
+    fn default() -> PositionTree {
+        PositionTree::new()
     }
 }
 
-impl Positions {
+impl PositionTree {
     /// No queue at all.
-    pub const fn new() -> Positions {
-        Positions { nodes: Vec::new(), of: Vec::new(), root: NONE, free: NONE, len: 0 }
+    pub const fn new() -> PositionTree {
+        PositionTree { nodes: Vec::new(), of: Vec::new(), root: NONE, free: NONE, len: 0 }
     }
 
     /// How many queues have a place.
@@ -299,20 +299,20 @@ mod tests {
     proptest! {
         #[test]
         fn finds_what_a_look_at_all_of_them_finds(steps in vec(step(), 1..300)) {
-            let mut positions = Positions::new();
+            let mut position_tree = PositionTree::new();
             let mut model: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
             for step in steps {
                 match step {
                     Step::Place { queue: index, group, at } => {
                         model.remove(&index);
                         let free = model.values().all(|place| *place != (group, at));
-                        prop_assert_eq!(positions.place(queue(index), group, Position(at)), free);
+                        prop_assert_eq!(position_tree.place(queue(index), group, Position(at)), free);
                         if free {
                             model.insert(index, (group, at));
                         }
                     }
                     Step::Remove { queue: index } => {
-                        positions.remove(queue(index));
+                        position_tree.remove(queue(index));
                         model.remove(&index);
                     }
                     Step::Near { asker, group, at, close } => {
@@ -323,39 +323,39 @@ mod tests {
                             .filter(|found| found.0 <= close)
                             .min()
                             .map(|found| queue(found.2));
-                        let found = positions.nearest(queue(asker), group, Position(at), close);
+                        let found = position_tree.nearest(queue(asker), group, Position(at), close);
                         prop_assert_eq!(found, expected);
                     }
                 }
-                prop_assert_eq!(positions.len(), model.len());
-                prop_assert!(positions.nodes.len() <= 40, "places are given back");
+                prop_assert_eq!(position_tree.len(), model.len());
+                prop_assert!(position_tree.nodes.len() <= 40, "places are given back");
             }
         }
     }
 
     #[test]
     fn a_stale_id_removes_nobody() {
-        let mut positions = Positions::new();
-        positions.place(queue(3), 0, Position(0));
-        positions.remove(QueueId { index: 3, generation: 77 });
-        positions.remove(QueueId { index: 9, generation: 0 });
-        assert_eq!(positions.nearest(queue(1), 0, Position(0), 0), Some(queue(3)));
+        let mut position_tree = PositionTree::new();
+        position_tree.place(queue(3), 0, Position(0));
+        position_tree.remove(QueueId { index: 3, generation: 77 });
+        position_tree.remove(QueueId { index: 9, generation: 0 });
+        assert_eq!(position_tree.nearest(queue(1), 0, Position(0), 0), Some(queue(3)));
     }
 
     #[test]
     fn a_hundred_thousand_in_order_make_no_list() {
-        let mut positions = Positions::new();
+        let mut position_tree = PositionTree::new();
         for index in 0..100_000 {
-            positions.place(queue(index), 0, Position(u64::from(index)));
+            position_tree.place(queue(index), 0, Position(u64::from(index)));
         }
         let depth = |mut at: u32, side: usize| {
             let mut depth = 0;
-            while let Some(node) = positions.nodes.get(at as usize) {
+            while let Some(node) = position_tree.nodes.get(at as usize) {
                 depth += 1;
                 at = node.children[side];
             }
             depth
         };
-        assert!(depth(positions.root, BEFORE) < 60 && depth(positions.root, AFTER) < 60);
+        assert!(depth(position_tree.root, BEFORE) < 60 && depth(position_tree.root, AFTER) < 60);
     }
 }

@@ -84,8 +84,8 @@ impl Scene {
         (0, 999)
     }
 
-    fn settling(&self) -> (u64, u64) {
-        let (stats, at) = (self.engine.bfq_stats(), IdlingCause::Settling.index());
+    fn destage(&self) -> (u64, u64) {
+        let (stats, at) = (self.engine.bfq_stats(), IdlingCause::Destage.index());
         (stats.idlings[at], stats.idling_ns[at])
     }
 }
@@ -103,7 +103,7 @@ fn what_was_written_goes_to_the_platters_before_anybody_reads() {
         let takes_ns = blocks * 256 * 65_536 * 1_000 / 9_333 * 4 / 3 - blocks * 437 * US;
         let expected_ns = 16 * MS + takes_ns - left_ns;
         assert!(waited_ns.abs_diff(expected_ns) < 100 * US, "{waited_ns} ns, not {expected_ns}");
-        assert_eq!(scene.settling(), (1, waited_ns));
+        assert_eq!(scene.destage(), (1, waited_ns));
     }
 }
 
@@ -118,7 +118,7 @@ fn writers_do_not_wait_for_each_other_where_little_was_written() {
             (least_ns..=least_ns + 2 * MS).contains(&waited_ns),
             "{waited_ns} ns before {op:?}"
         );
-        assert_eq!(scene.settling().0, u64::from(least_ns > 0));
+        assert_eq!(scene.destage().0, u64::from(least_ns > 0));
     }
 }
 
@@ -171,7 +171,7 @@ fn nobody_waits_where_nothing_is_left_to_be_written() {
         assert!(blocks > 0, "{what}");
         // Of a write-through disk no more than the way there, which is not measured.
         assert!(waited_ns <= 16 * MS, "{what}: {waited_ns} ns after {blocks} blocks");
-        assert!(write_ns > MS || scene.settling() == (0, 0), "{what}");
+        assert!(write_ns > MS || scene.destage() == (0, 0), "{what}");
     }
 }
 
@@ -203,7 +203,7 @@ fn a_flush_does_not_wait_for_what_it_is_to_write_out() {
     let mut scene = Scene::new(true, "low_latency=0");
     let (waited_ns, blocks) = scene.slot_of_a_writer(437 * US, Some(Op::Flush));
     assert_eq!((waited_ns, blocks), (0, 18), "the slot is over as always");
-    assert_eq!(scene.settling(), (0, 0));
+    assert_eq!(scene.destage(), (0, 0));
 }
 
 #[test]
