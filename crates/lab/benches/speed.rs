@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use weir_engine::{Dimension, Limits, Path, PerDimension};
-use weir_lab::fio;
+use weir_fio as fio;
 use weir_lab::scenario::{CgroupSetting, Home, Scenario, Timing, Trace, Work};
 use weir_lab::sim;
 

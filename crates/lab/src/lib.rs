@@ -29,12 +29,9 @@
 
 pub mod builder;
 pub mod cache;
-pub mod fio;
-pub mod random;
 pub mod report;
 pub mod reproduce;
 pub mod results;
 pub mod scenario;
 pub mod scenario_file;
 pub mod sim;
-pub mod stream;

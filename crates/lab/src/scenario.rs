@@ -8,9 +8,9 @@ use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
     BfqSettings, Limits, LowLatency, Path, PrioClass, SchedulerKind, Watermark, Weight,
 };
+use weir_fio::{JobFile, ReplaySkip};
 
 use crate::cache;
-use crate::fio::{JobFile, ReplaySkip};
 
 /// A run, ready to begin. What is wrong with its jobs comes up in [`crate::sim::run`], before the first request.
 #[derive(Debug, Clone)]

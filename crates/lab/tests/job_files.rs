@@ -5,8 +5,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use weir_fio::{Input, JobText};
 use weir_lab::builder::{ScenarioBuilder, Source};
-use weir_lab::fio::{Input, JobText};
 use weir_lab::results::Results;
 use weir_lab::sim;
 

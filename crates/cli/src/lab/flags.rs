@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Config, DeviceModel};
+use weir_fio as fio;
 use weir_lab::builder::{BuildError, ScenarioBuilder, SettingError, Source};
-use weir_lab::fio;
 use weir_lab::scenario::{Scenario, ScenarioError, Trace};
 use weir_lab::scenario_file::{self, SCENARIOS};
 use weir_trace::{OpenError, Reader};

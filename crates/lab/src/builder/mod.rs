@@ -11,12 +11,12 @@ use weir_config::{Backend, Config, DeviceModel};
 use weir_engine::io_max::nearest;
 use weir_engine::units::Nanos;
 use weir_engine::{BfqEdit, BfqSettings, LimiterKind, Limits, Path, SliceProfile};
+use weir_fio::{self as fio, FioErrors, JobText};
 
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
 use self::timed_changes::TimedSetting;
 use crate::cache;
-use crate::fio::{self, FioErrors, JobText};
 use crate::scenario::{CgroupSetting, Home, Machine, PathDelay, Scenario, Trace, Work};
 
 /// What was asked for so far. Every value in it is valid by itself.

@@ -1,10 +1,10 @@
 //! A run as fio's own JSON, for the tools that read it. What is put where: `docs/lab-json.md`.
 
 use serde_json::{Map, Value, json};
+use weir_fio::LatencyTarget;
 
 use super::figures::{percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
-use crate::fio::LatencyTarget;
 use crate::results::{Latency, Results, Row, Steadiness, Transfers};
 
 /// Whose layout it is. Tools look at the number; what follows it tells that no fio has run.

@@ -13,12 +13,12 @@
 use weir_disk::Spec;
 use weir_engine::merge::{MergeWindow, Settings};
 use weir_engine::{BfqSettings, Config, Op, SchedulerKind};
+use weir_fio::random::Random;
 
 use super::recording::Recording;
 use super::spread::{self, Spread};
 use super::stage::{self, Play, Played, Stream};
 use super::{Progress, ReproduceError, Reproduction, Run};
-use crate::random::Random;
 
 pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "spurious-merges",

@@ -15,9 +15,9 @@ use weir_engine::{
     BfqStats, CgroupId, Change, Class, ClientId, Config, Dispatch, Engine, Event, Extent, Instant,
     Op, Outcome, Path, Priority, PriorityClass, Request, TaskId, Ticket,
 };
+use weir_fio::random::Random;
 
 use super::recording::{Asked, Recording};
-use crate::random::Random;
 
 /// What a reader does with a byte it has read, and with a request: as in the lab's page cache.
 const CALL_NS: u64 = 500;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::fio::LatencyTarget;
+use weir_fio::LatencyTarget;
 
 /// Result of a `latency_target`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::fio::SteadyState;
+use weir_fio::SteadyState;
 
 /// What came of a `steadystate`.
 #[derive(Debug, Clone, PartialEq)]

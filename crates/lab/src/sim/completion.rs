@@ -1,15 +1,15 @@
 //! Completions: a request that is back from the disk goes to its process, which goes on.
 
 use weir_engine::{Instant, Op, Outcome};
+use weir_fio::Submission;
+use weir_fio::stream::Access;
 
 use super::calendar::Planned;
 use super::flights::{Flight, NO_FLIGHT, Purpose};
 use super::process::Done;
 use super::search::Verdict;
 use super::world::{Actor, World};
-use crate::fio::Submission;
 use crate::scenario::ScenarioError;
-use crate::stream::Access;
 
 impl World {
     /// The disk has finished a command: a request, and those that were joined to it.

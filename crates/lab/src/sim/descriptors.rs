@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::stream::Step;
+use weir_fio::stream::Step;
 
 /// Descriptors of processes, each with the requests that wait for the one that is served.
 ///
@@ -50,7 +50,7 @@ impl Descriptors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Access;
+    use weir_fio::stream::Access;
 
     #[test]
     fn each_descriptor_serves_its_requests_in_order() {

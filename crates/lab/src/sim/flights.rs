@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use weir_engine::{Op, Ticket};
 
-use crate::stream::Access;
+use weir_fio::stream::Access;
 
 /// Requests by their keys. A key is given again as soon as its request is gone, the last one first.
 ///

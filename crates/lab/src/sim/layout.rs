@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::fio::{Amount, Files, IoEngine, Job, JobFile};
-use crate::random::Random;
+use weir_fio::random::Random;
+use weir_fio::stream::job_seed;
+use weir_fio::{Amount, Files, IoEngine, Job, JobFile};
+
 use crate::scenario::ScenarioError;
-use crate::stream::job_seed;
 
 /// Files begin at multiples of it, as file systems place large files.
 const ALIGN: u64 = 1 << 20;

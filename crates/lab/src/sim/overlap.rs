@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fio::{Mix, Options, SubmitMode};
+use weir_fio::{Mix, Options, SubmitMode};
 
 /// Whose requests a job's wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

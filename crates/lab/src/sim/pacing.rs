@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use weir_engine::units::{BytesPerSec, IosPerSec};
+use weir_fio::random::Random;
+use weir_fio::stream::Access;
+use weir_fio::{Options, PerDirection, RateProcess};
 
 use super::nanos;
-use crate::fio::{Options, PerDirection, RateProcess};
-use crate::random::Random;
-use crate::stream::Access;
 
 const SECOND_NS: u128 = 1_000_000_000;
 
@@ -219,7 +219,7 @@ impl Thinking {
         (pause_ns > 0).then(|| Thinking {
             pause_ns,
             blocks,
-            counts_issues: think.blocks_type == crate::fio::ThinkBlocks::Issue,
+            counts_issues: think.blocks_type == weir_fio::ThinkBlocks::Issue,
             io_time_ns: nanos(think.io_time),
             seen: 0,
             is_issued: false,

@@ -1,6 +1,7 @@
 //! Path delay: time that a completed request takes back from the disk to its process.
 
-use crate::random::Random;
+use weir_fio::random::Random;
+
 use crate::scenario;
 
 /// Apart from the numbers of streams and processes, which come from the same seed.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::nanos;
 use super::overlap::Overlapping;
 use crate::cache::Advice;
-use crate::fio::{FadviseHint, IoEngine, Job, Mix, Options, Order, Submission};
 use crate::scenario::Machine;
-use crate::stream::Access;
+use weir_engine::{Priority, PriorityClass};
+use weir_fio::stream::Access;
+use weir_fio::{FadviseHint, IoEngine, Job, Mix, Options, Order, PrioClass, Submission};
 
 /// What clones of a job share.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Plan {
             low: options.iodepth_low.clamp(1, depth).min(depth - 1),
             batch: options.iodepth_batch_complete_min.clamp(1, depth),
             path,
-            syncs_writes: options.sync != crate::fio::Sync::None,
+            syncs_writes: options.sync != weir_fio::Sync::None,
             runtime_ns: options.runtime.map(nanos),
             ramp_ns: nanos(options.ramp_time),
             is_time_based: options.time_based,
@@ -140,4 +141,16 @@ fn thinks_every(job: &Job) -> Option<u32> {
     let think = job.options.thinktime;
     let is_named = think.blocks > 1 || job.said.iter().any(|(key, _)| key == "thinktime_blocks");
     (think.io_time.is_zero() || is_named).then_some(think.blocks.max(1))
+}
+
+/// Priority of a job's requests by `prio` and `prioclass`, as in fio 3.33: the default class is best effort, the default
+/// level the first.
+pub(super) fn priority(options: &Options) -> Priority {
+    let class = match (options.prioclass, options.prio) {
+        (None, None) | (Some(PrioClass::None), _) => return Priority::default(),
+        (None | Some(PrioClass::BestEffort), _) => PriorityClass::BestEffort,
+        (Some(PrioClass::RealTime), _) => PriorityClass::RealTime,
+        (Some(PrioClass::Idle), _) => PriorityClass::Idle,
+    };
+    Priority::new(class, options.prio.unwrap_or(0)).unwrap_or_default()
 }

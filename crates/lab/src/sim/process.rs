@@ -6,16 +6,17 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 pub(super) use self::batch::Done;
+use weir_fio::random::Random;
+use weir_fio::stream::{Access, Run, Step, Stream};
+use weir_fio::{Mix, Submission};
+
 use super::layout::FileAt;
 use super::nanos;
 use super::pacing::{Rates, Thinking};
 use super::plan::Plan;
 use super::search::{Search, Verdict};
-use crate::fio::{Mix, Submission};
-use crate::random::Random;
 use crate::results::LatencyTargetResult;
 use crate::scenario::Machine;
-use crate::stream::{Access, Run, Step, Stream};
 
 /// One process.
 ///

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
+use weir_fio::stream::Access;
 
 use super::flights::Flight;
 use super::process::Process;
@@ -10,7 +11,6 @@ use crate::results::{
     BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,
     Steadiness, Transfers,
 };
-use crate::stream::Access;
 
 /// Cgroups whose bytes over time are kept; for more nobody would look at the lines.
 const SERIES_MAX: usize = 64;

@@ -1,7 +1,8 @@
 //! `latency_target`: how many requests a job may have under way, so that they do not take longer than it names.
 
+use weir_fio::{Job, LatencyTarget};
+
 use super::nanos;
-use crate::fio::{Job, LatencyTarget};
 use crate::results::LatencyTargetResult;
 
 /// Windows that have to be kept at one depth before one more is tried again (`latency_run`).

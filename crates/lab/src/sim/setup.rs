@@ -5,13 +5,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight};
+use weir_fio::random::Random;
+use weir_fio::stream::Stream;
+use weir_fio::{IoEngine, Job, JobFile, Options, Submission, SubmitMode, UnifiedReporting};
 
 use super::calendar::Calendar;
 use super::counted;
 use super::flights::Flights;
 use super::layout::{self, FileAt};
 use super::path_delay::PathDelay;
-use super::plan::Plan;
+use super::plan::{Plan, priority};
 use super::process::Process;
 use super::recorder::Recorder;
 use super::replay::Replay;
@@ -22,11 +25,8 @@ use super::steady;
 use super::timed_changes::{self, TimedChanges};
 use super::world::{Actor, World};
 use crate::cache::PageCache;
-use crate::fio::{IoEngine, Job, JobFile, Options, Submission, SubmitMode, UnifiedReporting};
-use crate::random::Random;
 use crate::results::{Results, Row, Transfers};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
-use crate::stream::Stream;
 
 /// Bytes that requests with `O_DIRECT` must be a multiple of, on most disks.
 const SECTOR_BYTES: u64 = 512;
@@ -100,7 +100,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         let cgroup = cgroups.of_job(&mut engine, job, &scenario.home)?;
         let id = cgroups.ids[cgroup as usize];
         let client = engine.open_client(id).expect("a cgroup that was just made");
-        let priority = Change::SetPriority { client, priority: job.options.priority() };
+        let priority = Change::SetPriority { client, priority: priority(&job.options) };
         engine.reconfigure(Instant::ZERO, priority).expect("a client that was just opened");
         let task = engine.open_task(client).expect("a client that was just opened");
         if forks {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use weir_fio::{ExitWhat, Job};
+
 use super::calendar::Planned;
 use super::world::World;
 use crate::cache::Advice;
-use crate::fio::{ExitWhat, Job};
 use crate::scenario::ScenarioError;
 
 /// What ends and starts of processes hang on.

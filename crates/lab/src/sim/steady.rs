@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use weir_fio::{Job, Options, SteadyRate, SteadyState};
+
 use super::calendar::Planned;
 use super::nanos;
 use super::world::World;
-use crate::fio::{Job, Options, SteadyRate, SteadyState};
 use crate::results::Steadiness;
 use crate::scenario::ScenarioError;
 

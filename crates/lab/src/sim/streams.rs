@@ -1,13 +1,13 @@
 //! The streams of traces in the world: who they are, and what they issue when.
 
 use weir_engine::Op;
+use weir_fio::stream::Access;
 
 use super::calendar::Planned;
 use super::flights::{Flight, Purpose};
 use super::replay::Next;
 use super::world::{Actor, World};
 use crate::scenario::ScenarioError;
-use crate::stream::Access;
 
 impl World {
     pub(super) fn begin_replay(&mut self, replay: u32, ends_ns: u64) -> Result<(), ScenarioError> {

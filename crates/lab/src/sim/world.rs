@@ -5,6 +5,8 @@ use std::iter;
 use std::ops::ControlFlow;
 
 use weir_engine::{Change, Class, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
+use weir_fio::stream::{Access, Step};
+use weir_fio::{JobFile, Submission};
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
@@ -13,7 +15,7 @@ use super::flights::{Flight, Purpose};
 use super::flow::Flows;
 use super::overlap::Overlaps;
 use super::path_delay::PathDelay;
-use super::plan::IoPath;
+use super::plan::{IoPath, priority};
 use super::pre_read::PreRead;
 use super::process::{Act, Process};
 use super::replay::Replay;
@@ -23,10 +25,8 @@ use super::stages::Ends;
 use super::steady::Steadies;
 use super::timed_changes::TimedChanges;
 use crate::cache::{CacheOp, PageCache, Token};
-use crate::fio::{JobFile, Submission};
 use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
-use crate::stream::{Access, Step};
 
 /// Events between two looks of who watches, at least.
 const WATCH_EVENTS: u64 = 1 << 16;
@@ -315,7 +315,7 @@ impl World {
         let id = self.cgroups.id(actor.cgroup);
         *client = self.engine.open_client(id).expect("a cgroup that is there");
         actor.task = self.engine.open_task(*client).expect("a client that was just opened");
-        let priority = self.jobs.jobs[process as usize].options.priority();
+        let priority = priority(&self.jobs.jobs[process as usize].options);
         let priority = Change::SetPriority { client: *client, priority };
         let now = Instant::from_nanos(self.now_ns);
         self.engine.reconfigure(now, priority).expect("a client that was just opened");

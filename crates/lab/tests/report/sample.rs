@@ -6,7 +6,7 @@ use weir_engine::{
     BfqCgroupStats, Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved,
     PerDimension, SliceProfile,
 };
-use weir_lab::fio::{LatencyTarget, SteadyRate, SteadyState};
+use weir_fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
     CgroupResults, Changed, DeviceResults, Latency, LatencyTargetResult, LimitWaits, Results, Row,
     Series, Steadiness, Transfers,

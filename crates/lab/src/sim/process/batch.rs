@@ -1,7 +1,8 @@
 //! Batches of completed requests that a process takes: each by itself, or some together (`iodepth_batch_complete_min`).
 
+use weir_fio::stream::{Access, Stream};
+
 use super::{Act, Process, State};
-use crate::stream::{Access, Stream};
 
 /// A request of a process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::{Priority, PriorityClass};
-
 use super::value::KbBase;
 use super::workload::{
     Amount, BlockSize, ExitWhat, FadviseHint, FileService, IoEngine, LatencyTarget, Mix, Order,
@@ -279,17 +277,6 @@ impl Options {
         let is_kernels =
             matches!(self.engine, IoEngine::Libaio | IoEngine::Posixaio | IoEngine::IoUring);
         is_kernels && self.submit_mode == SubmitMode::Inline
-    }
-
-    /// What `prio` and `prioclass` ask for, as fio 3.33 does: without a class best effort, without a level the first.
-    pub fn priority(&self) -> Priority {
-        let class = match (self.prioclass, self.prio) {
-            (None, None) | (Some(PrioClass::None), _) => return Priority::default(),
-            (None | Some(PrioClass::BestEffort), _) => PriorityClass::BestEffort,
-            (Some(PrioClass::RealTime), _) => PriorityClass::RealTime,
-            (Some(PrioClass::Idle), _) => PriorityClass::Idle,
-        };
-        Priority::new(class, self.prio.unwrap_or(0)).unwrap_or_default()
     }
 
     /// How long requests are. `bssplit` goes before `bsrange`, and that before `bs`.

@@ -1,5 +1,8 @@
 //! Totals of jobs, in the installed fio on files of its own and in the lab.
 
+#[path = "../../fio/tests/fio_itself/support.rs"]
+mod support;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -8,7 +11,7 @@ use serde_json::Value;
 use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::{report, sim};
 
-use super::{Written, fio};
+use support::{Written, fio};
 
 /// Requests and bytes by direction, of each row that a report in fio's JSON has.
 type Totals = Vec<BTreeMap<&'static str, (u64, u64)>>;

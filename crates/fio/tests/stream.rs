@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use weir_lab::fio::{Job, parse};
-use weir_lab::stream::{Access, Step, Stream, StreamError};
+use weir_fio::stream::{Access, Step, Stream, StreamError};
+use weir_fio::{Job, parse};
 
 fn jobs(sections: &str) -> Vec<Job> {
     parse("test.fio", sections.as_bytes(), &BTreeMap::new())

@@ -3,10 +3,10 @@
 use super::distribution::{Distribution, Heap, Zipf, pareto_power};
 use super::error::StreamError;
 use super::size::Sizes;
-use crate::fio::{
+use crate::random::{Random, splitmix64};
+use crate::{
     Amount, FileService, Job, Mix, Options, Order, PerDirection, RandomDistribution, RwSequencer,
 };
-use crate::random::{Random, splitmix64};
 
 /// Reads, writes and trims have these places in arrays.
 pub(super) const READ: usize = 0;
@@ -234,7 +234,7 @@ impl Zones {
 }
 
 /// The seed of a job's numbers: no two jobs of a file share one, clones neither.
-pub(crate) fn job_seed(job: &Job, seed: u64) -> u64 {
+pub fn job_seed(job: &Job, seed: u64) -> u64 {
     let mut state = job.options.rand_seed.unwrap_or(seed);
     let words = [job.line as u64, job.clone.into(), job.name.len() as u64];
     let name = job.name.bytes().map(u64::from);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libm::{cos, exp, expm1, floor, log, log1p, pow, sqrt};
 
 use super::permute::shuffled;
-use crate::fio::Zone;
+use crate::Zone;
 use crate::random::Random;
 
 /// How often a bell is drawn that falls outside of the file before its edge is taken.
@@ -180,7 +180,7 @@ mod tests {
     use libm::ceil;
 
     use super::{Distribution, Heap, Zipf, exp, pareto_power, pow, shuffled, sqrt};
-    use crate::fio::Zone;
+    use crate::Zone;
     use crate::random::Random;
 
     const BLOCKS: u64 = 1000;

@@ -7,8 +7,8 @@ use super::permute::shuffled;
 use super::plain::Plain;
 use super::plan::{Cover, Place, Plan, READ, RandomPlace, Region, TRIM, WRITE, Zones};
 use super::{Access, Step};
-use crate::fio::{FileService, Mix};
 use crate::random::Random;
+use crate::{FileService, Mix};
 
 /// No request of this direction so far.
 const NOWHERE: u64 = u64::MAX;
@@ -462,7 +462,7 @@ mod tests {
             ("rw=randread\nbsrange=4k-16k\nsize=100k\nnorandommap\n", false),
         ] {
             let text = format!("[job]\nfilename=disk\n{options}");
-            let jobs = crate::fio::parse("test.fio", text.as_bytes(), &BTreeMap::new());
+            let jobs = crate::parse("test.fio", text.as_bytes(), &BTreeMap::new());
             let plan = Plan::new(&jobs.expect(options).jobs[0], &[2 << 20], 7).expect(options);
             let mut short = Maker::new(&plan, 7);
             let mut long = short.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_lab::fio::{
+use weir_fio::{
     Amount, BlockSize, CommandLine, Files, Input, IoEngine, Job, JobFile, JobText, Mix, Order,
     PerDirection, PrioClass, RandomDistribution, RateProcess, RwSequencer, UnifiedReporting, parse,
     parse_input, parse_with,
@@ -460,7 +460,7 @@ fn bounds() {
 
 /// Lines that are nearly right, so that the parsers behind them are reached.
 fn line() -> impl Strategy<Value = String> {
-    let keys = weir_lab::fio::typed_options().collect::<Vec<_>>();
+    let keys = weir_fio::typed_options().collect::<Vec<_>>();
     let words = [
         "zipf",
         "zoned:",

@@ -1,6 +1,6 @@
 //! Length of a request.
 
-use crate::fio::BlockSize;
+use crate::BlockSize;
 use crate::random::Random;
 
 /// The sizes of one direction.

@@ -257,7 +257,7 @@ impl Reader<'_> {
             }
         }
         if global {
-            // A name set here is nobody's, in fio too.
+            // A name set here has no effect, in fio too.
             options.name = None;
             self.globals = options;
         } else {

@@ -308,7 +308,7 @@ pub enum PrioClass {
     Idle,
 }
 
-/// Who makes the system calls.
+/// Thread that makes the system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmitMode {
     /// The job.
@@ -365,7 +365,7 @@ pub struct LatencyTarget {
 
 impl LatencyTarget {
     /// None: fio's defaults.
-    pub(crate) const NONE: LatencyTarget = LatencyTarget {
+    pub const NONE: LatencyTarget = LatencyTarget {
         time: Duration::ZERO,
         window: Duration::ZERO,
         percentile: 100.0,

@@ -6,7 +6,7 @@ use super::permute::shuffled;
 use super::plan::{Place, Plan, READ, TRIM, WRITE};
 use super::size::Sizes;
 use super::{Access, Step};
-use crate::fio::Mix;
+use crate::Mix;
 use crate::random::Random;
 
 /// All that a plain job's next request depends on but the dice, in one place: most jobs are such, and with a thousand of
@@ -86,7 +86,7 @@ impl Plain {
 /// One line of cache, and some of the next where each block has its turn once.
 #[derive(Debug, Clone)]
 #[repr(C)]
-pub(crate) struct Run {
+pub struct Run {
     random: Random,
     plain: Plain,
 }
@@ -95,7 +95,7 @@ const _: () = assert!(offset_of!(Run, plain) + offset_of!(Plain, key) <= 64);
 
 impl Run {
     /// One with no request in it.
-    pub(crate) fn empty() -> Run {
+    pub fn empty() -> Run {
         let (start, blocks, len, align) = (0, 0, 0, 1);
         let (left, access, is_once, key, index) = (0, Access::Read, false, 0, 0);
         Run {
@@ -118,7 +118,7 @@ impl Run {
 
     /// The next request; None when the stream is to be asked again.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Step> {
+    pub fn next(&mut self) -> Option<Step> {
         self.plain.left = self.plain.left.checked_sub(1)?;
         self.plain.next(&mut self.random)
     }

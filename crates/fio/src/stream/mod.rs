@@ -22,7 +22,7 @@
 //! - `zonemode=strided` counts what was moved in a zone for each file; fio for all files of a job together. Random requests
 //!   do not run over their zone's end, use what there is of one that the file's end cuts, and begin again in one whose
 //!   blocks are all touched before its turn is over; fio ends the pass for the latter two.
-//! - `fill_device` goes to the end of the region given by the file; nobody runs out of space here.
+//! - `fill_device` goes to the end of the region given by the file; here the space is never used up.
 //! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
 //! - `verify_only` reads in the order of the writes.
 //! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice, and here
@@ -40,12 +40,12 @@ mod size;
 mod verify;
 
 pub use error::StreamError;
-pub(crate) use plain::Run;
-pub(crate) use plan::job_seed;
+pub use plain::Run;
+pub use plan::job_seed;
 
 use std::cmp::Ordering;
 
-use crate::fio::{Job, Mix};
+use crate::{Job, Mix};
 use maker::Maker;
 use plan::Plan;
 use verify::Verify;
@@ -90,18 +90,6 @@ pub enum Access {
 /// each block of jobs with a random map and lengths that vary, some 24 bytes for each written block that is to be read
 /// again in the order of the offsets. A step of a plain job costs 10 to 30 ns (the latter for a random map with just
 /// more blocks than a power of two), one of `zipf` some 200 ns, and none allocates but those of such notes.
-///
-/// ```
-/// use weir_lab::stream::{Access, Step, Stream};
-/// let text = b"[holes]\nrw=write:4k\nsize=12k\nbs=4k\nend_fsync=1\nnumber_ios=2\n";
-/// let jobs = weir_lab::fio::parse("holes.fio", text, &Default::default()).unwrap().jobs;
-/// let mut stream = Stream::new(&jobs[0], &[12 << 10], 1).unwrap();
-/// let write = |offset| Step::Io { access: Access::Write, file: 0, offset, len: 4096 };
-/// assert_eq!(stream.next(), Some(write(0)));
-/// assert_eq!(stream.next(), Some(write(8192)));
-/// assert_eq!(stream.next(), Some(Step::Sync { file: 0, data_only: false }));
-/// assert_eq!(stream.next(), None);
-/// ```
 // First what each step needs: with many processes the time goes into fetching it from memory.
 #[derive(Debug, Clone)]
 #[repr(C)]
@@ -196,7 +184,7 @@ impl Stream {
 
     /// Puts the next requests into `run`, which is empty, where they depend on nothing but it: those of a plain job, up
     /// to where a loop or a pass ends. Nothing else may be asked before [`Stream::take_back`].
-    pub(crate) fn lend(&mut self, run: &mut Run) {
+    pub fn lend(&mut self, run: &mut Run) {
         let Some(plain) = &mut self.maker.plain else { return };
         if self.phase != Phase::Making || self.verify.is_some() {
             return;
@@ -211,7 +199,7 @@ impl Stream {
     }
 
     /// Takes back what [`Stream::lend`] has lent, and counts what was made of it.
-    pub(crate) fn take_back(&mut self, run: &mut Run) {
+    pub fn take_back(&mut self, run: &mut Run) {
         let lent = self.maker.plain.as_ref().map_or(0, |plain| plain.left);
         if lent == 0 {
             return;
@@ -251,7 +239,7 @@ impl Stream {
     }
 
     /// All loops together make so many requests more than `number_ios` has it.
-    pub(crate) fn allow(&mut self, requests: u64) {
+    pub fn allow(&mut self, requests: u64) {
         self.requests_max = self.requests_max.saturating_add(requests);
     }
 
