@@ -28,7 +28,6 @@
 #![forbid(unsafe_code)]
 
 pub mod builder;
-pub mod cache;
 pub mod report;
 pub mod reproduce;
 pub mod results;

@@ -10,8 +10,6 @@ use weir_engine::{
 };
 use weir_fio::{JobFile, ReplaySkip};
 
-use crate::cache;
-
 /// A run, ready to begin. What is wrong with its jobs comes up in [`crate::sim::run`], before the first request.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -26,7 +24,7 @@ pub struct Scenario {
     /// Where jobs go that name no cgroup.
     pub home: Home,
     /// The page cache, for jobs that do not go around it.
-    pub cache: cache::Settings,
+    pub cache: weir_pagecache::Settings,
     /// How late the machine is.
     pub machine: Machine,
     /// What lies between processes and disk.

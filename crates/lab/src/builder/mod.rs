@@ -16,7 +16,6 @@ use weir_fio::{self as fio, FioErrors, JobText};
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
 use self::timed_changes::TimedSetting;
-use crate::cache;
 use crate::scenario::{CgroupSetting, Home, Machine, PathDelay, Scenario, Trace, Work};
 
 /// What was asked for so far. Every value in it is valid by itself.
@@ -37,7 +36,7 @@ pub struct ScenarioBuilder {
     seed: u64,
     forks: Vec<String>,
     until_ns: Option<u64>,
-    cache: cache::Settings,
+    cache: weir_pagecache::Settings,
     machine: Machine,
     path_delay: PathDelay,
     /// What changes while the run goes on, in the order given.
@@ -116,7 +115,7 @@ impl ScenarioBuilder {
             seed: 1,
             forks: Vec::new(),
             until_ns: None,
-            cache: cache::Settings::default(),
+            cache: weir_pagecache::Settings::default(),
             machine: Machine::default(),
             path_delay: PathDelay::default(),
             timed_changes: Vec::new(),

@@ -11,7 +11,6 @@ use weir_engine::{
 };
 
 use super::{ScenarioBuilder, Source};
-use crate::cache;
 use crate::scenario::{Home, PathDelay, Timing};
 
 /// Everything that [`ScenarioBuilder::set`] knows: name, value, what it does.
@@ -237,9 +236,10 @@ impl ScenarioBuilder {
                 self.forks.push(value.into());
             }
             "memory" => {
-                let cache::Settings { dirty_owner_bytes, flusher_depth, .. } = self.cache;
-                let memory = cache::Settings::for_memory(size(key, value)?);
-                self.cache = cache::Settings { dirty_owner_bytes, flusher_depth, ..memory };
+                let weir_pagecache::Settings { dirty_owner_bytes, flusher_depth, .. } = self.cache;
+                let memory = weir_pagecache::Settings::for_memory(size(key, value)?);
+                self.cache =
+                    weir_pagecache::Settings { dirty_owner_bytes, flusher_depth, ..memory };
             }
             "dirty-each" => self.cache.dirty_owner_bytes = size(key, value)?,
             "flusher-depth" => {

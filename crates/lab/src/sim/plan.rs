@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::nanos;
 use super::overlap::Overlapping;
-use crate::cache::Advice;
 use crate::scenario::Machine;
 use weir_engine::{Priority, PriorityClass};
 use weir_fio::stream::Access;
 use weir_fio::{FadviseHint, IoEngine, Job, Mix, Options, Order, PrioClass, Submission};
+use weir_pagecache::Advice;
 
 /// What clones of a job share.
 #[derive(Debug)]

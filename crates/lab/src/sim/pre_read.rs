@@ -3,11 +3,11 @@
 use std::collections::btree_map::Entry;
 
 use weir_engine::Op;
+use weir_pagecache::Token;
 
 use super::flights::{Flight, Purpose};
 use super::plan::IoPath;
 use super::world::World;
-use crate::cache::Token;
 
 /// Bytes that are asked for at a time: enough that the disk alone sets the pace, and no more than the usual window of
 /// read-ahead, which longer reads would widen.

@@ -8,6 +8,7 @@ use weir_engine::{CgroupId, Change, Engine, Instant, Path, SchedulerKind, Weight
 use weir_fio::random::Random;
 use weir_fio::stream::Stream;
 use weir_fio::{IoEngine, Job, JobFile, Options, Submission, SubmitMode, UnifiedReporting};
+use weir_pagecache::PageCache;
 
 use super::calendar::Calendar;
 use super::counted;
@@ -24,7 +25,6 @@ use super::stages::Ends;
 use super::steady;
 use super::timed_changes::{self, TimedChanges};
 use super::world::{Actor, World};
-use crate::cache::PageCache;
 use crate::results::{Results, Row, Transfers};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use weir_fio::{ExitWhat, Job};
+use weir_pagecache::Advice;
 
 use super::calendar::Planned;
 use super::world::World;
-use crate::cache::Advice;
 use crate::scenario::ScenarioError;
 
 /// What ends and starts of processes hang on.

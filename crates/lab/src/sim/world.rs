@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use weir_engine::{Change, Class, ClientId, Engine, Extent, Instant, Op, Request, TaskId};
 use weir_fio::stream::{Access, Step};
 use weir_fio::{JobFile, Submission};
+use weir_pagecache::{CacheOp, PageCache, Token};
 
 use super::Progress;
 use super::calendar::{Calendar, Planned};
@@ -24,7 +25,6 @@ use super::sim_device::SimDevice;
 use super::stages::Ends;
 use super::steady::Steadies;
 use super::timed_changes::TimedChanges;
-use crate::cache::{CacheOp, PageCache, Token};
 use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
 

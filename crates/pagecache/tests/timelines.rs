@@ -1,10 +1,10 @@
 //! The page cache in front of a disk of fixed rate: what happens when, and what it comes to in the long run.
 
-#[path = "cache/machine.rs"]
+#[path = "timelines/machine.rs"]
 mod machine;
 
 use machine::{KIB, MIB, MS, Machine, SECOND};
-use weir_lab::cache::{Owner, Settings};
+use weir_pagecache::{Owner, Settings};
 
 /// A machine whose limits are round: 64 MiB of memory, background 4 MiB, dirty 8 MiB, requests of 1 MiB.
 fn settings() -> Settings {
@@ -202,7 +202,7 @@ fn a_synchronous_write_waits_for_its_own_pages() {
     machine.write_and_wait(1, 0, 0, MIB as u32);
     let token = machine.write(2, 0, 512 * KIB, 8192, true);
     machine.drain_until_done(token);
-    // The pages are of the first who wrote them, the flush is of the caller.
+    // The pages are their first writer's, the flush is the caller's.
     assert_eq!(machine.timeline(), "0.000 w0 512+8K by 1 waited\n0.078 f0 by 2 waited\n");
     assert_eq!(machine.cache.counters().dirty_bytes, MIB - 8192);
 }
@@ -240,7 +240,7 @@ fn pages_have_owners_by_the_rule_that_is_set() {
             .filter_map(|line| line.strip_prefix("0.000 ")?.strip_suffix(" waited"))
             .collect();
         assert_eq!(writes.join(" | "), wanted);
-        // Clean, a page is of whoever writes it next.
+        // A clean page is the next writer's.
         machine.write_and_wait(4, 0, 0, 4096);
         assert_eq!(machine.cache.dirty_owner(0, 0), Some(4));
     }

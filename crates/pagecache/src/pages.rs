@@ -14,13 +14,13 @@ const NONE: u32 = u32::MAX;
 /// What a cached page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// On its way from the disk. `ahead` if nobody had asked for it when it was requested.
+    /// Under read. `ahead` if no reader had asked for it when it was requested.
     Reading { io: u64, ahead: bool },
-    /// As on the disk. `ahead` if it was read ahead and nobody has asked for it since.
+    /// As on the disk. `ahead` if it was read ahead and no reader has asked for it since.
     Clean { ahead: bool },
     /// To be written back.
     Dirty { owner: u32 },
-    /// On its way to the disk. `again` if it was written meanwhile, and is dirty after that.
+    /// Under writeback. `again` if it was written meanwhile, and is dirty after that.
     Writing { io: u64, owner: u32, again: bool },
 }
 
@@ -320,7 +320,7 @@ impl Pages {
         self.resize(left, self.runs[left].len + len);
     }
 
-    /// Puts a run into the list of its state: a clean one behind `left`, or at the end of all if that is nobody.
+    /// Puts a run into the list of its state: a clean one behind `left`, or at the end if there is none.
     fn enlist(&mut self, index: u32, left: u32) {
         let run = &self.runs[index];
         let place = Place { start: run.start, len: run.len, run: index };
@@ -412,7 +412,7 @@ impl Pages {
         })
     }
 
-    /// What must hold of the books. O(n log n).
+    /// Invariants. O(n log n).
     pub(super) fn check(&self) -> Result<(), String> {
         let mut seen = Pages::new();
         let mut last: Option<(u32, u64)> = None;

@@ -46,7 +46,7 @@ fn check_limits(cache: &PageCache) -> Result<(), String> {
         ensure(pages_held == pages.held_by(owner), || {
             format!("owner {owner} holds {pages_held} pages, counted {}", pages.held_by(owner))
         })?;
-        // Whoever wrote last may be given pages of others.
+        // With `Owner::Last` a writer may be given pages of others.
         let bounded = cache.owner == super::Owner::Last || pages_held <= limits.dirty_owner;
         ensure(bounded, || format!("owner {owner} holds {pages_held} pages"))?;
     }

@@ -9,7 +9,7 @@ use super::{CacheIo, CacheOp, PageCache};
 /// What a disk addresses: a request ends with the sector in which the file does.
 const SECTOR_BYTES: u64 = 512;
 
-/// Who wanted a request.
+/// Cause of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A reader, now or later.
@@ -211,7 +211,7 @@ impl PageCache {
         self.ops[op].awaits += 1;
     }
 
-    /// A request ended: its pages are as on the disk, and who waited for it goes on.
+    /// A request ended: its pages are as on the disk, and its waiters go on.
     pub(super) fn end_io(&mut self, id: u64) {
         let io = self.ios.remove(&id).unwrap_or_else(|| {
             panic!("request {id} ended: it was never handed out, or has ended before")

@@ -1,9 +1,9 @@
-//! Runs of pages in files, in order.
+//! Index of runs of pages, by file and first page.
 //!
-//! What is read or written at random begins at every other page, and a search tree with an entry for each page is large
-//! and walked several times for each request. So the tree has an entry for a shelf of neighbouring blocks, and a block a bit
-//! for each page in it. How long a run is stands here, too: whoever asks what is beside a page, which is most often nothing,
-//! need not look at the runs there, each of which is somewhere else in memory.
+//! Random I/O begins runs at every other page; a search tree with an entry for each would be large, and walked several
+//! times for each request. So the tree has an entry for each group of neighbouring blocks, and a block has a bit for each
+//! of its pages. The length of a run is here, too: a look at what is beside a page, mostly nothing, need not fetch runs
+//! from elsewhere in memory.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -84,19 +84,19 @@ impl Block {
     }
 }
 
-/// Blocks of a shelf.
+/// Blocks of a group.
 const BLOCKS: u64 = 64;
 
 /// Neighbouring blocks.
 #[derive(Debug, Clone)]
-struct Shelf {
+struct Group {
     /// A bit for each block that is there.
     used: u64,
     blocks: [u32; BLOCKS as usize],
 }
 
-impl Shelf {
-    const EMPTY: Shelf = Shelf { used: 0, blocks: [0; BLOCKS as usize] };
+impl Group {
+    const EMPTY: Group = Group { used: 0, blocks: [0; BLOCKS as usize] };
 
     fn get(&self, place: u64) -> Option<u32> {
         (self.used >> place & 1 == 1).then(|| self.blocks[place as usize])
@@ -128,13 +128,13 @@ impl Shelf {
 
 /// Runs of pages of each file, none over another.
 ///
-/// Every call is O(log n) in the number of shelves, and O(1) in the block of the call before. A run takes some
-/// fourteen bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a shelf.
+/// Every call is O(log n) in the number of groups, and O(1) in the block of the call before. A run takes some
+/// fourteen bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a group.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    /// Shelves by file and number; neither they nor blocks are ever empty.
+    /// Groups by file and number; neither they nor blocks are ever empty.
     index: BTreeMap<(u32, u64), u32>,
-    shelves: Slots<Shelf>,
+    groups: Slots<Group>,
     blocks: Slots<Block>,
     /// The block that was asked for last: one request asks for a page, then for what is beside it.
     near: Cell<Option<((u32, u64), u32)>>,
@@ -144,7 +144,7 @@ impl Places {
     pub(super) const fn new() -> Places {
         Places {
             index: BTreeMap::new(),
-            shelves: Slots::new(),
+            groups: Slots::new(),
             blocks: Slots::new(),
             near: Cell::new(None),
         }
@@ -157,36 +157,36 @@ impl Places {
             return Some(block);
         }
         let (file, number) = key;
-        let shelf = *self.index.get(&(file, number / BLOCKS))?;
-        let block = self.shelves[shelf].get(number % BLOCKS)?;
+        let group = *self.index.get(&(file, number / BLOCKS))?;
+        let block = self.groups[group].get(number % BLOCKS)?;
         self.near.set(Some((key, block)));
         Some(block)
     }
 
     /// The last block of a file before `number`.
     fn block_before(&self, file: u32, number: u64) -> Option<(u64, u32)> {
-        let (mut shelf, place) = (number / BLOCKS, number % BLOCKS);
-        let here = self.index.get(&(file, shelf));
-        let here = here.and_then(|&here| self.shelves[here].before(place));
+        let (mut group, place) = (number / BLOCKS, number % BLOCKS);
+        let here = self.index.get(&(file, group));
+        let here = here.and_then(|&here| self.groups[here].before(place));
         let (place, block) = here.or_else(|| {
-            let (key, &other) = self.index.range((file, 0)..(file, shelf)).next_back()?;
-            shelf = key.1;
-            self.shelves[other].before(BLOCKS)
+            let (key, &other) = self.index.range((file, 0)..(file, group)).next_back()?;
+            group = key.1;
+            self.groups[other].before(BLOCKS)
         })?;
-        Some((shelf * BLOCKS + place, block))
+        Some((group * BLOCKS + place, block))
     }
 
     /// The first block of a file after `number`.
     fn block_after(&self, file: u32, number: u64) -> Option<(u64, u32)> {
-        let (mut shelf, place) = (number / BLOCKS, number % BLOCKS);
-        let here = self.index.get(&(file, shelf));
-        let here = here.and_then(|&here| self.shelves[here].from(place + 1));
+        let (mut group, place) = (number / BLOCKS, number % BLOCKS);
+        let here = self.index.get(&(file, group));
+        let here = here.and_then(|&here| self.groups[here].from(place + 1));
         let (place, block) = here.or_else(|| {
-            let (key, &other) = self.index.range((file, shelf + 1)..=(file, u64::MAX)).next()?;
-            shelf = key.1;
-            self.shelves[other].from(0)
+            let (key, &other) = self.index.range((file, group + 1)..=(file, u64::MAX)).next()?;
+            group = key.1;
+            self.groups[other].from(0)
         })?;
-        Some((shelf * BLOCKS + place, block))
+        Some((group * BLOCKS + place, block))
     }
 
     /// The run that begins at `page`.
@@ -225,10 +225,10 @@ impl Places {
         let key = (file, page / PAGES);
         let block = self.find(key).unwrap_or_else(|| {
             let block = self.blocks.insert(Block::default());
-            let (number, shelves) = (key.1, &mut self.shelves);
-            let shelf = self.index.entry((file, number / BLOCKS));
-            let shelf = *shelf.or_insert_with(|| shelves.insert(Shelf::EMPTY));
-            shelves[shelf].put(number % BLOCKS, block);
+            let (number, groups) = (key.1, &mut self.groups);
+            let group = self.index.entry((file, number / BLOCKS));
+            let group = *group.or_insert_with(|| groups.insert(Group::EMPTY));
+            groups[group].put(number % BLOCKS, block);
             block
         });
         let block = &mut self.blocks[block];
@@ -261,20 +261,20 @@ impl Places {
             self.blocks.remove(index);
             self.near.set(None);
             let number = key.1;
-            let of_shelf = (file, number / BLOCKS);
-            let shelf = self.index[&of_shelf];
-            self.shelves[shelf].clear(number % BLOCKS);
-            if self.shelves[shelf].used == 0 {
-                self.shelves.remove(shelf);
-                self.index.remove(&of_shelf);
+            let of_group = (file, number / BLOCKS);
+            let group = self.index[&of_group];
+            self.groups[group].clear(number % BLOCKS);
+            if self.groups[group].used == 0 {
+                self.groups.remove(group);
+                self.index.remove(&of_group);
             }
         }
     }
 
     /// All by their indexes, in order of file and page.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        let shelves = self.index.values().map(|&shelf| &self.shelves[shelf]);
-        let blocks = shelves.flat_map(|shelf| (0..BLOCKS).filter_map(|place| shelf.get(place)));
+        let groups = self.index.values().map(|&group| &self.groups[group]);
+        let blocks = groups.flat_map(|group| (0..BLOCKS).filter_map(|place| group.get(place)));
         blocks.flat_map(|block| self.blocks[block].runs.iter().map(|&(run, _)| run))
     }
 
@@ -329,7 +329,7 @@ mod tests {
                     places.remove(file, page);
                 }
                 assert!(places.index.is_empty());
-                assert_eq!((places.shelves.len(), places.blocks.len()), (0, 0));
+                assert_eq!((places.groups.len(), places.blocks.len()), (0, 0));
             }
             let at = (file, page.saturating_add(below(600)).saturating_sub(300));
             let wanted = map.get(&at).copied();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use weir_disk::{DiskModel, DiskOp, Null, NullSpec};
-use weir_lab::cache::{CacheIo, CacheOp, PageCache, Settings, Token};
+use weir_pagecache::{CacheIo, CacheOp, PageCache, Settings, Token};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -153,7 +153,7 @@ impl Machine {
         }
     }
 
-    /// What reached the disk: time in ms, operation and file, first byte and length in KiB, who is charged.
+    /// Requests that reached the disk: time in ms, operation and file, first byte and length in KiB, owner.
     pub(crate) fn timeline(&self) -> String {
         let lines = self.log.iter().map(|Entry { at_ns, io }| {
             let (ms, us) = (at_ns / MS, at_ns / 1000 % 1000);

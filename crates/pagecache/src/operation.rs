@@ -93,8 +93,8 @@ impl PageCache {
                 if self.sharing.is_on() && !is_stuck {
                     return;
                 }
-                // Nobody waits; or nothing is on its way that would make room, and what there is is saved up for who
-                // may never come.
+                // No write waits; or no request is under way that would make room, and the room is reserved for
+                // owners that may never come.
                 self.sharing.recall();
                 if !is_stuck {
                     return;
@@ -220,7 +220,7 @@ impl PageCache {
             return false;
         };
         let end = end.min(self.end_page(file));
-        // Nobody waits for it yet, so it comes after all who wait for memory.
+        // No operation waits for it yet, so it comes after all that wait for memory.
         if start < end && self.starved.is_empty() {
             self.read_range(owner, file, start, end, asked_end);
         }

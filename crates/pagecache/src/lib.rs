@@ -1,8 +1,7 @@
-//! The page cache of a tenant's machine: what lies between its programs and the disk.
+//! Page cache of one machine, as a state machine in virtual time.
 //!
-//! Buffered programs do not meet the disk. They meet memory, and the disk meets what memory makes of them: reads that
-//! nobody has asked for yet, writes half a minute late and by another than the one who wrote, and then, at a limit,
-//! everybody waiting at once. This module is that memory as a state machine, in virtual time like the rest of the lab.
+//! Buffered programs do not meet the disk. They meet memory, and the disk meets what memory makes of them: reads ahead of
+//! the reader, writes half a minute late and by the flusher, and then, at a limit, all writers waiting at once.
 //!
 //! ```text
 //!  read, write, sync ─► PageCache ─► poll_io ─► engine and disk ─► completed ─► PageCache ─► poll_done
@@ -49,6 +48,8 @@
 //! a megabyte away, so a gigabyte written in order is a handful, and the worst case is one for each page that is cached. An operation costs O(log n) for each run
 //! that it meets and each request that it makes. Nothing here knows a clock or chance: the same calls give the same
 //! answers.
+
+#![forbid(unsafe_code)]
 
 mod ahead;
 mod check;
@@ -97,7 +98,7 @@ pub enum CacheOp {
 pub struct CacheIo {
     /// For [`PageCache::completed`]. Each is given once.
     pub id: u64,
-    /// Who is charged: of a read and a flush, who asked for it; of a write, whose the pages are.
+    /// The owner that is charged: of a read and a flush, the caller's; of a write, that of the pages.
     pub owner: u32,
     /// The file.
     pub file: u32,
@@ -107,7 +108,7 @@ pub struct CacheIo {
     pub offset: u64,
     /// Bytes: whole pages, but no sector (512 bytes) beyond the end of the file. 0 for a flush.
     pub len: u32,
-    /// Somebody waits for it now: not so for what is read ahead or written back by the flusher.
+    /// An operation waits for it now. False for read-ahead and for writeback by the flusher.
     pub sync: bool,
 }
 
@@ -118,12 +119,12 @@ pub struct CacheIo {
 /// [`PageCache::handle_timeout`] at [`PageCache::poll_timeout`].
 ///
 /// Whatever the calls, memory and dirty pages stay within their limits after each of them, every token is handed back
-/// exactly once if all requests end, and no dirty page goes without having been written, but for
+/// exactly once if all requests end, and no dirty page is dropped before it was written, but for
 /// [`PageCache::trim`] and [`PageCache::set_file_size`]. Operations, dirty files and readers are not limited in number;
 /// the caller's processes limit them.
 ///
 /// ```
-/// use weir_lab::cache::{CacheOp, PageCache, Settings, Token};
+/// use weir_pagecache::{CacheOp, PageCache, Settings, Token};
 /// let mut cache = PageCache::new(Settings::default());
 /// cache.write(0, Token(1), 7, 0, 0, 8192, false);
 /// assert_eq!(cache.poll_done(), Some(Token(1))); // in memory
@@ -199,8 +200,8 @@ impl PageCache {
 
     // In: what happens.
 
-    /// Somebody reads bytes of a file. Ends when all are in memory, at once if they are, or if there are none: a read
-    /// ends where the file does.
+    /// Reads bytes of a file. Ends when all are in memory, at once if they are, or if there are none: a read ends
+    /// where the file does.
     ///
     /// Reads of one owner in one file that continue each other are read ahead for; up to 8 such orders are told apart.
     pub fn read(
@@ -229,8 +230,8 @@ impl PageCache {
         self.begin(op);
     }
 
-    /// Somebody writes bytes of a file; beyond its end, the file grows. Ends when all are in memory, which takes until
-    /// there is room below the dirty limit; with `sync` (`O_SYNC`, `O_DSYNC`) when they are on disk and were flushed.
+    /// Writes bytes of a file; beyond its end, the file grows. Ends when all are in memory, which takes until there is
+    /// room below the dirty limit; with `sync` (`O_SYNC`, `O_DSYNC`) when they are on disk and were flushed.
     #[expect(clippy::too_many_arguments, reason = "what `pwrite` takes, who calls it, and when")]
     pub fn write(
         &mut self,
@@ -256,9 +257,9 @@ impl PageCache {
         self.begin(op);
     }
 
-    /// Somebody calls `fsync` or `fdatasync`. Ends when all pages of the file that are dirty now are on disk, whoever
-    /// owns them, and a flush after that has ended. Pages that become dirty later are not waited for; only where a
-    /// page on its way is dirty again already, what is written to it until it has arrived goes along.
+    /// `fsync` or `fdatasync`. Ends when all pages of the file that are dirty now are on disk, of every owner, and a
+    /// flush after that has ended. It does not wait for pages that become dirty later. Only where a page under
+    /// writeback is dirty again already, what is written to it until that write ends goes along.
     pub fn sync(&mut self, now_ns: u64, token: Token, owner: u32, file: u32) {
         self.turn_to(now_ns);
         let op = self.ops.insert(Operation::new(token, owner, file, Step::Syncing, 0, 0));
@@ -363,8 +364,8 @@ impl PageCache {
         }
     }
 
-    /// Invariants of the whole, for tests: limits hold, books agree, pages and requests name each other, and whoever
-    /// waits does so for something that will happen. O(n) in pages, operations and requests.
+    /// Invariants of the whole, for tests: limits hold, sums agree, pages and requests name each other, and each
+    /// waiter waits for something that will happen. O(n) in pages, operations and requests.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! Read-ahead: who reads in order, and how far to read before being asked.
+//! Read-ahead: detection of sequential readers, and their windows.
 //!
-//! In Linux each open file remembers one place. The cache here is told who reads which file, not through which
-//! descriptor; so it remembers several places for each reader of each file, and a read belongs to the one it fits.
+//! In Linux each open file remembers one place. The cache here knows owner and file of a read, not the descriptor. So it
+//! remembers several places for each owner and file, and a read belongs to the one it fits.
 
 /// Pages of the usual largest window, and of the largest request.
 #[derive(Debug, Clone, Copy)]

@@ -22,7 +22,7 @@ struct Share {
     is_used: bool,
 }
 
-/// The room below the dirty limit among owners. Empty unless somebody waits; then nobody makes a page dirty without
+/// The room below the dirty limit among owners. Empty unless a write waits; then no owner makes a page dirty without
 /// credit for it. Every call is O(log n) in owners, but for [`Sharing::recall`] and [`Sharing::waiting`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sharing {
@@ -36,7 +36,7 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// Whether somebody waits, so that pages go by credit.
+    /// Whether a write waits, so that pages go by credit.
     pub(super) fn is_on(&self) -> bool {
         self.waits > 0
     }
@@ -78,7 +78,7 @@ impl Sharing {
     }
 
     /// Gives the next owner its turn, with at most so many of the pages there is room for. Answers the write that goes
-    /// on; None if nobody waits for that owner or nothing is left.
+    /// on; None if no write of that owner waits, or nothing is left.
     pub(super) fn deal(&mut self, now_ns: u64, room: u64) -> Option<u32> {
         let owner = self.ring.pop_front()?;
         let share = self.shares.get_mut(&owner).expect("who has a turn has a share");
@@ -103,7 +103,7 @@ impl Sharing {
         Some(op)
     }
 
-    /// Takes back what is saved up: all of it if nobody waits, when everybody is free again.
+    /// Takes back saved credit: all of it if no write waits, for then no owner needs credit.
     pub(super) fn recall(&mut self) {
         self.reserved = 0;
         if self.waits == 0 {
@@ -118,7 +118,7 @@ impl Sharing {
         self.shares.values().flat_map(|share| share.waiting.iter().copied())
     }
 
-    /// What must hold of the books.
+    /// Invariants.
     pub(super) fn check(&self, room: u64) -> Result<(), String> {
         let credit: u64 = self.shares.values().map(|share| share.credit).sum();
         let waits = self.waiting().count();

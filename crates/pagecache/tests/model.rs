@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use weir_lab::cache::{CacheIo, CacheOp, Owner, PAGE_BYTES, PageCache, Settings, Token};
+use weir_pagecache::{CacheIo, CacheOp, Owner, PAGE_BYTES, PageCache, Settings, Token};
 
 const FILES: u32 = 3;
 const PAGES: u64 = 48;
@@ -297,7 +297,7 @@ impl World {
         }
         match io.op {
             CacheOp::Read => {
-                // Nobody reads from the disk what is newer in memory.
+                // No read from the disk of what is newer in memory.
                 for &(file, page) in &here {
                     assert!(!self.cache.is_cached(file, page * PAGE_BYTES), "{io:?}, {page}");
                 }

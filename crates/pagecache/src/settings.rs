@@ -11,14 +11,14 @@ const REQUEST_PAGES_MAX: u64 = u32::MAX as u64 / PAGE_BYTES;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Whose a page is that several have written.
+/// Owner of a page that several owners have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Owner {
-    /// Of the one who made it dirty, until it is written back and clean again. So cgroups account memory: the first who
-    /// touches a page is charged for it, later ones go free.
+    /// The one that made it dirty, until it is clean again. So cgroups account memory: the first to touch a page is
+    /// charged for it.
     #[default]
     First,
-    /// Of the one who wrote it last, even while it waits to be written back.
+    /// The one that wrote it last, even while it waits for writeback.
     Last,
 }
 
@@ -36,8 +36,8 @@ pub struct Settings {
     pub dirty_background_bytes: u64,
     /// Dirty bytes, those being written back included, at which writers wait (`vm.dirty_bytes`).
     pub dirty_bytes: u64,
-    /// The same of one owner, as Linux has it for a memory cgroup; 0 for no limit but that of all. Without it who is
-    /// written back slowly comes to hold all that may be dirty, and others wait with it.
+    /// The same of one owner, as Linux has it for a memory cgroup; 0 for no limit but that of all. Without it a slow
+    /// owner comes to hold all that may be dirty, and others wait with it.
     pub dirty_owner_bytes: u64,
     /// How long data may stay dirty before the flusher's next look writes it back (`vm.dirty_expire_centisecs`).
     pub dirty_expire_ns: u64,
@@ -50,7 +50,7 @@ pub struct Settings {
     pub write_chunk_bytes: u64,
     /// Requests that the flusher keeps in flight.
     pub flusher_depth: u32,
-    /// Whose a page is that several have written.
+    /// Owner of a page that several owners have written.
     pub owner: Owner,
 }
 

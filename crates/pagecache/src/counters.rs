@@ -7,7 +7,7 @@ pub struct Counters {
     pub hit_pages: u64,
     /// Pages that a reader had to wait for: read because it asked, or read ahead and not there yet.
     pub miss_pages: u64,
-    /// Pages requested before anybody asked for them.
+    /// Pages requested before a reader asked for them.
     pub ahead_pages: u64,
     /// Of these, how many a reader has come to.
     pub ahead_used_pages: u64,
@@ -36,11 +36,11 @@ pub struct Counters {
 pub struct OwnerCounters {
     /// Bytes read from the disk.
     pub read_bytes: u64,
-    /// Bytes written back by the flusher while nobody waited for room.
+    /// Bytes written back by the flusher while no write waited for room.
     pub background_bytes: u64,
-    /// Bytes written back by the flusher while somebody did.
+    /// Bytes written back by the flusher while a write did.
     pub forced_bytes: u64,
-    /// Bytes written back because somebody waited for them to be on disk.
+    /// Bytes written back because an operation waited for them to be on disk.
     pub sync_bytes: u64,
     /// As in [`Counters`].
     pub throttled_writes: u64,
