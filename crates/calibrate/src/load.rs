@@ -3,7 +3,7 @@
 use core::fmt;
 
 use weir_engine::Direction;
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 /// Where the next request goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! Positions of a load's requests.
 
 use thiserror::Error;
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use crate::load::{Load, Order};
 

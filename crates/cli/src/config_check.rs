@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use weir_config::{Backend, Config, ConfigErrors};
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use crate::failure::Failure;
 use crate::limiter;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use crate::model::{Backend, Direct};
 use crate::report::{Problem, Report};

@@ -1,6 +1,7 @@
 //! `[device.NAME.bfq]` and `--bfq`: settings of the scheduler of that name.
 
-use weir_engine::{BfqEdit, BfqError, BfqKey, BfqSettings};
+use weir_engine::BfqSettings;
+use weir_text::{BfqEdit, BfqError, BfqKey};
 
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
@@ -8,7 +9,7 @@ use crate::table::Section;
 
 /// Reads the keys of `section`; what is not said is the default.
 pub(crate) fn read(section: &Section<'_>, report: &mut Report) -> BfqSettings {
-    let mut edit = BfqSettings::DEFAULT.edit();
+    let mut edit = BfqEdit::new(BfqSettings::DEFAULT);
     section.allow(&BfqKey::ALL.map(BfqKey::name), report);
     // In their order, not that of the file: a whole comes before its parts.
     for key in BfqKey::ALL {
@@ -23,7 +24,7 @@ pub(crate) fn read(section: &Section<'_>, report: &mut Report) -> BfqSettings {
 
 /// Reads `KEY=VALUE ...`, and reports all words that are refused.
 pub(crate) fn words(text: &Text, report: &mut Report) -> BfqSettings {
-    let mut edit = BfqSettings::DEFAULT.edit();
+    let mut edit = BfqEdit::new(BfqSettings::DEFAULT);
     for word in text.value.split_ascii_whitespace() {
         let set = match word.split_once('=') {
             Some((key, value)) => edit.set(key, value),

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::{
-    LowLatency, NameError, Path, PrioClass, Weight, WeightKey, WeightLine, parse_weight,
-};
+use weir_engine::{LowLatency, NameError, Path, PrioClass, Weight};
+use weir_text::{WeightKey, WeightLine, parse_weight};
 
 use crate::device::{self, Devices};
 use crate::limiter;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use weir_engine::io_max::DeviceRef;
-use weir_engine::units::Bytes;
-use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark, WatermarkError};
+use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark};
+use weir_text::{DeviceRef, parse_watermark};
+use weir_units::Bytes;
 
 use crate::backend::{self, Facts, Files};
 use crate::bfq;
@@ -237,10 +237,9 @@ pub(crate) fn scheduler(text: &Text, report: &mut Report) -> Option<SchedulerKin
 
 /// A utilisation from which on limits bind.
 pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
-    match text.value.parse() {
+    match parse_watermark(&text.value) {
         Ok(watermark) => Some(watermark),
         Err(error) => {
-            let error: WatermarkError = error;
             report.refuse(text, error.to_string(), error.hint());
             None
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_engine::Path;
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use crate::cgroup;
 use crate::device::{Devices, Lookup};

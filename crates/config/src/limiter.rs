@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_engine::io_max::nearest;
-use weir_engine::units::Nanos;
 use weir_engine::{KernelProfile, LimiterKind, SliceProfile};
+use weir_units::Nanos;
+use weir_units::nearest;
 
 use crate::error::ConfigErrors;
 use crate::report::{Problem, Report};

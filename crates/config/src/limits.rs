@@ -1,7 +1,7 @@
 //! `io.max`, `io.burst` and `io.peak` of one cgroup: lines of `DEVICE KEY=VALUE...`, applied in their order.
 
-use weir_engine::io_max::{IoMaxError, LimitKey, parse_limits, split_device};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
+use weir_text::{IoMaxError, LimitKey, parse_limits, split_device};
 
 use crate::device::Devices;
 use crate::report::{Problem, Report};

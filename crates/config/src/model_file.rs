@@ -5,7 +5,7 @@ use std::path::Path;
 
 use weir_disk::{LinearSpec, Spec};
 use weir_engine::Capacity;
-use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
+use weir_units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 
 use crate::error::ConfigErrors;
 use crate::load;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
 
 use crate::backend::Files;
 use crate::cgroup::CGROUPS_MAX;

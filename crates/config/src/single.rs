@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use weir_engine::io_max::{DeviceRef, LimitKey, parse_limits};
-use weir_engine::units::{Bytes, Ios};
-use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource, Weight, WeightKey};
+use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource, Weight};
+use weir_text::{DeviceRef, LimitKey, WeightKey, parse_limits};
+use weir_units::{Bytes, Ios};
 
 use crate::backend::{self, Files};
 use crate::bfq;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_engine::io_max::nearest;
+use weir_units::nearest;
 
 use crate::report::{Problem, Report};
 use crate::source::{Span, Text};

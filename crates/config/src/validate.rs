@@ -1,7 +1,7 @@
 //! Validation of limits against each other. The engine judges; here the line at fault is found.
 
-use weir_engine::io_max::LimitKey;
 use weir_engine::{Limits, LimitsError};
+use weir_text::LimitKey;
 
 /// What is wrong, and which of the three texts to blame.
 pub(crate) struct Contradiction {
@@ -23,5 +23,5 @@ pub(crate) fn find(limits: &Limits) -> Option<Contradiction> {
         | LimitsError::PeakNotAboveRate { .. } => LimitKey::Peak,
         LimitsError::JointUnknown { .. } | LimitsError::NoTime { .. } => LimitKey::Max,
     };
-    Some(Contradiction { limit, message: error.to_string(), hint: error.hint() })
+    Some(Contradiction { limit, message: error.to_string(), hint: weir_text::limits_hint(&error) })
 }

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, UnitError};
+use weir_units::nearest;
+use weir_units::{Bytes, UnitError};
 
 use crate::report::Report;
 use crate::source::Text;

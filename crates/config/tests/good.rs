@@ -127,7 +127,7 @@ fn settings_of_bfq_are_text_numbers_or_switches() {
             Config::from_str("weir.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
         config.devices[0].engine.bfq
     };
-    let parse = |text| BfqSettings::parse(text, BfqSettings::DEFAULT).unwrap();
+    let parse = |text| weir_text::parse_bfq(text, BfqSettings::DEFAULT).unwrap();
     for (keys, text) in [
         ("", ""),
         ("slice_idle = 0\nlow_latency = false", "slice_idle=0 low_latency=0"),
@@ -369,7 +369,7 @@ fn a_watermark_is_a_device_s_and_a_cgroup_s() {
     assert_eq!(minimal.devices[0].watermark, Watermark::HARD);
     assert_eq!(minimal.cgroups[0].watermark, None);
     for (written, read) in [("90", "90"), ("\"100 mode=gate\"", "100 mode=gate"), ("0", "0")] {
-        let read: Watermark = read.parse().unwrap();
+        let read = weir_text::parse_watermark(read).unwrap();
         let key = format!("\"io.watermark\" = {written}\n[export");
         let config = Config::from_str("weir.toml", &MINIMAL.replace("[export", &key)).unwrap();
         assert_eq!(config.cgroups[0].watermark, Some(read));

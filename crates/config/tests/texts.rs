@@ -1,6 +1,6 @@
 //! Texts of settings, as configuration files and the flags of `weir serve IMAGE` read them.
 
-#[path = "../../engine/tests/shared/texts.rs"]
+#[path = "../../text/tests/shared/texts.rs"]
 mod texts;
 
 use weir_config::{CgroupConfig, Config, ConfigErrors, SingleExport, parse_limiter};
@@ -13,7 +13,7 @@ fn said(config: Result<Config, ConfigErrors>, key: &str) -> Result<String, Confi
         "max" => cgroup.limits.first().map(|on| on.limits.max.to_string()).unwrap_or_default(),
         "weight" | "bfq.weight" => cgroup.weight_on(0).get().to_string(),
         "limiter" => format!("{:?}", cgroup.limiter),
-        _ => config.devices[0].watermark.to_string(),
+        _ => weir_text::print_watermark(config.devices[0].watermark),
     })
 }
 

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::Range;
 
-use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, BytesPerSec, Ios, IosPerSec, Nanos, UnitError};
+use weir_units::nearest;
+use weir_units::{Bytes, BytesPerSec, Ios, IosPerSec, Nanos, UnitError};
 
 use crate::spec::{SpecError, SpecProblem};
 

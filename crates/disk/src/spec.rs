@@ -10,8 +10,8 @@ use core::ops::Range;
 use core::str::FromStr;
 
 use thiserror::Error;
-use weir_engine::io_max::nearest;
-use weir_engine::units::{Bytes, BytesPerSec, Nanos};
+use weir_units::nearest;
+use weir_units::{Bytes, BytesPerSec, Nanos};
 
 use crate::hdd::{self, Hdd, HddSpec};
 use crate::linear::{self, DRIVES, Linear, LinearSpec};
@@ -57,7 +57,7 @@ use crate::ssd::{self, Ssd, SsdSpec};
 /// | | `latency` | time on top that others do not wait for | 0 |
 /// | | `streams` | places near which a request is sequential | 1 |
 ///
-/// Sizes, rates and times are those of [`weir_engine::units`]. Printing one gives a line that parses to the same.
+/// Sizes, rates and times are those of [`weir_units`]. Printing one gives a line that parses to the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Spec {

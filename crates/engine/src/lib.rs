@@ -66,7 +66,7 @@ mod deadlines;
 mod engine;
 mod error;
 mod event;
-pub mod io_max;
+
 mod limits;
 pub mod merge;
 mod price;
@@ -79,13 +79,11 @@ mod throttle;
 mod time;
 mod tree;
 mod tree_stats;
-pub mod units;
 mod utilisation;
 mod weight;
 
 pub use bfq::{
-    BfqCgroupStats, BfqEdit, BfqError, BfqKey, BfqSettings, BfqStats, Expiration, IdlingCause,
-    Injection, LowLatency, Raising,
+    BfqCgroupStats, BfqSettings, BfqStats, Expiration, IdlingCause, Injection, LowLatency, Raising,
 };
 pub use blame::{Blame, LimitBlame};
 pub use config::{Change, Config};
@@ -93,7 +91,8 @@ pub use engine::Engine;
 pub use error::{ChangeError, CreateError, OpenError, SubmitError};
 pub use event::Event;
 pub use limits::{
-    Dimension, KernelProfile, LimiterKind, Limits, PerDimension, Resource, SliceProfile,
+    Dimension, KernelProfile, LimiterKind, Limits, LimitsTextError, PerDimension, Resource,
+    SliceProfile,
 };
 pub use price::{BytePrice, Price, Prices};
 pub use priority::{PrioClass, Priority, PriorityClass};
@@ -102,12 +101,10 @@ pub use request::{
 };
 pub use scheduler::SchedulerKind;
 pub use stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, Moved, TaskStats};
-pub use throttle::{
-    Headroom, LimitsError, Watermark, WatermarkError, WatermarkMode, WatermarkStats,
-};
+pub use throttle::{Headroom, LimitsError, Watermark, WatermarkMode, WatermarkStats};
 pub use time::Instant;
 pub use tree::{CgroupId, ClientId, NameError, Path, TaskId, hidden_character};
 pub use utilisation::Capacity;
 pub use utilisation::Share;
 pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
-pub use weight::{Weight, WeightError, WeightKey, WeightLine, WeightTextError, parse_weight};
+pub use weight::{Weight, WeightError};

@@ -1,8 +1,11 @@
 //! Limits of a cgroup: six rates, and the burst of each.
 
+use alloc::string::String;
+use core::fmt;
 use core::num::NonZeroU64;
 
-use crate::io_max::{IoMaxError, parse_io_max};
+use weir_units::{BytesPerSec, IosPerSec, clip};
+
 use crate::request::Direction;
 
 /// What is counted.
@@ -149,6 +152,22 @@ impl PerDimension {
     }
 }
 
+impl fmt::Display for PerDimension {
+    /// As `io.max` is read back: the kernel's four keys in its order, plain numbers, `max` for none; then those of both
+    /// directions together that are set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, dimension) in Dimension::ALL.into_iter().enumerate() {
+            let blank = if index == 0 { "" } else { " " };
+            match self.get(dimension) {
+                Some(value) => write!(f, "{blank}{}={value}", dimension.key())?,
+                None if dimension.is_rw() => {}
+                None => write!(f, "{blank}{}=max", dimension.key())?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that a cgroup's limiter needs to know, and is known to make sense.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Limits {
@@ -164,12 +183,15 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits from the text of `io.max` ([`crate::io_max`]), such as `rbps=50M riops=500`, with the default burst and limiter. They are
-    /// not checked against each other, which [`crate::Engine::reconfigure`] does.
+    /// Limits from text such as `rbps=50M riops=500`, with the default burst and limiter.
+    ///
+    /// Words are `KEY=VALUE` with a [`Dimension::key`], and either `max` for no limit or a whole number per second, which may
+    /// have a unit: powers of 1024 for bytes (`4M`, `4MiB/s`), of 1000 for I/Os (`10k`). The last of a repeated key wins.
+    /// [`crate::Engine::reconfigure`] checks the limits against each other.
     ///
     /// # Errors
     ///
-    /// See [`IoMaxError`].
+    /// [`LimitsTextError`] names the first word that is refused.
     ///
     /// ```
     /// use weir_engine::{Dimension, Limits};
@@ -178,8 +200,14 @@ impl Limits {
     /// assert_eq!(limits.max.get(Dimension::Rbps).map(u64::from), Some(1 << 20));
     /// assert!(Limits::parse("rbps=fast").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Limits, IoMaxError> {
-        Ok(Limits { max: parse_io_max(text, PerDimension::NONE)?, ..Limits::default() })
+    pub fn parse(text: &str) -> Result<Limits, LimitsTextError> {
+        let mut max = PerDimension::NONE;
+        for word in text.split_ascii_whitespace() {
+            let (dimension, value) =
+                parse_word(word).ok_or_else(|| LimitsTextError { word: clip(word) })?;
+            max.set(dimension, value);
+        }
+        Ok(Limits { max, ..Limits::default() })
     }
 
     /// A default burst holds this many requests, where they take no longer than
@@ -248,6 +276,31 @@ impl Limits {
             Resource::Ios => max(min(least, burst / 2), units_per_io),
         }
     }
+}
+
+/// A word that [`Limits::parse`] refuses.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{word:?} is no limit: allowed are rbps=, wbps=, riops=, wiops=, rwbps= and rwiops= with max or a whole number of at \
+     least 1"
+)]
+pub struct LimitsTextError {
+    /// The word, cut where it is long.
+    pub word: String,
+}
+
+fn parse_word(word: &str) -> Option<(Dimension, Option<NonZeroU64>)> {
+    let (key, value) = word.split_once('=')?;
+    let dimension = Dimension::ALL.into_iter().find(|dimension| dimension.key() == key)?;
+    if value == "max" {
+        return Some((dimension, None));
+    }
+    let value = match dimension.resource() {
+        Resource::Bytes => value.parse().ok().map(|BytesPerSec(value)| value),
+        Resource::Ios => value.parse().ok().map(|IosPerSec(value)| value),
+    }?;
+    let value = NonZeroU64::new(value).filter(|value| value.get() <= dimension.largest())?;
+    Some((dimension, Some(value)))
 }
 
 /// What `per_second` earns in a part of a second, of whole microseconds; rounded down.

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine,
-    Extent, Instant, Limits, LowLatency, Op, Outcome, PerDimension, PrioClass, Request, RequestId,
-    SchedulerKind, TaskId, Ticket, Weight,
+    CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine, Extent, Instant,
+    Limits, LowLatency, Op, Outcome, PerDimension, PrioClass, Request, RequestId, SchedulerKind,
+    TaskId, Ticket, Weight,
 };
 
 fn engine(depth: u32) -> Engine {
@@ -462,7 +462,7 @@ impl World {
                 }
             }
             Step::Tune { text } => {
-                let settings = BfqSettings::parse(text, self.engine.bfq_settings()).expect(text);
+                let settings = weir_text::parse_bfq(text, self.engine.bfq_settings()).expect(text);
                 self.engine.reconfigure(now, Change::SetBfq(settings)).expect("the same rules");
             }
         }

@@ -20,7 +20,7 @@ struct Scene {
 
 impl Scene {
     fn new(rotational: bool, settings: &str) -> Scene {
-        let bfq = BfqSettings::parse(settings, BfqSettings::DEFAULT).expect("settings");
+        let bfq = weir_text::parse_bfq(settings, BfqSettings::DEFAULT).expect("settings");
         let scheduler = SchedulerKind::Bfq;
         let depth = NonZeroU32::new(32).expect("a depth");
         let config = Config { depth, scheduler, rotational, bfq, ..Config::default() };

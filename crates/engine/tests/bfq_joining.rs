@@ -100,7 +100,7 @@ fn what_is_not_alike_is_not_joined() {
     for (merge_window, expected) in [("off", &[first][..]), ("100", &[first, second])] {
         let mut engine = engine(1);
         let text = format!("merge_window={merge_window}");
-        let settings = BfqSettings::parse(&text, BfqSettings::DEFAULT).expect("a setting");
+        let settings = weir_text::parse_bfq(&text, BfqSettings::DEFAULT).expect("a setting");
         engine.reconfigure(ZERO, Change::SetBfq(settings)).expect("the same rules");
         let tasks = [(); 2].map(|()| task(&mut engine));
         submit(&mut engine, read(tasks[0], first));

@@ -19,12 +19,12 @@ fn engine(bfq: BfqSettings) -> Engine {
 
 fn settings(low_latency: bool) -> BfqSettings {
     let text = if low_latency { "low_latency=1" } else { "low_latency=0" };
-    BfqSettings::parse(text, BfqSettings::DEFAULT).expect("a setting")
+    weir_text::parse_bfq(text, BfqSettings::DEFAULT).expect("a setting")
 }
 
 /// Each stays for itself.
 fn unmerged(low_latency: bool) -> BfqSettings {
-    BfqSettings::parse("stable=off merge_window=off", settings(low_latency)).expect("a setting")
+    weir_text::parse_bfq("stable=off merge_window=off", settings(low_latency)).expect("a setting")
 }
 
 /// One task of a client: asks, waits for the answer, thinks, asks again.

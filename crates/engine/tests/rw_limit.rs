@@ -48,7 +48,7 @@ impl World {
 
     fn limit_by(&mut self, path: &str, max: &str, limiter: LimiterKind) {
         let cgroup = self.cgroup(path);
-        let max = weir_engine::io_max::parse_io_max(max, PerDimension::NONE).expect(max);
+        let max = weir_text::parse_io_max(max, PerDimension::NONE).expect(max);
         let limits = Limits { max, limiter, ..Limits::default() };
         self.change(Change::SetLimits { cgroup, limits });
     }

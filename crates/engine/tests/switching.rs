@@ -31,7 +31,7 @@ fn switch(engine: &mut Engine, now: Instant, scheduler: SchedulerKind) {
 }
 
 fn tune(engine: &mut Engine, text: &str) -> Result<(), ChangeError> {
-    let settings = BfqSettings::parse(text, engine.bfq_settings()).expect(text);
+    let settings = weir_text::parse_bfq(text, engine.bfq_settings()).expect(text);
     engine.reconfigure(ZERO, Change::SetBfq(settings))
 }
 

@@ -3,7 +3,7 @@
 //! As in fio 3.33: options before the first `--name` are for all jobs, those of the files included; each `--name` begins a
 //! job; a value follows `=` or is the next argument; one hyphen is as good as two. Flags have a value only after `=`.
 
-use weir_engine::io_max::nearest;
+use weir_units::nearest;
 
 use super::table;
 

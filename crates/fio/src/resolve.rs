@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use weir_engine::io_max::nearest;
+use weir_units::nearest;
 
 use super::JOBS_MAX;
 use super::apply::apply;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_engine::io_max::nearest;
+use weir_units::nearest;
 
 use super::error::ValueError;
 use super::workload::{Amount, PerDirection};

@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{
     BfqSettings, Limits, LowLatency, Path, PrioClass, SchedulerKind, Watermark, Weight,
 };
 use weir_fio::{JobFile, ReplaySkip};
+use weir_units::{Bytes, Nanos};
 
 /// A run, ready to begin. What is wrong with its jobs comes up in [`crate::sim::run`], before the first request.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Texts of settings, as the lab's flags and scenario files read them.
 
-#[path = "../../engine/tests/shared/texts.rs"]
+#[path = "../../text/tests/shared/texts.rs"]
 mod texts;
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ fn said(scenario: &Scenario, key: &str) -> String {
         "max" => home(scenario).limits.max.to_string(),
         "weight" => home(scenario).weight.unwrap().get().to_string(),
         "limiter" => format!("{:?}", home(scenario).limits.limiter),
-        _ => scenario.cgroups[0].watermark.unwrap().to_string(),
+        _ => weir_text::print_watermark(scenario.cgroups[0].watermark.unwrap()),
     }
 }
 

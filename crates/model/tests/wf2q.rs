@@ -148,7 +148,7 @@ struct World {
 impl World {
     fn new() -> World {
         // While it begins, a flow gets more than its share.
-        let bfq = BfqSettings::parse("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
+        let bfq = weir_text::parse_bfq("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
         let (depth, scheduler) = (NonZeroU32::MIN, SchedulerKind::Bfq);
         let config = Config { depth, scheduler, bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);

@@ -2,9 +2,10 @@
 
 use tokio::sync::oneshot;
 use weir_engine::{
-    BfqError, ChangeError, CreateError, LimiterKind, Limits, LowLatency, Path, PrioClass,
-    SchedulerKind, Watermark, Weight,
+    ChangeError, CreateError, LimiterKind, Limits, LowLatency, Path, PrioClass, SchedulerKind,
+    Watermark, Weight,
 };
+use weir_text::BfqError;
 
 use crate::device::Arrived;
 use crate::status::DeviceStatus;
@@ -89,7 +90,7 @@ pub enum Setting {
     /// `io.max`, `io.burst` or `io.peak` as written: keys that are not named keep their value.
     Text {
         /// Which of the three.
-        key: weir_engine::io_max::LimitKey,
+        key: weir_text::LimitKey,
         /// `KEY=VALUE ...`, without the device.
         text: String,
     },
@@ -116,7 +117,7 @@ pub enum Setting {
 pub enum SetError {
     /// The text is not one of limits.
     #[error(transparent)]
-    Text(#[from] weir_engine::io_max::IoMaxError),
+    Text(#[from] weir_text::IoMaxError),
     /// The text is not one of settings of BFQ.
     #[error(transparent)]
     Bfq(#[from] BfqError),

@@ -86,7 +86,7 @@ fn settings(old: &Config, new: &Config, index: usize) -> Vec<(Path, Setting)> {
     let mut settings = vec![
         (root.clone(), Setting::Watermark(Some(*watermark))),
         (root.clone(), Setting::Depth(engine.depth)),
-        (root.clone(), Setting::Bfq(engine.bfq.to_string())),
+        (root.clone(), Setting::Bfq(weir_text::print_bfq(&engine.bfq))),
         (root, Setting::Scheduler(engine.scheduler)),
     ];
     for cgroup in &new.cgroups {

@@ -6,6 +6,7 @@
 
 use weir_disk as _;
 use weir_engine as _;
+use weir_units as _;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -12,7 +12,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use weir_calibrate::{Calibration, Room, Settings};
-use weir_engine::units::{Nanos, UnitError};
+use weir_units::{Nanos, UnitError};
 
 use self::target::Target;
 use self::watch::Watch;

@@ -1,7 +1,7 @@
 //! Rates by depth, as bars on the terminal.
 
 use weir_calibrate::{Order, Step};
-use weir_engine::units::{Bytes, BytesPerSec, IosPerSec};
+use weir_units::{Bytes, BytesPerSec, IosPerSec};
 
 /// Characters of the longest bar.
 const WIDTH: usize = 40;

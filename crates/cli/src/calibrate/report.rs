@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use weir_calibrate::{Check, Order, Outcome, Step};
 use weir_config::DeviceModel;
 use weir_disk::LinearSpec;
-use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 use weir_engine::{CostFigures, Direction};
+use weir_units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::plot;
 use super::target::Target;

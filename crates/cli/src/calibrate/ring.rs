@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_calibrate::{Ask, Outcome, Settings};
 use weir_engine::Op;
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 use weir_uring::{
     Backend, Completion, Config, DirectMode, Disk, Durability, IoBuf, OpenError, OpenOptions, Ring,
 };

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{SeekFrom, major, minor, seek};
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use crate::failure::Failure;
 use crate::output;

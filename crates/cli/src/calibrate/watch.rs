@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_calibrate::{Calibration, Progress};
-use weir_engine::units::IosPerSec;
+use weir_units::IosPerSec;
 
 use crate::signals::Stop;
 use crate::{clock, output};

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use tracing_subscriber::EnvFilter;
 use weir_disk::{Spec, SpecError};
-use weir_engine::units::{Bytes, UnitError};
 use weir_fuse::{MountError, MountOptions, MountedDisk, Unmounter};
+use weir_units::{Bytes, UnitError};
 
 use crate::failure::Failure;
 use crate::output;

@@ -289,7 +289,7 @@ fn read_job(what: &str) -> Result<Vec<u8>, Failure> {
         Ok(meta) if meta.len() > fio::FILE_BYTES_MAX as u64 => return Err(neither(what)),
         _ => read_bounded(path).map_err(|error| {
             let names = SCENARIOS.iter().map(|(name, _)| *name);
-            let hint = match weir_engine::io_max::nearest(what, names) {
+            let hint = match weir_units::nearest(what, names) {
                 Some(near) => format!("did you mean the scenario `{near}`?"),
                 None => "name a fio job file, a scenario file, or one of `weir lab list`".into(),
             };

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use weir_engine::units::Ios;
 use weir_lab::sim::Progress;
+use weir_units::Ios;
 
 use crate::clock;
 use crate::signals::Stop;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use weir_engine::units::Nanos;
 use weir_lab::builder::adds_up;
 use weir_lab::report;
 use weir_lab::results::{Latency, Results, Transfers};
 use weir_lab::scenario::Scenario;
 use weir_lab::sim;
+use weir_units::Nanos;
 
 use super::flags::{self, Settings};
 use super::run::{all_succeeded, ended_early};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use weir_engine::units::{Bytes, Nanos};
+use weir_units::{Bytes, Nanos};
 
 use super::Args;
 use super::figures::Summary;

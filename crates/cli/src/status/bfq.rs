@@ -14,7 +14,7 @@ pub(super) fn settings_of(device: &DeviceStatus) -> Option<String> {
     if device.scheduler != SchedulerKind::Bfq.name() {
         return None;
     }
-    let default = BfqSettings::DEFAULT.to_string();
+    let default = weir_text::print_bfq(&BfqSettings::DEFAULT);
     let is_default = |word: &str| default.split(' ').any(|said| said == word);
     let words = device.bfq.settings.split(' ').filter(|word| !word.is_empty() && !is_default(word));
     let words: Vec<&str> = words.collect();
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn settings_that_somebody_set_are_told() {
         let told = |scheduler: &str, text: &str| {
-            let settings = BfqSettings::parse(text, BfqSettings::DEFAULT).unwrap().to_string();
+            let settings = weir_text::parse_bfq(text, BfqSettings::DEFAULT).unwrap();
+            let settings = weir_text::print_bfq(&settings);
             let bfq = BfqStatus { settings, ..BfqStatus::default() };
             settings_of(&DeviceStatus { scheduler: scheduler.into(), bfq, ..Default::default() })
         };

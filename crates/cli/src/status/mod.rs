@@ -10,7 +10,7 @@ mod writeback;
 
 use std::time::Duration;
 
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
 
 pub(crate) use self::rates::CgroupRates;
 pub(crate) use self::why::{Cause, breakable, sentence};
@@ -64,7 +64,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(24 * 3600);
 fn interval(text: &str) -> Result<Duration, String> {
     let time: Nanos = text
         .parse()
-        .map_err(|error: weir_engine::units::UnitError| format!("{error}: {}", error.hint()))?;
+        .map_err(|error: weir_units::UnitError| format!("{error}: {}", error.hint()))?;
     let time = time.duration();
     match (INTERVAL_MIN..=INTERVAL_MAX).contains(&time) {
         true => Ok(time),

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use weir_engine::units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 use weir_lab::report::{unbroken, wrap};
 use weir_server::status::{CgroupStatus, DeviceStatus, Status, WatermarkStatus};
+use weir_units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 
 use super::bfq;
 use super::json::earlier;

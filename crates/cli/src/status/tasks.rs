@@ -1,7 +1,7 @@
 //! Effect of limits on each connection: `weir status --tasks`.
 
-use weir_engine::units::Nanos;
 use weir_server::status::{Status, TaskStatus};
+use weir_units::Nanos;
 
 use crate::table::{Align, Table};
 

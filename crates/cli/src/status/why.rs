@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::units::Nanos;
 use weir_lab::report::unbroken;
 use weir_server::status::WaitStatus;
+use weir_units::Nanos;
 
 /// One thing that requests waited for.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]

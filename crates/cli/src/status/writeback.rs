@@ -1,7 +1,7 @@
 //! Content and work of the write-back cache between two readings, in words.
 
-use weir_engine::units::{Bytes, BytesPerSec, Nanos};
 use weir_server::status::{CgroupStatus, DeviceStatus, WritebackStatus};
+use weir_units::{Bytes, BytesPerSec, Nanos};
 
 use super::rates::seconds;
 

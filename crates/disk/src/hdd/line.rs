@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use weir_engine::units::{BytesPerSec, Nanos};
+use weir_units::{BytesPerSec, Nanos};
 
 use super::{HddSpec, third_of_stroke};
 use crate::settings::{BILLION, Setting, names, setting};

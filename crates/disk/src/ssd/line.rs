@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use weir_engine::units::Bytes;
+use weir_units::Bytes;
 
 use super::{SsdSpec, SsdState};
 use crate::settings::{BILLION, Kind, Setting, names, setting};

@@ -137,7 +137,7 @@ const SIBLINGS: u32 = 10;
 impl Served {
     fn new(clients: u32) -> Served {
         // Nobody is waited for, so that each is served at once.
-        let bfq = BfqSettings::parse("slice_idle=0", BfqSettings::DEFAULT).expect("a setting");
+        let bfq = weir_text::parse_bfq("slice_idle=0", BfqSettings::DEFAULT).expect("a setting");
         let config = Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
         let mut tasks = Vec::with_capacity(clients as usize);

@@ -47,7 +47,7 @@ impl World {
         let depth = const { NonZeroU32::new(DEPTH).unwrap() };
         let requests_max = NonZeroU32::MAX;
         let scheduler = case.scheduler;
-        let bfq = BfqSettings::parse(case.bfq, BfqSettings::DEFAULT).expect("settings");
+        let bfq = weir_text::parse_bfq(case.bfq, BfqSettings::DEFAULT).expect("settings");
         let rotational = case.rotational;
         let config =
             Config { depth, requests_max, scheduler, bfq, rotational, ..Config::default() };

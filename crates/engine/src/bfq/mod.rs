@@ -53,7 +53,7 @@ use self::merging::SavedState;
 use self::peak_rate::{PeakRate, PeakSettings};
 use self::scenario::Scenario;
 use self::seek_price::SeekPrice;
-pub use self::settings::{BfqEdit, BfqError, BfqKey, BfqSettings};
+pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
 use self::slot::InService;
 use self::tunables::Tunables;

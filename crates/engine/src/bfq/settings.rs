@@ -1,19 +1,23 @@
 //! Settings of BFQ, as a value that makes sense once it exists.
 
-mod text;
-
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
-pub use self::text::{BfqEdit, BfqError, BfqKey};
 use crate::merge;
 
 /// All settings of BFQ on one device, under the names that the kernel gives them (spec/bfq 8.1).
 ///
-/// They are written as text, `slice_idle=0 low_latency=0`: see [`BfqSettings::parse`] and [`BfqKey`], which has names,
-/// units and ranges. [`core::fmt::Display`] prints all of them so that they parse back.
+/// Every value is in its range, and a time within an hour, so that sums do not overflow. The kernel moves a value that is out
+/// of range to the nearest allowed one; here the `with_` functions refuse it.
 ///
-/// Every value is in its range, and a time within an hour: sums of them cannot overflow. Where the kernel moves a value
-/// that is out of range to the nearest that is in it, this is an error.
+/// ```
+/// use core::time::Duration;
+/// use weir_engine::BfqSettings;
+///
+/// let settings = BfqSettings::DEFAULT.with_slice_idle(Duration::ZERO).unwrap().with_low_latency(false);
+/// assert_eq!(settings.timeout_sync(), Duration::from_millis(125));
+/// assert_eq!(settings.with_timeout_sync(Duration::ZERO), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BfqSettings {
     slice_idle_ns: u64,
@@ -30,6 +34,14 @@ pub struct BfqSettings {
 }
 
 const MS: u64 = 1_000_000;
+const HOUR: u64 = 3_600_000 * MS;
+
+/// From 32 sectors, since budgets fall to 1/32 of it.
+const MAX_BUDGET_BYTES: RangeInclusive<u32> = 32 * 512..=1 << 30;
+
+fn nanos_within(time: Duration, range: RangeInclusive<u64>) -> Option<u64> {
+    u64::try_from(time.as_nanos()).ok().filter(|nanos| range.contains(nanos))
+}
 
 impl BfqSettings {
     /// The kernel's defaults; of merging, Weir's, without stable merging: docs/decisions/013.
@@ -98,6 +110,60 @@ impl BfqSettings {
     /// When queues merge: `merge_window`, `close_bytes`, `stable` and what belongs to it.
     pub const fn merging(&self) -> merge::Settings {
         self.merging
+    }
+
+    /// Sets `slice_idle`; `None` above 10 s.
+    pub fn with_slice_idle(self, time: Duration) -> Option<BfqSettings> {
+        let slice_idle_ns = nanos_within(time, 0..=10_000 * MS)?;
+        Some(BfqSettings { slice_idle_ns, ..self })
+    }
+
+    /// Sets `strict_guarantees`.
+    #[must_use]
+    pub const fn with_strict_guarantees(self, strict_guarantees: bool) -> BfqSettings {
+        BfqSettings { strict_guarantees, ..self }
+    }
+
+    /// Sets `low_latency`.
+    #[must_use]
+    pub const fn with_low_latency(self, low_latency: bool) -> BfqSettings {
+        BfqSettings { low_latency, ..self }
+    }
+
+    /// Sets `timeout_sync`; `None` outside 1 ms to 60 s.
+    pub fn with_timeout_sync(self, time: Duration) -> Option<BfqSettings> {
+        let timeout_sync_ns = nanos_within(time, MS..=60_000 * MS)?;
+        Some(BfqSettings { timeout_sync_ns, ..self })
+    }
+
+    /// Sets `max_budget` in bytes, where `None` follows the device; `None` is returned outside 16 KiB to 1 GiB.
+    pub fn with_max_budget(self, bytes: Option<u32>) -> Option<BfqSettings> {
+        let max_budget_bytes = bytes.unwrap_or(0);
+        let is_allowed = bytes.is_none_or(|bytes| MAX_BUDGET_BYTES.contains(&bytes));
+        is_allowed.then_some(BfqSettings { max_budget_bytes, ..self })
+    }
+
+    /// Sets `fifo_expire_sync`; `None` outside 1 ms to 1 h.
+    pub fn with_fifo_expire_sync(self, time: Duration) -> Option<BfqSettings> {
+        let fifo_expire_sync_ns = nanos_within(time, MS..=HOUR)?;
+        Some(BfqSettings { fifo_expire_sync_ns, ..self })
+    }
+
+    /// Sets `fifo_expire_async`; `None` outside 1 ms to 1 h.
+    pub fn with_fifo_expire_async(self, time: Duration) -> Option<BfqSettings> {
+        let fifo_expire_async_ns = nanos_within(time, MS..=HOUR)?;
+        Some(BfqSettings { fifo_expire_async_ns, ..self })
+    }
+
+    /// Sets `back_seek_max` in bytes; `None` above 1 TiB.
+    pub fn with_back_seek_max(self, bytes: u64) -> Option<BfqSettings> {
+        (bytes <= 1 << 40).then_some(BfqSettings { back_seek_max_bytes: bytes, ..self })
+    }
+
+    /// Sets `back_seek_penalty`; `None` outside 1 to 1000.
+    pub fn with_back_seek_penalty(self, penalty: u32) -> Option<BfqSettings> {
+        let is_allowed = (1..=1_000).contains(&penalty);
+        is_allowed.then_some(BfqSettings { back_seek_penalty: penalty, ..self })
     }
 
     /// These settings with others for merging, whose type allows only what makes sense.

@@ -40,4 +40,4 @@ pub use limits_error::LimitsError;
 pub(crate) use rate_limiter::RateLimiter;
 pub(crate) use rw_limit::RwLimit;
 pub(crate) use watermark::{Clock, Clocks, Confidence, GateEpoch};
-pub use watermark::{Headroom, Watermark, WatermarkError, WatermarkMode, WatermarkStats};
+pub use watermark::{Headroom, Watermark, WatermarkMode, WatermarkStats};

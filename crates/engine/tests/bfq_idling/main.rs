@@ -25,7 +25,7 @@ impl Scene {
         let depth = NonZeroU32::new(depth).expect("a depth");
         let scheduler = SchedulerKind::Bfq;
         // Each would be new, and waited for longer.
-        let bfq = BfqSettings::parse("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
+        let bfq = weir_text::parse_bfq("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
         let config = Config { depth, scheduler, rotational, bfq, ..Config::default() };
         let engine = Engine::new(config, Instant::ZERO);
         Scene { engine, now: Instant::ZERO, out: Vec::new() }
@@ -91,7 +91,7 @@ impl Scene {
     }
 
     fn tune(&mut self, text: &str) {
-        let bfq = BfqSettings::parse(text, self.engine.bfq_settings()).expect("a setting");
+        let bfq = weir_text::parse_bfq(text, self.engine.bfq_settings()).expect("a setting");
         self.engine.reconfigure(self.now, Change::SetBfq(bfq)).expect("the same rules");
     }
 
@@ -221,7 +221,7 @@ fn who_is_raised_as_much_does_not_interrupt() {
     // Its slot ends for that unless both are raised, and have small slots anyway.
     for (low_latency, interrupts) in [("low_latency=0", true), ("low_latency=1", false)] {
         let mut scene = Scene::new(true, 4);
-        let bfq = BfqSettings::parse(low_latency, BfqSettings::DEFAULT).expect("a setting");
+        let bfq = weir_text::parse_bfq(low_latency, BfqSettings::DEFAULT).expect("a setting");
         scene.engine.reconfigure(scene.now, Change::SetBfq(bfq)).expect("a setting");
         let [first, second] = [(); 2].map(|()| scene.task());
         scene.serve_one(first, 0);

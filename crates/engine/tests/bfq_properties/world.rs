@@ -59,7 +59,8 @@ impl World {
         settings: &str,
     ) -> World {
         let depth = NonZeroU32::new(depth).expect("a depth");
-        let bfq = BfqSettings::parse(settings, BfqSettings::DEFAULT).expect("settings that exist");
+        let bfq =
+            weir_text::parse_bfq(settings, BfqSettings::DEFAULT).expect("settings that exist");
         let scheduler = SchedulerKind::Bfq;
         let config =
             Config { depth, rotational, bfq, scheduler, piece_bytes_max, ..Config::default() };
@@ -212,7 +213,7 @@ impl World {
             }
             Step::Tune { settings } => {
                 let settings =
-                    BfqSettings::parse(settings, self.base).expect("settings that make sense");
+                    weir_text::parse_bfq(settings, self.base).expect("settings that make sense");
                 if settings != self.engine.bfq_settings() && self.engine.device().ready > 0 {
                     self.reach.note("tuned while requests wait");
                 }

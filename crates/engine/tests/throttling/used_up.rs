@@ -209,8 +209,7 @@ impl Run {
 
 fn set(world: &mut World, path: &str, limiter: LimiterKind, max: &str, burst: Option<u64>) {
     let cgroup = world.cgroup(path);
-    let parse =
-        |text: &str| weir_engine::io_max::parse_io_max(text, PerDimension::NONE).expect(text);
+    let parse = |text: &str| weir_text::parse_io_max(text, PerDimension::NONE).expect(text);
     let key = max.split('=').next().expect("a key");
     let has_burst = limiter != LimiterKind::Leaky;
     let burst = burst.filter(|_| has_burst).map(|burst| parse(&format!("{key}={burst}")));

@@ -41,7 +41,7 @@ impl World {
 
     pub(crate) fn limit(&mut self, path: &str, max: &str, limiter: LimiterKind) {
         let cgroup = self.cgroup(path);
-        let max = weir_engine::io_max::parse_io_max(max, PerDimension::NONE).expect(max);
+        let max = weir_text::parse_io_max(max, PerDimension::NONE).expect(max);
         self.change(Change::SetLimits {
             cgroup,
             limits: Limits { max, limiter, ..Limits::default() },

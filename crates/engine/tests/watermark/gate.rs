@@ -53,7 +53,7 @@ fn what_waits_goes_when_limits_cease_to_bind() {
     for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky, slice] {
         let deep = Ask::Closed { depth: 32, think_us: 0 };
         let mut world = World::new(GATE, &[Tenant { ask: deep, ..Tenant::limited("") }]);
-        let max = weir_engine::io_max::parse_io_max("wbps=256K", PerDimension::NONE).unwrap();
+        let max = weir_text::parse_io_max("wbps=256K", PerDimension::NONE).unwrap();
         world.set_limits(0, Limits { max, limiter, ..Limits::default() });
         world.run(5_000);
         // Busy periods, in which it waits, and idle ones, in which it goes.
@@ -67,7 +67,7 @@ fn when_limits_bind_again_no_more_than_a_burst_is_owed() {
         let tenant = Tenant { ask: open(5_000), ..Tenant::limited("") };
         let other = Tenant { ask: Ask::Closed { depth: 4, think_us: 0 }, ..Tenant::limited("") };
         let mut world = World::new(GATE, &[tenant, other.between(1_000, 9_000)]);
-        let max = weir_engine::io_max::parse_io_max("wbps=1M", PerDimension::NONE).unwrap();
+        let max = weir_text::parse_io_max("wbps=1M", PerDimension::NONE).unwrap();
         world.set_limits(0, Limits { max, limiter, ..Limits::default() });
         // For a second it moves 12.5 MiB/s under a limit of 1, then the disk is full and the limit binds.
         world.run(9_000);
@@ -98,7 +98,7 @@ fn a_debt_is_capped_when_limits_cease_to_bind() {
         let others = Tenant { ask: deep, ..Tenant::limited("") };
         let (early, late) = (others.between(0, 190), others.between(1_700, 3_000));
         let mut world = World::new(GATE, &[metadata, data, early, late]);
-        let max = weir_engine::io_max::parse_io_max(line, PerDimension::NONE).unwrap();
+        let max = weir_text::parse_io_max(line, PerDimension::NONE).unwrap();
         world.set_limits(0, Limits { max, limiter, ..Limits::default() });
         let (cgroup, parent) = (world.cgroups[1], world.cgroups[0]);
         world.engine.reconfigure(Instant::ZERO, Change::Move { cgroup, parent }).unwrap();

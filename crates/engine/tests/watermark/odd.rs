@@ -118,7 +118,7 @@ fn every_limiter_goes_by_the_clock() {
             |max| Tenant { ask: Ask::Closed { depth: 8, think_us: 0 }, ..Tenant::limited(max) };
         let mut world = World::new("90", &[deep(""), deep("")]);
         for (tenant, text) in ["wbps=4M", "wbps=2M"].into_iter().enumerate() {
-            let max = weir_engine::io_max::parse_io_max(text, PerDimension::NONE).unwrap();
+            let max = weir_text::parse_io_max(text, PerDimension::NONE).unwrap();
             world.set_limits(tenant, Limits { max, limiter, ..Limits::default() });
         }
         world.run(11_000);

@@ -57,7 +57,7 @@ fn what_is_set_nearest_counts_and_what_is_taken_back_does_not() {
     assert_eq!((effective(&world, 90), effective(&world, 50)), (Some(1), Some(2)));
     world.set_watermark(child, Some("20 mode=gate"));
     assert_eq!((effective(&world, 50), effective(&world, 20)), (Some(1), Some(1)));
-    assert_eq!(world.engine.watermark(child), Some("20 mode=gate".parse().unwrap()));
+    assert_eq!(world.engine.watermark(child), weir_text::parse_watermark("20 mode=gate").ok());
     world.set_watermark(world.cgroups[0], None);
     assert_eq!((effective(&world, 90), effective(&world, 20)), (Some(2), Some(1)));
     assert_eq!(world.engine.watermark(world.cgroups[0]), None);
@@ -120,7 +120,7 @@ fn parents_and_children_grow_alike() {
     for cgroup in world.cgroups.clone() {
         world.engine.reconfigure(Instant::ZERO, Change::Move { cgroup, parent: top }).unwrap();
     }
-    let max = weir_engine::io_max::parse_io_max("wbps=3M", weir_engine::PerDimension::NONE);
+    let max = weir_text::parse_io_max("wbps=3M", weir_engine::PerDimension::NONE);
     let limits = weir_engine::Limits { max: max.unwrap(), ..Default::default() };
     world.engine.reconfigure(Instant::ZERO, Change::SetLimits { cgroup: top, limits }).unwrap();
     world.run(6_000);

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use weir_engine::{
     CgroupId, Change, Class, Config, Engine, Extent, Instant, Limits, Op, Outcome, Path,
-    PerDimension, Request, SchedulerKind, TaskId, Ticket, Watermark,
+    PerDimension, Request, SchedulerKind, TaskId, Ticket,
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -111,7 +111,7 @@ impl World {
         let config = Config { depth: NonZeroU32::new(32).unwrap(), ..config };
         let mut engine = Engine::new(config, Instant::ZERO);
         let root = engine.root();
-        let watermark: Watermark = watermark.parse().expect(watermark);
+        let watermark = weir_text::parse_watermark(watermark).expect(watermark);
         let change = Change::SetWatermark { cgroup: root, watermark: Some(watermark) };
         engine.reconfigure(Instant::ZERO, change).unwrap();
         let mut world = World {
@@ -163,7 +163,7 @@ impl World {
     }
 
     pub(crate) fn set_max(&mut self, tenant: usize, max: &str) {
-        let max = weir_engine::io_max::parse_io_max(max, PerDimension::NONE).expect(max);
+        let max = weir_text::parse_io_max(max, PerDimension::NONE).expect(max);
         let limits = Limits { max, ..Limits::default() };
         self.set_limits(tenant, limits);
     }
@@ -174,7 +174,7 @@ impl World {
     }
 
     pub(crate) fn set_watermark(&mut self, cgroup: CgroupId, watermark: Option<&str>) {
-        let watermark = watermark.map(|text| text.parse().expect(text));
+        let watermark = watermark.map(|text| weir_text::parse_watermark(text).expect(text));
         self.engine.reconfigure(self.now, Change::SetWatermark { cgroup, watermark }).unwrap();
     }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use weir_config::{Backend, Config, DeviceModel};
-use weir_engine::io_max::nearest;
-use weir_engine::units::Nanos;
-use weir_engine::{BfqEdit, BfqSettings, LimiterKind, Limits, Path, SliceProfile};
+use weir_engine::{BfqSettings, LimiterKind, Limits, Path, SliceProfile};
 use weir_fio::{self as fio, FioErrors, JobText};
+use weir_text::BfqEdit;
+use weir_units::{Nanos, nearest};
 
 pub use self::settings::{SETTINGS, SettingError, adds_up};
 use self::settings::{bfq_error, path, read_limiter};
@@ -107,7 +107,7 @@ impl ScenarioBuilder {
             besides: Vec::new(),
             disk: "hdd7200".parse().expect("a preset"),
             engine: weir_engine::Config::default(),
-            bfq: BfqSettings::DEFAULT.edit(),
+            bfq: BfqEdit::new(BfqSettings::DEFAULT),
             limiter: LimiterKind::Pace,
             kernel: None,
             home: Home::Shared(Path::parse(ScenarioBuilder::HOME).expect("a path")),
@@ -157,7 +157,7 @@ impl ScenarioBuilder {
         };
         let device = &config.devices[index];
         self.engine = device.engine;
-        self.bfq = device.engine.bfq.edit();
+        self.bfq = BfqEdit::new(device.engine.bfq);
         if let Backend::Emulated(spec) = &device.backend {
             self.disk = *spec;
         }

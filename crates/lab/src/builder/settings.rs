@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 
 use thiserror::Error;
-use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits};
-use weir_engine::units::{Bytes, Nanos};
-use weir_engine::{
-    BfqError, LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass, SchedulerKind,
-    Watermark, WeightKey, parse_weight,
+use weir_engine::{LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass, SchedulerKind};
+use weir_text::{
+    BfqError, DeviceRef, LimitKey, WeightKey, parse_limits, parse_watermark, parse_weight,
 };
+use weir_units::nearest;
+use weir_units::{Bytes, Nanos};
 
 use super::{ScenarioBuilder, Source};
 use crate::scenario::{Home, PathDelay, Timing};
@@ -207,7 +207,7 @@ impl ScenarioBuilder {
                     true => self.split(key, value)?,
                     false => (path(key, "/")?, value),
                 };
-                let watermark = text.parse::<Watermark>();
+                let watermark = parse_watermark(text);
                 let watermark =
                     watermark.map_err(|error| SettingError::new(key, &error, error.hint()))?;
                 self.cgroup(path).watermark = Some(watermark);
@@ -433,16 +433,16 @@ pub(super) fn time(key: &str, value: &str) -> Result<u64, SettingError> {
     if value.trim() == "0" {
         return Ok(0);
     }
-    let Nanos(time) = value.parse().map_err(|error: weir_engine::units::UnitError| {
-        SettingError::new(key, &error, error.hint())
-    })?;
+    let Nanos(time) = value
+        .parse()
+        .map_err(|error: weir_units::UnitError| SettingError::new(key, &error, error.hint()))?;
     Ok(time)
 }
 
 fn size(key: &str, value: &str) -> Result<u64, SettingError> {
-    let Bytes(size) = value.parse().map_err(|error: weir_engine::units::UnitError| {
-        SettingError::new(key, &error, error.hint())
-    })?;
+    let Bytes(size) = value
+        .parse()
+        .map_err(|error: weir_units::UnitError| SettingError::new(key, &error, error.hint()))?;
     Ok(size)
 }
 

@@ -1,7 +1,7 @@
 //! Settings that change while a run goes on: `at=5s max=/vm1 rbps=4M`.
 
-use weir_engine::io_max::nearest;
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
+use weir_units::nearest;
 
 use super::settings::{bfq_error, time};
 use super::{BuildError, ScenarioBuilder, SettingError};

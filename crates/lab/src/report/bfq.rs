@@ -68,7 +68,7 @@ pub(super) fn of_run(bfq: &BfqResults) -> Value {
     let (idling, raising) =
         (IdlingCause::ALL.map(IdlingCause::key), Raising::ALL.map(Raising::key));
     json!({
-        "settings": bfq.settings.to_string(),
+        "settings": weir_text::print_bfq(&bfq.settings),
         "selections": stats.selections,
         "short_slots": stats.short_slots,
         "expirations": by_kind(Expiration::ALL.map(Expiration::key), stats.expirations),

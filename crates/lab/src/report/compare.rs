@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
+use weir_units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::columns::{Columns, clean, shortened, wrap};
 use super::figures::{Labels, per_sec, quotient, round};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::units::{Bytes, Nanos};
 use weir_engine::{Dimension, LimiterKind, Limits, PerDimension, Resource};
+use weir_units::{Bytes, Nanos};
 
 use crate::results::{CgroupResults, Latency, Results, Row};
 

@@ -1,6 +1,6 @@
 //! A run as a person reads it on a terminal.
 
-use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
+use weir_units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
 use super::bfq;
 use super::columns::{Columns, clean, shortened, unbroken, wrap};

@@ -35,7 +35,7 @@ fn settings() -> Vec<(&'static str, Config, bool)> {
         (setting, Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() }, false)
     };
     let (weir, kernel) = (BfqSettings::DEFAULT, Settings::KERNEL);
-    let not_idling = BfqSettings::parse("slice_idle=0", weir).expect("a setting");
+    let not_idling = weir_text::parse_bfq("slice_idle=0", weir).expect("a setting");
     let as_meant = Settings { stable: Some(StableTimes::INTENT), ..kernel };
     vec![
         bfq("before: 180/180/200 ms", weir.with_merging(Settings::KERNEL_BEFORE_2021)),

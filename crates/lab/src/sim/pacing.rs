@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use weir_engine::units::{BytesPerSec, IosPerSec};
 use weir_fio::random::Random;
 use weir_fio::stream::Access;
 use weir_fio::{Options, PerDirection, RateProcess};
+use weir_units::{BytesPerSec, IosPerSec};
 
 use super::nanos;
 

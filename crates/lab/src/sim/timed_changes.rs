@@ -1,7 +1,7 @@
 //! Settings that change while the run goes on.
 
-use weir_engine::units::Nanos;
 use weir_engine::{CgroupId, Change as Command, Engine, Instant, Path};
+use weir_units::Nanos;
 
 use super::calendar::{Calendar, Planned};
 use super::world::World;

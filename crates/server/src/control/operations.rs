@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use weir_engine::Path;
-use weir_engine::io_max::{DeviceRef, nearest};
+use weir_text::DeviceRef;
+use weir_units::nearest;
 
 use super::api::{DoneReply, MoveRequest, ReadBack, RemoveRequest, SetReply, SetRequest};
 use super::refuse::Refused;

@@ -86,7 +86,7 @@ impl Refused {
                 ChangeError::MoveBelowItself => {
                     (400, "cgroup", Some("name a parent that is not below it".into()))
                 }
-                ChangeError::Limits(error) => (400, key, Some(error.hint())),
+                ChangeError::Limits(error) => (400, key, Some(weir_text::limits_hint(error))),
                 ChangeError::TooManyWatermarks => (409, key, None),
                 ChangeError::MergeRules => (
                     409,

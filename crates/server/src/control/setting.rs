@@ -2,11 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::io_max::{DeviceRef, LimitKey, nearest, parse_limits, split_device};
 use weir_engine::{
-    BfqError, BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass,
-    SchedulerKind, Watermark, WeightKey, parse_weight,
+    BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass, SchedulerKind,
 };
+use weir_text::{
+    BfqError, DeviceRef, LimitKey, WeightKey, parse_limits, parse_watermark, parse_weight,
+    split_device,
+};
+use weir_units::nearest;
 
 use super::refuse::Refused;
 use crate::command::Setting;
@@ -111,7 +114,7 @@ impl Key {
     }
 
     fn limits(self, limit: LimitKey, value: &str) -> Result<(Which<'_>, Setting), Refused> {
-        let refuse = |error: weir_engine::io_max::IoMaxError| {
+        let refuse = |error: weir_text::IoMaxError| {
             Refused::bad(self.name(), error.to_string()).hint(error.hint())
         };
         let word = value.split_ascii_whitespace().next().unwrap_or_default();
@@ -144,7 +147,7 @@ impl Key {
             _ => (Which::Unnamed, value),
         };
         // What depends on what was set before is looked at by the device.
-        if let Err(error) = BfqSettings::parse(text, BfqSettings::DEFAULT)
+        if let Err(error) = weir_text::parse_bfq(text, BfqSettings::DEFAULT)
             && !matches!(error, BfqError::Stable(_) | BfqError::StableOff { .. })
         {
             return Err(Refused::bad(self.name(), error.to_string()).hint(error.hint()));
@@ -213,7 +216,7 @@ impl Key {
         if value.trim() == INHERIT {
             return Ok(Setting::Watermark(None));
         }
-        match value.parse::<Watermark>() {
+        match parse_watermark(value) {
             Ok(watermark) => Ok(Setting::Watermark(Some(watermark))),
             Err(error) => Err(Refused::bad(self.name(), error.to_string()).hint(error.hint())),
         }
@@ -311,7 +314,7 @@ mod tests {
             ("io.prio.class", "idle", "-", Setting::PrioClass(PrioClass::Idle)),
             ("io.bfq.low_latency", "never", "-", Setting::LowLatency(Some(LowLatency::Never))),
             ("io.bfq.low_latency", "inherit", "-", Setting::LowLatency(None)),
-            ("io.watermark", " 90", "-", Setting::Watermark(Some("90".parse().unwrap()))),
+            ("io.watermark", " 90", "-", Setting::Watermark(parse_watermark("90").ok())),
             ("io.watermark", "inherit", "-", Setting::Watermark(None)),
             ("io.scheduler", " bfq", "-", Setting::Scheduler(SchedulerKind::Bfq)),
             ("io.bfq", "slice_idle=0 stable_late=1", "-", bfq("slice_idle=0 stable_late=1")),

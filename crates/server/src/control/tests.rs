@@ -1,12 +1,12 @@
 //! The API over a real socket, against device threads that keep books and do no I/O.
 
-#[path = "../../../engine/tests/shared/texts.rs"]
+#[path = "../../../text/tests/shared/texts.rs"]
 mod texts;
 
 use std::sync::Mutex;
 
-use weir_engine::io_max::{LimitKey, parse_limits};
 use weir_engine::{Path, PerDimension};
+use weir_text::{LimitKey, parse_limits, print_watermark};
 
 use super::operations::{Control, Target};
 use super::*;
@@ -92,7 +92,7 @@ fn set(device: &mut DeviceStatus, path: &Path, setting: Setting) -> Result<(), S
         }
         Setting::Weight(weight) => cgroup.io_weight = weight.get(),
         Setting::Limiter(kind) => cgroup.limiter = format!("{kind:?}"),
-        Setting::Watermark(mark) => cgroup.io_watermark = mark.map(|mark| mark.to_string()),
+        Setting::Watermark(mark) => cgroup.io_watermark = mark.map(print_watermark),
         Setting::Depth(depth) => device.depth = depth.get(),
         other => panic!("no test sends {other:?}"),
     }

@@ -2,9 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::{
-    BfqSettings, CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path,
-};
+use weir_engine::{CgroupId, Change, Dimension, Direction, Engine, Instant, Limits, Path};
 
 use super::reactor::Reactor;
 use crate::command::{Applied, Command, SetError, Setting};
@@ -94,7 +92,7 @@ impl Reactor {
             Setting::Watermark(_) => Setting::Watermark(engine.watermark(cgroup)),
             Setting::Depth(_) => Setting::Depth(NonZeroU32::new(engine.device().depth)?),
             Setting::Scheduler(_) => Setting::Scheduler(engine.device().scheduler),
-            Setting::Bfq(_) => Setting::Bfq(engine.bfq_settings().to_string()),
+            Setting::Bfq(_) => Setting::Bfq(weir_text::print_bfq(&engine.bfq_settings())),
             Setting::Limits(_) | Setting::Limiter(_) | Setting::Text { .. } => {
                 Setting::Limits(engine.limits(cgroup)?)
             }
@@ -179,7 +177,7 @@ pub(super) fn set(
         Setting::Watermark(watermark) => Change::SetWatermark { cgroup, watermark },
         Setting::Depth(depth) => Change::SetDepth(depth),
         Setting::Scheduler(kind) => Change::SetScheduler(kind),
-        Setting::Bfq(text) => Change::SetBfq(BfqSettings::parse(&text, engine.bfq_settings())?),
+        Setting::Bfq(text) => Change::SetBfq(weir_text::parse_bfq(&text, engine.bfq_settings())?),
         setting => Change::SetLimits { cgroup, limits: with(old, setting)? },
     };
     Ok(engine.reconfigure(now, change)?)
@@ -187,7 +185,7 @@ pub(super) fn set(
 
 /// `old` with one setting replaced.
 fn with(old: Limits, setting: Setting) -> Result<Limits, SetError> {
-    use weir_engine::io_max::{LimitKey, parse_limits};
+    use weir_text::{LimitKey, parse_limits};
     Ok(match setting {
         Setting::Limits(limits) => limits,
         Setting::Limiter(limiter) => Limits { limiter, ..old },

@@ -270,7 +270,7 @@ impl Reactor {
             io_weight: self.engine.weight(cgroup).unwrap_or_default().get(),
             io_prio_class: self.engine.prio_class(cgroup).unwrap_or_default().name().into(),
             io_bfq_low_latency: low_latency.map(|policy| policy.name().to_owned()),
-            io_watermark: self.engine.watermark(cgroup).map(|mark| mark.to_string()),
+            io_watermark: self.engine.watermark(cgroup).map(weir_text::print_watermark),
             limiter: limiter_name(limits.limiter),
             ..CgroupStatus::default()
         }
@@ -295,7 +295,7 @@ fn add_up<T: Default>(sums: &mut BTreeMap<String, T>, path: &str, mut add: impl 
 
 fn watermark(stats: WatermarkStats) -> WatermarkStatus {
     WatermarkStatus {
-        watermark: stats.watermark.to_string(),
+        watermark: weir_text::print_watermark(stats.watermark),
         watermark_percent: stats.watermark.percent(),
         cgroups: stats.cgroups,
         multiplier: stats.multiplier_thousandths as f64 / 1000.0,

@@ -87,7 +87,7 @@ impl BfqStatus {
         let (idling, raising) =
             (IdlingCause::ALL.map(IdlingCause::key), Raising::ALL.map(Raising::key));
         BfqStatus {
-            settings: settings.to_string(),
+            settings: weir_text::print_bfq(settings),
             selections: stats.selections,
             short_slots: stats.short_slots,
             expirations: by_kind(Expiration::ALL.map(Expiration::key), stats.expirations),

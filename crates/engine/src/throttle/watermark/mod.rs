@@ -10,7 +10,6 @@ mod clocks;
 mod gate;
 mod proportional;
 mod steer;
-mod text;
 
 use core::num::NonZeroU64;
 
@@ -19,7 +18,6 @@ pub(crate) use clock::Clock;
 pub(crate) use clocks::Clocks;
 pub use clocks::WatermarkStats;
 pub(crate) use gate::GateEpoch;
-pub use text::WatermarkError;
 
 /// The device's utilisation from which on limits bind, in percent, and how they are lifted below it: `io.watermark`.
 ///

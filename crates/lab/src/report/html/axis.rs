@@ -1,6 +1,6 @@
 //! Axes: which values are named, and where they are.
 
-use weir_engine::units::{Bytes, Nanos};
+use weir_units::{Bytes, Nanos};
 
 /// Names are at most about this many on an axis; more would touch each other.
 const TICKS_MAX: u64 = 6;

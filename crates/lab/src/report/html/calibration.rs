@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use weir_calibrate::{Load, Order, Outcome, Step};
-use weir_engine::units::{BytesPerSec, IosPerSec, Nanos};
 use weir_engine::{Direction, Op};
+use weir_units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Line};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
 
 use super::axis::{Axis, Scale, Unit};
 use super::chart::{Chart, GREY_MAX, Legend, Line, rest};

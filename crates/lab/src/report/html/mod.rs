@@ -13,7 +13,7 @@ mod tables;
 mod utilisation;
 
 use serde_json::{Value, json};
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
 
 pub use self::calibration::calibration;
 use self::chart::Chart;

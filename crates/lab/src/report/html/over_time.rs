@@ -1,6 +1,6 @@
 //! Series as lines, and what happened meanwhile.
 
-use weir_engine::units::Nanos;
+use weir_units::Nanos;
 
 use super::chart::Mark;
 use crate::report::figures::per_sec;

@@ -1,7 +1,7 @@
 //! Bandwidth and requests over time of each cgroup, with its limits.
 
-use weir_engine::units::{Bytes, BytesPerSec, IosPerSec};
 use weir_engine::{Dimension, Direction, Moved, Resource};
+use weir_units::{Bytes, BytesPerSec, IosPerSec};
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line, Mark, rest};

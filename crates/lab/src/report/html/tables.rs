@@ -1,6 +1,6 @@
 //! Tables of the page: the runs, the jobs, the cgroups, the ratios of two runs.
 
-use weir_engine::units::{BytesPerSec, Ios, IosPerSec, Nanos};
+use weir_units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
 use super::markup::{Attributes, Markup};
 use super::palette::Palette;

@@ -1,14 +1,9 @@
 //! The text of `io.watermark`.
 
-use alloc::format;
-use alloc::string::String;
-use core::fmt;
-use core::num::NonZeroU64;
-use core::str::FromStr;
+use std::num::NonZeroU64;
 
-use super::{Headroom, Watermark, WatermarkMode};
-use crate::io_max::nearest;
-use crate::units::{Nanos, UnitError, clip};
+use weir_engine::{Headroom, Watermark, WatermarkMode};
+use weir_units::{Nanos, UnitError, clip, nearest};
 
 /// Why a text is no watermark. Texts are cut to [`UnitError::TEXT_MAX`] characters.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,49 +103,48 @@ impl WatermarkError {
     }
 }
 
-const PERIODS_NS: core::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
+const PERIODS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
 
-impl FromStr for Watermark {
-    type Err = WatermarkError;
-
-    /// Reads `PERCENT [mode=proportional|gate] [period=TIME] [reserve=lent|kept]`, the settings in any order; the last of a
-    /// repeated one wins.
-    fn from_str(text: &str) -> Result<Watermark, WatermarkError> {
-        let mut words = text.split_ascii_whitespace();
-        let percent = percent(words.next().unwrap_or_default())?;
-        let (mut gate, mut period, mut reserve) = (None, None, None);
-        for word in words {
-            let Some((key, value)) = word.split_once('=') else {
-                return Err(WatermarkError::NoValue { word: clip(word) });
-            };
-            match key {
-                "mode" => gate = Some(choice("mode", value, ["proportional", "gate"])?),
-                "reserve" => reserve = Some(choice("reserve", value, ["lent", "kept"])?),
-                "period" => period = Some(parse_period(value)?),
-                _ => return Err(WatermarkError::UnknownKey { key: clip(key) }),
-            }
-        }
-        let mode = match (gate.unwrap_or(false), period, reserve) {
-            (true, _, Some(_)) => {
-                return Err(WatermarkError::OtherMode { key: "reserve", mode: "gate" });
-            }
-            (false, Some(_), _) => {
-                return Err(WatermarkError::OtherMode { key: "period", mode: "proportional" });
-            }
-            (true, None, None) => WatermarkMode::GATE,
-            (true, Some(period_ns), None) => WatermarkMode::Gate { period_ns },
-            (false, None, kept) => WatermarkMode::Proportional {
-                headroom: if kept == Some(true) { Headroom::Strict } else { Headroom::Borrowable },
-            },
+/// Reads `PERCENT [mode=proportional|gate] [period=TIME] [reserve=lent|kept]`, the settings in any order. The last of a
+/// repeated setting wins.
+///
+/// # Errors
+/// See [`WatermarkError`].
+pub fn parse_watermark(text: &str) -> Result<Watermark, WatermarkError> {
+    let mut words = text.split_ascii_whitespace();
+    let percent = percent(words.next().unwrap_or_default())?;
+    let (mut gate, mut period, mut reserve) = (None, None, None);
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(WatermarkError::NoValue { word: clip(word) });
         };
-        Watermark::new(percent, mode)
-            .ok_or_else(|| WatermarkError::OutOfRange { text: format!("{percent}") })
+        match key {
+            "mode" => gate = Some(choice("mode", value, ["proportional", "gate"])?),
+            "reserve" => reserve = Some(choice("reserve", value, ["lent", "kept"])?),
+            "period" => period = Some(parse_period(value)?),
+            _ => return Err(WatermarkError::UnknownKey { key: clip(key) }),
+        }
     }
+    let mode = match (gate.unwrap_or(false), period, reserve) {
+        (true, _, Some(_)) => {
+            return Err(WatermarkError::OtherMode { key: "reserve", mode: "gate" });
+        }
+        (false, Some(_), _) => {
+            return Err(WatermarkError::OtherMode { key: "period", mode: "proportional" });
+        }
+        (true, None, None) => WatermarkMode::GATE,
+        (true, Some(period_ns), None) => WatermarkMode::Gate { period_ns },
+        (false, None, kept) => WatermarkMode::Proportional {
+            headroom: if kept == Some(true) { Headroom::Strict } else { Headroom::Borrowable },
+        },
+    };
+    Watermark::new(percent, mode)
+        .ok_or_else(|| WatermarkError::OutOfRange { text: format!("{percent}") })
 }
 
 /// A time as it is written in settings, without the blank before its unit.
 fn in_a_word(nanos: u64) -> String {
-    format!("{}", Nanos(nanos)).replace(' ', "")
+    Nanos(nanos).to_string().replace(' ', "")
 }
 
 fn percent(word: &str) -> Result<u8, WatermarkError> {
@@ -186,27 +180,23 @@ fn parse_period(value: &str) -> Result<NonZeroU64, WatermarkError> {
         .ok_or(WatermarkError::PeriodOutOfRange { period_ns })
 }
 
-impl fmt::Display for Watermark {
-    /// Prints what reads back as the same; settings that are the default are left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.percent())?;
-        match self.mode() {
-            WatermarkMode::Proportional { headroom: Headroom::Borrowable } => Ok(()),
-            WatermarkMode::Proportional { headroom: Headroom::Strict } => {
-                f.write_str(" reserve=kept")
-            }
-            mode if mode == WatermarkMode::GATE => f.write_str(" mode=gate"),
-            WatermarkMode::Gate { period_ns } => {
-                write!(f, " mode=gate period={}", in_a_word(period_ns.get()))
-            }
+/// The text that [`parse_watermark`] reads as `watermark`, without settings at their default.
+pub fn print_watermark(watermark: Watermark) -> String {
+    let percent = watermark.percent();
+    match watermark.mode() {
+        WatermarkMode::Proportional { headroom: Headroom::Borrowable } => format!("{percent}"),
+        WatermarkMode::Proportional { headroom: Headroom::Strict } => {
+            format!("{percent} reserve=kept")
+        }
+        mode if mode == WatermarkMode::GATE => format!("{percent} mode=gate"),
+        WatermarkMode::Gate { period_ns } => {
+            format!("{percent} mode=gate period={}", in_a_word(period_ns.get()))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     #[test]
@@ -221,8 +211,7 @@ mod tests {
             "100 mode=gate period=100ms",
             "7 mode=gate period=60s",
         ] {
-            let watermark: Watermark = text.parse().expect(text);
-            assert_eq!(watermark.to_string(), text);
+            assert_eq!(parse_watermark(text).map(print_watermark), Ok(text.into()));
         }
         for (text, printed) in [
             (" 90  mode=proportional ", "90"),
@@ -233,7 +222,7 @@ mod tests {
             ("0 reserve=kept", "0"),
             ("007", "7"),
         ] {
-            assert_eq!(text.parse::<Watermark>().map(|w| w.to_string()), Ok(printed.into()));
+            assert_eq!(parse_watermark(text).map(print_watermark), Ok(printed.into()));
         }
     }
 
@@ -293,7 +282,7 @@ mod tests {
                 "period = 0ns: allowed are 1ms to 1min (io-throttle's period is 1s, which is what holds if none is written)",
             ),
         ] {
-            let error = text.parse::<Watermark>().expect_err(text);
+            let error = parse_watermark(text).expect_err(text);
             let hint = error.hint().unwrap_or_default();
             assert_eq!(format!("{error} ({hint})"), refusal, "{text:?}");
         }
@@ -302,8 +291,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in "[ -~]{0,40}|[0-9]{1,4}( (mode|period|reserve)=[a-z0-9]{0,6}){0,3}") {
-            if let Ok(watermark) = text.parse::<Watermark>() {
-                proptest::prop_assert_eq!(watermark.to_string().parse(), Ok(watermark));
+            if let Ok(watermark) = parse_watermark(&text) {
+                proptest::prop_assert_eq!(parse_watermark(&print_watermark(watermark)), Ok(watermark));
             }
         }
     }

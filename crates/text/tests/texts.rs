@@ -1,10 +1,10 @@
-//! Texts of limits, weights and watermarks, as the engine reads them.
+//! Texts of limits, weights and watermarks, in the configuration's grammar.
 
 #[path = "shared/texts.rs"]
 mod texts;
 
-use weir_engine::io_max::parse_io_max;
-use weir_engine::{PerDimension, Watermark, WeightKey, parse_weight};
+use weir_engine::{Limits, PerDimension};
+use weir_text::{WeightKey, parse_io_max, parse_watermark, parse_weight, print_watermark};
 
 fn read(key: &str, text: &str) -> Option<String> {
     match key {
@@ -14,7 +14,7 @@ fn read(key: &str, text: &str) -> Option<String> {
             let line = parse_weight(key.unwrap(), text).ok().filter(|line| line.device.is_none());
             Some(line?.weight?.get().to_string())
         }
-        _ => text.parse::<Watermark>().ok().map(|watermark| watermark.to_string()),
+        _ => parse_watermark(text).ok().map(print_watermark),
     }
 }
 
@@ -24,6 +24,17 @@ fn a_text_means_what_it_says_or_is_refused() {
         for text in texts::of(key) {
             assert_eq!(read(key, text.text).as_deref(), text.means, "{key} {:?}", text.text);
         }
+    }
+}
+
+/// The engine's own short parser reads the same grammar.
+#[test]
+fn limits_parse_reads_what_io_max_reads() {
+    for text in texts::of("max")
+        .filter(|text| text.text.split(' ').all(|word| word.len() <= weir_text::TOKEN_MAX))
+    {
+        let short = Limits::parse(text.text).ok().map(|limits| limits.max);
+        assert_eq!(short, parse_io_max(text.text, PerDimension::NONE).ok(), "{:?}", text.text);
     }
 }
 

@@ -1,15 +1,11 @@
 //! Settings of BFQ as people write and read them: `key=value`, and what is wrong with it.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use core::fmt;
-use core::str::FromStr;
-use core::time::Duration;
+use std::str::FromStr;
+use std::time::Duration;
 
-use super::BfqSettings;
-use crate::io_max::nearest;
-use crate::merge::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
-use crate::units::{Bytes, Nanos, UnitError, clip};
+use weir_engine::BfqSettings;
+use weir_engine::merge::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
+use weir_units::{Bytes, Nanos, UnitError, clip, nearest};
 
 /// The settings by name. A number without a unit is in the unit that the kernel's file of that name has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -148,28 +144,30 @@ impl BfqKey {
         BfqError::Value { key: self, value: clip(value) }
     }
 
-    /// A time in nanoseconds between two others; without a unit, in units of `plain_ns`.
-    fn time(self, value: &str, plain_ns: u64, range: (u64, u64)) -> Result<u64, BfqError> {
+    /// A time; without a unit, in units of `plain_ns`.
+    fn time(self, value: &str, plain_ns: u64) -> Result<Duration, BfqError> {
         let time = match value.parse::<Nanos>() {
             Err(UnitError::MissingUnit { .. }) => {
                 value.parse().ok().and_then(|number: u64| number.checked_mul(plain_ns))
             }
             time => time.ok().map(|Nanos(time)| time),
         };
-        time.filter(|time| (range.0..=range.1).contains(time)).ok_or_else(|| self.refuse(value))
+        time.map(Duration::from_nanos).ok_or_else(|| self.refuse(value))
     }
 
+    /// A time of merging: an hour at most.
     fn millis(self, value: &str) -> Result<Duration, BfqError> {
-        self.time(value, MS, (0, HOUR)).map(Duration::from_nanos)
+        let time = self.time(value, MS)?;
+        if time > HOUR { Err(self.refuse(value)) } else { Ok(time) }
     }
 
-    /// A size in bytes of at most `most`; without a unit, in units of `plain`.
-    fn size(self, value: &str, plain: u64, most: u64) -> Result<u64, BfqError> {
+    /// A size in bytes; without a unit, in units of `plain`.
+    fn size(self, value: &str, plain: u64) -> Result<u64, BfqError> {
         let size = match value.parse::<u64>() {
             Ok(number) => number.checked_mul(plain),
             Err(_) => value.parse().ok().map(|Bytes(size)| size),
         };
-        size.filter(|size| *size <= most).ok_or_else(|| self.refuse(value))
+        size.ok_or_else(|| self.refuse(value))
     }
 
     fn number(self, value: &str, least: u32, most: u32) -> Result<u32, BfqError> {
@@ -187,7 +185,7 @@ impl BfqKey {
 }
 
 const MS: u64 = 1_000_000;
-const HOUR: u64 = 3_600_000 * MS;
+const HOUR: Duration = Duration::from_secs(3_600);
 const SECTOR: u64 = 512;
 
 /// Why a setting is refused.
@@ -229,7 +227,7 @@ pub enum BfqError {
 impl BfqKey {
     /// `KEY=VALUE` with the default; `None` for what is told by another key.
     fn default_text(self) -> Option<String> {
-        let text = BfqSettings::DEFAULT.to_string();
+        let text = print_bfq(&BfqSettings::DEFAULT);
         let is_this = |word: &&str| word.split('=').next() == Some(self.name());
         text.split(' ').find(is_this).map(String::from)
     }
@@ -262,60 +260,68 @@ impl BfqError {
 #[derive(Clone, Copy, Debug)]
 pub struct BfqEdit {
     settings: BfqSettings,
+    /// Without its stable times.
+    merging: Settings,
     /// Life of the anchor, window of creation, late evaluation; `None`: off.
     stable: Option<[Duration; 3]>,
 }
 
 impl BfqEdit {
+    /// Begins with `settings`.
+    pub fn new(settings: BfqSettings) -> BfqEdit {
+        let merging = settings.merging();
+        BfqEdit { settings, merging, stable: merging.stable.map(parts) }
+    }
+
     /// Sets one key, blanks around the value aside.
     ///
     /// # Errors
     /// There is no such key, or it cannot have that value; nothing has changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), BfqError> {
         let (key, value) = (BfqKey::parse(key)?, value.trim_ascii());
-        let settings = &mut self.settings;
-        match key {
-            BfqKey::SliceIdle => settings.slice_idle_ns = key.time(value, MS, (0, 10_000 * MS))?,
-            BfqKey::SliceIdleUs => {
-                settings.slice_idle_ns = key.time(value, 1_000, (0, 10_000 * MS))?;
+        let (old, merging) = (self.settings, &mut self.merging);
+        let settings = match key {
+            BfqKey::SliceIdle => old.with_slice_idle(key.time(value, MS)?),
+            BfqKey::SliceIdleUs => old.with_slice_idle(key.time(value, 1_000)?),
+            BfqKey::StrictGuarantees => Some(old.with_strict_guarantees(key.switch(value)?)),
+            BfqKey::LowLatency => Some(old.with_low_latency(key.switch(value)?)),
+            BfqKey::TimeoutSync => old.with_timeout_sync(key.time(value, MS)?),
+            BfqKey::MaxBudget => match key.size(value, SECTOR)? {
+                0 => old.with_max_budget(None),
+                bytes => {
+                    u32::try_from(bytes).ok().and_then(|bytes| old.with_max_budget(Some(bytes)))
+                }
+            },
+            BfqKey::FifoExpireSync => old.with_fifo_expire_sync(key.time(value, MS)?),
+            BfqKey::FifoExpireAsync => old.with_fifo_expire_async(key.time(value, MS)?),
+            BfqKey::BackSeekMax => old.with_back_seek_max(key.size(value, 1 << 10)?),
+            BfqKey::BackSeekPenalty => {
+                value.parse().ok().and_then(|penalty| old.with_back_seek_penalty(penalty))
             }
-            BfqKey::StrictGuarantees => settings.strict_guarantees = key.switch(value)?,
-            BfqKey::LowLatency => settings.low_latency = key.switch(value)?,
-            BfqKey::TimeoutSync => {
-                settings.timeout_sync_ns = key.time(value, MS, (MS, 60_000 * MS))?;
-            }
-            BfqKey::MaxBudget => {
-                let bytes = key.size(value, SECTOR, 1 << 30)?;
-                // 32 times a sector: budgets fall to 1/32 of it.
-                let is_allowed = bytes == 0 || bytes >= 32 * SECTOR;
-                let bytes = u32::try_from(bytes).ok().filter(|_| is_allowed);
-                settings.max_budget_bytes = bytes.ok_or_else(|| key.refuse(value))?;
-            }
-            BfqKey::FifoExpireSync => {
-                settings.fifo_expire_sync_ns = key.time(value, MS, (MS, HOUR))?;
-            }
-            BfqKey::FifoExpireAsync => {
-                settings.fifo_expire_async_ns = key.time(value, MS, (MS, HOUR))?;
-            }
-            BfqKey::BackSeekMax => {
-                settings.back_seek_max_bytes = key.size(value, 1 << 10, 1 << 40)?;
-            }
-            BfqKey::BackSeekPenalty => settings.back_seek_penalty = key.number(value, 1, 1_000)?,
             BfqKey::MergeWindow => {
-                settings.merging.merge_window = match value {
+                merging.merge_window = match value {
                     "off" => MergeWindow::Closed,
                     "unlimited" => MergeWindow::Unlimited,
                     _ => MergeWindow::For(key.millis(value)?),
                 };
+                Some(old)
             }
-            BfqKey::CloseBytes => settings.merging.close_bytes = key.size(value, 1, 1 << 40)?,
-            BfqKey::Stable if value == "off" => self.stable = None,
+            BfqKey::CloseBytes => {
+                let bytes = Some(key.size(value, 1)?).filter(|bytes| *bytes <= 1 << 40);
+                merging.close_bytes = bytes.ok_or_else(|| key.refuse(value))?;
+                Some(old)
+            }
+            BfqKey::Stable if value == "off" => {
+                self.stable = None;
+                Some(old)
+            }
             BfqKey::Stable => {
                 let times = StableTimes::from_str(value).map_err(|error| match error {
                     SettingsError::NotTimes => key.refuse(value),
                     error => error.into(),
                 })?;
                 self.stable = Some(parts(times));
+                Some(old)
             }
             BfqKey::StableAnchorLife | BfqKey::StableCreateWindow | BfqKey::StableLate => {
                 let time = key.millis(value)?;
@@ -326,21 +332,26 @@ impl BfqEdit {
                 };
                 let times = self.stable.as_mut().ok_or(BfqError::StableOff { key })?;
                 times[which] = time;
+                Some(old)
             }
             BfqKey::EvidenceInsertions => {
-                settings.merging.evidence_insertions = key.number(value, 0, 1_000_000)?;
+                merging.evidence_insertions = key.number(value, 0, 1_000_000)?;
+                Some(old)
             }
             BfqKey::StableTriesMax => {
-                settings.merging.stable_tries_max = key.number(value, 0, 1_000_000)?;
+                merging.stable_tries_max = key.number(value, 0, 1_000_000)?;
+                Some(old)
             }
             BfqKey::MergeRules => {
-                settings.merging.rules = match value {
+                merging.rules = match value {
                     "weir" => Rules::Weir,
                     "kernel" => Rules::Kernel,
                     _ => return Err(key.refuse(value)),
                 };
+                Some(old)
             }
-        }
+        };
+        self.settings = settings.ok_or_else(|| key.refuse(value))?;
         Ok(())
     }
 
@@ -353,109 +364,96 @@ impl BfqEdit {
             None => None,
             Some([life, window, late]) => Some(StableTimes::new(life, window, late)?),
         };
-        let merging = Settings { stable, ..self.settings.merging };
-        Ok(self.settings.with_merging(merging))
+        Ok(self.settings.with_merging(Settings { stable, ..self.merging }))
     }
 }
 
-impl BfqSettings {
-    /// These settings, to be changed.
-    pub fn edit(self) -> BfqEdit {
-        BfqEdit { settings: self, stable: self.merging.stable.map(parts) }
+/// Reads `key=value` words with blanks between them: `old` with these settings changed. The last of a repeated key wins.
+///
+/// # Errors
+/// The first word that is refused, or times of stable merging that contradict each other in the end.
+pub fn parse_bfq(text: &str, old: BfqSettings) -> Result<BfqSettings, BfqError> {
+    let mut edit = BfqEdit::new(old);
+    for word in text.split_ascii_whitespace() {
+        let (key, value) =
+            word.split_once('=').ok_or_else(|| BfqError::NoValue { word: clip(word) })?;
+        edit.set(key, value)?;
     }
-
-    /// `old`, with what the words of `text` say: `key=value`, with blanks between them; later ones win. Nothing said
-    /// changes nothing.
-    ///
-    /// # Errors
-    /// The first word that is refused, or times of stable merging that contradict each other in the end.
-    pub fn parse(text: &str, old: BfqSettings) -> Result<BfqSettings, BfqError> {
-        let mut edit = old.edit();
-        for word in text.split_ascii_whitespace() {
-            let (key, value) =
-                word.split_once('=').ok_or_else(|| BfqError::NoValue { word: clip(word) })?;
-            edit.set(key, value)?;
-        }
-        edit.finish()
-    }
+    edit.finish()
 }
 
 fn parts(times: StableTimes) -> [Duration; 3] {
     [times.anchor_life(), times.create_window(), times.late()]
 }
 
-impl fmt::Display for BfqSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let merging = &self.merging;
-        write!(f, "slice_idle={}", Word(Nanos(self.slice_idle_ns)))?;
-        write!(f, " strict_guarantees={}", u8::from(self.strict_guarantees))?;
-        write!(f, " low_latency={}", u8::from(self.low_latency))?;
-        write!(f, " timeout_sync={}", Word(Nanos(self.timeout_sync_ns)))?;
-        match self.max_budget() {
-            None => f.write_str(" max_budget=0")?,
-            Some(bytes) => write!(f, " max_budget={}", Word(Bytes(bytes.into())))?,
-        }
-        write!(f, " fifo_expire_sync={}", Word(Nanos(self.fifo_expire_sync_ns)))?;
-        write!(f, " fifo_expire_async={}", Word(Nanos(self.fifo_expire_async_ns)))?;
-        write!(f, " back_seek_max={}", Word(Bytes(self.back_seek_max_bytes)))?;
-        write!(f, " back_seek_penalty={}", self.back_seek_penalty)?;
+/// All settings, as [`parse_bfq`] reads them.
+pub fn print_bfq(settings: &BfqSettings) -> String {
+    let merging = settings.merging();
+    let words = vec![
+        format!("slice_idle={}", word(settings.slice_idle())),
+        format!("strict_guarantees={}", u8::from(settings.strict_guarantees())),
+        format!("low_latency={}", u8::from(settings.low_latency())),
+        format!("timeout_sync={}", word(settings.timeout_sync())),
+        match settings.max_budget() {
+            None => "max_budget=0".to_owned(),
+            Some(bytes) => format!("max_budget={}", size(bytes.into())),
+        },
+        format!("fifo_expire_sync={}", word(settings.fifo_expire_sync())),
+        format!("fifo_expire_async={}", word(settings.fifo_expire_async())),
+        format!("back_seek_max={}", size(settings.back_seek_max())),
+        format!("back_seek_penalty={}", settings.back_seek_penalty()),
         match merging.merge_window {
-            MergeWindow::Closed => f.write_str(" merge_window=off")?,
-            MergeWindow::For(window) => write!(f, " merge_window={}", word(window))?,
-            MergeWindow::Unlimited => f.write_str(" merge_window=unlimited")?,
-        }
-        write!(f, " close_bytes={}", Word(Bytes(merging.close_bytes)))?;
+            MergeWindow::Closed => "merge_window=off".to_owned(),
+            MergeWindow::For(window) => format!("merge_window={}", word(window)),
+            MergeWindow::Unlimited => "merge_window=unlimited".to_owned(),
+        },
+        format!("close_bytes={}", size(merging.close_bytes)),
         match merging.stable {
-            None => f.write_str(" stable=off")?,
-            Some(StableTimes::KERNEL_BEFORE_2021) => f.write_str(" stable=kernel-before-2021")?,
-            Some(StableTimes::KERNEL) => f.write_str(" stable=kernel")?,
-            Some(StableTimes::INTENT) => f.write_str(" stable=intent")?,
+            None => "stable=off".to_owned(),
+            Some(StableTimes::KERNEL_BEFORE_2021) => "stable=kernel-before-2021".to_owned(),
+            Some(StableTimes::KERNEL) => "stable=kernel".to_owned(),
+            Some(StableTimes::INTENT) => "stable=intent".to_owned(),
             // A time may be finer than the milliseconds of `stable=`; what is not off can be set one by one.
-            Some(times) => write!(
-                f,
-                " stable=intent stable_anchor_life={} stable_create_window={} stable_late={}",
+            Some(times) => format!(
+                "stable=intent stable_anchor_life={} stable_create_window={} stable_late={}",
                 word(times.anchor_life()),
                 word(times.create_window()),
                 word(times.late())
-            )?,
-        }
-        write!(f, " evidence_insertions={}", merging.evidence_insertions)?;
-        write!(f, " stable_tries_max={}", merging.stable_tries_max)?;
-        let rules = match merging.rules {
-            Rules::Weir => "weir",
-            Rules::Kernel => "kernel",
-        };
-        write!(f, " merge_rules={rules}")
-    }
+            ),
+        },
+        format!("evidence_insertions={}", merging.evidence_insertions),
+        format!("stable_tries_max={}", merging.stable_tries_max),
+        match merging.rules {
+            Rules::Weir => "merge_rules=weir".to_owned(),
+            Rules::Kernel => "merge_rules=kernel".to_owned(),
+        },
+    ];
+    words.join(" ")
 }
 
-fn word(time: Duration) -> Word<Nanos> {
-    Word(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+/// A time as one word: without the blank before its unit.
+fn word(time: Duration) -> String {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Nanos(nanos).to_string().replace(' ', "")
 }
 
-/// A quantity as one word: without the blank before its unit.
-struct Word<T>(T);
-
-impl<T: fmt::Display> fmt::Display for Word<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{}", self.0).replace(' ', ""))
-    }
+fn size(bytes: u64) -> String {
+    Bytes(bytes).to_string().replace(' ', "")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::string::ToString;
 
     fn parse(text: &str) -> Result<BfqSettings, String> {
-        BfqSettings::parse(text, BfqSettings::DEFAULT).map_err(|error| error.to_string())
+        parse_bfq(text, BfqSettings::DEFAULT).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_printed_parses_back() {
         let default = BfqSettings::DEFAULT;
         assert_eq!(
-            default.to_string(),
+            print_bfq(&default),
             "slice_idle=8ms strict_guarantees=0 low_latency=1 timeout_sync=125ms max_budget=0 fifo_expire_sync=125ms \
              fifo_expire_async=250ms back_seek_max=16MiB back_seek_penalty=2 merge_window=100ms close_bytes=4MiB \
              stable=off evidence_insertions=20 stable_tries_max=64 merge_rules=weir"
@@ -471,7 +469,7 @@ mod tests {
             let settings = parse(text).expect(text);
             // Whatever it was before: everything is said.
             for old in [default, parse("stable=intent slice_idle=1 merge_rules=kernel").unwrap()] {
-                assert_eq!(BfqSettings::parse(&settings.to_string(), old), Ok(settings), "{text}");
+                assert_eq!(parse_bfq(&print_bfq(&settings), old), Ok(settings), "{text}");
             }
         }
     }
@@ -499,7 +497,7 @@ mod tests {
     #[test]
     fn later_words_win_and_nothing_else_changes() {
         let once = parse("slice_idle=0 timeout_sync=50").unwrap();
-        let twice = BfqSettings::parse("slice_idle=2 slice_idle=4", once).unwrap();
+        let twice = parse_bfq("slice_idle=2 slice_idle=4", once).unwrap();
         assert_eq!(twice.slice_idle(), Duration::from_millis(4));
         assert_eq!(twice.timeout_sync(), Duration::from_millis(50));
         // On the way the window is longer than the anchor's life; in the end it is not.
@@ -565,13 +563,13 @@ mod tests {
         }
         let long = parse(&["slice_idle=", &"9".repeat(100_000)].concat()).unwrap_err();
         assert!(long.len() < 200, "{long}");
-        let hint = BfqSettings::parse("slice_idel=8", BfqSettings::DEFAULT).unwrap_err().hint();
+        let hint = parse_bfq("slice_idel=8", BfqSettings::DEFAULT).unwrap_err().hint();
         assert_eq!(hint.as_deref(), Some("did you mean `slice_idle`?"));
     }
 
     #[test]
     fn a_refused_key_changes_nothing() {
-        let mut edit = BfqSettings::DEFAULT.edit();
+        let mut edit = BfqEdit::new(BfqSettings::DEFAULT);
         for (key, value) in [("slice_idle", "x"), ("stable", "1/2"), ("merge_window", "x")] {
             edit.set(key, value).unwrap_err();
         }

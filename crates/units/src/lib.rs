@@ -1,4 +1,4 @@
-//! Sizes, rates, counts and times as people write and read them: whole numbers in, exact text out.
+//! Units: sizes, rates, counts and times as text; whole numbers in, exact text out.
 //!
 //! | written | means | so |
 //! |---|---|---|
@@ -8,17 +8,28 @@
 //! | `1.5G` | refused, with the whole number that means it | a limit is exact |
 //! | `1,000`, `1.000`, `1_000`, `1 000` | refused | a thousand to some, one or a typing error to others |
 //! | `50M/s` | a rate in bytes; the `/s` may be left out | |
-//! | `100k` of I/Os | powers of **1000**: `k` or `K`, `M`, `G` | nobody says "100k IOPS" and means 102400 |
+//! | `100k` of I/Os | powers of **1000**: `k` or `K`, `M`, `G` | as in "100k IOPS" |
 //! | `10ms` | a time: `ns`, `us`, `ms`, `s`, `min`, `h` | the unit is always written |
 //!
 //! A blank between number and unit is allowed. `Display` prints the largest unit that loses nothing and what it
 //! prints parses back to the same value; `rounded()` prints three digits, for tables. No floating point anywhere.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod nearest;
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+
+pub use nearest::nearest;
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -344,8 +355,8 @@ fn is_grouped(digits: &str, rest: &str) -> bool {
     }
 }
 
-/// The beginning of `text`, so that an error stays small whatever was fed in.
-pub(crate) fn clip(text: &str) -> String {
+/// The first [`UnitError::TEXT_MAX`] characters of `text`, with dots if it is longer: keeps errors small for any input.
+pub fn clip(text: &str) -> String {
     match text.char_indices().nth(UnitError::TEXT_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.into(),

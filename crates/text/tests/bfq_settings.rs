@@ -1,7 +1,8 @@
 //! Settings of BFQ as text: whatever is written is refused in few words or means something that reads back.
 
 use proptest::prelude::*;
-use weir_engine::{BfqKey, BfqSettings};
+use weir_engine::BfqSettings;
+use weir_text::{BfqEdit, BfqKey, parse_bfq, print_bfq};
 
 /// Values of which some key or other takes each, and some that none does.
 fn value() -> impl Strategy<Value = String> {
@@ -63,7 +64,7 @@ proptest! {
 
     #[test]
     fn what_is_taken_reads_back(pairs in prop::collection::vec((key(), value()), 0..12)) {
-        let mut edit = BfqSettings::DEFAULT.edit();
+        let mut edit = BfqEdit::new(BfqSettings::DEFAULT);
         for (key, value) in &pairs {
             if let Err(error) = edit.set(key, value) {
                 // The longest has every setting in its hint, and of what was written the beginning.
@@ -72,18 +73,18 @@ proptest! {
             }
         }
         if let Ok(settings) = edit.finish() {
-            let text = settings.to_string();
+            let text = print_bfq(&settings);
             for old in [BfqSettings::DEFAULT, settings] {
-                prop_assert_eq!(BfqSettings::parse(&text, old), Ok(settings), "{}", text);
+                prop_assert_eq!(parse_bfq(&text, old), Ok(settings), "{}", text);
             }
-            let off = BfqSettings::parse("stable=off", BfqSettings::DEFAULT).expect("it can be off");
-            prop_assert_eq!(BfqSettings::parse(&text, off), Ok(settings), "{}", text);
+            let off = parse_bfq("stable=off", BfqSettings::DEFAULT).expect("it can be off");
+            prop_assert_eq!(parse_bfq(&text, off), Ok(settings), "{}", text);
         }
     }
 
     #[test]
     fn any_text_is_read(text in ".{0,200}") {
-        if let Err(error) = BfqSettings::parse(&text, BfqSettings::DEFAULT) {
+        if let Err(error) = parse_bfq(&text, BfqSettings::DEFAULT) {
             prop_assert!(error.to_string().len() < 600, "{error}");
         }
     }

@@ -3,16 +3,14 @@
 //! `DEVICE [KEY=VALUE]...` with keys `rbps`, `wbps`, `riops`, `wiops`, `rwbps`, `rwiops` in any order. A key that is
 //! not named keeps its value, `max` removes it, the last of a repeated key wins, and a text that is refused changes
 //! nothing: the grammar of Linux cgroup v2. Four things differ, each on purpose: there are two keys more, for reads and
-//! writes together, which are read back only where they are set; values may carry the units of [`crate::units`]; junk
+//! writes together, which are read back only where they are set; values may carry the units of [`weir_units`]; junk
 //! after a number is refused where the kernel ignores it; and so is a number too large to be a limit, which the kernel
 //! takes for `max`, or wraps where it is over 64 bits.
 
-use alloc::string::String;
-use core::fmt;
-use core::num::NonZeroU64;
+use std::num::NonZeroU64;
 
-use crate::limits::{Dimension, PerDimension, Resource};
-use crate::units::{Bytes, BytesPerSec, Ios, IosPerSec, UnitError, clip};
+use weir_engine::{Dimension, PerDimension, Resource};
+use weir_units::{Bytes, BytesPerSec, Ios, IosPerSec, UnitError, clip, nearest};
 
 /// The longest `KEY=VALUE` in bytes; the kernel cuts longer ones, which then fail.
 pub const TOKEN_MAX: usize = 26;
@@ -185,11 +183,11 @@ impl IoMaxError {
                 Some("for example \"disk0 rbps=4M riops=100\"".into())
             }
             IoMaxError::NoValue { nearest, token } => Some(match nearest {
-                Some(key) => alloc::format!("write \"{key}=...\""),
-                None => alloc::format!("write for example \"rbps={}\"", or_four_mebi(token)),
+                Some(key) => format!("write \"{key}=...\""),
+                None => format!("write for example \"rbps={}\"", or_four_mebi(token)),
             }),
             IoMaxError::UnknownKey { nearest, .. } => Some(match nearest {
-                Some(key) => alloc::format!("did you mean \"{key}\"?"),
+                Some(key) => format!("did you mean \"{key}\"?"),
                 None => "for example \"rbps=4M riops=100\"".into(),
             }),
             // `rbps=4M,riops=100`: no unit has a comma.
@@ -199,7 +197,7 @@ impl IoMaxError {
                 Some("put blanks between the limits: \"rbps=4M riops=100\"".into())
             }
             IoMaxError::Value { error, .. } => Some(error.hint()),
-            IoMaxError::Zero { dimension } => Some(alloc::format!(
+            IoMaxError::Zero { dimension } => Some(format!(
                 "for no limit write \"{0}=max\"; the smallest limit is \"{0}=1\"",
                 dimension.key()
             )),
@@ -208,10 +206,10 @@ impl IoMaxError {
                 Some("write the number shorter, with a unit: \"rbps=4M\"".into())
             }
             IoMaxError::TooLarge { dimension, .. } => {
-                Some(alloc::format!("for no limit write \"{}=max\"", dimension.key()))
+                Some(format!("for no limit write \"{}=max\"", dimension.key()))
             }
             IoMaxError::BlankInNumber { key, .. } => {
-                Some(alloc::format!("a million is \"{key}=1000000\""))
+                Some(format!("a million is \"{key}=1000000\""))
             }
         }
     }
@@ -345,75 +343,9 @@ fn nearest_key(word: &str) -> Option<&'static str> {
     nearest(word, Dimension::ALL.map(Dimension::key))
 }
 
-/// The candidate that `word` was probably meant to be: fewest letters added, dropped, changed or swapped with their
-/// neighbour, at most a third of its length (and always 1). The first of equals.
-///
-/// Costs the product of both lengths for each candidate; a word over 64 characters is near nothing.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (word.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .filter_map(|candidate| Some((edits(word, candidate)?, candidate)))
-        .filter(|(edits, _)| *edits <= allowed)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Longest word that [`nearest`] compares.
-const WORD_MAX: usize = 64;
-
-/// Optimal-string-alignment distance, letter case aside.
-fn edits(a: &str, b: &str) -> Option<usize> {
-    let (a, a_len) = letters(a)?;
-    let (b, b_len) = letters(b)?;
-    let mut older = [0; WORD_MAX + 1];
-    let mut old: [usize; WORD_MAX + 1] = core::array::from_fn(|column| column);
-    for i in 1..=a_len {
-        let mut row = [i; WORD_MAX + 1];
-        for j in 1..=b_len {
-            let changed = old[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = changed.min(old[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(older[j - 2] + 1);
-            }
-        }
-        older = old;
-        old = row;
-    }
-    Some(old[b_len])
-}
-
-fn letters(word: &str) -> Option<([char; WORD_MAX], usize)> {
-    let mut letters = ['\0'; WORD_MAX];
-    let mut len = 0;
-    for letter in word.chars() {
-        *letters.get_mut(len)? = letter.to_ascii_lowercase();
-        len += 1;
-    }
-    Some((letters, len))
-}
-
-impl fmt::Display for PerDimension {
-    /// As `io.max` is read back: the kernel's four in its order, plain numbers, `max` for none; then those on both
-    /// directions, where there are such.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, dimension) in Dimension::ALL.into_iter().enumerate() {
-            let blank = if index == 0 { "" } else { " " };
-            match self.get(dimension) {
-                Some(value) => write!(f, "{blank}{}={value}", dimension.key())?,
-                None if dimension.is_rw() => {}
-                None => write!(f, "{blank}{}=max", dimension.key())?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::format;
-    use alloc::string::ToString;
     use proptest::prelude::*;
 
     const OLD: PerDimension = PerDimension::NONE;
@@ -615,24 +547,6 @@ mod tests {
             let error = split_device(line).unwrap_err();
             assert_eq!(error.errno(), Errno::Einval, "{line}");
         }
-    }
-
-    #[test]
-    fn near_words() {
-        let keys = Dimension::ALL.map(Dimension::key);
-        for (word, expected) in [
-            ("rbps", Some("rbps")),
-            ("RBPS", Some("rbps")),
-            ("rpbs", Some("rbps")),
-            ("rbp", Some("rbps")),
-            ("iops", Some("riops")),
-            ("wwiops", Some("wiops")),
-            ("depth", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(word, keys), expected, "{word}");
-        }
-        assert_eq!(nearest(&"x".repeat(65), ["x"]), None);
     }
 
     fn any_limits() -> impl Strategy<Value = PerDimension> {
