@@ -1,5 +1,6 @@
 //! The manual against the program: what it prints, what it takes, what it knows.
 
+mod decisions;
 mod examples;
 mod page;
 mod printed;
