@@ -69,7 +69,7 @@ fn one_goes_on(
 
 /// More payload than there is memory for.
 #[test]
-fn of_writes_does_not_keep_others_from_writing() {
+fn a_backlog_of_writes_does_not_stop_other_writers() {
     let bytes = pattern(80, 64 << 10);
     one_goes_on(20, Kind::Write, MIB, 16, |good| {
         good.write(0, 0, &bytes).expect("a good client may write");
@@ -78,7 +78,7 @@ fn of_writes_does_not_keep_others_from_writing() {
 
 /// More requests than there are places in the queue.
 #[test]
-fn of_reads_does_not_keep_others_from_anything() {
+fn a_backlog_of_reads_does_not_stop_other_clients() {
     one_goes_on(80, Kind::Read, 512, 1024, |good| {
         good.read(0, 4096).expect("a good client may read");
         good.write(0, 0, &[1; 4096]).expect("a good client may write");

@@ -67,7 +67,7 @@ fn rubbish() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn rubbish_is_hung_up_on() {
+fn a_connection_that_sends_garbage_is_closed() {
     let place = Place::new();
     let flags = ["--listen", "127.0.0.1:0"];
     let server = Server::image(&place, "memory:1M", &flags);
@@ -97,7 +97,7 @@ fn rubbish_is_hung_up_on() {
 
 /// Connections that stop in the middle of a handshake: the others go on, and the place they take is not for ever.
 #[test]
-fn the_silent_are_sent_away() {
+fn a_silent_connection_is_closed() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &["--listen", "127.0.0.1:0"]);
     let tcp = server.tcp_uri();

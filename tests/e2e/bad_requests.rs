@@ -73,7 +73,7 @@ fn lengths_beyond_reason_are_refused() {
 
 /// Connections that stop in the middle of a request may stay; they only must not be in the way of others.
 #[test]
-fn half_a_request_is_in_nobodys_way() {
+fn half_a_request_does_not_delay_other_clients() {
     let place = Place::new();
     let (server, mut good) = serve(&place);
     let files = server.open_files();

@@ -33,7 +33,7 @@ fn refused(server: &Server, subcommand: &str, arguments: &[&str], words: &str) {
 }
 
 #[test]
-fn what_waits_moves_along() {
+fn queued_requests_move_with_their_cgroup() {
     let place = Place::new();
     let server = serve(&place);
     let mut client = Client::open(dial(server.socket()), "db").expect("an export");
@@ -68,7 +68,7 @@ fn what_waits_moves_along() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn impossible_moves_and_removals_are_refused() {
     let place = Place::new();
     let server = serve(&place);
     for (subcommand, arguments, words) in [

@@ -24,7 +24,7 @@ fn replies(server: &Server, got: &[AtomicU64; 3]) -> [u64; 3] {
 }
 
 #[test]
-fn however_many_connections_they_open() {
+fn clients_share_equally_whatever_their_number_of_connections() {
     let place = Place::new();
     let flags = ["--max", "riops=1", "--burst", "1", "--listen", "127.0.0.1:0"];
     let server = Server::image(&place, "memory:1M", &flags);

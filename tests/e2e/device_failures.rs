@@ -45,7 +45,7 @@ fn a_durable_write_without_space_fails_alone() {
 
 /// The kernel takes the bytes of a block device into its page cache, and then cannot write them: a flush says so once.
 #[test]
-fn a_failed_flush_is_told_to_each_connection_once() {
+fn a_failed_flush_is_reported_once_to_each_connection() {
     let place = Place::new();
     let Some(small) = SmallFileSystem::new(&place, 2 * MIB) else { return };
     let file = small.hole("disk.img", 16 * MIB);
@@ -67,7 +67,7 @@ fn a_failed_flush_is_told_to_each_connection_once() {
 }
 
 #[test]
-fn a_cache_says_no_space_where_there_is_none() {
+fn a_full_file_system_is_enospc_through_the_cache() {
     let place = Place::new();
     let Some(small) = SmallFileSystem::new(&place, 2 * MIB) else { return };
     let image = small.hole("disk.img", 16 * MIB);
@@ -92,7 +92,7 @@ fn a_cache_says_no_space_where_there_is_none() {
 
 /// Twelve MiB are acknowledged, and the file system takes four: these are written, the rest is named.
 #[test]
-fn what_is_lost_at_the_end_is_named_and_the_rest_is_written() {
+fn lost_ranges_are_logged_at_the_end_and_all_others_written() {
     let place = Place::new();
     let Some(small) = SmallFileSystem::new(&place, 4 * MIB) else { return };
     let image = small.hole("disk.img", 16 * MIB);
@@ -138,7 +138,7 @@ fn a_last_flush_that_fails_ends_with_an_error() {
 
 /// A client that fails a thousand requests makes a few lines, and they count the others.
 #[test]
-fn a_flood_of_failures_makes_few_lines() {
+fn a_flood_of_failures_makes_few_log_lines() {
     let place = Place::new();
     let Some(small) = SmallFileSystem::new(&place, MIB) else { return };
     let image = small.hole("disk.img", 64 * MIB);

@@ -19,7 +19,7 @@ fn all_are_done(server: &Server, count: u64) {
 }
 
 #[test]
-fn what_waits_for_a_limit_when_its_client_leaves_is_carried_out() {
+fn throttled_requests_complete_after_a_disconnect() {
     for cache in ["none", "writeback"] {
         let place = Place::new();
         let image = place.hole("disk.img", 1 << 20);
@@ -48,7 +48,7 @@ fn what_waits_for_a_limit_when_its_client_leaves_is_carried_out() {
 /// More than the server takes in at once: much of it is in the socket yet, and the goodbye after it, when the first reply
 /// finds a closed socket.
 #[test]
-fn what_is_not_read_yet_when_its_client_leaves_is_carried_out() {
+fn unread_requests_complete_after_a_disconnect() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &["--max", "rwiops=100", "--burst", "1"]);
     let mut client = Client::of(&server);
@@ -62,7 +62,7 @@ fn what_is_not_read_yet_when_its_client_leaves_is_carried_out() {
 }
 
 #[test]
-fn what_waits_when_its_client_vanishes_is_withdrawn() {
+fn throttled_requests_of_a_killed_client_are_withdrawn() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &["--max", "rwiops=1", "--burst", "1"]);
     let mut client = Client::of(&server);

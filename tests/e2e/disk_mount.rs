@@ -104,7 +104,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn what_programs_write_is_there() {
+fn a_mounted_disk_keeps_what_programs_write() {
     let place = Place::new();
     let Some(mut mounted) = Mounted::new(&place, &[]) else { return };
     let (Some(dd), Some(sums)) = (peer("dd"), peer("sha256sum")) else { return };
@@ -130,7 +130,7 @@ fn what_programs_write_is_there() {
 }
 
 #[test]
-fn a_loop_device_over_it_is_a_disk() {
+fn a_loop_device_works_on_a_mounted_disk() {
     let place = Place::new();
     let Some(mut mounted) = Mounted::new(&place, &["--name", "platters"]) else { return };
     assert_eq!(mounted.file, mounted.directory.join("platters"));
@@ -161,7 +161,7 @@ fn a_loop_device_over_it_is_a_disk() {
 }
 
 #[test]
-fn whoever_has_it_open_keeps_it() {
+fn a_disk_that_is_open_stays_mounted() {
     let place = Place::new();
     let Some(mut mounted) = Mounted::new(&place, &[]) else { return };
     let disk = File::options().read(true).write(true).open(&mounted.file).expect("it is there");
@@ -193,7 +193,7 @@ fn a_second_signal_does_not_wait_for_users() {
 }
 
 #[test]
-fn what_does_not_fit_in_memory_is_refused_and_discarding_makes_room() {
+fn a_full_memory_refuses_writes_until_a_discard() {
     let place = Place::new();
     let Some(mounted) = Mounted::new(&place, &["--memory", "1M"]) else { return };
     let disk = File::options().read(true).write(true).open(&mounted.file).expect("it is there");
@@ -211,7 +211,7 @@ fn what_does_not_fit_in_memory_is_refused_and_discarding_makes_room() {
 }
 
 #[test]
-fn in_the_background_it_ends_with_its_mount() {
+fn a_background_server_ends_with_its_mount() {
     let place = Place::new();
     if !may_mount() {
         return;
@@ -242,7 +242,7 @@ fn in_the_background_it_ends_with_its_mount() {
 }
 
 #[test]
-fn a_killed_server_leaves_what_can_be_removed() {
+fn the_mount_of_a_killed_server_can_be_removed() {
     let place = Place::new();
     let Some(mut mounted) = Mounted::new(&place, &[]) else { return };
     let Some(umount) = peer("umount") else { return };
@@ -259,7 +259,7 @@ fn a_killed_server_leaves_what_can_be_removed() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_explained() {
+fn mounts_that_cannot_work_are_explained() {
     let place = Place::new();
     let directory = empty(&place);
     let file = place.filled("file", b"x");

@@ -128,7 +128,7 @@ fn backends(place: &Place, device: Option<&LoopDevice>) -> Vec<Backend> {
 }
 
 #[test]
-fn every_backend_keeps_what_it_promises_when_the_server_is_killed() {
+fn every_backend_keeps_flushed_bytes_when_the_server_is_killed() {
     let place = Place::new();
     let under_loop = place.hole("loop.img", SIZE);
     let device = LoopDevice::new(&under_loop, 512);
@@ -191,7 +191,7 @@ fn check(what: &str, found: &[u8], old: &[u8], new: &[u8], promise: Promise) {
 
 /// The mounted disk has its bytes in the memory of its server: others see what was synced, and it goes with the server.
 #[test]
-fn a_mounted_disk_keeps_what_is_synced_as_long_as_its_server_lives() {
+fn a_mounted_disk_keeps_synced_bytes_while_its_server_lives() {
     let place = Place::new();
     type Write = fn(&File, &[u8]);
     let ways: [(&str, Write); 4] = [

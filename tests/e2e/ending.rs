@@ -23,7 +23,7 @@ fn is_draining(server: &Server) {
 }
 
 #[test]
-fn a_signal_lets_requests_under_way_finish() {
+fn requests_in_flight_finish_after_a_signal() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new();
         let device = "emulated:null,latency=300ms,size=16M";
@@ -56,7 +56,7 @@ fn a_signal_lets_requests_under_way_finish() {
 }
 
 #[test]
-fn limits_hold_nothing_back_at_the_end() {
+fn limits_are_lifted_at_the_end() {
     for (limiter, cache) in [
         ("pace", "none"),
         ("pace", "writeback"),
@@ -90,7 +90,7 @@ fn limits_hold_nothing_back_at_the_end() {
 }
 
 #[test]
-fn what_the_device_does_not_finish_in_time_is_cut_and_told() {
+fn requests_beyond_the_drain_time_are_cut_and_counted() {
     let place = Place::new();
     let device = "emulated:null,latency=1min,size=16M";
     let server = Server::image(&place, device, &["--depth", "8", "--drain-time", "100ms"]);
@@ -120,7 +120,7 @@ fn what_the_device_does_not_finish_in_time_is_cut_and_told() {
 }
 
 #[test]
-fn what_the_device_does_not_let_go_of_is_told() {
+fn requests_that_the_device_never_returns_are_counted() {
     let place = Place::new();
     let Some(file_system) = FrozenFileSystem::new(&place) else { return };
     let image = file_system.path().join("disk.img");
@@ -140,7 +140,7 @@ fn what_the_device_does_not_let_go_of_is_told() {
 }
 
 #[test]
-fn requests_that_come_later_are_refused() {
+fn requests_after_the_signal_are_refused() {
     let place = Place::new();
     let device = "emulated:null,latency=500ms,size=16M";
     let server = Server::image(&place, device, &[]);
@@ -202,7 +202,7 @@ fn a_second_signal_ends_at_once() {
 
 /// As `timeout` does it: to its child, and then to the group that the child is in, too.
 #[test]
-fn two_signals_at_once_are_one() {
+fn two_signals_within_a_moment_count_as_one() {
     let place = Place::new();
     let device = "emulated:null,latency=20ms,size=1M";
     let server = Server::image(&place, device, &["--depth", "1"]);
@@ -222,7 +222,7 @@ fn two_signals_at_once_are_one() {
 
 /// A client that is in the middle of sending when the signal comes is told of each request that came too late.
 #[test]
-fn what_a_client_is_sending_is_answered() {
+fn a_request_half_sent_at_the_signal_is_answered() {
     let place = Place::new();
     let server = Server::image(&place, "emulated:null,latency=300ms,size=64M", &[]);
     let mut client = Client::of(&server);
@@ -246,7 +246,7 @@ fn what_a_client_is_sending_is_answered() {
 
 /// A client that takes nothing does not keep the server from ending.
 #[test]
-fn a_slow_reader_is_not_waited_for_long() {
+fn a_slow_reader_does_not_delay_the_end() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &[]);
     let mut slow = Client::of(&server);

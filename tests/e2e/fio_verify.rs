@@ -35,7 +35,7 @@ fn verify(device: &str, serve: &[&str], place: &Place, job: &[&str]) {
 }
 
 #[test]
-fn random_writes_are_there() {
+fn fio_verifies_random_writes() {
     let place = Place::new();
     for mode in place.direct_modes() {
         let image = place.hole(&format!("{mode}.img"), 16 << 20);
@@ -45,7 +45,7 @@ fn random_writes_are_there() {
 }
 
 #[test]
-fn writes_of_many_sizes_are_there() {
+fn fio_verifies_writes_of_many_sizes() {
     let place = Place::new();
     let image = place.hole("disk.img", 24 << 20);
     let job = [
@@ -60,7 +60,7 @@ fn writes_of_many_sizes_are_there() {
 }
 
 #[test]
-fn several_jobs_under_a_limit_keep_their_data() {
+fn fio_verifies_several_jobs_under_a_limit() {
     let place = Place::new();
     let image = place.hole("disk.img", 16 << 20);
     let job = [
@@ -76,7 +76,7 @@ fn several_jobs_under_a_limit_keep_their_data() {
 }
 
 #[test]
-fn trims_between_writes_do_no_harm() {
+fn fio_verifies_writes_beside_trims() {
     let place = Place::new();
     let image = place.hole("disk.img", 16 << 20);
     let job = [
@@ -91,7 +91,7 @@ fn trims_between_writes_do_no_harm() {
 }
 
 #[test]
-fn a_write_back_cache_does_no_harm() {
+fn fio_verifies_writes_through_the_write_back_cache() {
     let place = Place::new();
     for (mode, size) in [("on", "1M"), ("off", "64M")] {
         if mode == "on" && !place.direct_modes().contains(&mode) {
@@ -118,7 +118,7 @@ fn a_write_back_cache_does_no_harm() {
 
 /// An emulated disk takes its time, one request after the other, and bfq gives it what lies side by side as one.
 #[test]
-fn a_write_back_cache_on_a_slow_disk_does_no_harm() {
+fn fio_verifies_writes_through_the_write_back_cache_of_a_slow_disk() {
     let place = Place::new();
     let cache = ["--cache", "writeback", "--cache-size", "2M"];
     let job = [

@@ -24,7 +24,7 @@ fn answer(client: &mut Client, kind: Kind, offset: u64) -> u32 {
 }
 
 #[test]
-fn a_file_that_is_cut_short_does_not_grow_again_and_says_no_holes() {
+fn a_truncated_image_does_not_grow_and_reports_no_hole() {
     let place = Place::new();
     let image = place.filled("disk.img", &vec![7; 1 << 20]);
     let server = Server::image(&place, &image, &[]);
@@ -51,7 +51,7 @@ fn a_file_that_is_cut_short_does_not_grow_again_and_says_no_holes() {
 }
 
 #[test]
-fn what_waits_for_the_missing_part_fails_at_once() {
+fn queued_requests_beyond_a_truncated_end_fail_at_once() {
     let place = Place::new();
     let image = place.filled("disk.img", &vec![7; 4 << 20]);
     let server = Server::image(&place, &image, &["--max", "riops=4", "--burst", "1"]);
@@ -78,7 +78,7 @@ fn what_waits_for_the_missing_part_fails_at_once() {
 
 /// A loop device over a file that has nothing any more fails every read, and its size says nothing of it.
 #[test]
-fn what_waits_for_a_device_that_is_gone_fails_at_once() {
+fn queued_requests_of_a_removed_device_fail_at_once() {
     let place = Place::new();
     let image = place.filled("disk.img", &vec![7; 4 << 20]);
     let Some(device) = LoopDevice::new(&image, 512) else { return };

@@ -32,7 +32,7 @@ fn dial(server: &Server, client: u8) -> UnixStream {
 }
 
 #[test]
-fn of_one_client_or_of_one_export_leave_room_for_others() {
+fn connections_of_one_client_or_export_leave_room_for_others() {
     let place = Place::new();
     let server = serve(&place);
     let connect = |client, export| Client::open(dial(&server, client), export);
@@ -64,7 +64,7 @@ fn of_one_client_or_of_one_export_leave_room_for_others() {
 
 /// Connections that say nothing make room for those that do, long before their handshake is out of time.
 #[test]
-fn that_never_shake_hands_make_room_for_others() {
+fn connections_without_a_handshake_make_room_for_others() {
     let place = Place::new();
     let server = serve(&place);
     let silent: Vec<UnixStream> = (0..20).map(|number| dial(&server, 1 + number / 10)).collect();

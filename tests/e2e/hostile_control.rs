@@ -59,7 +59,7 @@ fn cgroups_are_bounded_in_depth_and_number() {
 
 /// A status of many cgroups is made in pieces, and asked for by many at once. It has all of them, with what is below.
 #[test]
-fn statuses_of_many_cgroups_are_whole() {
+fn the_status_of_many_cgroups_is_complete() {
     let place = Place::new();
     let cgroups: String = (0..1000).map(|number| format!("[cgroup.\"/all/{number}\"]\n")).collect();
     let server = Server::config(

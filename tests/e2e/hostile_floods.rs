@@ -73,7 +73,7 @@ fn connect_structured(server: &Server, export: &str) -> UnixStream {
 }
 
 #[test]
-fn of_block_status_over_a_fragmented_file_leaves_turns_to_others() {
+fn a_flood_of_block_status_leaves_turns_to_others() {
     let place = Place::new();
     let path = place.file("disk.img");
     let image = File::create(&path).expect("a file can be made");
@@ -106,7 +106,7 @@ fn of_block_status_over_a_fragmented_file_leaves_turns_to_others() {
 /// A gibibyte of zeroes that must not be holes takes this disk more than a second, and goes to it in 52 pieces: reads of
 /// another tenant come in between.
 #[test]
-fn of_zeroes_without_holes_leaves_turns_to_others() {
+fn a_flood_of_zeroes_leaves_turns_to_others() {
     const NO_HOLE: u16 = 2;
     let place = Place::new();
     let server = serve(&place, "emulated:ssd-sata,size=1G");

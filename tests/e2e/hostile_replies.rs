@@ -45,13 +45,13 @@ fn floods(what: &str, flags: &[&str], head: &[u8]) {
 }
 
 #[test]
-fn refusals_that_are_not_read_hold_up_requests() {
+fn unread_error_replies_stop_reading_from_their_client() {
     floods("an unknown command", &[], &nbd::request(99, 0, 1, 0, 0));
     floods("reads past the end", &["--max", "riops=100"], &nbd::request(0, 0, 1, u64::MAX, 4096));
 }
 
 #[test]
-fn short_replies_that_are_not_read_hold_up_requests() {
+fn unread_short_replies_stop_reading_from_their_client() {
     floods("flushes", &[], &nbd::request(nbd::Kind::Flush as u16, 0, 1, 0, 0));
     floods("cached flushes", &["--cache", "writeback"], &nbd::request(3, 0, 1, 0, 0));
     floods("prefetches", &[], &nbd::request(nbd::Kind::Cache as u16, 0, 1, 0, 4096));

@@ -132,29 +132,29 @@ fn survives(flags: &[&str]) {
 }
 
 #[test]
-fn through_the_page_cache() {
+fn kill_9_keeps_flushed_bytes_with_the_page_cache() {
     survives(&["--direct", "off"]);
 }
 
 #[test]
-fn around_the_page_cache() {
+fn kill_9_keeps_flushed_bytes_with_direct_io() {
     if Place::new().direct_modes().contains(&"on") {
         survives(&["--direct", "on"]);
     }
 }
 
 #[test]
-fn under_a_limit() {
+fn kill_9_keeps_flushed_bytes_under_a_limit() {
     survives(&["--max", "wiops=4k", "--burst", "16"]);
 }
 
 #[test]
-fn with_a_write_back_cache() {
+fn kill_9_keeps_flushed_bytes_with_a_write_back_cache() {
     survives(&["--cache", "writeback"]);
 }
 
 /// Small, and slower than the client: writes wait for room.
 #[test]
-fn with_a_full_write_back_cache() {
+fn kill_9_keeps_flushed_bytes_with_a_full_write_back_cache() {
     survives(&["--cache", "writeback", "--cache-size", "1M", "--max", "wbps=8M"]);
 }

@@ -85,7 +85,7 @@ fn job(place: &Place, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_job_file_runs_as_it_is_as_a_kernel_would_have_it() {
+fn a_job_file_runs_unchanged_with_a_kernels_limiter() {
     let place = Place::new();
     let file = job(&place, "r2.job", THINKER);
     let limits = ["--max", "riops=100", "--limiter", "slice", "--kernel", "4.18"];
@@ -120,7 +120,7 @@ fn a_job_file_runs_as_it_is_as_a_kernel_would_have_it() {
 }
 
 #[test]
-fn a_run_is_told_in_every_format_and_the_same_each_time() {
+fn a_run_gives_the_same_report_each_time_in_every_format() {
     let place = Place::new();
     let file = job(&place, "two.fio", TWO);
     let page = place.file("page.html");
@@ -219,7 +219,7 @@ fn two_runs_are_compared_and_grids_are_swept() {
 }
 
 #[test]
-fn what_there_is_is_listed() {
+fn scenarios_disks_kernels_and_settings_are_listed() {
     let all = json(&["list", "--format", "json"]);
     let names = |title: &str| -> Vec<&str> {
         let entries = all[title].as_array().unwrap_or_else(|| panic!("no {title}"));
@@ -246,7 +246,7 @@ fn what_there_is_is_listed() {
 }
 
 #[test]
-fn children_can_be_asked_for() {
+fn loops_can_run_as_child_processes() {
     let place = Place::new();
     let file = job(&place, "tool.fio", "[tool]\nrw=read\ndirect=1\nsize=40k\nloops=7\n");
     let report = json(&["run", &file, "--set", "forks=tool", "--format", "json"]);
@@ -297,7 +297,7 @@ fn published_results_are_run_again() {
 
 /// A trace need not be named as one.
 #[test]
-fn a_trace_is_known_by_its_looks() {
+fn the_format_of_a_trace_is_detected() {
     let place = Place::new();
     let line = "128166372003061629,web,0,Read,4096,4096,100\n";
     for name in ["requests.txt", "requests", "marked.log"] {
@@ -309,7 +309,7 @@ fn a_trace_is_known_by_its_looks() {
 
 /// What was asked for did not happen, and what did is told all the same: status 1, with the whole report.
 #[test]
-fn a_job_that_fails_is_told_of_with_the_report() {
+fn a_job_that_fails_is_named_beside_the_report() {
     let place = Place::new();
     // A gzip file of stored blocks, behind which another one should begin.
     let line = |at: u64| format!("{at:09}000,srv,0,Read,{:09},4096,1\n", at * 4096);
@@ -385,7 +385,7 @@ fn mistakes_are_named_with_their_place() {
 }
 
 #[test]
-fn a_signal_ends_a_run_with_what_there_is() {
+fn a_signal_ends_a_run_with_a_partial_report() {
     let place = Place::new();
     let text = "[j]\nrw=randread\ndirect=1\nsize=1g\nioengine=libaio\niodepth=8\ntime_based\nruntime=1000000000\n";
     let file = job(&place, "long.fio", text);

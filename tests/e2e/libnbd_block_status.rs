@@ -26,13 +26,13 @@ fn an_empty_image_is_one_hole() {
 }
 
 #[test]
-fn data_is_told_from_holes() {
+fn block_status_separates_data_from_holes() {
     exercise(&[(0, BLOCK), (10 * BLOCK, 3 * BLOCK), (SIZE - BLOCK, BLOCK)]);
 }
 
 /// More extents than one answer has.
 #[test]
-fn a_fragmented_image_is_told_in_several_answers() {
+fn a_fragmented_image_needs_several_block_status_replies() {
     let data: Vec<(u64, u64)> = (1..SIZE / BLOCK / 4).map(|at| (at * 4 * BLOCK, BLOCK)).collect();
     assert!(data.len() > 200);
     exercise(&data);

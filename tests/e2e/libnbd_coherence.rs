@@ -3,7 +3,7 @@
 use weir_tests::{Place, Server, python};
 
 #[test]
-fn what_one_connection_flushed_all_have() {
+fn all_connections_read_what_one_has_flushed() {
     let place = Place::new();
     let Some(coherence) = python("coherence.py") else { return };
     for mode in place.direct_modes() {

@@ -21,7 +21,7 @@ fn exercise(place: &Place, device: &Path, flags: &[&str]) {
 }
 
 #[test]
-fn a_file_takes_them_all() {
+fn every_command_works_on_a_file() {
     let place = Place::new();
     for mode in place.direct_modes() {
         let image = place.filled(&format!("{mode}.img"), &pattern(1, SIZE));
@@ -30,31 +30,31 @@ fn a_file_takes_them_all() {
 }
 
 #[test]
-fn a_file_whose_last_block_is_a_part_of_one_takes_them_all() {
+fn every_command_works_on_a_file_with_a_partial_last_block() {
     let place = Place::new();
     let image = place.filled("odd.img", &pattern(1, SIZE + 1001));
     exercise(&place, &image, &[]);
 }
 
 #[test]
-fn a_write_back_cache_takes_them_all() {
+fn every_command_works_with_a_write_back_cache() {
     let place = Place::new();
     let image = place.filled("odd.img", &pattern(1, SIZE + 1001));
     exercise(&place, &image, &["--cache", "writeback", "--cache-size", "1M"]);
 }
 
 #[test]
-fn memory_takes_them_all() {
+fn every_command_works_on_memory() {
     exercise(&Place::new(), Path::new("memory:3M"), &[]);
 }
 
 #[test]
-fn an_emulated_disk_takes_them_all() {
+fn every_command_works_on_an_emulated_disk() {
     exercise(&Place::new(), Path::new("emulated:null,latency=20us,size=3M"), &[]);
 }
 
 #[test]
-fn a_block_device_takes_them_all() {
+fn every_command_works_on_a_block_device() {
     for sector in [512, 4096] {
         let place = Place::new();
         let image = place.filled("disk.img", &pattern(2, SIZE));

@@ -34,7 +34,7 @@ fn a_read_only_export_of_a_writable_device_stays_as_it_is() {
 }
 
 #[test]
-fn what_makes_no_sense_is_an_error_and_no_more() {
+fn a_bad_request_fails_alone() {
     let place = Place::new();
     let bytes = pattern(4, (1 << 20) + 100);
     let image = place.filled("disk.img", &bytes);

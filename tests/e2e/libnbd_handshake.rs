@@ -3,7 +3,7 @@
 use weir_tests::{Place, Server, python};
 
 #[test]
-fn clients_from_before_go_are_served() {
+fn clients_without_option_go_are_served() {
     let place = Place::new();
     let Some(old) = python("old_handshakes.py") else { return };
     let server = Server::image(&place, "memory:1M", &[]);
@@ -12,7 +12,7 @@ fn clients_from_before_go_are_served() {
 }
 
 #[test]
-fn clients_look_before_they_go() {
+fn option_info_describes_the_export_before_go() {
     let place = Place::new();
     let Some(options) = python("options.py") else { return };
     let server = Server::config(

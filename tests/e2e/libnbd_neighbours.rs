@@ -12,7 +12,7 @@ fn exercise(place: &Place, device: &Path, mode: &str) {
 }
 
 #[test]
-fn a_file_keeps_every_part() {
+fn parallel_unaligned_writes_keep_every_byte_of_a_file() {
     let place = Place::new();
     for mode in place.direct_modes() {
         let image = place.hole(&format!("{mode}.img"), 1 << 20);
@@ -21,7 +21,7 @@ fn a_file_keeps_every_part() {
 }
 
 #[test]
-fn a_block_device_keeps_every_part() {
+fn parallel_unaligned_writes_keep_every_byte_of_a_block_device() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let Some(device) = LoopDevice::new(&image, 4096) else { return };

@@ -3,7 +3,7 @@
 use weir_tests::{Place, Server, python};
 
 #[test]
-fn structured_and_simple_replies_say_the_same() {
+fn structured_and_simple_replies_agree() {
     let place = Place::new();
     let Some(replies) = python("replies.py") else { return };
     let image = place.hole("disk.img", 40 << 20);

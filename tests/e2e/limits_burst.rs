@@ -55,43 +55,43 @@ fn exactly_a_burst_goes_through(kind: Kind, limiter: &str) {
 }
 
 #[test]
-fn of_reads_of_holes() {
+fn a_burst_of_reads_of_holes_is_bounded_with_pace() {
     exactly_a_burst_goes_through(Kind::Read, "pace");
 }
 
 #[test]
-fn of_reads_of_holes_by_tokens() {
+fn a_burst_of_reads_of_holes_is_bounded_with_token() {
     exactly_a_burst_goes_through(Kind::Read, "token");
 }
 
 #[test]
-fn of_writes() {
+fn a_burst_of_writes_is_bounded() {
     exactly_a_burst_goes_through(Kind::Write, "pace");
 }
 
 #[test]
-fn of_trims() {
+fn a_burst_of_trims_is_bounded() {
     exactly_a_burst_goes_through(Kind::Trim, "pace");
 }
 
 #[test]
-fn of_zeroes() {
+fn a_burst_of_zeroes_is_bounded() {
     exactly_a_burst_goes_through(Kind::WriteZeroes, "pace");
 }
 
 #[test]
-fn of_flushes() {
+fn a_burst_of_flushes_is_bounded() {
     exactly_a_burst_goes_through(Kind::Flush, "pace");
 }
 
 #[test]
-fn of_prefetches() {
+fn a_burst_of_prefetches_is_bounded() {
     exactly_a_burst_goes_through(Kind::Cache, "pace");
 }
 
 /// Eight connections of one client have one burst between them, not one each.
 #[test]
-fn over_many_connections() {
+fn a_burst_over_many_connections_is_bounded() {
     let place = Place::new();
     let burst = BURST.to_string();
     let server = Server::image(&place, "memory:1M", &["--max", "riops=1", "--burst", &burst]);

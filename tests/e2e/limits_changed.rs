@@ -72,7 +72,7 @@ fn work(server: &Server, worker: u64) {
 }
 
 #[test]
-fn nothing_is_lost_under_load() {
+fn no_request_is_lost_while_limits_change() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let server = Server::image(&place, image, &["--max", "riops=1000"]);
@@ -104,7 +104,7 @@ fn nothing_is_lost_under_load() {
 
 /// With one request at the device at a time, answers come in the order of the requests, whatever is set meanwhile.
 #[test]
-fn nothing_is_overtaken() {
+fn requests_keep_their_order_while_limits_change() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &["--depth", "1", "--max", "riops=1"]);
     let mut client = Client::of(&server);

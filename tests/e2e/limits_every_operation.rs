@@ -65,7 +65,7 @@ fn prices_are_what_the_configuration_says() {
 
 /// As `limits_burst`, for the one command that our own client does not speak.
 #[test]
-fn questions_for_holes_wait_for_the_limit() {
+fn block_status_waits_for_the_limit() {
     let place = Place::new();
     let Some(only_status) = python("only_status.py") else { return };
     let (burst, count) = (4, 6);

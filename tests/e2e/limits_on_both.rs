@@ -50,18 +50,18 @@ fn exactly_a_burst_of_both_goes_through(limiter: &str) {
 }
 
 #[test]
-fn paced() {
+fn reads_and_writes_share_a_total_limit_with_pace() {
     exactly_a_burst_of_both_goes_through("pace");
 }
 
 #[test]
-fn by_tokens() {
+fn reads_and_writes_share_a_total_limit_with_token() {
     exactly_a_burst_of_both_goes_through("token");
 }
 
 /// Which limit a connection waited for is in the status, and slices have none on both.
 #[test]
-fn it_is_shown_and_refused_where_there_is_none() {
+fn a_total_limit_is_shown_and_refused_with_slice() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &["--max", "rwbps=64K rwiops=1k"]);
     let mut client = Client::of(&server);

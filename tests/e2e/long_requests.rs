@@ -38,7 +38,7 @@ fn a_long_write_is_read_back_whole_on_every_device() {
 }
 
 #[test]
-fn long_zeroes_and_trims_end_where_they_should() {
+fn long_zeroes_and_trims_change_exactly_their_range() {
     let place = Place::new();
     each_device(&place, |device, server| {
         let mut client = Client::of(&server);
@@ -85,7 +85,7 @@ fn a_small_read_is_answered_before_a_long_request_that_came_first() {
 }
 
 #[test]
-fn a_client_that_leaves_amid_a_long_request_leaves_nothing_behind() {
+fn a_client_that_disconnects_during_a_long_request_leaves_nothing_behind() {
     for flags in [&[][..], &["--cache", "writeback"]] {
         let place = Place::new();
         let server = Server::image(&place, "emulated:hdd7200,size=8G", flags);

@@ -37,7 +37,7 @@ fn all_read(clients: &mut [Client], bytes: &[u8]) {
 }
 
 #[test]
-fn a_thousand_are_served_and_cost_little() {
+fn a_thousand_connections_are_served_and_cost_little() {
     raise_open_files();
     let place = Place::new();
     let bytes = pattern(20, 1 << 20);
@@ -88,7 +88,7 @@ fn a_thousand_are_served_and_cost_little() {
 }
 
 #[test]
-fn one_too_many_is_turned_away_and_later_let_in() {
+fn a_connection_beyond_the_maximum_is_refused_until_another_leaves() {
     let place = Place::new();
     let server = Server::config(
         &place,

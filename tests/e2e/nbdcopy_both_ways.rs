@@ -28,33 +28,33 @@ fn round_trip(serve: &[&str], flags: &[&str]) {
 }
 
 #[test]
-fn over_one_connection() {
+fn nbdcopy_over_one_connection_keeps_every_byte() {
     round_trip(&[], &["--flush", "--connections=1", "--synchronous"]);
 }
 
 #[test]
-fn over_four_connections_in_small_pieces() {
+fn nbdcopy_in_small_requests_keeps_every_byte() {
     round_trip(&[], &["--connections=4", "--request-size=4096", "--requests=64"]);
 }
 
 #[test]
-fn over_four_connections_in_pieces_as_usual() {
+fn nbdcopy_with_its_defaults_keeps_every_byte() {
     round_trip(&[], &["--connections=4", "--requests=16"]);
 }
 
 #[test]
-fn over_four_connections_in_the_largest_pieces() {
+fn nbdcopy_in_the_largest_requests_keeps_every_byte() {
     round_trip(&["--direct", "off"], &["--connections=4", "--request-size=33554432", "--flush"]);
 }
 
 #[test]
-fn under_limits() {
+fn nbdcopy_under_limits_keeps_every_byte() {
     let limits = ["--max", "rbps=200M wbps=200M riops=20k wiops=20k"];
     round_trip(&limits, &["--connections=4", "--request-size=65536"]);
 }
 
 #[test]
-fn through_a_write_back_cache() {
+fn nbdcopy_through_the_write_back_cache_keeps_every_byte() {
     let cache = ["--cache", "writeback", "--cache-size", "4M"];
     round_trip(&cache, &["--connections=4", "--requests=16"]);
     round_trip(&cache, &["--connections=4", "--request-size=4096", "--requests=64", "--flush"]);

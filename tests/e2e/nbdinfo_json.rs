@@ -64,7 +64,7 @@ fn a_read_only_export_offers_no_writes() {
 }
 
 #[test]
-fn an_odd_size_is_told_to_the_byte() {
+fn an_odd_size_is_exact_to_the_byte() {
     let place = Place::new();
     let image = place.hole("disk.img", 1_234_567);
     let server = Server::image(&place, image, &[]);
@@ -74,7 +74,7 @@ fn an_odd_size_is_told_to_the_byte() {
 }
 
 #[test]
-fn a_disk_with_platters_is_said_to_rotate() {
+fn a_disk_with_platters_has_the_rotational_flag() {
     for (disk, rotates) in [
         ("emulated:hdd7200,size=16M", true),
         ("emulated:ssd-nvme,size=16M", false),
@@ -90,7 +90,7 @@ fn a_disk_with_platters_is_said_to_rotate() {
 }
 
 #[test]
-fn a_block_device_rotates_if_the_system_says_so() {
+fn a_block_device_has_the_rotational_flag_of_the_system() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let Some(device) = LoopDevice::new(&image, 512) else { return };
@@ -108,7 +108,7 @@ fn a_block_device_rotates_if_the_system_says_so() {
 }
 
 #[test]
-fn several_connections_are_offered_where_there_may_be_several() {
+fn multi_conn_is_offered_unless_the_maximum_is_one() {
     for connections in [1, 2] {
         let place = Place::new();
         let config = format!(

@@ -5,7 +5,7 @@ use weir_tests::{Place, Server, pattern, peer};
 const SIZE: usize = 8 << 20;
 
 #[test]
-fn raw_goes_in_and_qcow2_comes_out() {
+fn qemu_img_converts_raw_to_qcow2_through_weir() {
     let place = Place::new();
     let Some(qemu_img) = peer("qemu-img") else { return };
     let data = pattern(12, 1 << 20);
@@ -29,7 +29,7 @@ fn raw_goes_in_and_qcow2_comes_out() {
 }
 
 #[test]
-fn compare_finds_one_byte() {
+fn qemu_img_compare_finds_one_changed_byte() {
     let place = Place::new();
     let Some(qemu_img) = peer("qemu-img") else { return };
     let mut bytes = pattern(14, 1 << 20);

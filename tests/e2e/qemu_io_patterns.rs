@@ -13,7 +13,7 @@ fn commands(qemu_io: &Peer, uri: &str, commands: &[&str]) -> String {
 }
 
 #[test]
-fn patterns_come_back() {
+fn written_patterns_are_read_back() {
     let place = Place::new();
     let Some(qemu_io) = peer("qemu-io") else { return };
     for mode in place.direct_modes() {
@@ -44,7 +44,7 @@ fn patterns_come_back() {
 }
 
 #[test]
-fn many_at_once_come_back() {
+fn many_parallel_patterns_are_read_back() {
     let place = Place::new();
     let Some(qemu_io) = peer("qemu-io") else { return };
     let image = place.hole("disk.img", 8 << 20);

@@ -36,7 +36,7 @@ fn expected(zeroed: std::ops::Range<usize>) -> Vec<u8> {
 }
 
 #[test]
-fn zeroes_that_may_be_holes_are() {
+fn zeroes_become_holes_with_unmap() {
     let Some(qemu_io) = peer("qemu-io") else { return };
     let commands = ["write -z -u 1M 1M", "read -P 0 1M 1M", "flush"];
     let (allocated, bytes) = after(&qemu_io, &[], &commands);
@@ -45,7 +45,7 @@ fn zeroes_that_may_be_holes_are() {
 }
 
 #[test]
-fn zeroes_that_may_not_be_holes_are_not() {
+fn zeroes_without_unmap_stay_allocated() {
     let Some(qemu_io) = peer("qemu-io") else { return };
     let commands = ["write -z 1M 1M", "read -P 0 1M 1M", "flush"];
     let (allocated, bytes) = after(&qemu_io, &[], &commands);
@@ -75,7 +75,7 @@ fn zeroes_that_must_be_fast_are_fast_or_refused() {
 }
 
 #[test]
-fn zeroes_across_blocks_end_where_they_should() {
+fn zeroes_across_blocks_change_exactly_their_range() {
     let Some(qemu_io) = peer("qemu-io") else { return };
     let place = Place::new();
     for mode in place.direct_modes() {
@@ -88,7 +88,7 @@ fn zeroes_across_blocks_end_where_they_should() {
 }
 
 #[test]
-fn a_discard_gives_room_back() {
+fn a_discard_frees_space_in_the_file() {
     let Some(qemu_io) = peer("qemu-io") else { return };
     let (allocated, bytes) = after(&qemu_io, &[], &["discard 1M 2M", "flush"]);
     let kept = |range: std::ops::Range<usize>| bytes[range.clone()] == pattern(16, SIZE)[range];

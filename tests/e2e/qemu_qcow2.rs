@@ -3,7 +3,7 @@
 use weir_tests::{Place, Server, peer};
 
 #[test]
-fn a_qcow2_image_lives_on_an_export() {
+fn qemu_img_check_passes_on_a_qcow2_image_in_an_export() {
     let place = Place::new();
     let (Some(qemu_img), Some(qemu_io)) = (peer("qemu-img"), peer("qemu-io")) else { return };
     let image = place.hole("disk.img", 32 << 20);

@@ -59,7 +59,7 @@ fn limits_of_a_changed_configuration_hold_at_once() {
 }
 
 #[test]
-fn what_only_a_restart_changes_is_told() {
+fn keys_that_need_a_restart_are_logged() {
     let place = Place::new();
     let server = Server::config(&place, CONFIG);
     let change = |text: &str| {
@@ -102,7 +102,7 @@ fn a_configuration_that_is_refused_changes_nothing() {
 }
 
 #[test]
-fn a_server_of_flags_goes_on() {
+fn sighup_does_not_change_a_server_without_a_configuration() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &["--max", "riops=100"]);
     for number in 1..4 {

@@ -74,7 +74,7 @@ fn alibaba(place: &Place, writes: bool) -> PathBuf {
 }
 
 #[test]
-fn of_reads_is_what_the_server_serves() {
+fn replayed_reads_are_the_servers_reads() {
     let place = Place::new();
     let server = Server::image(&place, "emulated:null,latency=100us,size=16M", &[]);
     let trace = alibaba(&place, false);
@@ -107,7 +107,7 @@ fn of_reads_is_what_the_server_serves() {
 
 /// What waits for the one before it in its stream is never beside it at the server.
 #[test]
-fn of_a_start_up_goes_one_by_one() {
+fn a_startup_trace_is_replayed_one_by_one() {
     let place = Place::new();
     let server = Server::image(&place, "emulated:null,latency=2ms,size=16M", &[]);
     let line = |index: u64| {
@@ -125,7 +125,7 @@ fn of_a_start_up_goes_one_by_one() {
 }
 
 #[test]
-fn writes_only_when_told_and_only_where_nothing_is() {
+fn replay_writes_only_with_write_and_not_to_a_used_device() {
     let place = Place::new();
     let server = Server::image(&place, "memory:16M", &[]);
     let uri = server.uri().to_owned();
@@ -162,7 +162,7 @@ fn writes_only_when_told_and_only_where_nothing_is() {
 
 /// Every operation, longer requests than are sent whole, and places that do not fit, on a file.
 #[test]
-fn to_a_file_does_what_the_trace_says() {
+fn a_replay_to_a_file_writes_what_the_trace_has() {
     let place = Place::new();
     let file = place.hole("target.img", 4 << 20);
     let iolog = "fio version 3 iolog\n0 /f add\n0 /f open\n\
@@ -193,7 +193,7 @@ fn to_a_file_does_what_the_trace_says() {
 
 /// Past the page cache, in the device's own blocks; and not while another process has it.
 #[test]
-fn to_a_block_device_takes_it_for_itself() {
+fn a_replay_to_a_block_device_opens_it_exclusively() {
     let place = Place::new();
     let image = place.hole("disk.img", 8 << 20);
     let Some(device) = LoopDevice::new(&image, 4096) else { return };
@@ -223,7 +223,7 @@ fn to_a_block_device_takes_it_for_itself() {
 }
 
 #[test]
-fn that_is_interrupted_reports_what_it_has_done() {
+fn an_interrupted_replay_reports_its_part() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &[]);
     // An hour between the two.
@@ -240,7 +240,7 @@ fn that_is_interrupted_reports_what_it_has_done() {
 
 /// A server that goes away ends a replay, and does not hang it.
 #[test]
-fn whose_server_is_gone_ends() {
+fn a_replay_ends_when_its_server_is_gone() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &[]);
     let trace = place.filled("long.csv", b"1,R,0,512,0\n1,R,512,512,3600000000\n");
@@ -255,7 +255,7 @@ fn whose_server_is_gone_ends() {
 
 /// What was read of a trace that ends too early is replayed, and then that is said.
 #[test]
-fn of_a_file_cut_short_is_of_what_there_is() {
+fn a_truncated_trace_is_replayed_up_to_its_end() {
     let place = Place::new();
     let Some(gzip) = peer("gzip") else { return };
     let server = Server::image(&place, "memory:1M", &[]);

@@ -34,7 +34,7 @@ fn set(server: &Server, key: &str, value: &str) -> String {
 }
 
 #[test]
-fn what_waits_is_served_by_the_new_one() {
+fn queued_requests_are_served_by_the_new_scheduler() {
     let place = Place::new();
     let server = Server::config(&place, CONFIG);
     assert_eq!(server.status().cgroup("/b").number("io_weight"), 300);
@@ -79,7 +79,7 @@ fn what_waits_is_served_by_the_new_one() {
 }
 
 #[test]
-fn settings_read_back_and_are_refused_in_words() {
+fn settings_read_back_and_bad_ones_are_explained() {
     let place = Place::new();
     let server = Server::config(&place, CONFIG);
     let now = set(&server, "io.bfq", "slice_idle=1500us stable=kernel");

@@ -73,7 +73,7 @@ fn every_export_has_its_own_bytes() {
 
 /// What a client sends right behind its handshake, in the same packet, arrives at the device too.
 #[test]
-fn nothing_is_lost_on_the_way_to_another_thread() {
+fn a_connection_handed_to_another_device_thread_loses_no_byte() {
     let place = Place::new();
     let server = serve(&place);
     let payload = pattern(40, 100_000);
@@ -104,7 +104,7 @@ fn nothing_is_lost_on_the_way_to_another_thread() {
 }
 
 #[test]
-fn handing_over_leaves_nothing_behind() {
+fn connections_handed_over_leak_no_descriptor() {
     let place = Place::new();
     let server = serve(&place);
     let files = server.open_files();

@@ -34,7 +34,7 @@ fn work(server: &Server, workers: u64, rounds: u64) {
 }
 
 #[test]
-fn a_few_cost_little() {
+fn a_few_slow_readers_cost_little_memory() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &[]);
     work(&server, 4, 10);
@@ -56,7 +56,7 @@ fn a_few_cost_little() {
 
 /// More than there is memory for: they get less, and cost the other connections of their client nothing.
 #[test]
-fn too_many_of_one_client_get_less() {
+fn many_slow_readers_of_one_client_get_less_memory() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &[]);
     let slow: Vec<Client> = (0..24).map(|_| greedy(&server, 20)).collect();
@@ -71,7 +71,7 @@ fn too_many_of_one_client_get_less() {
 
 /// Nor do many clients of which each takes nothing, whatever they ask for at once.
 #[test]
-fn too_many_cost_other_clients_nothing() {
+fn many_slow_readers_do_not_delay_other_clients() {
     let place = Place::new();
     let mut config = String::from("[device.disk]\npath = \"memory:64M\"\n");
     for name in (0..=40).map(|number| format!("c{number}")) {

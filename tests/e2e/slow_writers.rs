@@ -49,7 +49,7 @@ fn write_and_read(mut good: Client) {
 
 /// More payload announced than there is memory for.
 #[test]
-fn promises_do_not_keep_others_from_writing() {
+fn announced_payload_does_not_stop_other_clients() {
     let place = Place::new();
     let server = serve(&place);
     let promising: Vec<Client> = (0..8).map(|_| promise(&server)).collect();
@@ -62,7 +62,7 @@ fn promises_do_not_keep_others_from_writing() {
 
 /// A client's other connections find memory beside what it has announced itself and does not send.
 #[test]
-fn promises_do_not_keep_the_same_client_from_writing() {
+fn announced_payload_does_not_stop_the_clients_other_connections() {
     let place = Place::new();
     let server = serve(&place);
     let promising: Vec<Client> = (0..3).map(|_| promise(&server)).collect();
@@ -76,7 +76,7 @@ fn promises_do_not_keep_the_same_client_from_writing() {
 
 /// Where there is none left, what is not sent for a while is taken away.
 #[test]
-fn promises_of_one_client_make_room_for_more_of_its_own() {
+fn stalled_payload_makes_room_for_the_same_client() {
     let place = Place::new();
     let server = serve(&place);
     let promising: Vec<Client> = (0..6).map(|_| promise(&server)).collect();

@@ -18,7 +18,7 @@ fn refused(result: Result<Server, Refused>, code: i32, words: &[&str]) {
 }
 
 #[test]
-fn two_servers_on_one_image_are_one_too_many() {
+fn a_second_server_on_an_image_is_refused() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let name = image.to_str().expect("a plain name");
@@ -51,7 +51,7 @@ fn readers_may_share_an_image() {
 }
 
 #[test]
-fn two_servers_on_one_block_device_are_one_too_many() {
+fn a_second_server_on_a_block_device_is_refused() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let Some(device) = LoopDevice::new(&image, 512) else { return };
@@ -102,7 +102,7 @@ fn a_file_in_the_place_of_a_socket_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said() {
+fn an_image_that_cannot_be_served_is_explained() {
     let place = Place::new();
     let empty = place.hole("empty.img", 0);
     let odd = place.hole("odd.img", 1000);
@@ -128,7 +128,7 @@ fn what_cannot_be_served_is_said() {
 }
 
 #[test]
-fn what_may_only_be_read_says_how() {
+fn a_read_only_image_comes_with_the_flag_to_serve_it() {
     let place = Place::new();
     let program = place.file("sleep");
     fs::copy("/bin/sleep", &program).expect("it can be copied");
@@ -140,7 +140,7 @@ fn what_may_only_be_read_says_how() {
 }
 
 #[test]
-fn sockets_are_the_owners() {
+fn sockets_have_mode_600() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &[]);
     let mode = |path: &std::path::Path| {
@@ -156,7 +156,7 @@ fn sockets_are_the_owners() {
 }
 
 #[test]
-fn too_few_files_are_an_error_and_no_panic() {
+fn too_few_file_descriptors_are_an_error() {
     let place = Place::new();
     let socket = place.socket("nbd.sock");
     for files in 3..13 {

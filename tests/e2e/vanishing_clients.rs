@@ -41,7 +41,7 @@ fn settles(server: &Server, left: u64, files: usize) {
 }
 
 #[test]
-fn with_requests_at_a_slow_device() {
+fn a_client_that_vanishes_with_requests_at_the_device_is_cleaned_up() {
     let place = Place::new();
     let flags = ["--listen", "127.0.0.1:0", "--depth", "8"];
     let server = Server::image(&place, "emulated:null,latency=20ms,size=64M", &flags);
@@ -67,7 +67,7 @@ fn with_requests_at_a_slow_device() {
 }
 
 #[test]
-fn with_requests_behind_a_limit() {
+fn a_client_that_vanishes_with_throttled_requests_is_cleaned_up() {
     let place = Place::new();
     let flags = ["--listen", "127.0.0.1:0", "--max", "riops=1 wiops=1", "--burst", "4"];
     let server = Server::image(&place, "memory:64M", &flags);
@@ -92,7 +92,7 @@ fn with_requests_behind_a_limit() {
 
 /// Half a payload, many times: were its memory not given back, the server would run out of it.
 #[test]
-fn in_the_middle_of_a_payload() {
+fn a_client_that_vanishes_within_a_payload_is_cleaned_up() {
     let place = Place::new();
     let server = Server::image(&place, "memory:64M", &["--listen", "127.0.0.1:0"]);
     let mut good = Client::of(&server);
@@ -120,7 +120,7 @@ fn in_the_middle_of_a_payload() {
 }
 
 #[test]
-fn right_after_connecting() {
+fn a_client_that_vanishes_after_connecting_is_cleaned_up() {
     let place = Place::new();
     let server = Server::image(&place, "memory:1M", &["--listen", "127.0.0.1:0"]);
     let files = server.open_files();

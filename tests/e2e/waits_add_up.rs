@@ -48,7 +48,7 @@ fn adds_up(server: &Server, replies: u64, causes: &[&str]) {
 }
 
 #[test]
-fn behind_writes_that_wait_for_a_limit() {
+fn waits_add_up_behind_throttled_writes() {
     let place = Place::new();
     let server = serve(&place, 65_536);
     let mut client = Client::of(&server);
@@ -70,7 +70,7 @@ fn behind_writes_that_wait_for_a_limit() {
 }
 
 #[test]
-fn for_a_place_in_the_queue_and_for_the_client() {
+fn waits_add_up_with_a_full_queue_and_a_slow_client() {
     let place = Place::new();
     let server = serve(&place, 40);
     let mut client = Client::of(&server);
@@ -95,7 +95,7 @@ fn for_a_place_in_the_queue_and_for_the_client() {
 
 /// Clients of one tenant that take no replies: another one waits for their memory.
 #[test]
-fn for_memory_that_others_hold() {
+fn waits_add_up_when_others_hold_the_memory() {
     let place = Place::new();
     let server = serve(&place, 65_536);
     let mut holders: Vec<Client> = (0..4)

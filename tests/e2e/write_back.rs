@@ -29,7 +29,7 @@ fn flush(client: &mut Client) -> u32 {
 }
 
 #[test]
-fn who_wrote_pays_and_nobody_else_waits() {
+fn write_back_is_charged_to_the_writer_and_delays_no_other_cgroup() {
     let place = Place::new();
     let server = Server::config(
         &place,
@@ -133,7 +133,7 @@ fn a_flush_goes_past_the_limits_of_an_export_that_shares_its_blocks() {
 }
 
 #[test]
-fn neighbours_are_written_back_as_one() {
+fn adjacent_blocks_are_written_back_in_one_request() {
     let place = Place::new();
     let image = place.hole("disk.img", 4 << 20);
     let server = Server::image(&place, &image, &["--cache", "writeback"]);
@@ -156,7 +156,7 @@ fn neighbours_are_written_back_as_one() {
 }
 
 #[test]
-fn what_does_not_fit_waits_and_comes_through() {
+fn writes_beyond_the_cache_wait_and_complete() {
     let place = Place::new();
     let image = place.hole("disk.img", 16 << 20);
     let flags = ["--cache", "writeback", "--cache-size", "1M", "--max", "wbps=64M"];
@@ -187,7 +187,7 @@ fn what_does_not_fit_waits_and_comes_through() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_to_every_connections_next_flush() {
+fn a_failed_write_back_fails_the_next_flush_of_each_connection() {
     let place = Place::new();
     let image = place.hole("disk.img", 1 << 20);
     let Some(blockdev) = peer("blockdev") else { return };
@@ -217,7 +217,7 @@ fn what_cannot_be_written_is_told_to_every_connections_next_flush() {
 }
 
 #[test]
-fn no_more_is_dirty_than_limits_let_go_in_ten_seconds() {
+fn dirty_bytes_are_bounded_by_ten_seconds_of_the_limit() {
     let place = Place::new();
     let flags = ["--cache", "writeback", "--max", "wbps=200K wiops=200"];
     let server = Server::image(&place, "memory:16M", &flags);
@@ -241,7 +241,7 @@ fn no_more_is_dirty_than_limits_let_go_in_ten_seconds() {
 }
 
 #[test]
-fn an_end_in_good_order_writes_everything() {
+fn sigterm_writes_back_every_dirty_block() {
     let place = Place::new();
     let image = place.hole("disk.img", 8 << 20);
     let limits = ["--max", "wbps=1M", "--burst", "64K", "--cache", "writeback"];
@@ -256,7 +256,7 @@ fn an_end_in_good_order_writes_everything() {
 }
 
 #[test]
-fn zeroes_and_trims_meet_what_is_cached() {
+fn zeroes_and_trims_replace_cached_blocks() {
     let place = Place::new();
     let image = place.filled("disk.img", &pattern(8, 256 << 10));
     let server = Server::image(&place, &image, &["--cache", "writeback"]);

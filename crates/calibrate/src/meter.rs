@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_takes_in_at_first_is_left_out() {
+    fn the_fill_of_a_write_cache_is_not_measured() {
         let (verdict, ms) = measure(|now| if now < 50 * MS { MS / 10 } else { MS });
         assert!(verdict.is_steady && per_sec(verdict) == 1000, "{verdict:?}");
         assert!((100..200).contains(&ms), "{ms}");

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_go_on_and_random_places_do_not() {
+    fn streams_are_sequential_and_random_offsets_are_not() {
         let room = Room::new(1 << 40, 512).unwrap();
         let mut places = Places::new(room);
         for (order, streams, near) in [

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_once() {
+    fn all_mistakes_of_a_model_file_are_reported_at_once() {
         let text = "size = 1000\nrbps = 1\nrseqiops = 0\nwbps = \"4MB\"\nlatency = \"2min\"\nstreams = 65\nx = 1";
         let missing =
             |key: &str| format!("1:1: the key `{key}` is missing (for example `{key} = 90000`)");
@@ -236,7 +236,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_model_reads_back(
             (sectors, streams, has_writes) in (1u64 << 11..1 << 41, 1..=64u64, any::<bool>()),
             bps in prop::array::uniform2(4096..=1u64 << 40),
             iops in prop::array::uniform4(1..=1_000_000_000u64),

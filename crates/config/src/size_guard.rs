@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_opens_and_not_what_is_said() {
+    fn the_size_guard_counts_brackets_outside_of_text() {
         for (text, expected) in [
             ("", 0),
             ("[cgroup.\"/a.slice/b.slice\"]", 2),

@@ -140,7 +140,7 @@ fn settings_of_bfq_are_text_numbers_or_switches() {
 }
 
 #[test]
-fn a_cgroup_says_whose_weight_is_raised() {
+fn io_bfq_low_latency_is_a_key_of_a_cgroup() {
     let minimal = Config::from_str("weir.toml", MINIMAL).unwrap();
     assert_eq!(minimal.cgroups[0].low_latency, None);
     for policy in LowLatency::ALL {
@@ -160,7 +160,7 @@ fn classes_have_the_kernels_names() {
 }
 
 #[test]
-fn the_weight_has_two_names() {
+fn io_weight_and_io_bfq_weight_are_one_setting() {
     let text = |key: &str| MINIMAL.replace("[export", &format!("{key} = 7\n[export"));
     for key in ["\"io.weight\"", "\"io.bfq.weight\""] {
         let config = Config::from_str("weir.toml", &text(key)).unwrap();
@@ -284,7 +284,7 @@ fn a_range_is_inside_the_image_that_is_there() {
 }
 
 #[test]
-fn what_is_not_there_is_not_told_to_be_made_where_it_cannot_be() {
+fn a_missing_block_device_comes_without_the_hint_to_create_it() {
     let directory = Directory::new("missing");
     let file = directory.0.join("weir.toml");
     for (path, hint) in [
@@ -308,7 +308,7 @@ fn what_is_not_there_is_not_told_to_be_made_where_it_cannot_be() {
 }
 
 #[test]
-fn two_names_of_one_image_are_seen() {
+fn one_image_under_two_names_is_refused() {
     let directory = Directory::new("links");
     std::fs::write(directory.0.join("a.img"), [0; 512]).unwrap();
     std::os::unix::fs::symlink("a.img", directory.0.join("b.img")).unwrap();
@@ -320,7 +320,7 @@ fn two_names_of_one_image_are_seen() {
 }
 
 #[test]
-fn what_is_no_configuration_is_told_in_one_line() {
+fn a_file_that_is_no_configuration_is_refused_in_one_line() {
     let directory = Directory::new("odd");
     let errors = Config::from_file(&directory.0.join("none.toml")).unwrap_err();
     assert!(errors.errors()[0].message.starts_with("cannot be read: "), "{errors}");

@@ -63,7 +63,7 @@ fn flags_mean_what_keys_mean() {
 }
 
 #[test]
-fn only_an_image_is_enough() {
+fn an_image_alone_is_a_configuration() {
     let config = Config::single(&ram()).unwrap();
     assert_eq!(config.devices[0].backend, Backend::Memory { size: 1 << 30 });
     assert_eq!((config.exports[0].name.as_str(), config.cgroups[0].limits.len()), ("", 0));

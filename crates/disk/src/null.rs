@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_disk_starts_at_once() {
+    fn an_idle_disk_starts_a_request_at_once() {
         let mut disk = disk(1_000_000_000, 0);
         disk.submit(0, 1, DiskOp::Write, 0, 10);
         disk.submit(1000, 2, DiskOp::Write, 0, 10);

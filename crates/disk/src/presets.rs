@@ -90,7 +90,7 @@ mod tests {
     use crate::Spec;
 
     #[test]
-    fn every_name_makes_a_disk_and_is_told_once() {
+    fn every_preset_makes_a_disk_and_is_listed_once() {
         let names: BTreeSet<&str> = presets().map(|preset| preset.name).collect();
         assert_eq!((names.len(), presets().count()), (46, 46));
         for preset in presets() {

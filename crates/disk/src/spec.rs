@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_parse_and_print() {
+    fn disk_specs_parse_and_print() {
         let spec = |rate, latency_ns, size| {
             Spec::Null(NullSpec { rate: NonZeroU64::new(rate), latency_ns, size })
         };

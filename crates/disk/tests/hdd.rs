@@ -243,7 +243,7 @@ fn the_buffer_keeps_as_many_stretches_as_it_has_segments() {
 }
 
 #[test]
-fn a_request_that_is_always_passed_over_has_its_turn_when_it_is_old() {
+fn an_old_request_is_served_before_nearer_ones() {
     let far = HddSpec::HDD7200.size - 4096;
     let waited = |age_ns| {
         let spec = HddSpec { age_ns, ..HddSpec::HDD7200 };

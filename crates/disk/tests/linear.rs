@@ -72,7 +72,7 @@ fn a_latency_overlaps() {
 }
 
 #[test]
-fn far_is_more_than_sixteen_mebibytes() {
+fn a_request_beyond_sixteen_mebibytes_is_random() {
     let spec = profile("linear-hdd");
     let took = |offset| {
         let mut disk = Linear::new(spec);

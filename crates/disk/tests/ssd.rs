@@ -194,7 +194,7 @@ fn an_interface_of_two_ways_carries_twice_as_much() {
 
 /// Random writes to a disk that has had them for long.
 #[test]
-fn winning_space_back_costs_what_is_copied() {
+fn garbage_collection_costs_what_it_copies() {
     let spec = SsdSpec { buffer: 8 << 20, size: 64_000_000_000, ..FREE };
     let unit = spec.page * spec.planes;
     let dies = spec.channels * spec.dies;
@@ -250,7 +250,7 @@ fn a_write_with_fua_is_in_the_flash_when_it_is_complete() {
 }
 
 #[test]
-fn a_fresh_disk_slows_down_when_its_blocks_are_used_up() {
+fn a_fresh_flash_disk_slows_down_when_its_free_blocks_are_used() {
     let spec =
         SsdSpec { size: 256 << 20, has_gc: true, op: 28, buffer: 1 << 20, pages: 64, ..FREE };
     let (mut disk, mut next) = (Ssd::new(spec), random(spec.size));

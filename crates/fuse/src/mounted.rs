@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_are_names_of_files() {
+    fn a_file_name_has_no_slash() {
         for (name, fits) in [
             ("disk", true),
             ("a b", true),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_work_too() {
+    fn a_request_of_no_bytes_completes() {
         let mut pending = pending();
         pending.submit(5, Work::new(DiskOp::Read, 512, 0), "nothing");
         assert_eq!(done(&mut pending, 5), ["nothing"]);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_is_dropped_at_the_end() {
+    fn submitted_work_is_dropped_at_the_end() {
         let timing = Timing::start(model("null,latency=60s,size=1G"), |_: Arc<()>| {}).unwrap();
         let owner = Arc::new(());
         timing.submit(Work::new(DiskOp::Read, 0, 512), owner.clone());

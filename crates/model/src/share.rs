@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_shares_pass_and_turns_do_not() {
+    fn the_checker_accepts_exact_shares_and_rejects_round_robin() {
         let (mut fair, mut turns) = (Ledger::new(&[1, 3]), Ledger::new(&[1, 3]));
         for turn in 0..400 {
             fair.serve(usize::from(turn % 4 != 0), 10);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_has_a_small_bound() {
+    fn the_lag_bound_is_by_the_childs_own_budget() {
         // Fifty bytes to the other before each of its own ten, although both have the same weight.
         let mut ledger = Ledger::new(&[1, 1]);
         (0..5).for_each(|_| ledger.serve(1, 10));

@@ -22,7 +22,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn whole_ios_a_slice() {
+fn slices_give_whole_operations() {
     for profile in Profile::ALL {
         for (limit, reached) in [(15, 10.0), (99, 90.0), (1234, 1230.0)] {
             let found = saturated(profile, limit);
@@ -32,7 +32,7 @@ fn whole_ios_a_slice() {
 }
 
 #[test]
-fn few_ios_a_second() {
+fn few_operations_a_second_depend_on_the_kernel() {
     for profile in [Profile::K419, Profile::K61] {
         assert_near(saturated(profile, 5), 3.33, 0.05, profile.name);
         assert_near(saturated(profile, 2), 1.1, 0.05, profile.name);

@@ -307,7 +307,7 @@ proptest! {
 
     /// Whatever happens to weights, cgroups and flows: the engine serves whom the model serves, request by request.
     #[test]
-    fn the_engine_serves_whom_a_scan_finds(
+    fn the_engine_selects_the_flow_that_a_scan_selects(
         cgroups in prop::collection::vec((0..10_usize, 1..10_001_u64), 0..8),
         flows in prop::collection::vec((0..10_usize, 1..4000_u32), 1..8),
         steps in prop::collection::vec(step(), 1..600),
@@ -328,7 +328,7 @@ proptest! {
     /// Flat, always a backlog, slots of any length up to each child's budget: the lags of spec/bfq 2.11, each child
     /// with a bound of its own.
     #[test]
-    fn lags_go_with_ones_own_budget(
+    fn each_lag_is_bounded_by_the_flows_own_budget(
         children in prop::collection::vec((1..10_001_u64, 1..512_u64), 1..7),
         slots in prop::collection::vec(1..=64_u64, 50..400),
     ) {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_keeps_the_rules() {
+    fn block_status_replies_keep_the_protocols_rules() {
         for (case, one, len, extents, expected) in [
             ("as given", false, 30, &[(10, DATA), (20, HOLE)][..], &[(10, DATA), (20, HOLE)][..]),
             ("joined", false, 30, &[(10, DATA), (10, DATA), (10, HOLE)], &[(20, DATA), (10, HOLE)]),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shredded_export_gets_a_short_answer() {
+    fn a_fragmented_export_gets_a_bounded_block_status_reply() {
         let extents: Vec<_> =
             (0..10_000).map(|i| (1, if i % 2 == 0 { DATA } else { HOLE })).collect();
         let (list, described) = answer(false, 10_000, &extents);

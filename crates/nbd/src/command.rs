@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_offered_is_taken() {
+    fn every_command_that_is_offered_is_accepted() {
         let s = session(every_feature(), true);
         use cmd_flag::*;
         for (kind, flags, op) in [
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_the_one_the_protocol_names() {
+    fn refused_requests_get_the_protocols_error() {
         let structured = session(every_feature(), true);
         let simple = session(every_feature(), false);
         let read_only = session(Features { read_only: true, ..every_feature() }, true);

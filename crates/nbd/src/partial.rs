@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_does_not_stay() {
+    fn the_memory_of_a_large_message_is_released() {
         let mut partial = Partial::default();
         assert_eq!(partial.gather(&mut &[0; 5000][..], 6000, <[u8]>::len), None);
         assert!(partial.allocated_bytes() >= 5000);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_what_their_format_can() {
+    fn error_replies_carry_text_if_structured() {
         let mut out = Vec::new();
         ReplyFormat::Simple.error(COOKIE, ErrorCode::NoSpace, "full", &mut out);
         assert_eq!(hex(&out), "674466980000001c0102030405060708");

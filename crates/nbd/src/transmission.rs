@@ -350,7 +350,7 @@ mod tests {
     const READ: Op = Op::Read { whole: false };
 
     #[test]
-    fn many_requests_in_one_buffer_or_in_crumbs() {
+    fn requests_are_parsed_alike_whatever_the_pieces() {
         let read = command(1, READ, 4096);
         let write = command(2, Op::Write, 100);
         let flush = command(3, Op::Flush, 0);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_final() {
+    fn no_request_is_parsed_after_the_end() {
         let mut parser = transmission(false);
         let junk = *b"GET / HTTP/1.1\r\nHost: a.b\r\n\r\n";
         let broken = Item::Broken(Broken::Magic { magic: 0x4745_5420 });
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn while_shutting_down_only_a_begun_write_goes_on() {
+    fn during_shutdown_only_a_write_under_way_continues() {
         let mut parser = transmission(true);
         let write = command(2, Op::Write, 4);
         parser.parse(&write.to_bytes());

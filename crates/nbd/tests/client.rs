@@ -50,7 +50,7 @@ fn error(mut client: Client, bytes: &[u8]) -> ReplyError {
 }
 
 #[test]
-fn replies_that_fit_nothing_are_errors() {
+fn replies_without_a_request_are_errors() {
     let cookie = Cookie(1);
     let simple = ReplyFormat::Simple;
     let data = data_chunk(cookie, 100, 6, false);
@@ -91,7 +91,7 @@ fn extents_are_read() {
 }
 
 #[test]
-fn a_server_that_announces_too_much_is_not_waited_for() {
+fn a_reply_with_too_much_payload_is_an_error() {
     let mut connecting = Connecting::new(Wishes::default());
     let mut bytes = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
     bytes.extend(0x0003_e889_0455_65a9_u64.to_be_bytes());
@@ -104,7 +104,7 @@ fn a_server_that_announces_too_much_is_not_waited_for() {
 }
 
 #[test]
-fn a_server_that_refuses_is_quoted() {
+fn a_refusal_of_the_server_is_in_the_error() {
     let mut connecting = Connecting::new(Wishes::default());
     let mut out = Vec::new();
     connecting.handle_input(b"NBDMAGICIHAVEOPT\0\x03", &mut out).unwrap();
@@ -121,7 +121,7 @@ fn a_server_that_refuses_is_quoted() {
 }
 
 #[test]
-fn a_server_of_something_else_is_told_apart() {
+fn a_server_of_another_protocol_is_recognised() {
     for greeting in [b"SSH-2.0-OpenSSH_9.2", &b"NBDMAGICIHAVEOPT\0\0"[..]] {
         let error = Connecting::new(Wishes::default()).handle_input(greeting, &mut Vec::new());
         assert_eq!(error, Err(ConnectError::NotNbd));

@@ -100,7 +100,7 @@ fn unknown_client_flags_close() {
 }
 
 #[test]
-fn go_tells_what_was_asked_and_enters_transmission() {
+fn option_go_sends_the_requested_information_and_enters_transmission() {
     let mut session = session(3);
     let kinds = [info::BLOCK_SIZE, info::NAME, info::DESCRIPTION, 99];
     let mut input = option(opt::GO, &info_data("vm1", &kinds));
@@ -135,7 +135,7 @@ fn go_tells_what_was_asked_and_enters_transmission() {
 }
 
 #[test]
-fn info_is_go_without_going() {
+fn option_info_replies_like_go_and_stays_in_the_handshake() {
     let mut session = session(3);
     let (state, out) = say(&mut session, &option(opt::INFO, &info_data("", &[])));
     assert_eq!(state, HandshakeState::NeedInput);
@@ -289,7 +289,7 @@ fn an_old_client_may_only_name_its_export() {
 }
 
 #[test]
-fn junk_closes_and_stays_closed() {
+fn garbage_closes_the_session_for_good() {
     let mut session = session(3);
     let closed = HandshakeState::Closed(CloseReason::Magic { magic: 0x4745_5420_2f20_4854 });
     assert_eq!(say(&mut session, b"GET / HTTP/1.1\r\n").0, closed);
@@ -297,7 +297,7 @@ fn junk_closes_and_stays_closed() {
 }
 
 #[test]
-fn endless_options_close() {
+fn too_many_options_close_the_session() {
     let mut session = session(3);
     for _ in 0..OPTIONS_MAX {
         assert_eq!(only_reply(&mut session, 4711, b""), rep::ERR_UNSUP);
@@ -308,7 +308,7 @@ fn endless_options_close() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_answered_further() {
+fn unread_option_replies_stop_the_handshake() {
     let mut session = session(3);
     let input = option(opt::LIST, b"").repeat(OPTIONS_MAX as usize);
     let mut out = Vec::new();
@@ -335,7 +335,7 @@ fn a_client_that_does_not_read_is_not_answered_further() {
 }
 
 #[test]
-fn memory_grows_with_what_arrives_not_with_what_is_announced() {
+fn memory_grows_with_received_bytes_not_with_announced_ones() {
     let mut session = session(3);
     say(&mut session, &announce(opt::GO, OPTION_DATA_MAX as u32, b"abc"));
     assert!(session.allocated_bytes() <= 64);
@@ -348,7 +348,7 @@ fn memory_grows_with_what_arrives_not_with_what_is_announced() {
 }
 
 #[test]
-fn a_server_that_shuts_down_says_so() {
+fn requests_during_shutdown_are_refused_after_the_handshake() {
     let mut session = session(3);
     // An option whose header is in is still answered.
     let go = option(opt::GO, &info_data("vm1", &[]));

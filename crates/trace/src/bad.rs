@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shown_line_is_short_and_harmless() {
+    fn a_quoted_line_is_short_and_escaped() {
         assert_eq!(shown(b"a,b"), "a,b");
         assert_eq!(shown(b"\x1b[2J\tx\xff\x00"), "\\u{1b}[2J\\tx\\xff\\u{0}");
         assert_eq!(shown(&[b'x'; 101]), "x".repeat(100) + "…");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_are_kept_and_all_are_counted() {
+    fn ten_bad_lines_are_kept_and_all_are_counted() {
         let mut bad = BadLines::default();
         for number in 1..=25 {
             bad.add(number, b"?", Reason::LengthZero);

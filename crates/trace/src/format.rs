@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_known_by_their_looks() {
+    fn formats_are_detected_from_their_first_lines() {
         let cases: &[(&str, Option<Format>)] = &[
             ("128166372003061629,usr,0,Read,7014609920,24576,41286\n", Some(Format::Msr)),
             ("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n", Some(Format::Msr)),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_dense_and_stay() {
+    fn stream_numbers_are_dense_and_stable() {
         let mut streams = Streams::new();
         assert_eq!(streams.visit(file(b"a"), 5), Ok((0, None)));
         assert_eq!(streams.visit(file(b"a"), 6), Ok((0, Some(5))));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_for_people() {
+    fn stream_names_are_printable() {
         let mut streams = Streams::new();
         let visits = [
             Who { key: b"usr,0", called: Called::HostDisk },
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_last_stream() {
+    fn the_number_of_streams_is_bounded() {
         let mut streams = Streams::of_at_most(1000);
         for number in 0..1000 {
             streams.visit(file(number.to_string().as_bytes()), 0).unwrap();

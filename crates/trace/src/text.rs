@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_digits() {
+    fn numbers_are_digits_only() {
         let cases: &[(&[u8], Option<u64>)] = &[
             (b"0", Some(0)),
             (b"007", Some(7)),

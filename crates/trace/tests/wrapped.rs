@@ -162,7 +162,7 @@ fn what_must_be_unpacked_first_is_named() {
 }
 
 #[test]
-fn what_looks_like_nothing_says_what_it_looks_like() {
+fn an_unknown_format_quotes_its_first_line() {
     let place = Place::new("nothing");
     let path = place.file("trace", b"{\"a\": 1}\n\x1b[2J\n");
     let error = open(&path, None).to_string();

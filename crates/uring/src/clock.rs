@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_runs_back() {
+    fn the_clock_never_runs_back() {
         let mut last = monotonic_ns();
         assert!(last > 0);
         for _ in 0..1000 {

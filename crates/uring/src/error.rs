@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_setting_up_say_what_to_do() {
+    fn setup_errors_say_what_to_do() {
         for (errno, part) in [
             (libc::ENOSYS, "has no io_uring"),
             (libc::EPERM, "kernel.io_uring_disabled=0"),

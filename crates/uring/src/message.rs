@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_bytes_may_go_at_once() {
+    fn a_send_may_advance_by_any_number_of_bytes() {
         for step in 1..=26 {
             let (mut message, wanted) = sample();
             message.seal();

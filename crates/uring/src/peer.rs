@@ -35,7 +35,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_pair_is_this_process_and_tcp_is_nobody() {
+    fn a_socket_pair_has_this_process_as_peer_and_tcp_has_none() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let own = std::process::id().cast_signed();
         assert_eq!(peer_process(ours.as_fd()).map(NonZeroI32::get), Some(own));

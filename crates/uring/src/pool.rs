@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_shows_a_part_and_the_whole_is_still_there() {
+    fn a_window_borrows_a_part_of_its_buffer() {
         let pool = BufferPool::new(8 << 20).unwrap();
         let mut buffer = pool.get(3 << 20).unwrap();
         let in_use = pool.in_use();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_is_an_answer_and_ends() {
+    fn an_exhausted_pool_returns_none_until_a_buffer_is_back() {
         let pool = BufferPool::new(1 << 20).unwrap();
         assert!(!pool.could_hold((1 << 20) + 1));
         let held: Vec<IoBuf> = (0..256).map(|_| pool.get(4096).unwrap()).collect();

@@ -82,7 +82,7 @@ fn a_direct_file_holds_what_is_written() {
 
 /// The file system of memfd can make holes but not zero in place, and has no direct I/O.
 #[test]
-fn what_the_file_system_cannot_do_is_written() {
+fn zeroing_without_file_system_support_is_written() {
     let mut ring = small_ring();
     let fd = rustix::fs::memfd_create("weir", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::io::write(&fd, &pattern(0, 300_000)).unwrap();
@@ -249,7 +249,7 @@ fn memory_holds_what_is_written() {
 }
 
 #[test]
-fn many_operations_at_once_each_come_back() {
+fn many_parallel_operations_each_complete_once() {
     let (mut ring, dir) = (small_ring(), TempDir::new());
     let disk = attach(&mut ring, &dir, 1 << 20, DirectMode::Auto).unwrap();
     for block in 0..200u64 {
@@ -266,7 +266,7 @@ fn many_operations_at_once_each_come_back() {
 }
 
 #[test]
-fn a_second_server_is_refused() {
+fn a_locked_image_cannot_be_opened_again() {
     let dir = TempDir::new();
     let path = dir.file("image", 8192);
     let writer = OpenOptions { patience: Duration::ZERO, ..OpenOptions::default() };

@@ -31,7 +31,7 @@ struct Peer {
 }
 
 #[test]
-fn nothing_stays_behind() {
+fn a_dropped_ring_leaks_no_descriptor_or_mapping() {
     let dir = TempDir::new();
     let path = dir.file("image", 1 << 20);
     let before = descriptors();

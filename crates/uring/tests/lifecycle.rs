@@ -22,7 +22,7 @@ fn stuck_send(ring: &mut Ring, socket: &Socket, token: u64) {
 }
 
 #[test]
-fn closing_ends_all_that_is_in_flight_with_one_completion() {
+fn closing_completes_each_operation_in_flight_once() {
     for mut ring in rings() {
         let (socket, mut theirs) = connection(&mut ring);
         ring.receive(&socket, 1);

@@ -50,7 +50,7 @@ fn accepts_unix_and_tcp_also_from_non_blocking_listeners() {
 }
 
 #[test]
-fn receives_what_came_and_the_end() {
+fn a_receive_gets_bytes_and_then_the_end_of_stream() {
     let mut ring = small_ring();
     let (ours, mut theirs) = connection(&mut ring);
     theirs.write_all(b"one").unwrap();
@@ -125,7 +125,7 @@ fn gathers_and_continues_partial_sends() {
 }
 
 #[test]
-fn sending_to_nobody_is_an_error_not_a_signal() {
+fn a_send_to_a_closed_socket_is_an_error_not_a_signal() {
     let mut ring = small_ring();
     let (ours, theirs) = connection(&mut ring);
     drop(theirs);

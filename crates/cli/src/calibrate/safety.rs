@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_known_by_device_and_by_source() {
+    fn a_mounted_device_is_found_by_number_and_by_source() {
         let text = "\
             22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
             30 22 0:40 / /srv/a\\040b rw - btrfs /dev/sdb rw\n\

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_how_far_a_run_is_as_well_as_that_is_known() {
+    fn progress_is_shown_as_far_as_it_is_known() {
         let mut progress = Progress {
             now_ns: 3_200_000_000,
             requests: 852_000,

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_is_whole_blocks() {
+    fn the_longest_request_is_whole_blocks() {
         let room = Room::new(1 << 40, 4096).unwrap();
         let fitted = room.fit(0, u32::MAX);
         assert!(fitted.clipped && fitted.len.is_multiple_of(4096));

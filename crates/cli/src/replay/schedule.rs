@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_kept() {
+    fn the_times_of_a_trace_are_kept() {
         let mut schedule = Schedule::new(Pace::ORIGINAL, 10, 1000);
         [at(0, 0), at(50, 1), at(70, 0)].into_iter().for_each(|record| schedule.push(record));
         assert_eq!(schedule.next_due(), Some(1000));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dependent_wait_for_the_one_before_and_no_other() {
+    fn a_dependent_request_waits_for_its_predecessor_only() {
         let mut schedule = Schedule::new(Pace::ORIGINAL, 10, 0);
         [at(0, 0), at(0, 0), after(10, 0, 10), at(20, 0), at(5, 1)]
             .into_iter()
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn as_soon_as_possible_keeps_the_order_and_who_waits() {
+    fn asap_keeps_the_order_and_dependencies() {
         let mut schedule = Schedule::new(Pace::Asap, 10, 7);
         [at(0, 1), at(1 << 60, 0), after(1 << 61, 1, 1 << 50), at(1 << 62, 0)]
             .into_iter()

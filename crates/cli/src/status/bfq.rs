@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_somebody_set_are_told() {
+    fn settings_that_differ_from_the_default_are_shown() {
         let told = |scheduler: &str, text: &str| {
             let settings = weir_text::parse_bfq(text, BfqSettings::DEFAULT).unwrap();
             let settings = weir_text::print_bfq(&settings);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_happened_between_the_readings_is_told() {
+    fn counters_are_shown_as_differences_between_readings() {
         let (before, after) = (reading(2), reading(4));
         assert_eq!(
             of_device(&before, &after),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_what() {
+    fn waits_are_listed_by_cause() {
         let expected = "\
 disk0  /srv/disk0.img  10.0 GiB  scheduler none
   utilisation 12 %   at the device 1 of 32   waiting: 31 for a limit, 0 for the device   1 connected
@@ -265,7 +265,7 @@ disk0  /srv/disk0.img  10.0 GiB  scheduler none
     }
 
     #[test]
-    fn what_is_told_in_words_fits_the_terminal() {
+    fn explanations_fit_the_terminal() {
         let expected = "\
 disk0  /srv/disk0.img  10.0 GiB  scheduler none
   utilisation 12 %   at the device 1 of 32

@@ -60,7 +60,7 @@ fn a_model_is_measured_written_and_loaded() {
 }
 
 #[test]
-fn programs_get_what_people_get() {
+fn json_has_the_figures_of_the_text() {
     let place = Place::new("calibrate-json");
     let args =
         [&["calibrate", "emulated:linear-hdd", "--format", "json", "-o", "x"][..], &QUICK].concat();
@@ -105,7 +105,7 @@ fn what_was_measured_is_told_where_it_cannot_be_kept() {
 }
 
 #[test]
-fn what_is_there_is_not_written_over() {
+fn calibrate_does_not_overwrite_data() {
     let place = Place::new("calibrate-write");
     let path = place.file("used.img", &"x".repeat(4096));
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();

@@ -22,7 +22,7 @@ read_only = true
 "#;
 
 #[test]
-fn a_good_one_is_summed_up() {
+fn a_valid_configuration_is_summed_up() {
     let place = Place::new("good");
     let file = place.file("weir.toml", GOOD);
     let (status, out, err) = place.run(&["config", "check", &file]);
@@ -46,7 +46,7 @@ listens on 127.0.0.1:10809
 }
 
 #[test]
-fn a_good_one_as_json() {
+fn a_valid_configuration_is_summed_up_as_json() {
     let place = Place::new("good-json");
     let file = place.file("weir.toml", GOOD);
     let (status, out, _) = place.run(&["config", "check", "--format", "json", &file]);
@@ -70,7 +70,7 @@ fn a_good_one_as_json() {
 }
 
 #[test]
-fn a_bad_one_tells_all_that_is_wrong() {
+fn all_mistakes_of_a_configuration_are_reported() {
     let place = Place::new("bad");
     let bad = GOOD.replace("riops=100", "riops=0").replace("depth", "dept");
     let file = place.file("weir.toml", &bad);

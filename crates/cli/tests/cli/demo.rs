@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 #[test]
-fn it_ends_by_itself_and_leaves_nothing() {
+fn a_demo_ends_by_itself_and_leaves_no_file() {
     let place = Place::new("demo");
     let (status, out, err) = place.run(&["demo", "--seconds", "1", "--format", "json"]);
     assert_eq!((status, err.as_str()), (0, ""));
@@ -29,7 +29,7 @@ fn it_ends_by_itself_and_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupted_demo_leaves_nothing() {
+fn an_interrupted_demo_leaves_no_file() {
     let place = Place::new("interrupted");
     let mut command = place.weir(&["demo", "--seconds", "3600"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
-fn it_is_found_told_and_ended() {
+fn a_server_is_found_by_set_and_status() {
     let place = Place::new("serving");
     let server = Server::start(&place, &["memory:16M", "--max", "riops=100", "--weight", "7"]);
     let socket = place.path().join("weir/memory.sock");
@@ -143,7 +143,7 @@ fn sighup_does_not_end_it_without_a_terminal() {
 }
 
 #[test]
-fn nobody_to_take_its_uri_is_a_failure() {
+fn a_uri_that_cannot_be_printed_is_a_failure() {
     let place = Place::new("closed");
     let mut command = place.weir(&["serve", "memory:16M"]);
     let (reader, writer) = std::io::pipe().unwrap();

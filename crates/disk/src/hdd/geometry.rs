@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_reached_is_what_has_passed() {
+    fn the_buffer_holds_what_has_passed_the_heads() {
         let geometry = Geometry::new(&HddSpec::DISK2009);
         let (lba, count) = (123_456, 4000);
         let start = geometry.reach(0, 7, lba);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_fair_and_runs_are_not() {
+    fn the_checker_accepts_turns_and_rejects_runs() {
         for (bound, order, fair) in [
             (Bound::Fixed(10), "abababab", true),
             (Bound::Fixed(10), "ababba", false),

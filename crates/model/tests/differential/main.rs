@@ -33,7 +33,7 @@ fn compare(test: &str, kernel: std::ops::Range<usize>) {
 /// Two cgroups are due in the same tick, and what they pass on meets at their parent: there it makes a difference whose
 /// slice is credited. The one that was set to that tick first comes first, though it was looked at again in between.
 #[test]
-fn a_look_on_the_way_does_not_cost_ones_place() {
+fn a_look_at_a_cgroup_keeps_its_place_in_its_tick() {
     let parent = [Some(32_768), Some(32_768), None, None];
     let (early, late) = ([None, Some(2048), None, None], [None, Some(43_121), None, Some(11)]);
     let write = |pause, cgroup, bytes| {

@@ -43,34 +43,54 @@ fn explain(log: &Log, broken: &Violation) -> String {
 }
 
 #[test]
-fn paced() {
-    keeps_its_promises("paced", only_data(Limiters::Pace), How::default(), 3_000);
+fn pace_keeps_its_properties() {
+    keeps_its_promises(
+        "pace_keeps_its_properties",
+        only_data(Limiters::Pace),
+        How::default(),
+        3_000,
+    );
 }
 
 #[test]
-fn paced_and_lifted() {
-    keeps_its_promises("paced_and_lifted", only_data(Limiters::Pace), LIFT, 3_000);
+fn pace_keeps_its_properties_under_a_gate() {
+    keeps_its_promises(
+        "pace_keeps_its_properties_under_a_gate",
+        only_data(Limiters::Pace),
+        LIFT,
+        3_000,
+    );
 }
 
 #[test]
-fn pulled() {
-    keeps_its_promises("pulled", only_data(Limiters::Pulled), How::default(), 2_000);
+fn token_and_leaky_keep_their_properties() {
+    keeps_its_promises(
+        "token_and_leaky_keep_their_properties",
+        only_data(Limiters::Pulled),
+        How::default(),
+        2_000,
+    );
 }
 
 /// spec/throttle P18.
 #[test]
-fn with_metadata() {
-    keeps_its_promises("with_metadata", common(Limiters::Pulled), How::default(), 2_000);
+fn metadata_keeps_the_properties() {
+    keeps_its_promises(
+        "metadata_keeps_the_properties",
+        common(Limiters::Pulled),
+        How::default(),
+        2_000,
+    );
 }
 
 #[test]
-fn with_slices() {
-    keeps_its_promises("with_slices", common(Limiters::All), How::default(), 1_500);
+fn slice_keeps_its_properties() {
+    keeps_its_promises("slice_keeps_its_properties", common(Limiters::All), How::default(), 1_500);
 }
 
 #[test]
-fn with_slices_and_lifted() {
-    keeps_its_promises("with_slices_and_lifted", common(Limiters::All), LIFT, 500);
+fn slice_keeps_its_properties_under_a_gate() {
+    keeps_its_promises("slice_keeps_its_properties_under_a_gate", common(Limiters::All), LIFT, 500);
 }
 
 /// spec/throttle P22 and P23: the ends of the number ranges, and the same decisions twice.
@@ -83,11 +103,11 @@ fn extreme_numbers(test: &str, limiters: Limiters) {
 }
 
 #[test]
-fn extreme_numbers_paced() {
-    extreme_numbers("extreme_numbers_paced", Limiters::Pace);
+fn extreme_numbers_keep_the_properties_of_pace() {
+    extreme_numbers("extreme_numbers_keep_the_properties_of_pace", Limiters::Pace);
 }
 
 #[test]
-fn extreme_numbers_with_slices() {
-    extreme_numbers("extreme_numbers_with_slices", Limiters::All);
+fn extreme_numbers_keep_the_properties_of_all_limiters() {
+    extreme_numbers("extreme_numbers_keep_the_properties_of_all_limiters", Limiters::All);
 }

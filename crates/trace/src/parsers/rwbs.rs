@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_say_what() {
+    fn rwbs_letters_give_operation_and_flags() {
         let cases: &[(&str, Option<Does>)] = &[
             ("R", Some(Does::Data(Op::Read))),
             ("RA", Some(Does::Data(Op::Read))),

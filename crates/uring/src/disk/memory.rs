@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn warming_goes_on_where_it_stopped() {
+    fn prefaulting_continues_where_it_stopped() {
         let mut memory = Memory::new(8 * PAGE as u64).unwrap();
         memory.write(PAGE as u64, &[1]);
         let page = PAGE as u64;

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_block_is_changed_by_one_at_a_time_in_order() {
+    fn partial_writes_of_one_block_go_one_at_a_time_in_order() {
         let mut ranges = Ranges::new();
         let (first, _) = ranges.claim(plain(0, 4), "plain").unwrap();
         assert!(ranges.claim(alone(2, 6), "part").is_none());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn touching_is_not_overlapping() {
+    fn adjacent_ranges_do_not_overlap() {
         let mut ranges = Ranges::new();
         assert!(ranges.claim(alone(0, 4), 1).is_some());
         assert!(ranges.claim(alone(4, 8), 2).is_some());

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_never_means_writing() {
+    fn fast_zeroing_never_writes() {
         for kind in [DiskKind::File, DiskKind::Block] {
             for keep_allocated in [false, true] {
                 let options = ZeroOptions { keep_allocated, fast_only: true, ..Default::default() };

@@ -190,7 +190,7 @@ fn what_can_be_compared_is_marked() {
 }
 
 #[test]
-fn what_is_left_out_may_be_anything_and_the_rest_may_not() {
+fn an_ellipsis_matches_any_lines_and_nothing_else_does() {
     assert!(is_shown(&["a", "…", "d"], &["a", "b", "c", "d"]));
     assert!(is_shown(&["…"], &[]) && is_shown(&["a "], &["a"]));
     assert!(!is_shown(&["a", "…", "d"], &["a", "b", "c"]) && !is_shown(&["a"], &["a", "b"]));
