@@ -1,6 +1,7 @@
 //! From rates to the figures of the model.
 
-use weir_engine::{CostFigures, CostModel, Direction, Op};
+use weir_engine::utilisation::{CostFigures, CostModel};
+use weir_engine::{Direction, Op};
 
 use crate::load::{Load, Order, Step};
 use crate::places::{PAGE, Room};

@@ -1,4 +1,4 @@
-//! Measures what a device can do: the figures of the [linear model](weir_engine::CostModel), without I/O or clock.
+//! Measures what a device can do: the figures of the [linear model](weir_engine::utilisation::CostModel), without I/O or clock.
 //!
 //! ```text
 //!              poll_request: what to send

@@ -157,7 +157,8 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use weir_engine::{Direction, Extent, Positions};
+    use weir_engine::utilisation::Positions;
+    use weir_engine::{Direction, Extent};
 
     use super::*;
 

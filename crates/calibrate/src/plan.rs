@@ -1,6 +1,7 @@
 //! Plan of a calibration: the next load, from what has been measured so far.
 
-use weir_engine::{Direction, Positions};
+use weir_engine::Direction;
+use weir_engine::utilisation::Positions;
 
 use crate::load::{Load, Order, Step};
 use crate::places::Room;

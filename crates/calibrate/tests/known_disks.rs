@@ -2,7 +2,7 @@
 
 use weir_calibrate::{Calibration, Outcome, Room, Settings, virtual_time};
 use weir_disk::{LinearSpec, Spec, presets};
-use weir_engine::CostFigures;
+use weir_engine::utilisation::CostFigures;
 
 /// Steps are short: models have no noise that would have to be averaged out.
 const SETTINGS: Settings = Settings { writes: true, depth_max: 256, step_ns: 20_000_000 };

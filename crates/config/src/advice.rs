@@ -1,6 +1,7 @@
 //! Warnings about a device's settings that are valid, and cost more than they may be worth.
 
-use weir_engine::{BfqSettings, SchedulerKind};
+use weir_engine::SchedulerKind;
+use weir_engine::settings::BfqSettings;
 
 use crate::model::DeviceConfig;
 

@@ -1,6 +1,6 @@
 //! `[device.NAME.bfq]` and `--bfq`: settings of the scheduler of that name.
 
-use weir_engine::BfqSettings;
+use weir_engine::settings::BfqSettings;
 use weir_text::{BfqEdit, BfqError, BfqKey};
 
 use crate::report::{Problem, Report};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::{LowLatency, NameError, Path, PrioClass, Weight};
+use weir_engine::settings::{LowLatency, PrioClass};
+use weir_engine::{NameError, Path, Weight};
 use weir_text::{WeightKey, WeightLine, parse_weight};
 
 use crate::device::{self, Devices};

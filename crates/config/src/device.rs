@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use weir_engine::{BytePrice, Capacity, Price, Prices, SchedulerKind, Watermark};
+use weir_engine::settings::{BytePrice, Price, Prices};
+use weir_engine::utilisation::Capacity;
+use weir_engine::{SchedulerKind, Watermark};
 use weir_text::{DeviceRef, parse_watermark};
 use weir_units::Bytes;
 

@@ -94,7 +94,7 @@ fn check_string(text: &str) -> Option<String> {
     if text.len() > STRING_MAX {
         Some(format!("has {} bytes, at most {STRING_MAX} are allowed", text.len()))
     } else {
-        let character = weir_engine::hidden_character(text)?;
+        let character = weir_units::hidden_character(text)?;
         Some(format!("holds the control or invisible character U+{:04X}", u32::from(character)))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use weir_engine::{KernelProfile, LimiterKind, SliceProfile};
+use weir_engine::LimiterKind;
+use weir_engine::settings::{KernelProfile, SliceProfile};
 use weir_units::Nanos;
 use weir_units::nearest;
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Watermark, Weight};
+use weir_engine::settings::{LowLatency, PrioClass};
+use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
 
 /// All of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

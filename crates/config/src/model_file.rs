@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use weir_disk::{LinearSpec, Spec};
-use weir_engine::Capacity;
+use weir_engine::utilisation::Capacity;
 use weir_units::{Bytes, BytesPerSec, IosPerSec, Nanos};
 
 use crate::error::ConfigErrors;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use weir_engine::{Dimension, Path, PerDimension, PrioClass, Resource, Weight};
+use weir_engine::settings::PrioClass;
+use weir_engine::{Dimension, Path, PerDimension, Resource, Weight};
 use weir_text::{DeviceRef, LimitKey, WeightKey, parse_limits};
 use weir_units::{Bytes, Ios};
 

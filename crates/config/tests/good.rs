@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Backend, Config, DeviceRange, Direct, ServerConfig};
-use weir_engine::{
-    BfqSettings, Dimension, KernelProfile, LimiterKind, Limits, LowLatency, PerDimension,
-    PrioClass, SchedulerKind, SliceProfile, Watermark, Weight,
-};
+use weir_engine::settings::{BfqSettings, KernelProfile, LowLatency, PrioClass, SliceProfile};
+use weir_engine::{Dimension, LimiterKind, Limits, PerDimension, SchedulerKind, Watermark, Weight};
 
 fn example() -> Config {
     let text = include_str!("../examples/weir.toml");

@@ -622,7 +622,7 @@ impl Engine {
         tree_stats(&self.core.tree, &self.core.scheduler)
     }
 
-    /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::Charge::io_units`]); `None` for no
+    /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::stats::Charge::io_units`]); `None` for no
     /// limit, or for a limiter without a burst of its own.
     pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
         let index = self.core.tree.cgroup_index(cgroup)?;

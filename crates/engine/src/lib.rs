@@ -66,45 +66,44 @@ mod deadlines;
 mod engine;
 mod error;
 mod event;
-
 mod limits;
-pub mod merge;
+#[cfg_attr(
+    not(feature = "check"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "its tests use all of it")
+)]
+mod merge;
 mod price;
 mod priority;
 mod request;
 mod requests;
 mod scheduler;
-mod stats;
+pub mod settings;
+pub mod stats;
 mod throttle;
 mod time;
 mod tree;
 mod tree_stats;
-mod utilisation;
+pub mod utilisation;
 mod weight;
 
-pub use bfq::{
-    BfqCgroupStats, BfqSettings, BfqStats, Expiration, IdlingCause, Injection, LowLatency, Raising,
-};
-pub use blame::{Blame, LimitBlame};
 pub use config::{Change, Config};
 pub use engine::Engine;
 pub use error::{ChangeError, CreateError, OpenError, SubmitError};
 pub use event::Event;
-pub use limits::{
-    Dimension, KernelProfile, LimiterKind, Limits, LimitsTextError, PerDimension, Resource,
-    SliceProfile,
-};
-pub use price::{BytePrice, Price, Prices};
-pub use priority::{PrioClass, Priority, PriorityClass};
+pub use limits::{Dimension, LimiterKind, Limits, LimitsTextError, PerDimension, Resource};
+pub use priority::Priority;
 pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
 pub use scheduler::SchedulerKind;
-pub use stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, Moved, TaskStats};
-pub use throttle::{Headroom, LimitsError, Watermark, WatermarkMode, WatermarkStats};
+pub use throttle::{LimitsError, Watermark};
 pub use time::Instant;
-pub use tree::{CgroupId, ClientId, NameError, Path, TaskId, hidden_character};
-pub use utilisation::Capacity;
-pub use utilisation::Share;
-pub use utilisation::cost::{CostFigures, CostModel, DeviceTime, Positions};
+pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
 pub use weight::{Weight, WeightError};
+
+/// Merging by itself, for its tests.
+#[cfg(feature = "check")]
+#[doc(hidden)]
+pub mod merge_internals {
+    pub use crate::merge::*;
+}

@@ -2,12 +2,15 @@
 
 use alloc::string::String;
 
-use crate::bfq::BfqCgroupStats;
-use crate::blame::Blame;
+pub use crate::bfq::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+pub use crate::blame::{Blame, LimitBlame};
 use crate::limits::Dimension;
+pub use crate::merge::Counters as MergeCounters;
+pub use crate::merge::cooperation::Refusal;
 use crate::request::Direction;
 use crate::scheduler::SchedulerKind;
 use crate::throttle::Cost;
+pub use crate::throttle::WatermarkStats;
 use crate::tree::CgroupId;
 use crate::utilisation::Share;
 
@@ -174,6 +177,6 @@ pub struct DeviceStats {
     /// Time with at least one request at the device, up to the last call, in nanoseconds.
     pub busy_ns: u64,
     /// The share of the last half second with at least one request at the device, up to the last call, or of its
-    /// [`Capacity`](crate::Capacity) where that is known; only where a watermark asks for it.
+    /// [`Capacity`](crate::utilisation::Capacity) where that is known; only where a watermark asks for it.
     pub utilisation: Option<Share>,
 }

@@ -6,9 +6,10 @@ mod counting;
 use std::num::NonZeroU32;
 
 use counting::{Counting, usage};
+use weir_engine::settings::{KernelProfile, SliceProfile};
 use weir_engine::{
-    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, KernelProfile,
-    LimiterKind, Limits, Op, Outcome, PerDimension, Request, SchedulerKind, SliceProfile, TaskId,
+    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op,
+    Outcome, PerDimension, Request, SchedulerKind, TaskId,
 };
 
 #[global_allocator]

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::{LowLatency, PrioClass};
+use weir_engine::stats::DeviceStats;
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, DeviceStats, Dimension, Dispatch, Engine, Extent, Instant,
-    Limits, LowLatency, Op, Outcome, PerDimension, PrioClass, Request, RequestId, SchedulerKind,
-    TaskId, Ticket, Weight,
+    CgroupId, Change, ClientId, Config, Dimension, Dispatch, Engine, Extent, Instant, Limits, Op,
+    Outcome, PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket, Weight,
 };
 
 fn engine(depth: u32) -> Engine {

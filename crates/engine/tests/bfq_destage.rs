@@ -2,9 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::BfqSettings;
+use weir_engine::stats::IdlingCause;
 use weir_engine::{
-    BfqSettings, ClientId, Config, Dispatch, Engine, Extent, IdlingCause, Instant, Op, Outcome,
-    Request, SchedulerKind, TaskId,
+    ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind,
+    TaskId,
 };
 
 const BLOCK: u32 = 128 << 10;

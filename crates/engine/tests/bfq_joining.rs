@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, Change, Class, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
-    SchedulerKind, TaskId,
+    Change, Class, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind,
+    TaskId,
 };
 
 const ZERO: Instant = Instant::ZERO;

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::{BfqSettings, LowLatency};
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, LowLatency,
-    Op, Outcome, Request, SchedulerKind, TaskId, Ticket,
+    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
+    SchedulerKind, TaskId, Ticket,
 };
 
 const MS: u64 = 1_000_000;

@@ -172,8 +172,8 @@ proptest! {
 
     #[test]
     fn waits_add_up_under_hierarchical_dispatch(steps in prop::collection::vec(step(), 1..60)) {
-        let kernel = weir_engine::KernelProfile::K612;
-        let profile = weir_engine::SliceProfile { kernel, hz: 250, slice_ticks: 25 };
+        let kernel = weir_engine::settings::KernelProfile::K612;
+        let profile = weir_engine::settings::SliceProfile { kernel, hz: 250, slice_ticks: 25 };
         adds_up(LimiterKind::Slice(profile), &steps)?;
     }
 }
@@ -182,8 +182,8 @@ proptest! {
 /// of them.
 #[test]
 fn a_long_wait_takes_few_looks() {
-    let kernel = weir_engine::KernelProfile::K612;
-    let slice = weir_engine::SliceProfile { kernel, hz: 1000, slice_ticks: 100 };
+    let kernel = weir_engine::settings::KernelProfile::K612;
+    let slice = weir_engine::settings::SliceProfile { kernel, hz: 1000, slice_ticks: 100 };
     let every_800_ms = |wait_ns: u64| 2 + wait_ns / 800_000_000;
     for (limiter, looks_max) in [
         (LimiterKind::Pace, (|_| 1) as fn(u64) -> u64),
@@ -223,7 +223,10 @@ fn a_task_knows_how_often_and_how_long_limits_held_it() {
     assert_eq!(stats.throttled, [0, 0, 6, 0, 0, 0]);
     // The fifth waits for 10 ms, the tenth for 60.
     assert_eq!(stats.wait_ns, [0, 0, 210_000_000, 0, 0, 0]);
-    assert_eq!(world.engine.task_stats(world.tasks[1]), Some(weir_engine::TaskStats::default()));
+    assert_eq!(
+        world.engine.task_stats(world.tasks[1]),
+        Some(weir_engine::stats::TaskStats::default())
+    );
     world.engine.close_task(world.tasks[0]);
     assert_eq!(world.engine.task_stats(world.tasks[0]), None);
 }

@@ -5,11 +5,13 @@ mod counting;
 
 use counting::{Counting, usage};
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, QueueFacts, Start};
-use weir_engine::merge::split::Raising;
-use weir_engine::merge::stable::Evidence;
-use weir_engine::merge::waker::InjectLimit;
-use weir_engine::merge::{Ask, Check, Merging, Position, PositionTree, QueueId, Settings, Traits};
+use weir_engine::merge_internals::cooperation::{Device, QueueFacts, Start};
+use weir_engine::merge_internals::split::Raising;
+use weir_engine::merge_internals::stable::Evidence;
+use weir_engine::merge_internals::waker::InjectLimit;
+use weir_engine::merge_internals::{
+    Ask, Check, Merging, Position, PositionTree, QueueId, Settings, Traits,
+};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,9 +1,7 @@
 //! Share of each cgroup in the time of a device with a model.
 
-use weir_engine::{
-    Capacity, CgroupId, Config, CostFigures, CostModel, Engine, Extent, Instant, Op, Outcome, Path,
-    Request, TaskId,
-};
+use weir_engine::utilisation::{Capacity, CostFigures, CostModel};
+use weir_engine::{CgroupId, Config, Engine, Extent, Instant, Op, Outcome, Path, Request, TaskId};
 
 /// Pages of 4 KiB take 1/1024 s, requests in order as little as their pages, and random ones 1/32 s.
 fn engine(is_measured: bool) -> Engine {

@@ -4,10 +4,10 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::{KernelProfile, SliceProfile};
 use weir_engine::{
-    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, KernelProfile,
-    LimiterKind, Limits, Op, Outcome, Path, PerDimension, Request, RequestId, SchedulerKind,
-    SliceProfile, TaskId, Ticket,
+    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op,
+    Outcome, Path, PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket,
 };
 
 #[derive(Clone, Debug)]

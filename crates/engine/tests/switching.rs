@@ -3,9 +3,11 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::BfqSettings;
+use weir_engine::stats::Expiration;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ChangeError, Config, Dispatch, Engine, Expiration, Extent,
-    Instant, Op, Outcome, Request, SchedulerKind, TaskId, Weight,
+    CgroupId, Change, ChangeError, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
+    SchedulerKind, TaskId, Weight,
 };
 
 const ZERO: Instant = Instant::ZERO;

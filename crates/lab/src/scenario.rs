@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use weir_engine::{
-    BfqSettings, Limits, LowLatency, Path, PrioClass, SchedulerKind, Watermark, Weight,
-};
+use weir_engine::settings::{BfqSettings, LowLatency, PrioClass};
+use weir_engine::{Limits, Path, SchedulerKind, Watermark, Weight};
 use weir_fio::{JobFile, ReplaySkip};
 use weir_units::{Bytes, Nanos};
 

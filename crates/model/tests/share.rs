@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
-    SchedulerKind, TaskId, Weight,
+    Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId,
+    Weight,
 };
 use weir_model::share::Ledger;
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
-    RequestId, SchedulerKind, TaskId, Weight,
+    CgroupId, Change, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, RequestId,
+    SchedulerKind, TaskId, Weight,
 };
 use weir_model::share::Ledger;
 use weir_model::wf2q::{NodeId, ROOT, Wf2q};

@@ -1,9 +1,9 @@
 //! Commands of the control thread to a device thread.
 
 use tokio::sync::oneshot;
+use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{
-    ChangeError, CreateError, LimiterKind, Limits, LowLatency, Path, PrioClass, SchedulerKind,
-    Watermark, Weight,
+    ChangeError, CreateError, LimiterKind, Limits, Path, SchedulerKind, Watermark, Weight,
 };
 use weir_text::BfqError;
 

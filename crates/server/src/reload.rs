@@ -2,7 +2,8 @@
 
 use tokio::sync::oneshot;
 use weir_config::{CgroupConfig, Config, DeviceConfig};
-use weir_engine::{LimiterKind, Limits, LowLatency, Path, PrioClass, Watermark, Weight};
+use weir_engine::settings::{LowLatency, PrioClass};
+use weir_engine::{LimiterKind, Limits, Path, Watermark, Weight};
 
 use crate::command::{Applied, Command, SetError, Setting};
 use crate::device::{DeviceHandle, Gone};

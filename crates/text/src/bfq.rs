@@ -3,8 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use weir_engine::BfqSettings;
-use weir_engine::merge::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
+use weir_engine::settings::{
+    BfqSettings, MergeRules, MergeSettings, MergeWindow, StableTimes, StableTimesError,
+};
 use weir_units::{Bytes, Nanos, UnitError, clip, nearest};
 
 /// The settings by name. A number without a unit is in the unit that the kernel's file of that name has.
@@ -215,7 +216,7 @@ pub enum BfqError {
     },
     /// Times of stable merging that contradict each other.
     #[error(transparent)]
-    Stable(#[from] SettingsError),
+    Stable(#[from] StableTimesError),
     /// One of the three times while stable merging is off.
     #[error("{} is a time of stable merging, which is off", key.name())]
     StableOff {
@@ -261,7 +262,7 @@ impl BfqError {
 pub struct BfqEdit {
     settings: BfqSettings,
     /// Without its stable times.
-    merging: Settings,
+    merging: MergeSettings,
     /// Life of the anchor, window of creation, late evaluation; `None`: off.
     stable: Option<[Duration; 3]>,
 }
@@ -317,7 +318,7 @@ impl BfqEdit {
             }
             BfqKey::Stable => {
                 let times = StableTimes::from_str(value).map_err(|error| match error {
-                    SettingsError::NotTimes => key.refuse(value),
+                    StableTimesError::NotTimes => key.refuse(value),
                     error => error.into(),
                 })?;
                 self.stable = Some(parts(times));
@@ -344,8 +345,8 @@ impl BfqEdit {
             }
             BfqKey::MergeRules => {
                 merging.rules = match value {
-                    "weir" => Rules::Weir,
-                    "kernel" => Rules::Kernel,
+                    "weir" => MergeRules::Weir,
+                    "kernel" => MergeRules::Kernel,
                     _ => return Err(key.refuse(value)),
                 };
                 Some(old)
@@ -364,7 +365,7 @@ impl BfqEdit {
             None => None,
             Some([life, window, late]) => Some(StableTimes::new(life, window, late)?),
         };
-        Ok(self.settings.with_merging(Settings { stable, ..self.merging }))
+        Ok(self.settings.with_merging(MergeSettings { stable, ..self.merging }))
     }
 }
 
@@ -424,8 +425,8 @@ pub fn print_bfq(settings: &BfqSettings) -> String {
         format!("evidence_insertions={}", merging.evidence_insertions),
         format!("stable_tries_max={}", merging.stable_tries_max),
         match merging.rules {
-            Rules::Weir => "merge_rules=weir".to_owned(),
-            Rules::Kernel => "merge_rules=kernel".to_owned(),
+            MergeRules::Weir => "merge_rules=weir".to_owned(),
+            MergeRules::Kernel => "merge_rules=kernel".to_owned(),
         },
     ];
     words.join(" ")

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use weir_engine::{Headroom, Watermark, WatermarkMode};
+use weir_engine::Watermark;
+use weir_engine::settings::{Headroom, WatermarkMode};
 use weir_units::{Nanos, UnitError, clip, nearest};
 
 /// Why a text is no watermark. Texts are cut to [`UnitError::TEXT_MAX`] characters.

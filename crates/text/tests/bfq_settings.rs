@@ -1,7 +1,7 @@
 //! Settings of BFQ as text: whatever is written is refused in few words or means something that reads back.
 
 use proptest::prelude::*;
-use weir_engine::BfqSettings;
+use weir_engine::settings::BfqSettings;
 use weir_text::{BfqEdit, BfqKey, parse_bfq, print_bfq};
 
 /// Values of which some key or other takes each, and some that none does.

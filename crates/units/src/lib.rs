@@ -363,6 +363,23 @@ pub fn clip(text: &str) -> String {
     }
 }
 
+/// The first character of `text` that is invisible or changes how others are shown: control characters, marks of writing
+/// direction, joiners, fillers, variation selectors, and blanks other than the plain one.
+///
+/// The others may still look alike (Latin `a`, Cyrillic `а`). O(characters).
+pub fn hidden_character(text: &str) -> Option<char> {
+    text.chars().find(|&c| {
+        c.is_control() || c.is_whitespace() && c != ' ' || {
+            // Unicode's Default_Ignorable_Code_Point, with the interlinear annotation characters.
+            matches!(u32::from(c),
+                0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F
+                | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0x3164
+                | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB
+                | 0x1_BCA0..=0x1_BCA3 | 0x1_D173..=0x1_D17A | 0xE_0000..=0xE_0FFF)
+        }
+    })
+}
+
 /// Names and sizes of the units that are printed, smallest first.
 type Scale = &'static [(&'static str, u64)];
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use weir_calibrate::{Check, Order, Outcome, Step};
 use weir_config::DeviceModel;
 use weir_disk::LinearSpec;
-use weir_engine::{CostFigures, Direction};
+use weir_engine::Direction;
+use weir_engine::utilisation::CostFigures;
 use weir_units::{BytesPerSec, IosPerSec, Nanos};
 
 use super::plot;

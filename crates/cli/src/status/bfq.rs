@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::{BfqSettings, SchedulerKind};
+use weir_engine::SchedulerKind;
+use weir_engine::settings::BfqSettings;
 use weir_server::status::{BfqCgroupStatus, BfqStatus, CgroupStatus, DeviceStatus};
 
 use super::rates::seconds;

@@ -5,7 +5,8 @@ mod line;
 
 use alloc::collections::VecDeque;
 
-use weir_engine::{CostModel, DeviceTime, Extent, Op, Positions};
+use weir_engine::utilisation::{CostModel, DeviceTime, Positions};
+use weir_engine::{Extent, Op};
 
 use crate::model::{DiskModel, DiskOp};
 pub(crate) use drives::DRIVES;

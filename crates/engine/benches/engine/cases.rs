@@ -1,6 +1,7 @@
 //! Cases of the bench: flows, trees and limits.
 
-use weir_engine::{KernelProfile, LimiterKind, SchedulerKind, SliceProfile};
+use weir_engine::settings::{KernelProfile, SliceProfile};
+use weir_engine::{LimiterKind, SchedulerKind};
 
 /// One line of the table.
 pub(crate) struct Case {

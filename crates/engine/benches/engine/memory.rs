@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dimension, Engine, Extent, Instant, Limits,
-    Op, Outcome, PerDimension, Request, SchedulerKind, TaskId,
+    CgroupId, Change, ClientId, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
+    PerDimension, Request, SchedulerKind, TaskId,
 };
 
 use crate::counting::usage;

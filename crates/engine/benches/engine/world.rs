@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
+    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, Limits, Op, Outcome,
     PerDimension, Request, TaskId, Ticket,
 };
 

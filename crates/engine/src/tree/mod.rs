@@ -23,7 +23,7 @@ pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
 pub(crate) use heap::{Heap, Keyed};
 pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
-pub use path::{NameError, Path, hidden_character};
+pub use path::{NameError, Path};
 
 use crate::bfq::LowLatency;
 use crate::request::Direction;

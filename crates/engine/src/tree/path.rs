@@ -88,28 +88,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
         "." | ".." => Err(NameError::Dots(name.to_owned())),
         _ if name.len() > MAX_NAME_BYTES => Err(NameError::TooLong { bytes: name.len() }),
         _ if name.contains('/') => Err(NameError::Slash(name.to_owned())),
-        _ => match hidden_character(name) {
+        _ => match weir_units::hidden_character(name) {
             Some(character) => Err(NameError::Character { name: name.to_owned(), character }),
             None => Ok(()),
         },
     }
-}
-
-/// The first character of `text` that cannot be seen, or that changes how others are shown: control characters, marks of
-/// writing direction, joiners, fillers, variation selectors, and blanks other than the plain one.
-///
-/// What is left may still look alike (Latin `a`, Cyrillic `а`). O(characters).
-pub fn hidden_character(text: &str) -> Option<char> {
-    text.chars().find(|&c| {
-        c.is_control() || c.is_whitespace() && c != ' ' || {
-            // Unicode's Default_Ignorable_Code_Point, with the interlinear annotation characters.
-            matches!(u32::from(c),
-                0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F
-                | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0x3164
-                | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB
-                | 0x1_BCA0..=0x1_BCA3 | 0x1_D173..=0x1_D17A | 0xE_0000..=0xE_0FFF)
-        }
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Defects of the kernel's scheduler that this one does not have, by the numbers of spec/bfq 10.
 
-use weir_engine::{Change, Dispatch, Extent, Op, Outcome, Priority, PriorityClass, Request};
+use weir_engine::settings::PriorityClass;
+use weir_engine::{Change, Dispatch, Extent, Op, Outcome, Priority, Request};
 
 use super::{BLOCK, Scene};
 

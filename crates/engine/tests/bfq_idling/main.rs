@@ -5,9 +5,10 @@ mod streams;
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::{BfqSettings, LowLatency, PrioClass, PriorityClass};
+use weir_engine::stats::{Expiration, IdlingCause, Injection};
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Expiration, Extent,
-    IdlingCause, Injection, Instant, LowLatency, Op, Outcome, PrioClass, Priority, PriorityClass,
+    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Priority,
     Request, SchedulerKind, TaskId, Ticket, Weight,
 };
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use weir_engine::{
-    Extent, Instant, Op, Outcome, PrioClass, PriorityClass, Request, SchedulerKind, TaskId,
-};
+use weir_engine::settings::{PrioClass, PriorityClass};
+use weir_engine::{Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId};
 
 use super::step::Step;
 use super::world::World;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::merge::cooperation::Refusal;
-use weir_engine::{BfqStats, Expiration, IdlingCause, Injection, Raising};
+use weir_engine::stats::{BfqStats, Expiration, IdlingCause, Injection, Raising, Refusal};
 
 /// Counts by name.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,8 @@
 //! Steps of random traffic: one call of an engine at a time, in any order.
 
 use proptest::prelude::*;
-use weir_engine::{
-    Class, Dimension, KernelProfile, LimiterKind, Op, Outcome, Part, PrioClass, PriorityClass,
-    SchedulerKind, SliceProfile,
-};
+use weir_engine::settings::{KernelProfile, PrioClass, PriorityClass, SliceProfile};
+use weir_engine::{Class, Dimension, LimiterKind, Op, Outcome, Part, SchedulerKind};
 
 /// What can happen. Numbers choose among what there is.
 #[derive(Clone, Debug)]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    BfqSettings, CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant,
-    LimiterKind, Limits, Op, Outcome, PerDimension, Priority, Request, RequestId, Resource,
-    SchedulerKind, TaskId, Ticket, Weight,
+    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, LimiterKind, Limits, Op,
+    Outcome, PerDimension, Priority, Request, RequestId, Resource, SchedulerKind, TaskId, Ticket,
+    Weight,
 };
 
 use super::reach::Reach;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, QueueFacts, ServedQueue, Start};
-use weir_engine::merge::sets::Sets;
-use weir_engine::merge::stable::Evidence;
-use weir_engine::merge::{
+use weir_engine::merge_internals::cooperation::{Device, QueueFacts, ServedQueue, Start};
+use weir_engine::merge_internals::sets::Sets;
+use weir_engine::merge_internals::stable::Evidence;
+use weir_engine::merge_internals::{
     Ask, Check, Kind, MergeWindow, Merging, Position, PositionTree, PriorityClass, QueueId, Rules,
     Settings, Traits,
 };
@@ -109,7 +109,7 @@ impl World {
         Some(QueueFacts { queue: id, traits, seeky, busy, start })
     }
 
-    fn save(&mut self, merge: weir_engine::merge::Merge) -> QueueId {
+    fn save(&mut self, merge: weir_engine::merge_internals::Merge) -> QueueId {
         let queues = &mut self.queues;
         self.merging.merge(merge, |id| {
             let queue = queues.get_mut(&id.index).unwrap();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_engine::merge::cooperation::{Device, QueueFacts, Refusal, ServedQueue, Start};
-use weir_engine::merge::stable::Evidence;
-use weir_engine::merge::{
+use weir_engine::merge_internals::cooperation::{Device, QueueFacts, Refusal, ServedQueue, Start};
+use weir_engine::merge_internals::stable::Evidence;
+use weir_engine::merge_internals::{
     Ask, Check, Kind, MergeWindow, Position, Rules, Settings, StableTimes, Traits,
 };
 
@@ -157,7 +157,7 @@ impl Streams {
         let head = Position(5000 * SECTOR);
         let place = Position(7000 * SECTOR);
         let ends = [Some(head), None].map(|last_end| {
-            let mut merging = weir_engine::merge::Merging::<()>::new(self.settings);
+            let mut merging = weir_engine::merge_internals::Merging::<()>::new(self.settings);
             // Long before, so that only cooperation is in play.
             merging.open(at(-2000.0), id(0), TRAITS, false);
             merging.open(at(-1000.0), id(1), TRAITS, false);
@@ -221,7 +221,7 @@ fn unrelated_processes() {
         let now = at(0.0);
         let facts = streams.second;
         let device = Device { queueing_flash: false, busy_queues: 2, in_service: None };
-        let found = weir_engine::merge::cooperation::find(
+        let found = weir_engine::merge_internals::cooperation::find(
             &closed,
             now,
             &facts,
@@ -410,7 +410,8 @@ fn d26_a_seeky_set_parts_at_once_or_one_by_one() {
             assert_eq!(left.unwrap().successor, Some(id(1)));
             assert_eq!(world.map(), "1222", "those who are quiet stay together");
             for process in 1..4 {
-                let restore = |id: weir_engine::merge::QueueId, state| back.push((id.index, state));
+                let restore =
+                    |id: weir_engine::merge_internals::QueueId, state| back.push((id.index, state));
                 world.merging.part_if_due(at(52.0), id(process), restore);
             }
         }

@@ -1,9 +1,9 @@
 //! As much of a scheduler as merging needs to be told things: who is queued, served and late. Tests decide when.
 
 use weir_engine::Instant;
-use weir_engine::merge::cooperation::{Device, QueueFacts, ServedQueue, Start};
-use weir_engine::merge::stable::Evidence;
-use weir_engine::merge::{
+use weir_engine::merge_internals::cooperation::{Device, QueueFacts, ServedQueue, Start};
+use weir_engine::merge_internals::stable::Evidence;
+use weir_engine::merge_internals::{
     Ask, Check, Kind, Merging, Position, PositionTree, PriorityClass, QueueId, Settings, Traits,
 };
 

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::{BytePrice, Price, Prices};
 use weir_engine::{
-    BytePrice, Change, Class, Dimension, Direction, Instant, LimiterKind, Limits, Op, PerDimension,
-    Price, Prices, TaskId, Weight,
+    Change, Class, Dimension, Direction, Instant, LimiterKind, Limits, Op, PerDimension, TaskId,
+    Weight,
 };
 
 use crate::world::{LIMITERS, MIB, MS, World};

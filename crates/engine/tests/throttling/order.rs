@@ -1,7 +1,8 @@
 //! Shares do not depend on the order of connecting.
 
 use proptest::prelude::*;
-use weir_engine::{Instant, LimiterKind, Op, Prices, TaskId};
+use weir_engine::settings::Prices;
+use weir_engine::{Instant, LimiterKind, Op, TaskId};
 
 use crate::cases;
 use crate::world::{LIMITERS, MS, World};

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
+use weir_engine::settings::Prices;
 use weir_engine::{
-    Change, Direction, Instant, LimiterKind, Limits, Op, PerDimension, Prices, RequestId, TaskId,
-    Weight,
+    Change, Direction, Instant, LimiterKind, Limits, Op, PerDimension, RequestId, TaskId, Weight,
 };
 
 use crate::cases;

@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::Prices;
 use weir_engine::{
     CgroupId, Change, Config, Engine, Extent, Instant, LimiterKind, Limits, Op, Outcome, Path,
-    PerDimension, Prices, Request, RequestId, TaskId,
+    PerDimension, Request, RequestId, TaskId,
 };
 
 pub(crate) const MIB: u32 = 1 << 20;

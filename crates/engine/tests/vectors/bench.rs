@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::{KernelProfile, SliceProfile};
 use weir_engine::{
-    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, KernelProfile,
-    LimiterKind, Limits, Op, Outcome, Part, PerDimension, Request, SliceProfile, TaskId,
+    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op,
+    Outcome, Part, PerDimension, Request, TaskId,
 };
 
 /// Nanoseconds of a second.

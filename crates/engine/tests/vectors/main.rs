@@ -5,7 +5,7 @@ mod bench;
 
 use bench::Bench;
 use weir_engine::Dimension::{Rbps, Riops, Wbps};
-use weir_engine::KernelProfile::{self, K61, K418, K419, K419a, K612, K615};
+use weir_engine::settings::KernelProfile::{self, K61, K418, K419, K419a, K612, K615};
 use weir_engine::{Class, Dimension, Instant, Op, Part, TaskId};
 
 const MIB: u64 = 1 << 20;

@@ -1,6 +1,7 @@
 //! Utilisation by cost: of a disk that has many requests at once, all of it is used, and not only the time.
 
-use weir_engine::{Capacity, Config, CostFigures, CostModel};
+use weir_engine::Config;
+use weir_engine::utilisation::{Capacity, CostFigures, CostModel};
 
 use crate::world::{Ask, MIB, Tenant, World, close};
 

@@ -1,7 +1,8 @@
 //! Mode `gate`: io-throttle's switch, by samples of one period (spec/throttle 2.6 and P19).
 
 use proptest::prelude::*;
-use weir_engine::{Change, Class, Instant, LimiterKind, Limits, PerDimension, SliceProfile};
+use weir_engine::settings::SliceProfile;
+use weir_engine::{Change, Class, Instant, LimiterKind, Limits, PerDimension};
 
 use crate::world::{Ask, MIB, Tenant, World, close};
 
@@ -47,8 +48,11 @@ fn below_the_watermark_nothing_waits_and_all_is_booked() {
 /// What waits for a far deadline when limits cease to bind goes then, with every limiter.
 #[test]
 fn what_waits_goes_when_limits_cease_to_bind() {
-    let slice =
-        SliceProfile { kernel: weir_engine::KernelProfile::K612, hz: 1000, slice_ticks: 100 };
+    let slice = SliceProfile {
+        kernel: weir_engine::settings::KernelProfile::K612,
+        hz: 1000,
+        slice_ticks: 100,
+    };
     let slice = LimiterKind::Slice(slice);
     for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky, slice] {
         let deep = Ask::Closed { depth: 32, think_us: 0 };
@@ -80,8 +84,11 @@ fn when_limits_bind_again_no_more_than_a_burst_is_owed() {
 /// where nobody asked for anything meanwhile.
 #[test]
 fn a_debt_is_capped_when_limits_cease_to_bind() {
-    let slice =
-        SliceProfile { kernel: weir_engine::KernelProfile::K612, hz: 1000, slice_ticks: 100 };
+    let slice = SliceProfile {
+        kernel: weir_engine::settings::KernelProfile::K612,
+        hz: 1000,
+        slice_ticks: 100,
+    };
     let both = [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky];
     let cases = both.map(|limiter| (limiter, "rwbps=1M")).into_iter();
     let cases = cases.chain(both.map(|limiter| (limiter, "wbps=1M")));

@@ -1,6 +1,7 @@
 //! Odd input and odd devices: what is documented happens, and nothing is stuck.
 
-use weir_engine::{Instant, LimiterKind, Limits, PerDimension, SliceProfile};
+use weir_engine::settings::SliceProfile;
+use weir_engine::{Instant, LimiterKind, Limits, PerDimension};
 
 use crate::world::{Ask, MIB, Tenant, World, close};
 
@@ -109,8 +110,11 @@ fn a_limited_tenant_that_never_completes_does_so_too() {
 
 #[test]
 fn every_limiter_goes_by_the_clock() {
-    let kernel =
-        SliceProfile { kernel: weir_engine::KernelProfile::K612, hz: 1000, slice_ticks: 100 };
+    let kernel = SliceProfile {
+        kernel: weir_engine::settings::KernelProfile::K612,
+        hz: 1000,
+        slice_ticks: 100,
+    };
     for limiter in
         [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky, LimiterKind::Slice(kernel)]
     {

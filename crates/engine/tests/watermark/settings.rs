@@ -138,6 +138,9 @@ fn parents_and_children_grow_alike() {
 
 #[test]
 fn out_of_range_cannot_be_said() {
-    assert_eq!(Watermark::new(101, weir_engine::WatermarkMode::DEFAULT), None);
-    assert_eq!(Watermark::new(0, weir_engine::WatermarkMode::GATE), Some(Watermark::HARD));
+    assert_eq!(Watermark::new(101, weir_engine::settings::WatermarkMode::DEFAULT), None);
+    assert_eq!(
+        Watermark::new(0, weir_engine::settings::WatermarkMode::GATE),
+        Some(Watermark::HARD)
+    );
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use weir_config::{Backend, Config, DeviceModel};
-use weir_engine::{BfqSettings, LimiterKind, Limits, Path, SliceProfile};
+use weir_engine::settings::{BfqSettings, SliceProfile};
+use weir_engine::{LimiterKind, Limits, Path};
 use weir_fio::{self as fio, FioErrors, JobText};
 use weir_text::BfqEdit;
 use weir_units::{Nanos, nearest};

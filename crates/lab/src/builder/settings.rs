@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use thiserror::Error;
-use weir_engine::{LimiterKind, Limits, LowLatency, Path, PerDimension, PrioClass, SchedulerKind};
+use weir_engine::settings::{LowLatency, PrioClass};
+use weir_engine::{LimiterKind, Limits, Path, PerDimension, SchedulerKind};
 use weir_text::{
     BfqError, DeviceRef, LimitKey, WeightKey, parse_limits, parse_watermark, parse_weight,
 };

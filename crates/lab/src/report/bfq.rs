@@ -1,8 +1,7 @@
 //! BFQ's work in a run.
 
 use serde_json::{Map, Value, json};
-use weir_engine::merge::cooperation::Refusal;
-use weir_engine::{BfqCgroupStats, Expiration, IdlingCause, Injection, Raising};
+use weir_engine::stats::{BfqCgroupStats, Expiration, IdlingCause, Injection, Raising, Refusal};
 
 use super::figures::percent_text;
 use crate::results::BfqResults;

@@ -296,7 +296,7 @@ pub(super) fn time(latency: &Latency, value_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_engine::{KernelProfile, SliceProfile};
+    use weir_engine::settings::{KernelProfile, SliceProfile};
 
     #[test]
     fn rates_and_percents_are_rounded_once() {

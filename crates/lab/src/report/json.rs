@@ -1,7 +1,8 @@
 //! A run for programs. The names are told in `docs/lab-json.md`.
 
 use serde_json::{Map, Value, json};
-use weir_engine::{Dimension, Moved, PerDimension};
+use weir_engine::stats::Moved;
+use weir_engine::{Dimension, PerDimension};
 
 use super::bfq;
 use super::figures::{

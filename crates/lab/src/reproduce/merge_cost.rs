@@ -8,11 +8,10 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::merge::cooperation::Refusal;
-use weir_engine::merge::{MergeWindow, Settings};
+use weir_engine::settings::{BfqSettings, MergeSettings, MergeWindow};
+use weir_engine::stats::{BfqStats, Refusal};
 use weir_engine::{
-    BfqSettings, BfqStats, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Path, Request,
-    SchedulerKind, TaskId,
+    Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Path, Request, SchedulerKind, TaskId,
 };
 
 use super::{Progress, ReproduceError, Reproduction, Run, spread};
@@ -29,7 +28,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
 /// Name and `merge_window` of each setting.
 pub const WINDOWS: [(&str, MergeWindow); 3] = [
     ("closed", MergeWindow::Closed),
-    ("within 100 ms", Settings::KERNEL.merge_window),
+    ("within 100 ms", MergeSettings::KERNEL.merge_window),
     ("at any time", MergeWindow::Unlimited),
 ];
 
@@ -63,7 +62,7 @@ impl Load {
     /// Built, and run in: a moment after the beginning, in which queues may merge, and do not, for they are far apart.
     pub fn new(merge_window: MergeWindow) -> Load {
         // Stable merging is another matter, and would end by itself.
-        let merging = Settings { merge_window, stable: None, ..Settings::KERNEL };
+        let merging = MergeSettings { merge_window, stable: None, ..MergeSettings::KERNEL };
         let config = Config {
             scheduler: SchedulerKind::Bfq,
             depth: const { NonZeroU32::new(8).unwrap() },

@@ -11,8 +11,8 @@
 //! where the application's are.
 
 use weir_disk::Spec;
-use weir_engine::merge::{MergeWindow, Settings};
-use weir_engine::{BfqSettings, Config, Op, SchedulerKind};
+use weir_engine::settings::{BfqSettings, MergeSettings, MergeWindow};
+use weir_engine::{Config, Op, SchedulerKind};
 use weir_fio::random::Random;
 
 use super::recording::Recording;
@@ -60,8 +60,8 @@ fn settings() -> Vec<(&'static str, Config)> {
     };
     let weir = BfqSettings::DEFAULT;
     // Stable merging came four years later.
-    let kernel = Settings { stable: None, ..Settings::KERNEL };
-    let before = Settings { merge_window: MergeWindow::Unlimited, ..kernel };
+    let kernel = MergeSettings { stable: None, ..MergeSettings::KERNEL };
+    let before = MergeSettings { merge_window: MergeWindow::Unlimited, ..kernel };
     vec![
         bfq("before: at any time", weir.with_merging(before)),
         bfq(AFTER, weir.with_merging(kernel)),

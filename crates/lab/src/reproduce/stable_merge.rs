@@ -8,8 +8,8 @@
 //! again. There are fewer rows than in the suite, so that times are to be compared by their ratio.
 
 use weir_disk::Spec;
-use weir_engine::merge::{Settings, StableTimes};
-use weir_engine::{BfqSettings, Config, SchedulerKind};
+use weir_engine::settings::{BfqSettings, MergeSettings, StableTimes};
+use weir_engine::{Config, SchedulerKind};
 
 use super::recording::Recording;
 use super::spread::{self, Spread};
@@ -34,14 +34,14 @@ fn settings() -> Vec<(&'static str, Config, bool)> {
     let bfq = |setting, bfq: BfqSettings| {
         (setting, Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() }, false)
     };
-    let (weir, kernel) = (BfqSettings::DEFAULT, Settings::KERNEL);
+    let (weir, kernel) = (BfqSettings::DEFAULT, MergeSettings::KERNEL);
     let not_idling = weir_text::parse_bfq("slice_idle=0", weir).expect("a setting");
-    let as_meant = Settings { stable: Some(StableTimes::INTENT), ..kernel };
+    let as_meant = MergeSettings { stable: Some(StableTimes::INTENT), ..kernel };
     vec![
-        bfq("before: 180/180/200 ms", weir.with_merging(Settings::KERNEL_BEFORE_2021)),
+        bfq("before: 180/180/200 ms", weir.with_merging(MergeSettings::KERNEL_BEFORE_2021)),
         bfq("after: 600/180/600 ms", weir.with_merging(kernel)),
         bfq("as meant: 600/600/600 ms", weir.with_merging(as_meant)),
-        bfq("no stable merging", weir.with_merging(Settings { stable: None, ..kernel })),
+        bfq("no stable merging", weir.with_merging(MergeSettings { stable: None, ..kernel })),
         bfq("after, slice_idle=0", not_idling.with_merging(kernel)),
         bfq("Weir's bfq", weir),
         ("none", Config::default(), false),

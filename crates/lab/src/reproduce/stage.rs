@@ -11,9 +11,11 @@ use std::num::NonZeroU32;
 use slab::Slab;
 use weir_disk::{DiskModel, DiskOp, Spec};
 use weir_driver::Device;
+use weir_engine::settings::PriorityClass;
+use weir_engine::stats::BfqStats;
 use weir_engine::{
-    BfqStats, CgroupId, Change, Class, ClientId, Config, Dispatch, Engine, Event, Extent, Instant,
-    Op, Outcome, Path, Priority, PriorityClass, Request, TaskId, Ticket,
+    CgroupId, Change, Class, ClientId, Config, Dispatch, Engine, Event, Extent, Instant, Op,
+    Outcome, Path, Priority, Request, TaskId, Ticket,
 };
 use weir_fio::random::Random;
 

@@ -13,7 +13,9 @@ pub use latency_target::LatencyTargetResult;
 pub use series::{POINTS_MAX, Series};
 pub use steadiness::Steadiness;
 
-use weir_engine::{BfqCgroupStats, BfqSettings, BfqStats, Blame, Counters, Limits};
+use weir_engine::Limits;
+use weir_engine::settings::BfqSettings;
+use weir_engine::stats::{BfqCgroupStats, BfqStats, Blame, Counters};
 
 /// One run of a scenario.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_engine::{BfqStats, CgroupId, Counters, Dimension, Engine, Op, SchedulerKind, Watermark};
+use weir_engine::stats::{BfqStats, Counters};
+use weir_engine::{CgroupId, Dimension, Engine, Op, SchedulerKind, Watermark};
 use weir_fio::stream::Access;
 
 use super::flights::Flight;

@@ -1,7 +1,8 @@
 //! Whatever the numbers are, also such as no run comes to: reports are whole.
 
 use proptest::prelude::*;
-use weir_engine::{BfqStats, Blame, Counters, Dimension, Moved, PerDimension};
+use weir_engine::stats::{BfqStats, Blame, Counters, Moved};
+use weir_engine::{Dimension, PerDimension};
 use weir_lab::report::{compare, fio_json, html, json, table};
 use weir_lab::results::{
     BfqResults, CgroupResults, Changed, DeviceResults, Latency, LimitWaits, Results, Row, Series,

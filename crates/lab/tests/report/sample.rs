@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use weir_engine::{
-    BfqCgroupStats, Blame, Counters, Dimension, KernelProfile, LimiterKind, Limits, Moved,
-    PerDimension, SliceProfile,
-};
+use weir_engine::settings::{KernelProfile, SliceProfile};
+use weir_engine::stats::{BfqCgroupStats, Blame, Counters, Moved};
+use weir_engine::{Dimension, LimiterKind, Limits, PerDimension};
 use weir_fio::{LatencyTarget, SteadyRate, SteadyState};
 use weir_lab::results::{
     CgroupResults, Changed, DeviceResults, Latency, LatencyTargetResult, LimitWaits, Results, Row,

@@ -1,6 +1,7 @@
 //! Settings that change while a run goes on.
 
-use weir_engine::{BfqStats, IdlingCause, SchedulerKind};
+use weir_engine::SchedulerKind;
+use weir_engine::stats::{BfqStats, IdlingCause};
 use weir_lab::results::{Changed, Results, Series};
 use weir_lab::scenario::ScenarioError;
 

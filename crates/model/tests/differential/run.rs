@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::SliceProfile;
 use weir_engine::{
     CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op,
-    Outcome, Part, PerDimension, Request, SliceProfile, TaskId,
+    Outcome, Part, PerDimension, Request, TaskId,
 };
 use weir_model::kernel::{Direction, Flags, GroupId, Kernel, Limit};
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use proptest::prelude::*;
-use weir_engine::{Dimension, KernelProfile};
+use weir_engine::Dimension;
+use weir_engine::settings::KernelProfile;
 use weir_model::kernel::{Profile, Remainder};
 
 pub(crate) const KERNELS: [(KernelProfile, Profile); 6] = [

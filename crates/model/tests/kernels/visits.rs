@@ -7,18 +7,19 @@
 //! bound how long a kernel holds a lock; they change neither order nor tick.)
 
 use proptest::prelude::*;
-use weir_engine::{Dimension, Instant, LimiterKind, PerDimension, SliceProfile};
+use weir_engine::settings::SliceProfile;
+use weir_engine::{Dimension, Instant, LimiterKind, PerDimension};
 
 use crate::cases;
 use crate::driver::{Driver, Gone};
 
-const KERNELS: [weir_engine::KernelProfile; 6] = [
-    weir_engine::KernelProfile::K418,
-    weir_engine::KernelProfile::K419a,
-    weir_engine::KernelProfile::K419,
-    weir_engine::KernelProfile::K61,
-    weir_engine::KernelProfile::K612,
-    weir_engine::KernelProfile::K615,
+const KERNELS: [weir_engine::settings::KernelProfile; 6] = [
+    weir_engine::settings::KernelProfile::K418,
+    weir_engine::settings::KernelProfile::K419a,
+    weir_engine::settings::KernelProfile::K419,
+    weir_engine::settings::KernelProfile::K61,
+    weir_engine::settings::KernelProfile::K612,
+    weir_engine::settings::KernelProfile::K615,
 ];
 
 const QUANTA: [usize; 2] = [6, 2];

@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use weir_engine::settings::{BytePrice, KernelProfile, Prices};
+use weir_engine::stats::Charge;
 use weir_engine::{
-    BytePrice, CgroupId, Change, Charge, Class, Config, Dimension, Direction, Engine, Extent,
-    Instant, KernelProfile, LimiterKind, Limits, Op, Outcome, Part, PerDimension, Prices, Request,
-    RequestId, TaskId, Weight,
+    CgroupId, Change, Class, Config, Dimension, Direction, Engine, Extent, Instant, LimiterKind,
+    Limits, Op, Outcome, Part, PerDimension, Request, RequestId, TaskId, Weight,
 };
 use weir_model::pace::{self, Event, Limiter, Log, Peak, Rate, Rates};
 

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use proptest::prelude::*;
-use weir_engine::{KernelProfile, LimiterKind, Op, SliceProfile};
+use weir_engine::settings::{KernelProfile, SliceProfile};
+use weir_engine::{LimiterKind, Op};
 
 /// One of however many there are.
 #[derive(Clone, Copy, Debug)]

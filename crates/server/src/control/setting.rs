@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use weir_engine::{
-    BfqSettings, Dimension, LimiterKind, LowLatency, PerDimension, PrioClass, SchedulerKind,
-};
+use weir_engine::settings::{BfqSettings, LowLatency, PrioClass};
+use weir_engine::{Dimension, LimiterKind, PerDimension, SchedulerKind};
 use weir_text::{
     BfqError, DeviceRef, LimitKey, WeightKey, parse_limits, parse_watermark, parse_weight,
     split_device,

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 use weir_cache::writeback::OwnerStats;
-use weir_engine::{
-    CgroupId, CgroupStats, Dimension, Instant, LimiterKind, Path, TaskStats, WatermarkStats,
-};
+use weir_engine::stats::{CgroupStats, TaskStats, WatermarkStats};
+use weir_engine::{CgroupId, Dimension, Instant, LimiterKind, Path};
 
 use super::reactor::{DeviceIo, Reactor};
 use super::waits::{StallReason, Waits};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_engine::merge::cooperation::Refusal;
-use weir_engine::{
-    BfqCgroupStats, BfqSettings, BfqStats, Expiration, IdlingCause, Injection, Raising,
+use weir_engine::settings::BfqSettings;
+use weir_engine::stats::{
+    BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising, Refusal,
 };
 
 /// Numbers by kind.

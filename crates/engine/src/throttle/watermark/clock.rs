@@ -148,7 +148,7 @@ impl Clock {
     }
 
     /// By how much it was set forward within the last half second.
-    pub(super) fn gain(&self, now: Instant) -> crate::Share {
+    pub(super) fn gain(&self, now: Instant) -> crate::utilisation::Share {
         self.gained.grown(now, self.gained_ns)
     }
 }

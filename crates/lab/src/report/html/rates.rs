@@ -1,6 +1,7 @@
 //! Bandwidth and requests over time of each cgroup, with its limits.
 
-use weir_engine::{Dimension, Direction, Moved, Resource};
+use weir_engine::stats::Moved;
+use weir_engine::{Dimension, Direction, Resource};
 use weir_units::{Bytes, BytesPerSec, IosPerSec};
 
 use super::axis::Axis;
