@@ -1,26 +1,26 @@
-//! Budget of a flow's slot, and the charge for the slot (spec/bfq 3).
+//! Budget of a flow, and the charge for its slot (spec/bfq 3).
 
 use super::tunables::Tunables;
 
-/// Why a slot ended.
+/// Reason of an expiration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry {
-    /// The flow has no request left.
+    /// The flow is empty and not idled for.
     NoMoreRequests,
-    /// It has had the device long enough.
+    /// The slot lasted as long as it may.
     BudgetTimeout,
-    /// Its next request is more than what is left of the budget.
+    /// The flow's next request exceeds the budget left.
     BudgetExhausted,
-    /// The device waited for its next request, which did not come.
+    /// Idling ended without a request.
     TooIdle,
-    /// Another reason, which says nothing about the flow.
+    /// Any other reason, which says nothing about the flow.
     Preempted,
 }
 
 impl Expiry {
-    /// A flow's next budget, from its last and the slot (spec/bfq 3.2): more for whoever used it up, so
-    /// that a sequential flow seeks less between slots, and less for whoever did not, so that it is served sooner.
-    /// Nobody waits for what is asynchronous: it gets the most. Who is raised gets little, often.
+    /// A flow's next budget, from its last one and the slot (spec/bfq 3.2): larger if the flow used it up, so that a
+    /// sequential flow seeks less between slots, and smaller if not, so that it is served sooner. Asynchronous flows
+    /// get the largest, raised flows a small one.
     pub(crate) fn next_budget(
         self,
         last: u32,
@@ -36,7 +36,7 @@ impl Expiry {
             return tunables.raised_budget();
         }
         match self {
-            // A budget is as long as its first request at least, and that may be longer than the largest.
+            // A budget covers its first request, which may exceed the largest budget.
             Expiry::NoMoreRequests => u32::try_from(service).unwrap_or(max).clamp(min, max),
             Expiry::TooIdle if slot.in_flight == 0 => match last > 5 * min {
                 true => last - 4 * min,
@@ -65,14 +65,14 @@ pub(crate) struct Slot {
 
 const MS: u64 = 1_000_000;
 
-/// Slots below this say nothing about how fast a flow is; above the next, everything (spec/bfq 3.7).
+/// Slots below this say nothing about a flow's rate; slots above the next always do (spec/bfq 3.7).
 pub(crate) const SHORT_NS: u64 = MS;
 const LONG_NS: u64 = 20 * MS;
 
-/// What a slot is charged beyond its service, because it took the device longer than the bytes say.
+/// Charge of a slot beyond its service, because it took the device longer than its bytes say.
 ///
-/// A seeky flow billed by bytes would hold the device for almost nothing. It pays the share of the maximum budget that
-/// its slot was of the longest slot; the configured one, and the configured seek (spec/bfq D-23).
+/// A seeky flow charged by bytes would hold the device for almost nothing. It pays the part of the largest budget
+/// that its slot was of the longest slot; the configured one, and the configured seek (spec/bfq D-23).
 pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u64 {
     let (mut length_ns, max) = (slot.length_ns, u64::from(tunables.time_budget));
     let is_slow = if !slot.sync {
@@ -93,7 +93,7 @@ pub(crate) fn time_charge(slot: Slot, expiry: Expiry, tunables: &Tunables) -> u6
     time_price(length_ns, tunables).saturating_sub(slot.service)
 }
 
-/// What time of the device is worth in bytes: what it does at its best, up to the longest slot.
+/// Value of device time in bytes at its best, up to the longest slot.
 pub(crate) fn time_price(ns: u64, tunables: &Tunables) -> u64 {
     let (max, longest_ns) = (u64::from(tunables.time_budget), tunables.timeout_ns.max(1));
     let price = u128::from(max) * u128::from(ns.min(longest_ns)) / u128::from(longest_ns);

@@ -1,4 +1,4 @@
-//! Charge of requests, and budgets with room for it.
+//! Charge of a request, and budgets that cover it.
 
 use crate::bfq::Bfq;
 use crate::bfq::flow::Flow;
@@ -6,11 +6,11 @@ use crate::bfq::wf2q::EntityId;
 use crate::requests::{Record, Requests};
 use crate::tree::Tree;
 
-/// The least that a request is charged, whatever it is: a sector.
+/// Least charge of a request, in bytes: a sector.
 const CHARGE_MIN: u64 = 512;
 
 impl Bfq {
-    /// A budget has room for the flow's next request, which may be another than it was (spec/bfq 3.5).
+    /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
     pub(super) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
         let id = EntityId::flow(at);
@@ -21,21 +21,21 @@ impl Bfq {
         }
     }
 
-    /// What the next request of a flow is charged; 0 without one.
+    /// Charge of a flow's next request; 0 without one.
     #[inline]
     pub(super) fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
         self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
     }
 
-    /// What a request of flow `at` is charged: its bytes, those of its price where that is fixed, and never nothing. A
-    /// piece of a request that was split moves its bytes too, although the throttle has had them. Writeback counts for
-    /// more, as long as nobody needs an exact share (spec/bfq 3.4).
+    /// Charge of a request of flow `at`, in bytes: those of its price where that is fixed, at least a sector. An
+    /// instalment moves its bytes too, although the throttle has charged them. Writeback is charged more in symmetric
+    /// scenarios (spec/bfq 3.4).
     #[inline]
     pub(super) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
         self.charge_of(&self.flows[at], at, &requests[index])
     }
 
-    /// The same, for who has looked them up.
+    /// As [`Bfq::charge`], for a flow and record at hand.
     #[inline]
     pub(super) fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
         let bytes = match record.cost.is_remainder {

@@ -1,4 +1,4 @@
-//! Choice of the next request: the flow in service goes on, or its slot ends and another's begins.
+//! Choice of the next request: the slot goes on, or expires and the next flow is selected.
 
 use crate::bfq::Bfq;
 use crate::bfq::budget::Expiry;
@@ -6,8 +6,8 @@ use crate::requests::Requests;
 use crate::tree::Tree;
 
 impl Bfq {
-    /// The flow in service, its next request and what that is charged, if it is plain that the slot goes on with it: as
-    /// most do. Whatever [`Bfq::choose`] has to look at more closely is not plain.
+    /// Fast path: flow in service, its next request and charge, if the slot clearly goes on. Any other case is left
+    /// to [`Bfq::choose`].
     #[inline(always)]
     pub(super) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
         let in_service = self.in_service.as_ref()?;
@@ -26,7 +26,7 @@ impl Bfq {
         (stays && !self.is_full_for(requests, index)).then_some((at, index, charge))
     }
 
-    /// The request that goes to the device now, whoever's it is.
+    /// Chooses and dispatches the next request of any flow.
     #[inline(never)]
     pub(super) fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
         if self.tunables.strict_guarantees && self.in_device > 0 {

@@ -1,8 +1,7 @@
-//! Requests of one flow that lie side by side go to the device as one (spec/bfq 4.3).
+//! Coalescing: adjacent requests of one flow are dispatched as one command (spec/bfq 4.3).
 //!
-//! They are joined where they leave, not where they come in: until then each waits, is found by its position, grows old
-//! and is withdrawn by itself, and what lies in front, behind or between is joined all the same, for the flow has its
-//! requests in order of position.
+//! Requests coalesce at dispatch, not on arrival: until then each waits, ages and is withdrawn by itself. The sort
+//! list finds neighbours on both sides.
 
 use super::Bfq;
 use crate::request::{Class, Op, Request};
@@ -10,27 +9,27 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
 
-/// Most bytes that go to the device as one: 4 ms of a disk of 125 MB/s, which is all that the first of them waits for the
-/// last. In the lab 128 KiB do half of what these do on NVMe flash with one request at a time, and as much elsewhere.
+/// Largest coalesced command: 4 ms of a disk of 125 MB/s, which the first request waits for the last. In the lab 128
+/// KiB do half as much on NVMe flash with one request at a time, and as much elsewhere.
 const BYTES_MAX: u32 = 512 << 10;
 
-/// What goes to the device as one, as far as it has come.
+/// Requests coalesced so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoalescedRun {
     flow: u32,
     op: Op,
-    /// Where its last request ends.
+    /// End of the last request, in bytes.
     end: u64,
     bytes: u32,
-    /// How many may still be joined; unknown until the first asks.
+    /// How many more may coalesce; unknown until the first.
     left: Option<u32>,
 }
 
 impl Bfq {
-    /// A request of flow `at` goes to the device, and others may go on from it.
+    /// Starts a command with a request of flow `at`, to which others may be added.
     pub(super) fn begin_coalescing(&mut self, request: &Request, at: u32, is_stream: bool) {
-        // Neighbours of somebody who jumps about are chance, and what is joined by chance makes its time worth more
-        // bytes than that of others.
+        // Neighbours of a seeky flow's request are chance. Coalesced, they would give its time more bytes than that
+        // of other flows.
         let is_data = matches!(request.op, Op::Read | Op::Write) && request.class == Class::Data;
         let end = request.extent.offset.checked_add(request.extent.len.into());
         let (op, bytes) = (request.op, request.extent.len);
@@ -43,11 +42,11 @@ impl Bfq {
         });
     }
 
-    /// The next request of the flow in service, if it goes on where the one before it ends. `room`: how many requests
-    /// the device has room for besides.
+    /// The next request of the flow in service, if it continues the last one. `room`: how many requests the device
+    /// has room for besides.
     ///
-    /// No more are joined than is needed to bring all that waits to the device: as long as there is room for each by
-    /// itself, the device does better with more of them at once.
+    /// No more coalesce than needed to bring all waiting requests to the device: while there is room for each, more
+    /// commands at once are faster.
     pub(crate) fn next_coalesced(
         &mut self,
         now: Instant,
@@ -57,7 +56,7 @@ impl Bfq {
     ) -> Option<u32> {
         let run = self.run.take()?;
         let in_service = self.in_service.filter(|in_service| in_service.flow == run.flow)?;
-        // All that waited with the first, over all the room there was with its own.
+        // All requests waiting with the first, divided by the room at its dispatch.
         let shares = || (u64::from(self.len) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left.unwrap_or_else(shares).checked_sub(1)?;
         let index = self.flows[in_service.flow].pick(now, requests, &self.tunables)?;

@@ -1,10 +1,9 @@
-//! Time that a disk still needs for what was written.
+//! Destage: time that a disk needs to write its cache to the platters.
 //!
-//! A disk with platters answers a write from its cache, and takes it to the platters when nobody asks for anything. To
-//! whoever reads next that is a seek there and one back between two reads of a stream: on `hdd7200` 25 ms for a read
-//! that takes 0.03, and that again for each 256 KiB the cache holds. So a slot in which was written lasts until that may
-//! be on the platters, and the next one finds the heads where it leaves them. Not in docs/spec/bfq.md: see
-//! docs/decisions/017.
+//! A disk answers a write from its cache and destages when it is idle. For a reader that is two seeks between two
+//! reads of a stream: on `hdd7200` 25 ms for a read that takes 0.03, once for each 256 KiB of cache. So a slot with
+//! writes lasts until the destage may be done, and the next slot finds the heads in place. See docs/decisions/017;
+//! not in docs/spec/bfq.md.
 
 use super::Bfq;
 use super::budget::time_price;
@@ -16,38 +15,38 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::{NO_INDEX, ROOT, Tree};
 
-/// Longest time that the device is kept free for what was written, from the last of it on: a slot, as it is by default.
-/// A cache that takes more in one go than the platters in that time has its own way of emptying itself.
+/// Longest wait for the destage after the last write: a default slot. A cache that takes more at once empties itself
+/// in its own way.
 const DESTAGE_MAX_NS: u64 = 125_000_000;
 
-/// How much of that a slot may leave behind, if somebody waits: whoever comes then waits for it, too.
+/// Longest destage that a slot may leave to the next.
 const DESTAGE_LEFT_MAX_NS: u64 = 50_000_000;
 
-/// How long a cgroup that has read counts as one that reads.
+/// Time for which a cgroup that has read counts as a reader.
 const READS_FOR_NS: u64 = 1_000_000_000;
 
-/// A device that is faster at its best, 300 MB/s in sectors per microsecond with 16 bits after the point, has no platters,
-/// whatever it is taken for (the fastest do 285 at their outer edge), or many disks behind a cache of its own.
+/// Peak rate above which a device has no platters, or has a cache in front of many disks: 300 MB/s in sectors a
+/// microsecond with 16 fractional bits. The fastest disks do 285 MB/s at their outer edge.
 const FASTEST_PLATTERS: u32 = 38_400;
 
-/// What was written and may not be on the platters. One a device.
+/// Written data that may not be on the platters. One a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destage {
-    /// When all of it is there, if the device does nothing else.
+    /// End of the destage if the device does nothing else.
     until: Instant,
-    /// How long what was written since the last way that was counted takes.
+    /// Time for what was written since the last counted seek.
     run_ns: u64,
-    /// While nobody has the device, for that.
+    /// Present while no flow is selected because of the destage.
     wait: Option<Wait>,
-    /// Of whose clients the last of it is.
+    /// Cgroup of the last writes.
     cgroup: u32,
-    /// The flush that went to the device after all of it, if one did: its request's index.
+    /// Index of the flush dispatched after all writes, or [`NO_INDEX`].
     flush: u32,
-    /// Until when another cgroup than that one counts as one that reads.
+    /// Until when another cgroup counts as a reader.
     read_until: Instant,
 }
 
-/// Nobody has the device.
+/// Wait for the destage, without a flow in service.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Instant,
@@ -55,7 +54,7 @@ struct Wait {
 }
 
 impl Destage {
-    /// Nothing was written.
+    /// Nothing to destage.
     pub(crate) const NEW: Destage = Destage {
         until: Instant::ZERO,
         run_ns: 0,
@@ -65,9 +64,9 @@ impl Destage {
         read_until: Instant::ZERO,
     };
 
-    /// A client of `cgroup` writes what takes the device `takes_ns`, and `seek_ns` to get there if it is not writing. It is
-    /// a way, too, to where another slot `begins`, unless there is little between the two: of many small ones a cache makes
-    /// one round.
+    /// A client of `cgroup` writes for `takes_ns`, after a seek of `seek_ns` unless the disk is writing already. A
+    /// slot that `begins` costs a seek too, unless little was written since the last: the cache takes many small ones
+    /// in one sweep.
     fn wrote(&mut self, now: Instant, cgroup: u32, seek_ns: u64, takes_ns: u64, begins: bool) {
         let mut until = self.until.max(now).plus_nanos(takes_ns);
         if self.until <= now || (begins && self.run_ns >= seek_ns) {
@@ -80,12 +79,12 @@ impl Destage {
         self.flush = NO_INDEX;
     }
 
-    /// Whether something that was written may not be on the platters.
+    /// Whether a destage may be pending.
     pub(crate) fn is_pending(&self, now: Instant) -> bool {
         now < self.until
     }
 
-    /// The request at `index` is back. If it is a flush that came after all that was written, that is on the platters.
+    /// The request at `index` has completed. A flush after all writes ends the destage.
     #[inline]
     pub(crate) fn completed(&mut self, now: Instant, index: u32) {
         if index == self.flush {
@@ -93,14 +92,14 @@ impl Destage {
         }
     }
 
-    /// When the device is free again that is kept free now.
+    /// End of the wait.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         self.wait.map(|wait| wait.until).filter(|&until| until > now)
     }
 }
 
 impl Bfq {
-    /// A request goes to the device.
+    /// A request is dispatched.
     pub(super) fn note_destage(&mut self, at: u32, index: u32, request: &Request) {
         match request.op {
             Op::Flush => self.destage.flush = index,
@@ -114,7 +113,7 @@ impl Bfq {
             && self.peak.rate() <= FASTEST_PLATTERS
         {
             let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-            // A disk is at its best at its outer edge, and has three quarters of that on average.
+            // A disk's mean rate is three quarters of its peak at the outer edge.
             let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
             let goes_on = self
                 .in_service
@@ -123,14 +122,14 @@ impl Bfq {
         }
     }
 
-    /// A cgroup is going away: what its clients wrote is its parent's.
+    /// The parent takes over the writes of a cgroup that is removed.
     pub(super) fn inherit_destage(&mut self, cgroup: u32, parent: u32) {
         if self.destage.cgroup == cgroup {
             self.destage.cgroup = parent;
         }
     }
 
-    /// Whether the slot of the flow in service, which has written, is over for what it leaves to the platters. O(1).
+    /// Whether the slot of the flow in service is over because of the destage that it leaves. O(1).
     pub(super) fn leaves_long_destage(&self) -> bool {
         self.destage.until.nanos_since(self.now) >= DESTAGE_LEFT_MAX_NS
             && self.tunables.slice_idle_ns > 0
@@ -138,12 +137,11 @@ impl Bfq {
             && self.in_service.is_some_and(|in_service| in_service.sent > 0)
     }
 
-    /// Whether nobody gets the device yet, although somebody waits: what was written is on its way to the platters.
-    /// O(depth).
+    /// Whether no flow is selected because of a pending destage. O(depth).
     ///
-    /// Whoever writes next goes on as long as that is little more than ways, which a cache makes shorter by taking many
-    /// at once; if it is more, once nearly all is there. Who is the only one goes on too: nobody would be kept from
-    /// anything. A soft real-time flow wants little, and is better served late by a seek than by all of this.
+    /// A following writer may proceed while the pending destage is at most two seeks; otherwise it waits until a
+    /// quarter of a seek is left. A sole flow never waits. A soft real-time flow wants little, and one seek delays it
+    /// less than the destage.
     pub(super) fn waits_for_destage(&mut self, tree: &Tree, requests: &Requests) -> bool {
         let until = self.destaged_at(requests).filter(|&until| self.now < until);
         match (until, self.destage.wait) {
@@ -155,8 +153,8 @@ impl Bfq {
                 let (ns, cgroup) = (self.now.nanos_since(since), self.destage.cgroup);
                 self.counters.idled(cgroup, IdlingCause::Destage, ns);
                 self.destage.wait = None;
-                // Where another cgroup reads, it waits for that: it is time of the device that the writers had. Cgroups that all
-                // write wait for each other.
+                // If another cgroup reads, the writers' cgroup pays for the wait. Cgroups that all write wait for
+                // each other.
                 if self.now < self.destage.read_until {
                     let bytes = time_price(ns, &self.tunables);
                     self.hierarchy.charge_cgroup(self.now, tree, cgroup, bytes);
@@ -167,7 +165,7 @@ impl Bfq {
         until.is_some()
     }
 
-    /// From when on whoever is next may have the device, if it is to wait.
+    /// When the next flow may be selected, if it has to wait.
     fn destaged_at(&mut self, requests: &Requests) -> Option<Instant> {
         let until = self.destage.until;
         if self.now >= until || self.tunables.slice_idle_ns == 0 || self.scenario.flows() == 1 {
@@ -179,7 +177,7 @@ impl Bfq {
         }
         match requests[self.flows[at].next()?].request.op {
             Op::Write => {}
-            // It is what brings it there.
+            // A flush is what destages.
             Op::Flush => return None,
             _ => return Some(until),
         }
@@ -188,7 +186,7 @@ impl Bfq {
         (!goes_on).then(|| until.minus_nanos(self.seek_ns() / 4))
     }
 
-    /// A seek, as it counts in the price of a slot, and a turn.
+    /// Time of a seek and a rotation, as in the price of a slot.
     fn seek_ns(&self) -> u64 {
         2 * self.tunables.slice_idle_ns
     }

@@ -1,9 +1,8 @@
-//! Bound of what is at flash while others may come.
+//! Bound of the bytes at a flash device that several cgroups, weights or classes share.
 //!
-//! Flash that queues commands need not be kept free for a flow that comes now and then: others go meanwhile, and it goes
-//! first when it is back. What is at the device by then it waits for, though, and 32 requests of 128 KiB take 8 ms of a
-//! disk of 550 MB/s. So as long as several cgroups, weights or classes share such a device, no more is sent to it than it
-//! does in three quarters of a millisecond, which keeps it as busy.
+//! Flash that queues need not idle for a flow that comes now and then: other flows go meanwhile. But the flow waits
+//! for what is at the device when it comes, and 32 requests of 128 KiB take 8 ms of a disk of 550 MB/s. Three
+//! quarters of a millisecond of work keep the device as busy.
 
 use super::Bfq;
 use super::inject::LONG_ON_FLASH;
@@ -11,35 +10,35 @@ use super::wf2q::EntityId;
 use crate::requests::Requests;
 use crate::time::Instant;
 
-/// How long after the last flow that came to a device which others use the next one is counted on.
+/// How long the bound holds after the last flow became busy on a shared device.
 const COUNTED_ON_NS: u64 = 1_000_000_000;
 
-/// How much of its work is at the device then, at most.
+/// Work at the device under the bound.
 const AT_DEVICE_NS: u64 = 750_000;
 
-/// What is at the device, and until when it is bounded. One a device.
+/// Bytes at the device, and until when they are bounded. One a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlashBound {
     until: Instant,
     /// Bytes of the requests at the device.
     bytes: u64,
-    /// What the device does in [`AT_DEVICE_NS`] at its best.
+    /// What the device does in [`AT_DEVICE_NS`] at its best, in bytes.
     most: u64,
 }
 
 impl FlashBound {
-    /// The device is known to be so fast.
+    /// Follows the estimate of the device's speed.
     pub(crate) fn follow(&mut self, ns_for_mib: u64) {
         self.most = (1 << 20) * AT_DEVICE_NS / ns_for_mib.max(1);
     }
 
-    /// A request of so many bytes goes to the device.
+    /// A request of `bytes` is dispatched.
     #[inline]
     pub(crate) fn dispatched(&mut self, bytes: u32) {
         self.bytes += u64::from(bytes);
     }
 
-    /// It is back.
+    /// A request of `bytes` has completed.
     #[inline]
     pub(crate) fn completed(&mut self, bytes: u32) {
         self.bytes -= u64::from(bytes);
@@ -50,16 +49,14 @@ impl FlashBound {
         self.bytes
     }
 
-    /// A budget as it is while others may come: one that is not due before the flow in service waits for what is left of
-    /// its budget.
+    /// A budget under the bound: another flow may have to wait for what is left of it.
     #[inline]
     pub(crate) fn bound(&self, now: Instant, budget: u32) -> u64 {
         let budget = u64::from(budget);
         if now < self.until { budget.min(self.most) } else { budget }
     }
 
-    /// Whether a request of so many bytes has to wait. Small ones never do: there are no more than the device takes, and
-    /// that is little.
+    /// Whether a request of `bytes` has to wait. Small ones never do, since the device's depth bounds them.
     #[inline]
     pub(crate) fn is_full(&self, now: Instant, bytes: u32) -> bool {
         let is_much = self.bytes > 0 && self.bytes >= self.most;
@@ -68,7 +65,7 @@ impl FlashBound {
 }
 
 impl Bfq {
-    /// A flow has become busy: others of another cgroup, weight or class may share the device with it.
+    /// A flow becomes busy: others may share the device with it.
     #[inline]
     pub(super) fn extend_flash_bound(&mut self, at: u32) {
         if self.tunables.queueing_flash()
@@ -79,8 +76,8 @@ impl Bfq {
         }
     }
 
-    /// Whether flash that queues has room for all requests that are here, few and small ones, so that their order costs no flow
-    /// anything. O(depth).
+    /// Whether queueing flash has room for all waiting requests, few and small ones, so that their order does not
+    /// matter. O(depth).
     pub(super) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
         let here = u64::from(self.len) + u64::from(self.in_device);
         if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {
@@ -94,7 +91,7 @@ impl Bfq {
         is_small && self.flash_bound.bytes * 4 <= self.flash_bound.most
     }
 
-    /// Whether the request at `index` waits until less is at the device.
+    /// Whether the request at `index` waits for room.
     #[inline]
     pub(super) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
         self.flash_bound.is_full(self.now, requests[index].request.data_len())

@@ -1,5 +1,4 @@
-//! Idling: the device waits for the flow in service, which has nothing left, instead of serving another (spec/bfq 5),
-//! and flows that preempt it all the same.
+//! Idling for the next request of the flow in service (spec/bfq 5), and preemption by other flows (spec/bfq 6.6).
 
 use core::cmp::Ordering;
 
@@ -16,20 +15,20 @@ use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// Longest wait for a flow whose next request is far away anyway, where nobody's share depends on it.
+/// Longest idling for a seeky flow in a symmetric scenario.
 const SEEKY_IDLE_NS: u64 = 2_000_000;
 
-/// Who returns at once has returned by then: an answer, a wake-up, a question.
+/// A closed-loop client returns within this time: reply, wake-up, next request.
 const AT_ONCE_NS: u64 = 1_000_000;
 
-/// What is saved by a read that goes on where the last one ended, on a disk that seeks: the way there after others, which
-/// is a seek and half a turn. A write goes to the disk's cache, which orders it by itself.
+/// What idling saves if the next request is near, on a rotational device. For a read, a seek and half a turn. A write
+/// goes to the disk's cache, which the disk orders by itself.
 const NEAR_READ_NS: u64 = 8_000_000;
 const NEAR_WRITE_NS: u64 = 1_000_000;
 
 impl Bfq {
-    /// A request comes for a flow in this state: how long did it think, and does it do anything else? Whether it returns,
-    /// so that [`Bfq::update_injection`] is to hear of it.
+    /// Updates think time and I/O-boundness with a request that comes for a flow in this state. Returns whether
+    /// [`Bfq::update_injection`] is due.
     #[inline(always)]
     pub(super) fn note_arrival(
         &mut self,
@@ -63,18 +62,18 @@ impl Bfq {
         if let Some(briefly) = flips {
             self.flows.inject_limit_mut(at).think_changed(now, briefly);
         }
-        // Without idling there are no gaps to fill.
+        // Without idling there is nothing to inject into.
         idle_since.is_some() && slice_idle_ns > 0
     }
 
-    /// Whether the flow in service, which has nothing left, keeps the device.
+    /// Whether the device idles for the flow in service, which is empty, or will.
     pub(super) fn is_waited_for(&mut self, requests: &Requests) -> bool {
         let Some(InService { flow, idle, .. }) = &self.in_service else { return false };
         idle.is_some()
             || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
 
-    /// Whether waiting for this flow is better than serving another (spec/bfq 5.2).
+    /// Whether idling for this flow is better than serving another (spec/bfq 5.2).
     pub(super) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
         let flow = &self.flows[at];
         if !flow.is_live() {
@@ -89,7 +88,7 @@ impl Bfq {
         {
             return false;
         }
-        // Alone it keeps nobody waiting.
+        // A sole flow delays no other.
         self.scenario.flows() == 1
             || (!self.has_room_for_all(requests)
                 && self.flows.pays(at, self.now)
@@ -98,11 +97,11 @@ impl Bfq {
                     || self.is_asymmetric(at)))
     }
 
-    /// Whether the device is faster if it waits for this flow: a stream on a disk that seeks, or anybody's next request
-    /// on a disk that has no queue of its own to order it into.
+    /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
+    /// without a queue.
     pub(super) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
-        // Whoever is raised should not have to wait for that, unless it was left for a stream anyway.
+        // A raised flow should not wait for throughput, unless the device went to a stream anyway.
         let in_min_slot = || {
             self.flows[at].is_known()
                 && self.in_service.is_some_and(|in_service| {
@@ -122,7 +121,7 @@ impl Bfq {
             && think_time.thinks_briefly()
     }
 
-    /// The flow in service has nothing left, here or at the device: waits for it.
+    /// The flow in service is empty and has nothing in flight: starts idling.
     pub(super) fn start_idling(&mut self, at: u32) {
         self.book_use();
         let slice_idle_ns = self.tunables.slice_idle_ns;
@@ -148,7 +147,7 @@ impl Bfq {
         }
     }
 
-    /// The wait for the flow in service is over.
+    /// Ends idling.
     #[inline]
     pub(super) fn stop_idling(&mut self) {
         if let Some(in_service) = &mut self.in_service
@@ -160,7 +159,7 @@ impl Bfq {
         }
     }
 
-    /// A flow that was waited for returns with the request at `index`: what the wait cost, and what it saved.
+    /// The flow in service returns with the request at `index`: books the cost of idling and what it saved.
     pub(super) fn note_waited_for(&mut self, requests: &Requests, at: u32, index: u32) {
         let Some(&InService { idle: Some(idle), last_end, .. }) = self.in_service.as_ref() else {
             return;
@@ -168,7 +167,7 @@ impl Bfq {
         let cost_ns = self.book_wait(at, &idle);
         let Request { op, extent, .. } = requests[index].request;
         let is_near = last_end.is_some_and(|Position(end)| !is_far(end, extent, &self.tunables));
-        // A write saves the wait for what was written before it, which is about as long.
+        // A near write saves waiting for the destage of earlier writes, which takes about as long.
         let saved_ns = match op {
             Op::Read if is_near && self.tunables.rotational => NEAR_READ_NS,
             Op::Write if is_near && self.destage.is_pending(self.now) => cost_ns.min(NEAR_WRITE_NS),
@@ -177,8 +176,7 @@ impl Bfq {
         if saved_ns > 0 {
             self.flows.change_payback(at, |payback| payback.brought(saved_ns));
         }
-        // What takes long because others are at the device, or because it flushes what was written before, would take as long
-        // without the wait.
+        // Time behind other requests, or in a flush of earlier writes, would have passed without idling too.
         if op != Op::Flush
             && self.in_device == 0
             && let Some(in_service) = &mut self.in_service
@@ -187,14 +185,14 @@ impl Bfq {
         }
     }
 
-    /// The slot of the flow in service is over while it is waited for.
+    /// Books the cost of idling that ends with the slot.
     pub(super) fn note_waited_in_vain(&mut self) {
         if let Some(&InService { flow, idle: Some(idle), .. }) = self.in_service.as_ref() {
             self.book_wait(flow, &idle);
         }
     }
 
-    /// The device was kept free for a flow until now, and maybe from others: for how long.
+    /// Books the time that idling kept other flows from an empty device. Returns it in nanoseconds.
     fn book_wait(&mut self, at: u32, idle: &Idle) -> u64 {
         let now = self.now;
         let ns = idle.lost_ns + idle.lost_since.map_or(0, |since| now.nanos_since(since));
@@ -204,7 +202,8 @@ impl Bfq {
         ns
     }
 
-    /// Something came, went to the device or is back from it: whether the device does nothing now, although it could.
+    /// Updates whether idling keeps other flows from an empty device, after a request came, was dispatched or
+    /// completed.
     #[inline]
     pub(super) fn note_lost(&mut self) {
         let is_lost = self.in_device == 0 && self.len > 0;
@@ -220,8 +219,7 @@ impl Bfq {
         }
     }
 
-    /// The flow in service has nothing left, or its slot is over: what it did since it returned was brought by the wait
-    /// for it.
+    /// Books the service since the flow returned as gain of idling.
     pub(super) fn book_use(&mut self) {
         if let Some(in_service) = &mut self.in_service
             && let Some(back) = in_service.back.take()
@@ -232,15 +230,15 @@ impl Bfq {
         }
     }
 
-    /// The device was kept for a flow until now.
+    /// Counts idling that has ended.
     fn note_idled(&mut self, flow: u32, idle: &Idle) {
         let ns = self.now.nanos_since(idle.since);
         self.counters.idled(self.hierarchy.cgroup(EntityId::flow(flow)), idle.cause, ns);
         self.note_idling(flow, ns);
     }
 
-    /// Whether a flow that has just become busy is served at once, and the slot of the one in service ends
-    /// (spec/bfq 6.6): because it goes on where it was interrupted, matters more, or waits for nothing but a wait.
+    /// Whether a newly backlogged flow preempts the one in service (spec/bfq 6.6): because it resumes its previous
+    /// slot, has a better class or weight, or the device is only idling.
     pub(super) fn preempts(
         &mut self,
         tree: &Tree,
@@ -251,16 +249,16 @@ impl Bfq {
         let Some(in_service) = self.in_service else { return false };
         let is_worth_waiting_for = self.is_better_to_idle(requests, in_service.flow);
         if in_service.idle.is_some() && !is_worth_waiting_for {
-            // Whoever is next, the one in service is not, for it has nothing.
+            // The flow in service is empty, so it cannot be the next choice.
             return true;
         }
-        // Those that are raised alike have small slots anyway, and all of them read here and there.
+        // Equally raised flows have short slots anyway, and all of them are seeky.
         let goes_on = how == Return::InTime
             && match self.wr_coeff(at) {
                 1 => self.wr_coeff(in_service.flow) == 1,
                 mine => mine > self.wr_coeff(in_service.flow),
             };
-        // Where an interruption costs no way there and back, the one that is due goes first.
+        // Flash that queues loses nothing by preemption, so the flow with the earlier finish goes first.
         let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
         let matters = !is_worth_waiting_for
             || goes_on
@@ -269,7 +267,7 @@ impl Bfq {
         matters && self.hierarchy.is_ahead(EntityId::flow(at))
     }
 
-    /// Whether a flow has a better class than another, or more weight among its siblings.
+    /// Whether a flow has a better class than another, or a larger weight among its siblings.
     fn matters_more(&self, tree: &Tree, at: u32, other: u32) -> bool {
         let (mine, theirs) = (self.prio(at), self.prio(other));
         if mine.class != theirs.class {
@@ -281,7 +279,7 @@ impl Bfq {
             let weight = |flow, prio: Prio| prio.weight * u32::from(self.wr_coeff(flow));
             return weight(at, mine) > weight(other, theirs);
         }
-        // One that starts comes first where its cgroup is due and matters as much as the other.
+        // Between cgroups of equal weight the more raised flow matters more.
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
         match weight(my_group).cmp(&weight(their_group)) {
             Ordering::Less => false,

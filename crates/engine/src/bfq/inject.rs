@@ -1,8 +1,8 @@
 //! Injection: requests of other flows while the device idles for the one in service (spec/bfq 7.8, 7.9).
 //!
-//! The gap, in this order: what the same client has written back, the flow whose completions let the one in
-//! service go on, one that waits for it in turn, and whoever is next anyway, as far as the latency of the flow in service
-//! bears it. What is injected is charged to the flow it comes from.
+//! The candidates, in this order: the client's own writeback, the waker of the flow in service, a flow that it wakes,
+//! and the next flow of all, as far as the latency of the flow in service allows. An injected request is charged to
+//! its own flow.
 
 use super::Bfq;
 use super::counters::Injection;
@@ -13,11 +13,10 @@ use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// From this length on, a request is not put beside others into flash: it would hold them up (spec/bfq 7.9).
+/// Length from which a request is not injected beside others on flash, since it would delay them (spec/bfq 7.9).
 pub(super) const LONG_ON_FLASH: u32 = 32 << 10;
 
-/// Of those that the flow in service wakes, so many are looked at for a gap. Who has something to do stands before who had
-/// something before.
+/// Number of woken flows considered for injection, most recently backlogged first.
 const WOKEN_MAX: usize = 4;
 
 impl Bfq {
@@ -25,12 +24,12 @@ impl Bfq {
         InjectSettings { slice_idle_ns: self.tunables.slice_idle_ns, ..InjectSettings::default() }
     }
 
-    /// The only request of a client came for its flow: who let it go on, and how long will it take?
+    /// Updates waker and injection limit when the only request of a client comes.
     pub(super) fn update_injection(&mut self, at: u32) {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
         let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
         let briefly = self.flows.stats(at).think_time.thinks_briefly();
-        // Who thinks briefly needs no waker, and hardly anybody has one.
+        // Idling for a flow that thinks briefly is short; it needs no waker.
         if !briefly {
             let known = self.flows.sparse(at).waker;
             let mut waker = known;
@@ -38,7 +37,7 @@ impl Bfq {
             if let Some(gone) = found.filter(|&found| !self.flows.is_current(found)) {
                 waker.forget(gone);
             }
-            // Mostly nobody is found, or suspected anew.
+            // Mostly nothing changes.
             if waker != known {
                 self.flows.set_waker(at, waker);
             }
@@ -49,7 +48,7 @@ impl Bfq {
         }
     }
 
-    /// A request to send while the flow in service has none.
+    /// Dispatches a request of another flow while the flow in service has none.
     pub(super) fn inject(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
         if self.len == 0 || self.tunables.strict_guarantees {
             return None;
@@ -91,7 +90,7 @@ impl Bfq {
         Some(index)
     }
 
-    /// Who is related to the flow in service and has a request that fits its budget.
+    /// Related flows whose next request fits into the budget left.
     fn candidates(
         &self,
         tree: &Tree,
@@ -111,8 +110,7 @@ impl Bfq {
             }
             Kind::Writeback(_) => None,
         };
-        // Who has a request at a disk that seeks waits for that, and for nobody else; and whoever returns at once does not
-        // wait either.
+        // On rotational devices a flow with requests in flight waits for no other, nor does one expected within 1 ms.
         let waits = !self.tunables.rotational
             || in_service.idle.is_some_and(|idle| self.now >= idle.inject_from);
         let waker = self.flows.sparse(in_service.flow).waker.get();
@@ -132,8 +130,7 @@ impl Bfq {
         }
     }
 
-    /// Whoever is next among all others, if the flow in service bears another request in the device, and does not come
-    /// back before one would be worth it.
+    /// The next flow of all, if the injection limit allows it and the flow in service is not expected sooner.
     fn any_injectable(
         &mut self,
         requests: &Requests,
@@ -162,14 +159,13 @@ impl Bfq {
         (is_allowed && !delays && self.fits_budget_left(requests, in_service, at)).then_some(at)
     }
 
-    /// Whether a request of others takes a flow's share: the device is kept for it because of that, it seeks anyway, and
-    /// a seek takes longer than the gaps of whoever returns at once. With one request of others after each of its own, it
-    /// would have half of the device at most.
+    /// Whether an injected request costs the flow part of its share: a seeky flow in an asymmetric scenario, on a
+    /// rotational device. One injected request after each of its own would leave it half of the device.
     pub(super) fn costs_shares(&self, at: u32) -> bool {
         self.tunables.rotational && self.flows[at].is_seeky() && self.is_asymmetric(at)
     }
 
-    /// Whether a flow has a request that is no more than what is left of the budget of the one in service.
+    /// Whether the next request of flow `at` fits into what the flow in service has left of its budget.
     fn fits_budget_left(&self, requests: &Requests, in_service: &InService, at: u32) -> bool {
         let entity = self.hierarchy.entities.flow(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);

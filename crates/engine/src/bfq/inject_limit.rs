@@ -1,13 +1,12 @@
-//! Injection limit of a flow, and its measurement
-//! (spec/bfq 7.9).
+//! Injection limit of a flow, and its measurement (spec/bfq 7.9).
 //!
-//! The rules are those of [`InjectLimit`], in nanoseconds throughout (spec/bfq D-6). Here is where they are kept: 14
-//! bytes a flow, since there may be a million, and one measurement a device, since only the flow in service has gaps.
+//! The rules are those of [`InjectLimit`], in nanoseconds (spec/bfq D-6). A flow keeps 14 bytes, since there may be a
+//! million. There is one measurement for the device, since only the flow in service idles.
 
 use crate::merge::waker::{InjectLimit, InjectSettings, Sample};
 use crate::time::Instant;
 
-/// A flow's limit of injection: an [`InjectLimit`] in half of its size.
+/// An [`InjectLimit`] in half of its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, packed(2))]
 pub(crate) struct PackedInjectLimit {
@@ -18,23 +17,23 @@ pub(crate) struct PackedInjectLimit {
     limit: u16,
 }
 
-/// So long after the limit was last lowered, a flow whose think time has become short starts anew.
+/// Time since the limit was last lowered after which a flow whose think time has become short starts anew.
 const FLIP_PAUSE_NS: u64 = 100_000_000;
 
 impl PackedInjectLimit {
-    /// For a flow created at `now`: one request for a process that thinks long, none otherwise.
+    /// For a flow created at `now`: one request if it thinks long, none otherwise.
     pub(crate) const fn new(now: Instant, thinks_briefly: bool) -> PackedInjectLimit {
         PackedInjectLimit { lowered: now, baseline_ns: 0, limit: !thinks_briefly as u16 }
     }
 
-    /// Requests in the device from which on nothing is injected.
+    /// Number of requests in the device from which on nothing is injected.
     #[cfg(test)]
     pub(crate) fn limit(&self) -> u32 {
         self.limit.into()
     }
 
-    /// Whether one more request of any flow may be injected while `in_device` are there, the device being kept for this
-    /// flow since `idling_since`.
+    /// Whether another request may be injected, with `in_device` there and the device idling for this flow since
+    /// `idling_since`.
     pub(crate) fn admits(
         &self,
         settings: &InjectSettings,
@@ -45,8 +44,8 @@ impl PackedInjectLimit {
         self.unpack().admits(settings, now, idling_since, in_device)
     }
 
-    /// The flow thinks briefly now, or long, and did not before. What was tried without a baseline does not count then;
-    /// but who has just been found to suffer is not tried again at once.
+    /// Resets an unmeasured limit when think time changes between short and long. A limit that was just lowered is
+    /// kept.
     pub(crate) fn think_changed(&mut self, now: Instant, thinks_briefly: bool) {
         let has_rested = now.nanos_since(self.lowered) >= FLIP_PAUSE_NS;
         if self.baseline_ns == 0 && (!thinks_briefly || has_rested) {
@@ -62,7 +61,7 @@ impl PackedInjectLimit {
         }
     }
 
-    /// Keeps a limit. A device with more than 65,535 requests in it has no use for gaps.
+    /// Stores a limit. Above 65,535 requests in the device it does not matter.
     fn pack(&mut self, limit: InjectLimit) {
         let baseline_ns = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX).max(1);
         self.lowered = limit.lowered;
@@ -71,18 +70,18 @@ impl PackedInjectLimit {
     }
 }
 
-/// The measurement for the flow in service: from the arrival of a request to its completion. One a device.
+/// Measurement of the flow in service: from a request's arrival to its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Probe {
     sample: Sample,
-    /// The request that is measured, by index, once it is in the device.
+    /// Index of the measured request, once it is in the device.
     measured: Option<u32>,
-    /// The most requests there were in the device at once.
+    /// Most requests in the device at once.
     in_device_max: u32,
 }
 
 impl Probe {
-    /// A request came for the flow in service, and it is the only one of its process; `in_device` are there already.
+    /// The only request of its process came for the flow in service; `in_device` are there already.
     pub(crate) fn arrived(
         &mut self,
         inject_limit: &mut PackedInjectLimit,
@@ -94,13 +93,13 @@ impl Probe {
         let (mut limit, before) = (inject_limit.unpack(), self.sample);
         limit.arrived(settings, now, thinks_briefly, in_device, &mut self.sample);
         if self.sample != before {
-            // What was in the device, if anything was, belongs to a measurement that is over.
+            // A request in the device belongs to a measurement that is over.
             self.measured = None;
         }
         inject_limit.pack(limit);
     }
 
-    /// Request `index` goes to the device, which has `in_device` with it. `is_own`: it is of the flow in service.
+    /// Request `index` is dispatched; `in_device` counts it. `is_own`: it is of the flow in service.
     pub(crate) fn dispatched(&mut self, index: u32, is_own: bool, in_device: u32) {
         self.in_device_max = self.in_device_max.max(in_device);
         if is_own && self.measured.is_none() && self.sample.is_waiting() {
@@ -108,17 +107,17 @@ impl Probe {
         }
     }
 
-    /// A request of somebody's was injected by [`PackedInjectLimit::admits`]; besides [`Probe::dispatched`].
+    /// A request was injected by [`PackedInjectLimit::admits`]; called besides [`Probe::dispatched`].
     pub(crate) fn injected(&mut self) {
         self.sample.injected = true;
     }
 
-    /// Whether request `index` is the one that is measured.
+    /// Whether request `index` is the measured one.
     pub(crate) fn measures(&self, index: u32) -> bool {
         self.measured == Some(index)
     }
 
-    /// The measured request is back; the device still counts it among `in_device`. `inject_limit` is that of the flow in
+    /// The measured request has completed; `in_device` still counts it. `inject_limit` is that of the flow in
     /// service.
     pub(crate) fn completed(
         &mut self,
@@ -132,7 +131,7 @@ impl Probe {
         inject_limit.pack(limit);
     }
 
-    /// The slot is over, or the request that was to be measured was withdrawn: nothing is measured any more.
+    /// Ends the measurement: the slot expired, or the request was withdrawn.
     pub(crate) fn reset(&mut self) {
         self.sample.reset();
         self.measured = None;
@@ -157,7 +156,7 @@ mod tests {
         InjectSettings::default()
     }
 
-    /// A request of the flow in service comes and is measured, with one other in the device where `injects`.
+    /// Measures a request of the flow in service, with one other in the device if `injects`.
     fn measure(
         probe: &mut Probe,
         inject_limit: &mut PackedInjectLimit,
@@ -254,9 +253,9 @@ mod tests {
     }
 
     proptest! {
-        /// spec/bfq 11.22: a limit is at most one more than there ever were in the device, and from it on nothing is
-        /// injected; one may be where nothing is known. And the packed form is the whole of it: a limit that is kept as
-        /// it is decides the same, while latencies are below 4 s.
+        /// spec/bfq 11.22: a limit is at most one above the most requests in the device, and nothing is injected from
+        /// it on, except once while nothing is known. The packed form decides as the full one while latencies are
+        /// below 4 s.
         #[test]
         fn limits_are_bounded(steps in prop::collection::vec(
             (0..6_u32, 0..300_u64, any::<bool>(), 0..12_u32), 1..300,
@@ -300,7 +299,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(inject_limit.unpack(), plain);
-                // One is what a flow that thinks long begins with.
+                // A flow that thinks long starts with one.
                 prop_assert!(inject_limit.limit() <= (depth_max + 1).max(1));
                 let one_tried = inject_limit.limit() == 0 && inject_limit.baseline_ns == 0;
                 let admitted = inject_limit.admits(&settings(), now, Some(at(0)), in_device);

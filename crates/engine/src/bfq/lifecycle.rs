@@ -1,4 +1,4 @@
-//! Life cycle of flows: creation, counting while they are busy, removal.
+//! Life cycle of flows: creation, counting while busy, removal.
 
 use super::Bfq;
 use super::flow::{Kind, Owner};
@@ -9,17 +9,17 @@ use crate::priority::{Priority, PriorityClass};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// Time after which what is known of a client may be forgotten: as long as a flow is remembered to have begun among many
-/// (spec/bfq 6.4).
+/// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts (spec/bfq
+/// 6.4).
 const STALE_NS: u64 = 10_000_000_000;
 
 impl Bfq {
-    /// Forgets a client that is going away; it has no request left.
+    /// Removes a client without requests.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
         self.close(tree, requests, Owner::client(client));
     }
 
-    /// Forgets a cgroup that is going away; nothing is below it.
+    /// Removes a cgroup with nothing below it.
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         let parent = tree.cgroups[cgroup].parent;
         self.counters.fold(cgroup, parent);
@@ -29,7 +29,7 @@ impl Bfq {
         self.merging.remove_group(cgroup);
     }
 
-    /// The priority of a client, or what its cgroup makes of it, has changed. Counts from its next placing on.
+    /// Applies a client's new priority, from its flow's next activation on.
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
         let owner = Owner::client(client);
         if let Some(at) = self.flows.of(owner) {
@@ -37,7 +37,7 @@ impl Bfq {
         }
     }
 
-    /// The same, for the writeback of a cgroup.
+    /// Applies the new priority of a cgroup's writeback.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         let owner = Owner::writeback(cgroup);
         if let Some(at) = self.flows.of(owner) {
@@ -45,8 +45,8 @@ impl Bfq {
         }
     }
 
-    /// The flow of `owner`, who sent the request at `index`; made now if there is none.
-    // In place on the way of each request, though a switch of schedulers calls it too.
+    /// The own flow of `owner`, which sent the request at `index`. Opened if it has none.
+    // Inline on the hot path, although a switch of schedulers calls it too.
     #[inline(always)]
     pub(super) fn own_flow(
         &mut self,
@@ -62,7 +62,7 @@ impl Bfq {
         })
     }
 
-    /// Makes a flow for `owner`.
+    /// Opens a flow for `owner`.
     #[cold]
     pub(super) fn open(
         &mut self,
@@ -85,13 +85,13 @@ impl Bfq {
         at
     }
 
-    /// Forgets flows of clients that have been away for so long that what is known of them says little: they are new
-    /// when they come back. Two are looked at for each that is made, so that there are never many more than twice those
-    /// who came in that time, however many clients are connected. O(1), and nothing for a request.
+    /// Evicts flows without requests for [`STALE_NS`], whose clients start anew when they come back. Each creation
+    /// looks at two, so flows are never many more than twice the clients of that time. O(1), and nothing for a
+    /// request.
     pub(super) fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
         for _ in 0..2 {
             let Some(at) = self.flows.advance_clock_hand() else { return };
-            // Who has merged is served as another.
+            // A merged flow is stale only with its effective flow.
             let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
             let is_away = |at: u32| {
                 let is_counted = self.hierarchy.entities.flow(at).is_counted;
@@ -103,7 +103,7 @@ impl Bfq {
         }
     }
 
-    /// Nobody uses the flow of `owner` any more.
+    /// The owner of a flow is gone.
     pub(super) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
         let Some(at) = self.flows.close(owner) else { return };
         self.burst.forget(at);
@@ -113,7 +113,7 @@ impl Bfq {
         self.abandon(tree, requests, at);
     }
 
-    /// What a flow is placed with next.
+    /// Class and weight of a flow from its next activation on.
     pub(super) fn prio(&self, at: u32) -> Prio {
         let entity = self.hierarchy.entities.flow(at);
         Prio { class: entity.next_class, weight: entity.next_weight.into() }
@@ -124,7 +124,7 @@ impl Bfq {
         self.with_recount(at, |hierarchy| hierarchy.set_prio(id, prio));
     }
 
-    /// Where a flow is counted and what it is placed with change in one place (spec/bfq D-17).
+    /// Changes what a flow is counted by, and the counts with it (spec/bfq D-17).
     pub(super) fn with_recount(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
         let is_counted = self.hierarchy.entities.flow(at).is_counted;
         if is_counted {
@@ -146,14 +146,14 @@ impl Bfq {
         self.scenario.leave(cgroup, class, weight);
     }
 
-    /// Counts a flow that is busy.
+    /// Counts a busy flow.
     pub(super) fn count(&mut self, at: u32) {
         if !core::mem::replace(&mut self.hierarchy.entities.flow_mut(at).is_counted, true) {
             self.enter(at);
         }
     }
 
-    /// Counts a flow no longer that is neither busy nor at the device, and frees it if nobody uses it either.
+    /// Stops counting a flow that is neither busy nor at the device, and frees it if it has no client.
     #[inline]
     pub(super) fn uncount_if_idle(&mut self, at: u32) {
         if self.flows[at].in_flight > 0 {
@@ -180,13 +180,13 @@ impl Bfq {
     }
 }
 
-/// A flow's cgroup, class and weight, none while that is raised.
+/// Cgroup, class and weight of a flow; no weight while it is raised.
 pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
     let weight = (entity.next_wr_coeff == 1).then_some(entity.next_weight.into());
     (entity.parent, entity.next_class, weight)
 }
 
-/// What the flow of `owner`, in `cgroup`, is placed with.
+/// Class and weight of `owner`'s flow in `cgroup`.
 pub(super) fn prio_of(tree: &Tree, owner: Owner, cgroup: u32) -> Prio {
     let priority = match owner.kind() {
         Kind::Client(client) => tree.clients[client].priority,

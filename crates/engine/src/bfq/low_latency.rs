@@ -1,5 +1,4 @@
-//! Low latency in the schedule: what [`super::raising`] and [`super::burst`] are told, and what follows
-//! (spec/bfq 6).
+//! Low latency in the schedule: calls of weight raising and burst detection, and what follows from them (spec/bfq 6).
 
 use super::Bfq;
 use super::budget::Expiry;
@@ -13,22 +12,22 @@ use crate::tree::Tree;
 
 const MS: u64 = 1_000_000;
 
-/// How long the device waits for a raised flow at least: one that starts also computes.
+/// Least idling for a raised flow. A starting application also computes.
 const RAISED_IDLE_NS: u64 = 20 * MS;
 
-/// How long a slot of somebody who is not raised may last beside a raised flow that is due.
+/// Shortest slot of a non-raised flow beside a raised one that is due.
 ///
-/// A start on the idle `hdd7200` takes 0.85 s, and a tenth of it is all that there is for others if it is to take 1.1
-/// times as long: three or four visits, with the way there and back.
+/// A start on the idle `hdd7200` takes 0.85 s. A tenth of that is all there is for others if it is to take 1.1 times
+/// as long: three or four such slots with their seeks.
 const MIN_SLOT_NS: u64 = 20 * MS;
 
-/// How long the device may still be kept for raised flows, beyond what it is kept for others (spec/bfq D-20, D-29).
+/// Budget of extra idling for raised flows, beyond `slice_idle` (spec/bfq D-20, D-29).
 ///
-/// It costs everybody else the device, so it is half of all time at most, over about a second: a wait takes from what
-/// is left, and time gives half of itself back.
+/// It is half of all time over about a second: idling takes from it, and each nanosecond that passes gives half a
+/// nanosecond back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RaisedIdleBudget {
-    /// What is left, as it was at `since`.
+    /// What was left at `since`.
     left_ns: u64,
     since: Instant,
 }
@@ -42,7 +41,7 @@ impl RaisedIdleBudget {
         self.left_ns.saturating_add(now.nanos_since(self.since) / 2).min(RaisedIdleBudget::MAX_NS)
     }
 
-    /// The device was kept for `ns`.
+    /// Takes `ns` of idling from the budget.
     fn take(&mut self, now: Instant, ns: u64) {
         *self = RaisedIdleBudget { left_ns: self.left(now).saturating_sub(ns), since: now };
     }
@@ -57,7 +56,7 @@ impl Bfq {
         }
     }
 
-    /// What the weight of a flow is multiplied with.
+    /// Factor of a flow's weight (`wr_coeff`).
     pub(super) fn wr_coeff(&self, at: u32) -> u16 {
         self.hierarchy.entities.flow(at).next_wr_coeff
     }
@@ -67,28 +66,28 @@ impl Bfq {
         (self.wr_coeff(at) == 1).then(|| self.prio(at).weight)
     }
 
-    /// Whether a flow is raised above somebody. Where everybody who is busy is raised, nobody is: small slots that cost
-    /// no time would only make a disk seek.
+    /// True if some busy sibling is not weight-raised. If all are raised, none counts as raised: short slots would
+    /// only add seeks.
     pub(super) fn is_raised_above_siblings(&self, at: u32) -> bool {
         self.wr_coeff(at) > 1
             && self.scenario.has_unraised_in(self.hierarchy.cgroup(EntityId::flow(at)))
     }
 
-    /// Whether a flow is not raised, and some of its siblings are: what it has of the device are visits.
+    /// Whether a flow is not raised and a busy sibling is.
     pub(super) fn has_raised_siblings(&self, at: u32) -> bool {
         let id = EntityId::flow(at);
         !self.hierarchy.is_raised(id) && self.scenario.has_raised_in(self.hierarchy.cgroup(id))
     }
 
-    /// Whether shares need the device to wait for this flow.
+    /// Whether the flow's share requires idling for it.
     pub(super) fn is_asymmetric(&self, at: u32) -> bool {
         self.scenario.is_asymmetric(self.unraised_weight(at))
     }
 
-    /// Whether a raised flow in service would lose time to others that are not, here or at the device, if it were not
-    /// waited for. Nobody waits for it who is raised as much: the device is kept for all of those together.
+    /// Whether a raised flow in service would lose time to requests of non-raised flows without idling. Not if
+    /// another flow with the same factor is backlogged.
     pub(super) fn is_raised_beside_others(&mut self, at: u32) -> bool {
-        /// As many requests of others at the device delay the next of a flow by what counts.
+        /// So many requests of others at the device delay the flow's next one noticeably.
         const OTHERS_MANY: u32 = 4;
         let wr_coeff = self.wr_coeff(at);
         if wr_coeff == 1 {
@@ -106,10 +105,9 @@ impl Bfq {
 
     /// Whether the slot of the flow in service ends because a raised sibling is due before it.
     ///
-    /// A raised flow whose small slot has ended is eligible again after a request or so of the next flow; up to ten
-    /// others with 125 ms each would come before it otherwise, once each of them is eligible. Not after each request
-    /// either: what that costs is the way, and with more in one go the raised flow is due that much longer afterwards.
-    /// O(depth).
+    /// A raised flow is eligible again after about one request of the next flow, but up to ten others with 125 ms
+    /// each would come first. The flow in service keeps a least slot, since preemption after each request would cost
+    /// two seeks each. O(depth).
     pub(super) fn should_preempt_for_raised(&mut self) -> bool {
         if self.scenario.raised() == 0 {
             return false;
@@ -126,18 +124,17 @@ impl Bfq {
             && self.hierarchy.is_ahead(next_id)
     }
 
-    /// Whether a flow that is in service beside raised ones has had too little of the device to be worth the way there
-    /// and back.
+    /// Whether a flow in service beside raised ones has had too little service to be worth its seeks.
     pub(super) fn in_min_slot(&self, in_service: &InService) -> bool {
         let served = self.hierarchy.entities.flow(in_service.flow).service;
         let is_soon = self.now < in_service.since.plus_nanos(MIN_SLOT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.min_slot_budget()))
     }
 
-    /// Why the slot of the flow in service ends, which has nothing left and is not waited for.
+    /// Reason of expiration for a flow in service that is empty and not idled for.
     ///
-    /// As a rule it has had what it wanted, and gets a budget of that. In a visit it was interrupted: with a budget of a
-    /// visit it would be back, by its finish, before the raised flow is.
+    /// As a rule it is satisfied, and its budget shrinks to its service. After a least slot it was interrupted: with
+    /// so small a budget its finish would come before that of the raised flow.
     pub(super) fn rest_expiry(&self, at: u32) -> Expiry {
         let is_min_slot_over =
             || self.in_service.is_some_and(|in_service| !self.in_min_slot(&in_service));
@@ -147,21 +144,21 @@ impl Bfq {
         }
     }
 
-    /// How long the device waits for a raised flow.
+    /// Length of idling for a raised flow.
     pub(super) fn raised_idle_ns(&mut self) -> u64 {
         let slice_idle_ns = self.tunables.slice_idle_ns;
         let more_ns = RAISED_IDLE_NS.saturating_sub(slice_idle_ns);
         slice_idle_ns + more_ns.min(self.raised_idle_budget.left(self.now))
     }
 
-    /// The device was kept for a flow, for `ns`.
+    /// Takes extra idling for a raised flow from its budget.
     pub(super) fn note_idling(&mut self, at: u32, ns: u64) {
         if self.wr_coeff(at) > 1 {
             self.raised_idle_budget.take(self.now, ns.saturating_sub(self.tunables.slice_idle_ns));
         }
     }
 
-    /// A client has its first request: it may be one of many that begin together.
+    /// Notes a client's first request: the flow may belong to a large burst.
     pub(super) fn note_creation(&mut self, tree: &Tree, at: u32) {
         if !self.tunables.low_latency || self.policy(tree, at) != LowLatency::Auto {
             return;
@@ -169,7 +166,8 @@ impl Bfq {
         let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
         let mark = |bfq: &mut Bfq, at| {
             bfq.flows.detection_mut(at).set_in_large_burst(true);
-            // Whoever waits for the device need not be served first to be one of many.
+            // Remove weight raising immediately when the flow joins a large burst, even if it has not been served
+            // yet.
             bfq.end_weight_raising(at);
         };
         match self.burst.created(self.now, at, cgroup, self.busy > 0) {
@@ -182,7 +180,7 @@ impl Bfq {
         }
     }
 
-    /// A flow begins; whether its weight is raised from here on (spec/bfq 6.5).
+    /// Notes a flow that becomes backlogged; returns whether it is raised from now on (spec/bfq 6.5).
     pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
         let (now, wr_params) = (self.now, self.wr_params());
         let queue = self.flows.id(at);
@@ -201,7 +199,6 @@ impl Bfq {
         self.change_raising(at, |raising| raising.begin(now, trigger, &wr_params, policy))
     }
 
-    /// A flow has got the device.
     pub(super) fn note_selection(&mut self, at: u32) {
         if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
             let (now, last_end) = (self.now, self.flows[at].last_end);
@@ -209,11 +206,10 @@ impl Bfq {
         }
     }
 
-    /// A raised flow has sent a request: its raising may be over.
+    /// Updates weight raising after a dispatch.
     ///
-    /// Those that began together with one that turns out to be a stream are what it is a part of: a copy, a service, a
-    /// benchmark. Otherwise whoever reads least of them would have the device for the rest of the period, against those
-    /// that began with it.
+    /// Flows that began together with one that turns out to be a stream are part of the same: a copy, a service, a
+    /// benchmark. Otherwise the one that reads least would stay raised against the others for the rest of the period.
     #[inline(never)]
     pub(super) fn update_weight_raising(&mut self, tree: &Tree, at: u32) {
         let (now, wr_params) = (self.now, self.wr_params());
@@ -234,14 +230,14 @@ impl Bfq {
         }
     }
 
-    /// All of the last requests of a soft real-time flow were far from each other.
+    /// Ends soft real-time raising of a flow whose last 32 requests were all far apart.
     #[inline(never)]
     pub(super) fn demote_seeky(&mut self, at: u32) {
         let (now, wr_params) = (self.now, self.wr_params());
         self.change_raising(at, |raising| raising.demote_seeky(now, &wr_params));
     }
 
-    /// A flow has nothing left, here or at the device.
+    /// A flow is empty and has nothing in flight.
     pub(super) fn note_emptied(&mut self, at: u32) {
         if self.tunables.low_latency && self.flows[at].sync {
             let (now, wr_params) = (self.now, self.wr_params());
@@ -249,7 +245,7 @@ impl Bfq {
         }
     }
 
-    /// Ends all raising of a flow.
+    /// Ends weight raising of a flow.
     pub(super) fn end_weight_raising(&mut self, at: u32) {
         if self.wr_coeff(at) > 1 {
             let now = self.now;
@@ -257,12 +253,12 @@ impl Bfq {
         }
     }
 
-    /// Ends all raising. O(flows).
+    /// Ends weight raising of all flows. O(flows).
     pub(super) fn end_all_weight_raising(&mut self) {
         self.flows.live().into_iter().for_each(|at| self.end_weight_raising(at));
     }
 
-    /// Ends what settings do not allow any more. O(flows).
+    /// Ends weight raising that the settings no longer allow. O(flows).
     pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
         self.now = self.now.max(now);
         for at in self.flows.live() {
@@ -275,10 +271,10 @@ impl Bfq {
         }
     }
 
-    /// What is put aside of a flow that joins others (spec/bfq 7.6).
+    /// Saved state of a flow that merges (spec/bfq 7.6).
     pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
         let raising = self.flows.raising(queue.index);
-        // One that is alone again, and joins others before anything came, has been raised already, or was not to be.
+        // A flow that merges again before any request was raised already, or was not to be.
         if raising.is_newborn() && !raising.is_in_large_burst() && self.tunables.low_latency {
             Raising::newborn(self.now, u64::from(self.wr_params().interactive_ms) * MS)
         } else {
@@ -286,7 +282,7 @@ impl Bfq {
         }
     }
 
-    /// Raising moves along with a flow that joins another.
+    /// Moves raising along with a merge.
     pub(super) fn join_raising(&mut self, from: u32, to: u32) {
         let [mut giving, mut taking] = [from, to].map(|at| self.flows.raising(at).saved());
         taking.inherit(&mut giving);
@@ -295,7 +291,7 @@ impl Bfq {
         self.change_raising(to, |raising| raising.restore(now, &taking));
     }
 
-    /// Gives back what a flow that is alone again had put aside (spec/bfq 7.7).
+    /// Restores the raising of a flow that was split off (spec/bfq 7.7).
     pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, saved_state: Raising) {
         let (now, wr_params) = (self.now, self.wr_params());
         let resume = Resume {
@@ -306,11 +302,11 @@ impl Bfq {
             raising.restore(now, &saved_state.resume(now, raising.is_in_large_burst(), &resume));
             raising.note_split(now);
         });
-        // Its client was not away, although nothing came here.
+        // Its client was not idle; its requests went to another flow.
         self.flows[at].last_end = now;
     }
 
-    /// The setting that is nearest to the owner of a flow.
+    /// The nearest setting for the owner of a flow.
     fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
         let id = EntityId::flow(at);
         let Some(client) = self.hierarchy.owner(id).as_client() else { return LowLatency::Never };
@@ -329,7 +325,7 @@ impl Bfq {
         answer
     }
 
-    /// A new level counts from the flow's next placing on.
+    /// A new state counts from the flow's next activation on.
     fn count_change(&mut self, at: u32, before: WrStateSince, after: WrState) {
         let id = EntityId::flow(at);
         let cgroup = self.hierarchy.cgroup(id);
@@ -343,7 +339,7 @@ impl Bfq {
     }
 }
 
-/// The level that a flow was at, and since when.
+/// State of a flow, and since when.
 #[derive(Clone, Copy)]
 struct WrStateSince {
     state: WrState,
@@ -364,7 +360,7 @@ mod tests {
     fn patience_is_half_of_all_time() {
         let mut raised_idle_budget = RaisedIdleBudget::NEW;
         let mut kept = 0;
-        // Asked for 20 ms, 5 ms after each wait, for ten seconds.
+        // 20 ms asked for 5 ms after each idling, for ten seconds.
         let mut now = Instant::ZERO;
         while now < Instant::from_millis(10_000) {
             let wait = raised_idle_budget.left(now).min(20 * MS);

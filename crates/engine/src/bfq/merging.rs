@@ -1,4 +1,4 @@
-//! Flows that become one, and part: where [`crate::merge`] meets the schedule (spec/bfq 7).
+//! Merge and split of flows: the schedule's side of [`crate::merge`] (spec/bfq 7).
 
 use super::Bfq;
 use super::budget::Expiry;
@@ -20,7 +20,7 @@ use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// What a flow gets back when it is alone again: how its client behaved before it shared. Its weight is its client's.
+/// State of a flow saved at a merge and restored at a split. Its weight is its client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SavedState {
     think_time: ThinkTime,
@@ -29,7 +29,7 @@ pub(crate) struct SavedState {
 }
 
 impl Bfq {
-    /// A client got a flow: it may belong to those that were made just before it.
+    /// Opens a client's flow, which may merge with one created just before it.
     pub(super) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
         let queueing_flash = self.tunables.queueing_flash();
@@ -40,8 +40,8 @@ impl Bfq {
         }
     }
 
-    /// The flow that a request goes to which came for `own_flow`: that one, or one that it has merged with, or merges with
-    /// because of this very request.
+    /// The flow that serves `request` of `own_flow`'s client: `own_flow`, the flow it has merged into, or merges into
+    /// now.
     pub(super) fn flow_for_request(
         &mut self,
         tree: &Tree,
@@ -57,14 +57,14 @@ impl Bfq {
             self.leave_if_parting(tree, own_flow);
         }
         let at = self.effective_flow(own_flow);
-        // Where order hardly matters, flows merge as they are made or not at all.
+        // On queueing flash flows merge at creation only. A flush has no position.
         if (as_weir && self.tunables.queueing_flash()) || request.op == Op::Flush {
             return at;
         }
         self.flow_by_position(tree, requests, own_flow, at, request)
     }
 
-    /// The same, of a flow that `at` is used for and that may merge because of where its next request is.
+    /// Checks cooperation of flow `at`, which serves `own_flow`, by the request's position.
     #[inline(never)]
     fn flow_by_position(
         &mut self,
@@ -112,7 +112,7 @@ impl Bfq {
         }
     }
 
-    /// The flow that requests of `own_flow`'s client go to.
+    /// Effective flow of `own_flow`'s client.
     fn effective_flow(&self, own_flow: u32) -> u32 {
         if self.flows[own_flow].is_alone() {
             return own_flow;
@@ -120,13 +120,13 @@ impl Bfq {
         self.merging.representative(self.flows.id(own_flow)).map_or(own_flow, |queue| queue.index)
     }
 
-    /// Whether no flow merges for where it reads.
+    /// Whether cooperation is off.
     pub(super) fn is_cooperation_off(&self) -> bool {
         let window = self.merging.settings().merge_window;
         window == MergeWindow::Closed || self.tunables.queueing_flash()
     }
 
-    /// Keeps [`Bfq::pos_tree`] true for a flow whose next request may be another, or which is late by now.
+    /// Updates a flow in [`Bfq::pos_tree`], when its next request changes or its merge window closes.
     #[inline]
     pub(super) fn update_pos_tree(&mut self, at: u32) {
         let is_cooperation_off = self.is_cooperation_off();
@@ -151,8 +151,7 @@ impl Bfq {
         }
     }
 
-    /// A flow that jumps about and is not alone gives the device back. If it is shared, its members part: whatever they did,
-    /// they do it no longer.
+    /// Splits a shared flow that is seeky when it expires.
     #[inline(never)]
     pub(super) fn part_if_shared(&mut self, tree: &Tree, at: u32) {
         let (queue, sets) = (self.flows.id(at), self.merging.sets());
@@ -179,7 +178,7 @@ impl Bfq {
         }
     }
 
-    /// With the kernel's rules a client leaves a seeky set when it next asks.
+    /// With the kernel's rules a client leaves a seeky set with its next request.
     fn leave_if_parting(&mut self, tree: &Tree, own_flow: u32) {
         let queue = self.flows.id(own_flow);
         let (now, before) = (self.now, self.merging.representative(queue));
@@ -192,7 +191,7 @@ impl Bfq {
         }
     }
 
-    /// What a flow gets back when it is alone again.
+    /// State to save at a merge.
     fn saved_state(&self, queue: QueueId) -> SavedState {
         let stats = self.flows.stats(queue.index);
         let raising = self.raising_of(queue);
@@ -203,9 +202,9 @@ impl Bfq {
         }
     }
 
-    /// Joins two sets; the flow that the asker's requests go to now.
+    /// Carries out a merge. Returns the effective flow of the client that asked.
     fn carry_out_merge(&mut self, tree: &Tree, requests: &Requests, merge: Merge) -> u32 {
-        // Of two flows that become one, either may have been alone.
+        // Either flow may have been alone.
         let [from, to] = [merge.from, merge.to].map(|queue| (queue, self.saved_state(queue)));
         let save = |queue: QueueId| if queue == from.0 { from.1 } else { to.1 };
         let to = self.merging.merge(merge, save).index;
@@ -226,7 +225,7 @@ impl Bfq {
         to
     }
 
-    /// Members of a set come to a flow, or go.
+    /// Updates a flow after a merge or a change of its members.
     fn update_shared(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         self.update_flow_state(at);
         self.update_prio(tree, at);
@@ -235,7 +234,7 @@ impl Bfq {
         }
     }
 
-    /// Whether anybody uses a flow.
+    /// Updates whether a flow is live or merged.
     fn update_flow_state(&mut self, at: u32) {
         let users = self.merging.sets().users(self.flows.id(at));
         let flow = &mut self.flows[at];
@@ -244,7 +243,7 @@ impl Bfq {
         }
     }
 
-    /// Nobody uses a flow any more. In service and empty it would keep the device waiting for nobody (spec/bfq D-9).
+    /// A flow has no client left. In service and empty it would keep the device idle for none (spec/bfq D-9).
     pub(super) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         if self.in_service.is_some_and(|in_service| in_service.flow == at)
             && self.flows[at].is_empty()
@@ -254,8 +253,8 @@ impl Bfq {
         self.uncount_if_idle(at);
     }
 
-    /// Lets flows leave a set: gives those that are alone again what they had before they shared, and the place of a
-    /// representative that has left to another. `leave` calls its second argument for each that is alone.
+    /// Lets flows leave a set. Restores the flows that are alone then, and updates the successor of a representative.
+    /// `leave` calls its second argument for each flow that is alone.
     fn leave_set(
         &mut self,
         tree: &Tree,
@@ -283,7 +282,7 @@ impl Bfq {
         departure
     }
 
-    /// Gives a flow the weight of all whose requests go there: who merges neither wins nor loses (spec/bfq D-27).
+    /// Gives a flow the sum of its members' weights, so that merging neither wins nor loses (spec/bfq D-27).
     pub(super) fn update_prio(&mut self, tree: &Tree, at: u32) {
         let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
         if self.flows[at].is_orphaned() {
@@ -303,7 +302,7 @@ impl Bfq {
         self.set_prio(at, Prio { weight, ..own });
     }
 
-    /// A client's priority is another: it may not belong any more to whom it merged with.
+    /// Applies a client's new priority, which may not allow its merge any more.
     pub(super) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
@@ -313,7 +312,7 @@ impl Bfq {
     }
 }
 
-/// What must be alike in two flows that merge.
+/// Properties that must be equal in flows that merge.
 fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits {
     let group = hierarchy.cgroup(EntityId::flow(at));
     let client = hierarchy.owner(EntityId::flow(at)).as_client();
@@ -322,8 +321,7 @@ fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits 
     Traits { group, class: priority.class(), level: priority.level(), sync: flows[at].sync }
 }
 
-/// By Weir's rules a flow that flushes is no stream: it waits for what it wrote, and would wait for the writes of others
-/// as well if it shared their queue.
+/// By Weir's rules a flow that flushes counts as seeky: merged, its flushes would wait for other clients' writes.
 fn facts(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> QueueFacts {
     let flow = &flows[at];
     let flushes = as_weir && flows.stats(at).think_time.flushes();

@@ -1,15 +1,14 @@
-//! `scheduler = "bfq"`: budget fair queueing. Shares by weight, in a tree of cgroups, by slots of service.
+//! BFQ: budget fair queueing, shares by weight in a tree of cgroups (`scheduler = "bfq"`).
 //!
 //! ```text
 //!  insert ─► flow: by position, by age ─┐                    ┌─► budget used up, time out, no more requests
 //!                                       ├─► slot ─► dispatch ┤
-//!  hierarchy: who is next, by B-WF2Q+ ──┘     └─► idle: wait a little for the flow's next request
+//!  hierarchy: next flow, by B-WF2Q+ ────┘     └─► idle: wait for the flow's next request
 //! ```
 //!
-//! A flow is a client's, not a task's: eight connections of one client get what one connection of another gets, as in
-//! the throttle, and a stream that a client spreads over its connections is seen as the stream it is. What nobody waits
-//! for, writeback, is one flow a cgroup. Written from `spec/bfq.md`, whose section numbers the comments give;
-//! `docs/bfq.md` has what is not there yet.
+//! A flow is a client's, not a task's: eight connections of one client get what one connection of another gets, as in the
+//! throttle, and a stream spread over a client's connections is seen as one. Writeback of a cgroup is one flow. Follows
+//! spec/bfq; `docs/bfq.md` has the differences.
 
 mod budget;
 mod charge;
@@ -68,8 +67,8 @@ use crate::scheduler::Arriving;
 use crate::time::Instant;
 use crate::tree::Tree;
 
-/// Requests past every limit, and who among their clients is next. O(depth × log siblings + log requests of the flow)
-/// a step, no allocation once grown.
+/// BFQ scheduler of one device. A step is O(depth × log siblings + log requests of the flow), without allocation once
+/// grown.
 pub(crate) struct Bfq {
     settings: BfqSettings,
     tunables: Tunables,
@@ -79,46 +78,45 @@ pub(crate) struct Bfq {
     sort_nodes: SortNodes,
     scenario: Scenario,
     in_service: Option<InService>,
-    /// Who reads the stream of the flow in service, if several do.
+    /// Members of the shared stream of the flow in service.
     shared_stream: SharedStream,
-    /// What went to the device last, while others may be joined to it.
+    /// The last dispatch, while other requests may coalesce with it.
     run: Option<CoalescedRun>,
-    /// Where the last request for the device ended.
+    /// End of the last request dispatched, in bytes.
     position: u64,
     len: u32,
     /// Requests at the device.
     in_device: u32,
-    /// Flows with a backlog, or in service.
+    /// Flows that are backlogged or in service.
     busy: u32,
-    /// Which flows are one.
+    /// Merged flows.
     merging: Merging<SavedState>,
-    /// Where those go on that may still merge.
+    /// Next positions of the flows that may still merge.
     pos_tree: PositionTree,
-    /// Flows that are alone again; kept to reuse its memory.
+    /// Flows restored by a split. Kept to reuse its memory.
     alone: Vec<(u32, SavedState)>,
-    /// The flow that had a request back last, and when.
+    /// Flow and instant of the last completion.
     last_completed: Option<(QueueId, Instant)>,
-    /// What others cost the flow in service.
+    /// Measurement of injection for the flow in service.
     probe: Probe,
-    /// Flows that were made shortly after each other.
+    /// Flows created shortly after each other.
     burst: Burst,
-    /// How much longer the device may be kept for raised flows.
     raised_idle_budget: RaisedIdleBudget,
     /// See [`weight_raising::interactive_ms`].
     interactive_ms: u16,
-    /// What is at flash, while several share it.
+    /// Bytes at a flash device that several cgroups, weights or classes share.
     flash_bound: FlashBound,
-    /// What the device still has to write down.
+    /// Written data that the disk has not destaged.
     destage: Destage,
-    /// What flows that jump about pay for a request.
+    /// Mean time of a seeky flow's request.
     seek_price: SeekPrice,
-    /// The last instant heard of.
+    /// Latest instant passed in.
     now: Instant,
     counters: Counters,
 }
 
 impl Bfq {
-    /// Knows no flow yet, and goes on counting where `counters` is.
+    /// Starts without flows, and continues to count in `counters`.
     pub(crate) fn new(
         settings: &BfqSettings,
         rotational: bool,
@@ -161,7 +159,7 @@ impl Bfq {
         }
     }
 
-    /// Decides by other settings from now on; slots under way keep their budgets.
+    /// Changes the settings. Slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
         self.settings = *settings;
         self.tunables = self.tunables.with(settings);
@@ -173,7 +171,7 @@ impl Bfq {
         }
     }
 
-    /// Takes over what is known of the device's speed.
+    /// Follows a changed estimate of the device's speed.
     fn follow_speed(&mut self) {
         self.tunables.follow(&self.peak, &self.settings);
         self.flash_bound.follow(self.peak.nanos_for(1 << 20));
@@ -181,24 +179,24 @@ impl Bfq {
             weight_raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
 
-    /// What was counted so far.
+    /// Counters of the device.
     pub(crate) fn stats(&self) -> BfqStats {
         self.counters.device(self.merging.counters(), self.scenario.raised())
     }
 
-    /// What was counted of a cgroup itself.
+    /// Counters of one cgroup, without those below it.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
         self.counters.cgroup(cgroup, self.scenario.raised_of(cgroup))
     }
 
-    /// Another scheduler takes over: the books, for a successor.
+    /// Gives the counters to the next scheduler.
     pub(crate) fn into_counters(mut self) -> Counters {
         self.end_all_weight_raising();
         self.counters.close(self.merging.counters());
         self.counters
     }
 
-    /// The request at `index` is at the device, where another scheduler has sent it; [`Bfq::complete`] will hear of it.
+    /// Accounts for the request at `index`, which another scheduler has dispatched. [`Bfq::complete`] follows.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         let at = self.own_flow(tree, requests, index, Owner::of(tree, requests, index));
         self.sort_nodes.adopt(index, at);
@@ -213,7 +211,7 @@ impl Bfq {
         self.len
     }
 
-    /// The device takes `depth` requests at a time from now on.
+    /// Changes the queue depth of the device.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         self.tunables.set_depth(depth);
     }
@@ -271,7 +269,8 @@ impl Bfq {
         self.update_pos_tree(at);
     }
 
-    /// The request that goes to the device now. None although some wait, while the device idles for somebody.
+    /// Takes out the next request for the device. `None` while the device idles for a flow, although requests may
+    /// wait.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -288,7 +287,7 @@ impl Bfq {
         }
     }
 
-    /// Takes out a request that waits.
+    /// Takes out a waiting request.
     pub(crate) fn remove(
         &mut self,
         tree: &mut Tree,
@@ -316,7 +315,7 @@ impl Bfq {
         self.uncount_if_idle(at);
     }
 
-    /// The request that was at `index`, of `data_len` bytes of data, is back from the device.
+    /// The device has completed the request at `index`, of `data_len` bytes of data.
     pub(crate) fn complete(
         &mut self,
         now: Instant,
@@ -344,7 +343,7 @@ impl Bfq {
         flow.last_end = now;
         let is_last = flow.in_flight == 0;
         if self.tunables.slice_idle_ns > 0 {
-            // A shared flow stands for nobody.
+            // A merged flow is no waker: it stands for several clients.
             let is_one = flow.is_alone();
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
         }
@@ -358,10 +357,10 @@ impl Bfq {
         }
     }
 
-    /// When [`Bfq::handle_timeout`] is due, or [`Bfq::next`] may have another answer.
+    /// Instant at which [`Bfq::handle_timeout`] is due, or [`Bfq::next`] may give another answer.
     ///
-    /// While nothing waits nobody need wake up because the device was kept for long enough: a server that has one client at
-    /// a time would set a timer whenever that thinks. [`Bfq::advance`] has it end when it would have.
+    /// Idling needs no timer while no request waits: with one client at a time, a server would set one at each pause.
+    /// [`Bfq::advance`] then ends it at its proper instant.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.in_service.and_then(|in_service| in_service.idle) {
             Some(_) if self.len == 0 => None,
@@ -374,27 +373,27 @@ impl Bfq {
         }
     }
 
-    /// A cgroup that does not have the device has got another weight or class, in `tree`.
+    /// Applies a cgroup's new weight or class from `tree`. The cgroup is not in service.
     pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
         self.hierarchy.update_group_prio(self.now, tree, cgroup);
     }
 
-    /// Ends the slot under way if it is of a flow in `cgroup` or below. It is settled at the weights that are in `tree`.
+    /// Expires the flow in service if it is in `cgroup` or below, charged at the weights in `tree`.
     pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         if self.hierarchy.state(EntityId::group(cgroup)) == State::InService {
             self.expire(tree, requests, Expiry::Preempted);
         }
     }
 
-    /// A cgroup has got another parent, in `tree`.
+    /// Applies a cgroup's new parent from `tree`.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         self.take_device_from(tree, requests, cgroup);
         self.hierarchy.move_group(self.now, tree, cgroup);
-        // What is set nearest for its clients may be something else now.
+        // The nearest setting of its clients may have changed.
         self.review_policies(self.now, tree);
     }
 
-    /// Gives the flow a place for its first request (spec/bfq 2.3, 2.10, 3.1).
+    /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
         if self.arrive(tree, at) && self.is_raised_above_siblings(at) {
             let flow = &mut self.flows[at];
@@ -414,7 +413,7 @@ impl Bfq {
             1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
             _ => (flow.max_budget, Return::Afresh),
         };
-        // One that starts is due soon in a cgroup of its own, too.
+        // A starting flow is due soon also if it is alone in its cgroup.
         let budget = budget.min(most);
         let budget = self.flash_bound.bound(self.now, budget).max(charge);
         flow.start.restart();
@@ -426,7 +425,7 @@ impl Bfq {
         how
     }
 
-    /// Sends the request at `index`, of flow `at`, for which that is charged `charge`.
+    /// Dispatches the request at `index` of flow `at`, charged `charge`.
     #[inline(never)]
     fn dispatch(
         &mut self,

@@ -1,4 +1,4 @@
-//! Asymmetry of the busy flows, which decides whether shares need idling (spec/bfq 1.8).
+//! Asymmetric scenario: whether the busy flows differ so that shares need idling (spec/bfq 1.8).
 
 use alloc::vec::Vec;
 
@@ -7,29 +7,29 @@ use crate::priority::PriorityClass;
 use crate::time::Instant;
 use crate::tree::ROOT;
 
-/// Counts of the flows that are busy or have requests at the device. Every step is O(log distinct weights), and
-/// allocates only for a weight or a cgroup that was never seen.
+/// Counts of the flows that are busy or have requests at the device. A step is O(log distinct weights) and allocates
+/// only for a new weight or cgroup.
 #[derive(Debug, Default)]
 pub(crate) struct Scenario {
-    /// How many flows have a weight, by weight. Weights stay, with 0: there are few.
+    /// Number of flows by weight, ordered. Weights stay with 0, since there are few.
     weights: Vec<(u32, u32)>,
-    /// Weights that somebody has.
+    /// Weights with flows.
     distinct: u32,
-    /// Flows whose weight is raised; they are not among the weights.
+    /// Weight-raised flows, which are not in `weights`.
     raised: u32,
     /// Busy flows by class.
     classes: [u32; 3],
     groups: Vec<Group>,
-    /// Cgroups that have some.
+    /// Cgroups with busy flows.
     busy_groups: u32,
 }
 
-/// The flows of one cgroup.
+/// Busy flows of one cgroup.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     flows: u32,
     raised: u32,
-    /// When the raising began of the one that was last found to be no application; [`NEVER`] while none was.
+    /// Begin of the raising of the flow last found to be a stream and no application, or [`NEVER`].
     stream_since: Instant,
 }
 
@@ -40,7 +40,7 @@ impl Group {
 }
 
 impl Scenario {
-    /// A flow is busy; `weight` is none while it is raised.
+    /// Counts a busy flow. `weight` is `None` while it is raised.
     pub(crate) fn enter(&mut self, cgroup: u32, class: PriorityClass, weight: Option<u32>) {
         match weight {
             Some(weight) => self.enter_weight(weight),
@@ -69,16 +69,16 @@ impl Scenario {
         self.weights[at].1 += 1;
     }
 
-    /// Where a weight is, or belongs.
+    /// Index of a weight, or where it belongs.
     fn find(&self, weight: u32) -> Result<usize, usize> {
         match self.weights.first() {
-            // Mostly there is but one.
+            // Mostly there is one weight.
             Some(&(lightest, _)) if lightest == weight => Ok(0),
             _ => self.weights.binary_search_by_key(&weight, |&(weight, _)| weight),
         }
     }
 
-    /// The opposite of [`Scenario::enter`], with what was entered.
+    /// Undoes [`Scenario::enter`], with the same arguments.
     pub(crate) fn leave(&mut self, cgroup: u32, class: PriorityClass, weight: Option<u32>) {
         match weight {
             Some(weight) => {
@@ -96,46 +96,47 @@ impl Scenario {
         self.busy_groups -= u32::from(group.flows == 0);
     }
 
-    /// Flows that are counted.
+    /// Busy flows.
     pub(crate) fn flows(&self) -> u32 {
         self.classes.iter().sum()
     }
 
-    /// Flows that are counted and raised.
+    /// Busy flows that are raised.
     pub(crate) fn raised(&self) -> u32 {
         self.raised
     }
 
-    /// Flows of a cgroup that are counted and raised.
+    /// Busy flows of a cgroup that are raised.
     pub(crate) fn raised_of(&self, cgroup: u32) -> u32 {
         self.groups.get(cgroup as usize).map_or(0, |group| group.raised)
     }
 
-    /// Whether flows of a cgroup are counted that are raised.
+    /// Whether a cgroup has a busy flow that is raised.
     pub(crate) fn has_raised_in(&self, cgroup: u32) -> bool {
         self.raised_of(cgroup) > 0
     }
 
-    /// Whether a raised flow of a cgroup has siblings that are not raised. Those of the root may have cgroups beside them.
+    /// Whether a raised flow of a cgroup has busy siblings that are not raised. Siblings of the root's flows are
+    /// cgroups too.
     pub(crate) fn has_unraised_in(&self, cgroup: u32) -> bool {
         let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
         group.raised < group.flows || (cgroup == ROOT && self.busy_groups > 1)
     }
 
-    /// Whether flows of other cgroups are counted that are not raised.
+    /// Whether other cgroups have busy flows that are not raised.
     pub(crate) fn has_unraised_beside(&self, cgroup: u32) -> bool {
         let group = self.groups.get(cgroup as usize).copied().unwrap_or(Group::EMPTY);
         self.flows() - self.raised > group.flows - group.raised
     }
 
-    /// A flow of a cgroup whose raising began at `since` is no application.
+    /// Notes that a flow raised at `since` is a stream and no application.
     pub(crate) fn note_stream(&mut self, cgroup: u32, since: Instant) {
         if let Some(group) = self.groups.get_mut(cgroup as usize) {
             group.stream_since = since;
         }
     }
 
-    /// Whether a flow of a cgroup whose raising began at `since` began together with one that is no application.
+    /// Whether a flow raised at `since` began together with such a stream.
     pub(crate) fn is_with_stream(&self, cgroup: u32, since: Instant) -> bool {
         let group = self.groups.get(cgroup as usize);
         group.map(|group| group.stream_since).filter(|&stream| stream != NEVER).is_some_and(
@@ -143,7 +144,7 @@ impl Scenario {
         )
     }
 
-    /// Whether the counts are those of `fresh`, who has just counted everybody. O(weights + cgroups).
+    /// Whether the counts equal those of `fresh`, counted anew. O(weights + cgroups).
     pub(crate) fn counts_alike(&self, fresh: &Scenario) -> bool {
         let weights = |scenario: &Scenario| -> Vec<(u32, u32)> {
             scenario.weights.iter().copied().filter(|&(_, flows)| flows > 0).collect()
@@ -158,8 +159,8 @@ impl Scenario {
             && groups.all(|at| group(self, at) == group(fresh, at))
     }
 
-    /// Whether somebody with this weight, none while it is raised, needs the device to wait, to get the share that is due:
-    /// among equals, nobody does; the lightest does not among others of one class and one cgroup.
+    /// True if service guarantees for a flow of this weight require idling (asymmetric scenario). Never among equals,
+    /// and not for the lightest of one class and cgroup. `None` while it is raised.
     pub(crate) fn is_asymmetric(&self, weight: Option<u32>) -> bool {
         let lightest =
             || self.weights.iter().find(|&&(_, flows)| flows > 0).map(|&(weight, _)| weight);
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn raising_is_among_siblings() {
         let (class, mut scenario) = (PriorityClass::BestEffort, Scenario::default());
-        // One raised flow and one that is not in cgroup 1, one raised in 2, one that is not in 3.
+        // Cgroup 1 has a raised and a non-raised flow, 2 a raised and 3 a non-raised one.
         for (cgroup, weight) in [(1, None), (1, Some(100)), (2, None), (3, Some(100))] {
             scenario.enter(cgroup, class, weight);
         }

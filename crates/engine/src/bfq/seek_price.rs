@@ -1,17 +1,16 @@
-//! Price of a request of a seeky flow.
+//! Mean time of a seeky flow's request.
 
-/// Requests after which a sample is worth half.
+/// Requests after which a sample has half its weight.
 const MEMORY: u64 = 512;
 
-/// Fewer say little.
+/// Samples below which there is no mean.
 const ENOUGH: u64 = 32;
 
-/// The mean over the last few hundred such requests, whoever's.
+/// Mean over the last few hundred requests of seeky flows, whichever.
 ///
-/// A request somewhere on a disk takes between no turn of it and one, and a seek of any length: 12 ms give or take 4.
-/// A flow of a small share has a hundred of them in ten seconds, which are 3 % more or less expensive than another's
-/// by nothing but luck. Charged for what they took, everybody has the same time and not the same number of requests;
-/// charged what they take on average, luck evens out.
+/// A random request takes a seek of any length and up to one rotation: 12 ms give or take 4. A flow with a small
+/// share has a hundred in ten seconds, which chance makes 3 % cheaper or more expensive. Charging the mean gives
+/// equal flows the same number of requests instead of the same time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SeekPrice {
     ns: u64,
@@ -19,7 +18,7 @@ pub(crate) struct SeekPrice {
 }
 
 impl SeekPrice {
-    /// So many requests have taken so long.
+    /// `requests` have taken `ns`.
     pub(crate) fn learn(&mut self, requests: u32, ns: u64) {
         self.requests += u64::from(requests);
         self.ns = self.ns.saturating_add(ns);
@@ -29,7 +28,7 @@ impl SeekPrice {
         }
     }
 
-    /// What so many take; none while too few were seen.
+    /// Time of `requests`; `None` while too few were seen.
     pub(crate) fn of(&self, requests: u32) -> Option<u64> {
         (self.requests >= ENOUGH).then(|| self.ns / self.requests * u64::from(requests))
     }
@@ -46,7 +45,7 @@ mod tests {
         assert_eq!(price.of(1), None);
         price.learn(1, 12);
         assert_eq!(price.of(3), Some(36));
-        // Dear ones and cheap ones in turn.
+        // Expensive and cheap ones in turn.
         for _ in 0..1_000 {
             price.learn(1, 16);
             price.learn(1, 8);

@@ -1,4 +1,4 @@
-//! Flows that read one stream in turn, as one that merged, stay together on it.
+//! Shared stream: several clients, merged into one flow, that read one sequential stream in turn.
 
 use super::Bfq;
 use super::flow::Owner;
@@ -9,43 +9,43 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::{NO_INDEX, Tree};
 
-/// Members that are kept in mind; of a larger set, those who had a request at the device last.
+/// Members remembered; of a larger set, those with the latest requests.
 const MEMBERS_MAX: usize = 8;
 
-/// Whoever reads as fast as it can has its next request here by then: an answer, a wake-up, a question.
+/// Time within which a member that reads as fast as it can has its next request here.
 const RETURN_NS: u64 = 1_000_000;
 
-/// Waits in vain after which nobody is waited for in a slot any more.
+/// Vain waits after which no straggler is waited for in this slot.
 const VAIN_WAITS_MAX: u32 = 3;
 
-/// Who shares the flow in service, and may come back with a request before those that wait.
+/// Members of the flow in service, and the wait for a straggler.
 #[derive(Debug)]
 pub(crate) struct SharedStream {
-    /// Whose members these are.
+    /// The flow that the members share.
     flow: u32,
-    /// Those who had a request at the device last: the first `len`.
+    /// Members with the latest requests: the first `len`.
     members: [Member; MEMBERS_MAX],
     len: usize,
-    /// While the next request is held for somebody who is away.
+    /// End of the wait for a straggler.
     until: Option<Instant>,
-    /// Waits of this slot that were in vain.
+    /// Waits in this slot that ended without its request.
     vain_waits: u32,
-    /// Whether the next request is held.
+    /// Whether the next request is held for a straggler.
     is_held: bool,
 }
 
-/// One of those who share the flow, and its last request that was sent.
+/// Member of a shared flow and its last dispatched request.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     owner: Owner,
-    /// The request's index; [`NO_INDEX`] once it is back.
+    /// Index of the request; [`NO_INDEX`] once it has completed.
     request: u32,
-    /// Where it ended.
+    /// End of the request, in bytes.
     end: u64,
-    /// When it was back, while nothing has come since.
+    /// When it completed, until the member's next request.
     back: Option<Instant>,
-    /// Whether it left something out after the one before it, for others to read. A stranger with a stream of its own does
-    /// not, and one who jumps about leaves out more than a stream.
+    /// Whether it skipped bytes since its previous request, for other members to read. A stream of its own has no
+    /// gaps, and a seeky member skips more.
     is_strided: bool,
 }
 
@@ -68,7 +68,7 @@ impl SharedStream {
         (self.until, self.vain_waits, self.is_held) = (None, 0, false);
     }
 
-    /// A request of `owner` is here.
+    /// A request of `owner` has arrived.
     #[inline]
     pub(crate) fn returned(&mut self, owner: Owner) {
         if let Some(member) = self.members_mut().find(|member| member.owner == owner) {
@@ -76,18 +76,18 @@ impl SharedStream {
         }
     }
 
-    /// A request of the flow in service goes to the device.
+    /// A request of the flow in service is dispatched.
     #[inline]
     pub(crate) fn go_on(&mut self) {
         (self.until, self.is_held) = (None, false);
     }
 
-    /// When the next request may go whoever is away, while it is held for somebody.
+    /// End of the wait for a straggler.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|&until| now < until)
     }
 
-    /// The request at `index`, of `flow`, is back.
+    /// The request at `index`, of `flow`, has completed.
     #[inline]
     pub(crate) fn completed(&mut self, now: Instant, flow: u32, index: u32) {
         if flow == self.flow
@@ -97,13 +97,13 @@ impl SharedStream {
         }
     }
 
-    /// Whether `owner` reads a stream of `flow` that others read, too.
+    /// Whether `owner` reads a stream of `flow` in strides.
     fn is_strided(&self, flow: u32, owner: Owner) -> bool {
         let mut members = self.members[..self.len].iter();
         self.flow == flow && members.any(|member| member.owner == owner && member.is_strided)
     }
 
-    /// A member of `flow` has sent the request at `index` to the device. What is left out is not more than `most` bytes.
+    /// A member of `flow` has dispatched the request at `index`. A stride is at most `most` bytes.
     fn sent(&mut self, flow: u32, owner: Owner, index: u32, extent: Extent, most: u64) {
         if self.flow != flow {
             (self.flow, self.len) = (flow, 0);
@@ -125,7 +125,7 @@ impl SharedStream {
         self.members[place] = Member { owner, request: index, end, back: None, is_strided };
     }
 
-    /// Until when somebody may come back with what is before `at`.
+    /// Until when a straggler may come with a request before `at`.
     fn awaits(&mut self, now: Instant, at: u64) -> Option<Instant> {
         if self.until.take().is_some_and(|until| until <= now) {
             self.vain_waits += 1;
@@ -146,7 +146,7 @@ impl SharedStream {
 }
 
 impl Bfq {
-    /// Whether flow `at` is a stream that several read in turn, on a disk that seeks.
+    /// Whether flow `at` is a shared stream, on a rotational device.
     #[inline]
     pub(super) fn is_shared_stream(&self, at: u32) -> bool {
         if !self.tunables.rotational {
@@ -156,9 +156,7 @@ impl Bfq {
         !flow.is_alone() && !flow.is_seeky() && self.merging.sets().members(self.flows.id(at)) > 1
     }
 
-    /// The request of the flow in service, `at`, that goes now.
-    ///
-    /// Of a shared stream it is the hindmost.
+    /// The next request of flow `at`, in service: of a shared stream that of the straggler.
     #[inline]
     pub(super) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
         let flow = &self.flows[at];
@@ -174,12 +172,10 @@ impl Bfq {
         Some(if is_near && is_member() { first } else { picked })
     }
 
-    /// Whether the request at `index`, which is next of the flow in service, waits for another member of the stream,
-    /// who is behind it.
+    /// Whether the request at `index`, next of the flow in service, waits for a straggler behind it.
     ///
-    /// The members of a shared flow read one stream in turn. If one of them comes later than the others, these must not
-    /// go on without it: a disk that serves first what it reaches first would leave it out for as long as they come back
-    /// in time, and take them ever farther away.
+    /// If the others went on without it, a disk that serves the nearest request first would leave it ever further
+    /// behind.
     #[inline]
     pub(super) fn waits_for_straggler(
         &mut self,
@@ -208,15 +204,14 @@ impl Bfq {
         waits
     }
 
-    /// Whether a request of the flow in service could have gone for too long: whom it is held for may have turned back
-    /// for good.
+    /// Whether a request of the flow in service has waited too long: the straggler may be gone for good.
     fn is_held_for_long(&self, requests: &Requests, index: u32) -> bool {
         let since = requests[index].since;
         let from = self.in_service.map_or(since, |in_service| in_service.since.max(since));
         self.now.nanos_since(from) >= self.tunables.fifo_expire_sync_ns
     }
 
-    /// The flow in service, `at`, sends the request at `index`.
+    /// Notes that flow `at`, in service, dispatches the request at `index`.
     #[inline]
     pub(super) fn note_member(&mut self, tree: &Tree, requests: &Requests, at: u32, index: u32) {
         self.shared_stream.go_on();

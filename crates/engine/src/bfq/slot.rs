@@ -1,4 +1,4 @@
-//! A flow's hold on the device: from its selection to its expiration (spec/bfq 4.5 to 4.7).
+//! Slot of the flow in service: from its selection to its expiration (spec/bfq 4.5 to 4.7).
 
 use super::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use super::counters::IdlingCause;
@@ -10,45 +10,45 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
 
-/// Who holds the device, and since when.
+/// The flow in service and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InService {
     pub(crate) flow: u32,
     pub(crate) since: Instant,
-    /// From here on it may be ended, whatever is left of the budget.
+    /// Budget timeout: the slot may end from here on, whatever is left of the budget.
     pub(crate) deadline: Instant,
-    /// While the device waits for its next request.
+    /// Present while the device idles for the flow's next request.
     pub(crate) idle: Option<Idle>,
-    /// Where its last request of this slot ended.
+    /// End of its last request in this slot.
     pub(crate) last_end: Option<Position>,
-    /// Requests of others that were sent since it last sent one.
+    /// Requests of other flows injected since its last dispatch.
     pub(crate) injected: u32,
-    /// Requests it has sent in this slot.
+    /// Requests dispatched in this slot.
     pub(crate) sent: u32,
-    /// Whether requests of others were at the device with them.
+    /// Whether requests of other flows were at the device in this slot.
     pub(crate) is_shared: bool,
-    /// Whether it returned at once when it was last waited for, in this slot.
+    /// Whether it returned within [`super::idling`]'s short time when the device last idled for it in this slot.
     pub(crate) returns: bool,
-    /// When it returned, since when it has used the device because of that wait.
+    /// When it returned after idling. Its service since then counts as gain of that idling.
     pub(crate) back: Option<Instant>,
 }
 
-/// The device waits for the flow in service, which has nothing left.
+/// Idling for the flow in service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
     pub(crate) since: Instant,
     pub(crate) until: Instant,
-    /// From here on it does not return at once, and others may go meanwhile.
+    /// From here on other flows' requests may be injected.
     pub(crate) inject_from: Instant,
     pub(crate) cause: IdlingCause,
-    /// For how long the device did nothing, although others had requests; without what `lost_since` tells of.
+    /// Time that the device was empty while requests of other flows waited, without the period from `lost_since`.
     pub(crate) lost_ns: u64,
-    /// Since when that is so, while it is.
+    /// Begin of such a period, while it lasts.
     pub(crate) lost_since: Option<Instant>,
 }
 
 impl Bfq {
-    /// Hands the device to the flow that is next.
+    /// Selects the next flow for service.
     pub(super) fn select(&mut self) -> Option<u32> {
         let flow = self.hierarchy.select(self.now)?.as_flow();
         self.counters.selected();
@@ -75,9 +75,11 @@ impl Bfq {
         Some(flow)
     }
 
-    /// How long a flow may have the device at most. Who jumps about gains nothing from a long slot, and where shares
-    /// depend on slots, many small ones are closer to what is due. Who has more requests than one would leave some at the
-    /// device after each, to be served in others' slots.
+    /// Longest slot of a flow.
+    ///
+    /// A seeky flow gains nothing from a long slot, and where shares depend on slots, short ones are fairer. A flow
+    /// with more than one request keeps the full slot: it would leave requests at the device after each slot, served
+    /// in those of others.
     fn slot_ns(&mut self, at: u32) -> u64 {
         if self.costs_shares(at) && self.flows[at].queued == 1 {
             self.counters.shortened();
@@ -86,8 +88,8 @@ impl Bfq {
         self.tunables.timeout_ns
     }
 
-    /// Whether the slot of the flow in service has lasted long enough, or leaves the disk enough to do after it. After
-    /// idling, whoever has used most of the budget may use the rest (spec/bfq 3.6).
+    /// Whether the slot is over by time, or leaves the disk enough to destage. After idling a flow may use the last
+    /// third of its budget (spec/bfq 3.6).
     #[inline]
     pub(super) fn has_timed_out(&self) -> bool {
         if self.leaves_long_destage() {
@@ -103,7 +105,7 @@ impl Bfq {
         in_service.idle.is_none() || left >= entity.budget / 3
     }
 
-    /// The flow in service has sent a request. One of the idle class does that one at a time, if others wait.
+    /// The flow in service has dispatched a request. In the idle class that ends the slot if other flows are busy.
     #[inline(always)]
     pub(super) fn after_dispatch(
         &mut self,
@@ -128,7 +130,7 @@ impl Bfq {
         }
     }
 
-    /// A request of flow `at`, which is in service, is back: it goes on, is waited for, or ends its slot.
+    /// A request of flow `at`, in service, has completed: the slot goes on, idles or ends.
     pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let flow = &self.flows[at];
         let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
@@ -143,12 +145,12 @@ impl Bfq {
         }
     }
 
-    /// The device has waited long enough, if it has.
+    /// Ends idling that is over.
     pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
         if let Some(InService { deadline, idle: Some(idle), .. }) = self.in_service
             && idle.until <= now
         {
-            // Nobody wakes up for it while nothing waits: it has ended by itself then.
+            // Without a waiting request there was no timer: idling ended at its own instant.
             self.now = if self.len == 0 { self.now.max(idle.until) } else { now };
             let is_over = self.now >= deadline;
             let expiry = if is_over { Expiry::BudgetTimeout } else { Expiry::TooIdle };
@@ -157,7 +159,7 @@ impl Bfq {
         self.now = now;
     }
 
-    /// Something happens now. If the device was kept for somebody until before that, this comes first.
+    /// Advances the clock, after ending idling that was over before `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
         let idle = self.in_service.as_ref().and_then(|in_service| in_service.idle.as_ref());
@@ -167,8 +169,8 @@ impl Bfq {
         self.now = now;
     }
 
-    /// A slot in which nobody else's requests were at the device, as if each of the `sent` of a flow that jumps about had
-    /// taken what such requests take. Not where the flow was not waited for: then it is not known what they took.
+    /// Replaces the slot's length by the mean time of `sent` requests of a seeky flow. Only for slots without
+    /// requests of other flows and without requests left in flight, since otherwise their time is not known.
     fn at_seek_price(&mut self, slot: Slot, sent: u32) -> Slot {
         let is_known = slot.length_ns > SHORT_NS && slot.in_flight == 0;
         if !(is_known && slot.is_seeky && slot.sync && self.tunables.rotational) {
@@ -179,12 +181,12 @@ impl Bfq {
         Slot { length_ns, ..slot }
     }
 
-    /// Ends the slot of the flow in service, if there is one.
+    /// Expires the flow in service, if any.
     pub(super) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
         self.expire_at(tree, requests, expiry, self.now);
     }
 
-    /// The same, of a slot that counts until `end` (spec/bfq 4.7).
+    /// Expires it, with a slot that counts until `end` (spec/bfq 4.7).
     fn expire_at(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry, end: Instant) {
         self.note_waited_in_vain();
         self.stop_idling();
@@ -216,8 +218,8 @@ impl Bfq {
         let paid = if is_shared { slot } else { self.at_seek_price(slot, sent) };
         let mut extra = time_charge(paid, expiry, &self.tunables);
         if slot.is_raised {
-            // Its requests are far apart because it starts, and it is not to wait for that. But it is raised among its
-            // siblings only: other cgroups get for its time what they would get for anybody's.
+            // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
+            // so its cgroup pays for the time.
             self.hierarchy.charge_above(id, core::mem::take(&mut extra));
         } else if extra > 0 {
             self.hierarchy.charge_flow(at, extra);

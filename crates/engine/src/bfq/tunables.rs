@@ -1,66 +1,62 @@
-//! The numbers that BFQ decides by.
+//! Tunables: the settings of BFQ with the constants of spec/bfq 0.2, in bytes and nanoseconds.
 
 use core::num::NonZeroU32;
 
 use super::peak_rate::PeakRate;
 use super::settings::BfqSettings;
 
-/// What can be set, as [`BfqSettings`] has it, and what cannot, after spec/bfq 0.2, which has its origins; in bytes
-/// and nanoseconds.
+/// Values that BFQ decides by, from [`BfqSettings`] and spec/bfq 0.2, in bytes and nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tunables {
-    /// Age from which a request need not wait for its position, where somebody waits for it.
+    /// FIFO expiry of synchronous requests.
     pub(crate) fifo_expire_sync_ns: u64,
-    /// The same, where nobody does.
+    /// FIFO expiry of asynchronous requests.
     pub(crate) fifo_expire_async_ns: u64,
-    /// Requests by position after each that went because of its age; what mq-deadline calls a batch. With fewer, a flow
-    /// that is always behind would seek for each request, and be behind for that.
+    /// Requests by position after each that went by age (mq-deadline's `fifo_batch`). With fewer, a flow that is
+    /// behind would seek for each request, and stay behind.
     pub(crate) fifo_batch: u8,
-    /// Longest way back that is not a new sweep.
+    /// Longest way back that does not start a new sweep.
     pub(crate) back_seek_max: u64,
-    /// How much longer a way back counts than the same way forward.
+    /// Factor of a way back against the same way forward.
     pub(crate) back_seek_penalty: u64,
-    /// Longest slot.
+    /// Budget timeout: longest slot.
     pub(crate) timeout_ns: u64,
-    /// Most service of a slot: what was chosen, else what the device does in the longest slot, [`BUDGET_MAX`] at most.
+    /// Largest budget: configured, or what the device does in the longest slot, at most [`BUDGET_MAX`].
     pub(crate) max_budget: u32,
     /// What the device does in the longest slot: the price of its time.
     pub(crate) time_budget: u32,
-    /// How long the device waits for a flow that has nothing left; a flow may stay away three times as long and go on
-    /// where it was. 0: never, and not at all.
+    /// Length of idling; 0 for none. A flow that returns within three times as long resumes its budget.
     pub(crate) slice_idle_ns: u64,
-    /// Whether the weight of flows that begin, or want little, is raised (spec/bfq 6).
+    /// Whether weights are raised (spec/bfq 6).
     pub(crate) low_latency: bool,
-    /// Whether the device waits for everybody, and has one request at a time (spec/bfq 5.7).
+    /// Whether the device idles for each flow and has one request at a time (spec/bfq 5.7).
     pub(crate) strict_guarantees: bool,
-    /// How many times its bytes an asynchronous request is charged, where nobody needs exact shares.
+    /// Factor of an asynchronous request's charge in symmetric scenarios.
     pub(crate) async_charge: u32,
-    /// What a seek takes, where the device is flash.
+    /// Time of a seek on flash.
     pub(crate) seek_flash_ns: u64,
-    /// Whether the device's time goes into seeks.
+    /// Whether the device seeks.
     pub(crate) rotational: bool,
-    /// Whether the device takes more than a few requests at a time, and orders them itself (spec/bfq D-15: known, not
-    /// guessed).
+    /// Whether the device queues and orders requests itself (spec/bfq D-15: known, not guessed).
     pub(crate) queueing: bool,
-    /// Requests that the device takes at a time.
+    /// Requests that the device takes at once.
     pub(crate) depth: u32,
 }
 
 /// A read of 4 KiB from flash.
 const SMALL_READ_NS: u64 = 100_000;
 
-/// Requests at the device from which on it queues (spec/bfq 0.2).
+/// Depth above which a device queues (spec/bfq 0.2).
 const QUEUEING_ABOVE: u32 = 3;
 
 const MS: u64 = 1_000_000;
 const SECTOR: u32 = 512;
 
-/// With `strict_guarantees` a flow is waited for so long at least: no share is kept by a device that waits for nobody
-/// (spec/bfq 5.7).
+/// Least idling with `strict_guarantees`, which no share is exact without (spec/bfq 5.7).
 const STRICT_IDLE_NS: u64 = 8 * MS;
 
-/// The largest budget unless another is chosen: 8 MiB. The kernel's grows with the device, to 13 MiB on a disk of
-/// 110 MB/s and 31 MiB on flash of 258 MB/s, and with it the time in which shares are not yet what they are to be.
+/// Largest budget unless configured: 8 MiB. The kernel's grows with the device, to 13 MiB at 110 MB/s and 31 MiB at
+/// 258 MB/s, and with it the time until shares are exact.
 const BUDGET_MAX: u32 = 16_384 * SECTOR;
 
 impl Tunables {
@@ -88,7 +84,7 @@ impl Tunables {
         }
     }
 
-    /// Takes over what is known of the device's speed, where no budget was chosen.
+    /// Follows the estimate of the device's speed, unless a budget is configured.
     pub(crate) fn follow(&mut self, peak: &PeakRate, settings: &BfqSettings) {
         if settings.max_budget().is_none() {
             self.max_budget = peak.max_budget().min(BUDGET_MAX);
@@ -111,19 +107,19 @@ impl Tunables {
         Tunables::from(&BfqSettings::DEFAULT, rotational, depth)
     }
 
-    /// The device takes `depth` requests at a time from now on.
+    /// Changes the queue depth.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         self.queueing = depth.get() > QUEUEING_ABOVE;
         self.depth = depth.get();
     }
 
-    /// Whether order hardly matters to the device, which queues and does not seek.
+    /// Whether the device is flash with a queue, which does not care about order.
     pub(crate) const fn queueing_flash(&self) -> bool {
         self.queueing && !self.rotational
     }
 
-    /// What a slot of less than a millisecond counts for, of a flow that jumps about: a seek. On flash that queues, requests
-    /// of others are served beside it, and it is what a small read takes there.
+    /// Time that a seeky flow's slot of less than a millisecond counts for: a seek. Queueing flash serves other flows
+    /// beside it, so there it is a small read.
     pub(crate) const fn short_seek_ns(&self) -> u64 {
         match (self.rotational, self.queueing) {
             (true, _) => self.slice_idle_ns,
@@ -132,29 +128,29 @@ impl Tunables {
         }
     }
 
-    /// Longest slot of a flow that jumps about, where that makes shares more exact: time for a request or two.
+    /// Longest slot of a seeky flow where shares depend on slots: a request or two.
     pub(crate) const fn short_slot_ns(&self) -> u64 {
         self.timeout_ns / 8
     }
 
-    /// The least that a flow's budget falls to.
+    /// Smallest budget.
     pub(crate) const fn min_budget(&self) -> u32 {
         self.max_budget / 32
     }
 
-    /// What a raised flow gets: little, so that others who are raised, or urgent, wait for little.
+    /// Budget of a raised flow: small, so that other raised or urgent flows wait little.
     pub(crate) const fn raised_budget(&self) -> u32 {
         2 * self.min_budget()
     }
 
-    /// What somebody else gets in one go beside a raised flow that is due.
+    /// Budget of a least slot beside a raised flow.
     pub(crate) const fn min_slot_budget(&self) -> u32 {
         2 * self.raised_budget()
     }
 
-    /// What a flow begins with.
+    /// Budget of a new flow.
     pub(crate) const fn first_budget(&self) -> u32 {
-        // In whole sectors, as the kernel counts.
+        // In whole sectors, as in the kernel.
         2 * (self.max_budget / SECTOR) / 3 * SECTOR
     }
 }

@@ -1,35 +1,35 @@
-//! Many flows created at once: a service that starts its workers, a boot, a parallel build (spec/bfq 6.4).
+//! Large bursts: many flows created at once by a service with workers, a boot or a parallel build (spec/bfq 6.4).
 //!
-//! Nobody waits for one of them more than for the others, so none is raised. They are told by the times of their
-//! creation, and the first ones only once the eighth has come.
+//! No user waits for one of them more than for the others, so none is raised. The first flows are marked when the
+//! eighth is created.
 
 use crate::time::Instant;
 
-/// Longest time from one creation to the next of the same burst.
+/// Longest time from one creation to the next in a burst.
 pub(crate) const BURST_INTERVAL_NS: u64 = 180_000_000;
-/// As many flows make a burst large.
+/// Number of flows that makes a burst large.
 const LARGE: usize = 8;
 
-/// The flows created shortly after each other in one cgroup, until there are too many of them. One for a device.
+/// Flows created shortly after each other in one cgroup, until the burst is large. One a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Burst {
     last: Instant,
     cgroup: u32,
     is_large: bool,
-    /// How many are listed.
+    /// Number of listed flows.
     len: u8,
-    /// Those that will have to be told, should it become large.
+    /// Flows to mark if the burst becomes large.
     listed: [u32; LARGE - 1],
 }
 
-/// What a creation means for raising.
+/// Effect of a creation on weight raising.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Created {
-    /// Nothing so far.
+    /// None so far.
     Alone,
-    /// The flow is one of many.
+    /// The flow belongs to a large burst.
     AmongMany,
-    /// The flow is one of many, and so were these.
+    /// The flow and these belong to a large burst.
     MadeMany([u32; LARGE - 1]),
 }
 
@@ -40,7 +40,7 @@ impl Burst {
 
     /// `flow` of `cgroup` has its first request. `is_anyone_busy`: other flows have requests.
     ///
-    /// A burst begins on a device with nothing else to do only: beside others, flows come one by one and go on.
+    /// A burst begins only on an idle device: beside others, flows come one by one and stay.
     pub(crate) fn created(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl Burst {
         Created::Alone
     }
 
-    /// `flow` is gone. A helper that lives shortly makes no burst.
+    /// Takes out a closed flow. Short-lived helpers make no burst.
     pub(crate) fn forget(&mut self, flow: u32) {
         let len = usize::from(self.len);
         if let Some(at) = self.listed[..len].iter().position(|&listed| listed == flow) {
@@ -82,7 +82,7 @@ impl Burst {
         }
     }
 
-    /// Whether `flow` will be told if the burst becomes large.
+    /// Whether `flow` is marked if the burst becomes large.
     #[cfg(test)]
     pub(crate) fn lists(&self, flow: u32) -> bool {
         self.listed[..usize::from(self.len)].contains(&flow)
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(created(&mut burst, u64::from(flow), flow, true), Created::Alone);
         }
         assert!(!burst.lists(0));
-        // Nor does one that went on before, and was over.
+        // Nor does one that was over.
         created(&mut burst, 100, 20, false);
         assert!(burst.lists(20));
         created(&mut burst, 281, 21, true);

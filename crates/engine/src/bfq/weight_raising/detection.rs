@@ -1,74 +1,74 @@
-//! Detection state of weight raising, of flows that are not raised, which most are: their beginning, and their rate.
+//! Detection of interactive and soft real-time flows: state kept for all flows, raised or not (spec/bfq 6.3, 6.5).
 
 use super::WrParams;
 use crate::time::Instant;
 
 const MS: u64 = 1_000_000;
 
-/// A flow that was away for longer than this begins anew.
+/// Pause after which a flow counts as starting anew.
 pub(super) const PAUSE_NS: u64 = 2_000 * MS;
-/// One that was away for longer than this is no member of the burst it was created in any more.
+/// Pause after which a flow no longer belongs to the large burst it was created in.
 const BURST_FORGOTTEN_NS: u64 = 10_000 * MS;
-/// How much later than idling would have ended a flow must come to have waited of its own will.
+/// Least time beyond the length of idling after which a flow has paused on its own.
 const SOFT_SLACK_NS: u64 = 4 * MS;
 
-/// Nanoseconds that a soft real-time flow takes for a byte at most: 7,000 sectors a second are 3,584 bytes a
-/// millisecond, 15,625 ns for 56 bytes.
+/// Soft real-time flows take at least this many nanoseconds for so many bytes: 7,000 sectors a second are 3,584 bytes
+/// a millisecond.
 const SOFT_NS: u64 = 15_625;
 const SOFT_BYTES: u64 = 56;
 
 /// Bytes that most applications read to start. Of the traces of starts, xterm's is 3 MiB.
 const START_BYTES: u32 = 16 << 20;
 
-/// A flow with its first request after having had none.
+/// A flow that becomes backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activation {
-    /// When its last request came back.
+    /// Its last completion.
     pub(crate) last_end: Instant,
-    /// Whether requests of it are at the device.
+    /// Whether it has requests at the device.
     pub(crate) is_in_flight: bool,
     pub(crate) is_sync: bool,
     /// Whether each of its last 32 requests was far from the one before.
     pub(crate) is_all_seeks: bool,
-    /// Whether its requests are those of one task: it is alone, or merged stably.
+    /// Whether its requests are those of one task: it is not merged, or merged stably.
     pub(crate) is_of_one_task: bool,
 }
 
-/// How a flow begins.
+/// Reasons to raise a flow that becomes backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrTrigger {
     pub(super) is_interactive: bool,
     pub(super) is_soft: bool,
 }
 
-/// What is kept of a flow whether it is raised or not.
+/// Detection state of a flow.
 ///
-/// Twenty-four bytes, since a million idle flows have one each: a rate is told by an instant that moves with each
-/// request, and what follows from the flow's other state is not kept again.
+/// Twenty-four bytes, since a million idle flows have one each. The rate is kept as an instant that moves with each
+/// request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrDetection {
-    /// After this it is soft real-time if it begins.
+    /// A flow that becomes backlogged after this instant is soft real-time.
     pub(super) soft_rt_next_start: Instant,
-    /// When a soft real-time flow, as fast as those may be, would have got what this one got since it last began; zero
-    /// before it first began.
+    /// When a flow at the greatest soft real-time rate would have received what this one did since it last became
+    /// backlogged; zero before its first request.
     pub(super) soft_rt_paced_until: Instant,
-    /// Bytes served since it was first raised, not counted on beyond four gigabytes.
+    /// Bytes served since it was first raised, at most 4 GiB.
     pub(super) served: u32,
-    /// The place of its [`super::WrPeriod`] while it is raised, [`WrDetection::NOT_RAISED`] else; and the mark
+    /// Slot of its [`super::WrPeriod`] while it is raised, else [`WrDetection::NOT_RAISED`]; and the flag
     /// [`IN_LARGE_BURST`].
     place: u32,
 }
 
 const _: () = assert!(size_of::<WrDetection>() == 24);
 
-/// Created together with many others: none of them is what somebody waits for.
+/// The flow belongs to a large burst.
 const IN_LARGE_BURST: u32 = 1 << 31;
 
 impl WrDetection {
-    /// The place of none: flows are fewer than 2^31.
+    /// No slot: flows are fewer than 2^31.
     pub(super) const NOT_RAISED: u32 = IN_LARGE_BURST - 1;
 
-    /// A flow that did nothing yet.
+    /// A flow without a request yet.
     pub(crate) const NEW: WrDetection = WrDetection {
         soft_rt_next_start: Instant::ZERO,
         soft_rt_paced_until: Instant::ZERO,
@@ -76,7 +76,7 @@ impl WrDetection {
         place: WrDetection::NOT_RAISED,
     };
 
-    /// Whether it has done nothing yet, alone or with others.
+    /// Whether it had no request yet, alone or merged.
     pub(crate) fn is_new(&self) -> bool {
         self.soft_rt_paced_until == Instant::ZERO
     }
@@ -86,7 +86,7 @@ impl WrDetection {
         self.served < START_BYTES
     }
 
-    /// Whether it was created together with many others.
+    /// Whether it belongs to a large burst.
     pub(crate) const fn is_in_large_burst(&self) -> bool {
         self.place & IN_LARGE_BURST != 0
     }
@@ -95,8 +95,8 @@ impl WrDetection {
         self.place = self.place() | if is_in { IN_LARGE_BURST } else { 0 };
     }
 
-    /// The flow begins (spec/bfq 6.5): what [`super::WeightRaising::begin`] is to decide, if anything may be another
-    /// than it was.
+    /// The flow becomes backlogged (spec/bfq 6.5). Returns what [`super::WeightRaising::begin`] has to decide, if
+    /// anything may change.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -113,20 +113,20 @@ impl WrDetection {
         let is_interactive = !activation.is_in_flight && (is_new || away_ns > PAUSE_NS);
         let is_soft =
             !activation.is_in_flight && !activation.is_all_seeks && now > self.soft_rt_next_start;
-        // Writeback comes in bursts after pauses, and nobody waits for it (spec/bfq D-22).
+        // Writeback comes in bursts after pauses, and no client waits for it (spec/bfq D-22).
         let may_begin =
             activation.is_sync && activation.is_of_one_task && (is_interactive || is_soft);
-        // Who is raised already has been asked for, and settings that change are reviewed when they do.
+        // Already-raised flows were checked when raised; setting changes re-check them.
         let goes_on = was_raised && !is_interactive && !is_soft;
         let is_settled = goes_on && wr_params.enabled && !self.is_in_large_burst();
         let is_open = !is_settled && (was_raised || may_begin);
         is_open.then_some(WrTrigger { is_interactive, is_soft })
     }
 
-    /// A slot in which the flow was charged for `bytes` is over.
+    /// A slot with a charge of `bytes` is over.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: u64) {
-        // A slot is a few GiB at most, so that the product fits; later by less than a nanosecond is on the safe side.
+        // A slot is a few GiB at most, so the product fits. Rounding up delays by less than a nanosecond.
         self.soft_rt_paced_until =
             self.soft_rt_paced_until.plus_nanos((bytes * SOFT_NS).div_ceil(SOFT_BYTES));
         if self.is_raised() {
@@ -134,9 +134,9 @@ impl WrDetection {
         }
     }
 
-    /// The flow has no request left and none at the device (spec/bfq 6.3).
+    /// The flow is empty and has nothing in flight (spec/bfq 6.3).
     pub(crate) fn update_soft_rt_next_start(&mut self, now: Instant, wr_params: &WrParams) {
-        // A flow that is served as fast as it asks comes back within the idling, and is greedy, not modest.
+        // A greedy flow comes back within the time of idling.
         let soonest = now.plus_nanos(wr_params.slice_idle_ns).plus_nanos(SOFT_SLACK_NS);
         self.soft_rt_next_start =
             self.soft_rt_next_start.max(self.soft_rt_paced_until).max(soonest);

@@ -1,4 +1,4 @@
-//! Weight raising: flows that begin after a pause, and flows that want little at a time (spec/bfq 6).
+//! Weight raising of interactive and soft real-time flows (spec/bfq 6).
 //!
 //! ```text
 //!                begins after a pause
@@ -6,12 +6,11 @@
 //!    ▲  │ wants little at a time           │ ▲
 //!    │  └──────────────► soft real-time ◄──┘ │ if those seconds are not over
 //!    │                   3000 ×, 300 ms ─────┘
-//!    └─── over in time, or in service; began among many; low latency off
+//!    └─── over in time, or in service; large burst; low latency off
 //! ```
 //!
-//! An application that starts, or answers its user after a while, asks for a few megabytes in small pieces, one after
-//! the other, and somebody waits for it. A player wants its frames in time, and few bytes a second. Both are told by
-//! what they do. Whoever was told the wrong way has a setting to say so: [`LowLatency`].
+//! A starting application, or one that answers its user after a pause, reads a few megabytes in small pieces while the
+//! user waits. A player wants few bytes a second, each in time. Behaviour tells both; [`LowLatency`] overrides it.
 
 mod burst;
 mod detection;
@@ -28,26 +27,25 @@ use crate::check::ensure;
 use crate::merge::split::Raising;
 use crate::time::Instant;
 
-/// Whether the scheduler may raise a flow's weight for a while, so that whoever begins need not wait for whoever is
-/// reading and writing all day.
+/// Whether a flow's weight may be raised for a while, so that a starting flow need not wait for steady readers and
+/// writers.
 ///
-/// Counts for `scheduler = "bfq"`, where a cgroup's setting holds for all clients below it that have none nearer. In the
-/// kernel's BFQ the question is whether the weight is exactly 40, so that any explicit level turns it off silently.
+/// A cgroup's setting holds for all clients below it that have no nearer one. In the kernel's BFQ weights are raised
+/// only at weight 40, so that any explicit weight turns raising off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum LowLatency {
-    /// By what it does: raised when it begins after a pause, or wants little at a time, unless it began together with
-    /// many others.
+    /// By behaviour: raised when it begins after a pause, or wants little at a time, unless it belongs to a large
+    /// burst.
     #[default]
     Auto,
-    /// Not at all: its share is its weight, at every moment.
+    /// Never raised.
     Never,
-    /// As `Auto`, and also if it begins together with many others: a session that starts ten programs at once is as
-    /// interactive as each of them.
+    /// As `Auto`, and in large bursts too, for instance a session that starts ten programs at once.
     Interactive,
 }
 
 impl LowLatency {
-    /// All of them, in the order in which tables list them.
+    /// All policies, in the order of tables.
     pub const ALL: [LowLatency; 3] = [LowLatency::Auto, LowLatency::Never, LowLatency::Interactive];
 
     /// The name in configurations and reports: `auto`, `never` or `interactive`.
@@ -67,26 +65,25 @@ impl LowLatency {
 
 const MS: u64 = 1_000_000;
 
-/// What an application reads to start, with some room: LibreOffice Writer 110,000 sectors. It reads as much from a fast
-/// disk as from a slow one, so this does not grow with the device (spec/bfq D-25); the time does.
+/// Bytes that an application reads to start, with some room: LibreOffice Writer reads 110,000 sectors. It reads as
+/// much from a fast disk, so this does not grow with the device (spec/bfq D-25); the duration does.
 const SERVED_MAX: u64 = 120_000 * 512;
-/// How long a soft real-time flow goes on without being told anew.
+/// Duration of a soft real-time period, in milliseconds.
 const SOFT_MS: u16 = 300;
 /// Bounds of an interactive period, in milliseconds.
 const INTERACTIVE_MIN: u16 = 3_000;
 const INTERACTIVE_MAX: u16 = 25_000;
 
-/// How long an interactive period lasts, in milliseconds, on a device of peak rate `rate`; that is in 2^-16 sectors a
-/// microsecond.
+/// Duration of an interactive period, in milliseconds, at peak rate `rate` in 2^-16 sectors a microsecond.
 ///
-/// As long as starting the largest application takes alone: 7 s on a reference disk of 109 MB/s, 2.5 s on a reference
-/// flash of 258 MB/s, and in inverse proportion on others; 3 to 25 s.
+/// As long as the largest application takes to start alone: 7 s on a reference disk of 109 MB/s, 2.5 s on a reference
+/// flash of 258 MB/s, in inverse proportion on others; 3 to 25 s.
 pub(crate) fn interactive_ms(rate: u32, rotational: bool) -> u16 {
     let reference: u32 = if rotational { 14_000 * 7_000 } else { 33_000 * 2_500 };
     (reference / rate.max(1)).clamp(INTERACTIVE_MIN.into(), INTERACTIVE_MAX.into()) as u16
 }
 
-/// How much a flow's weight is raised.
+/// State of a flow's weight raising.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum WrState {
     #[default]
@@ -96,7 +93,7 @@ pub(crate) enum WrState {
 }
 
 impl WrState {
-    /// What the weight is multiplied with.
+    /// Factor of the weight.
     pub(crate) const fn wr_coeff(self) -> u16 {
         match self {
             WrState::NotRaised => 1,
@@ -105,7 +102,7 @@ impl WrState {
         }
     }
 
-    /// What a raised level counts as.
+    /// Counter of a raised state.
     pub(crate) const fn kind(self) -> Option<counters::Raising> {
         match self {
             WrState::NotRaised => None,
@@ -115,38 +112,38 @@ impl WrState {
     }
 }
 
-/// What raising depends on beside the flow.
+/// Parameters of weight raising beside the flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrParams {
-    /// Whether weights are raised at all.
+    /// The setting `low_latency`.
     pub(crate) enabled: bool,
     /// See [`interactive_ms`].
     pub(crate) interactive_ms: u16,
-    /// How long the device is kept for a flow that may return.
+    /// Length of idling.
     pub(crate) slice_idle_ns: u64,
 }
 
-/// How a flow's weight is raised, and what its next raising depends on.
+/// Weight raising of a flow, with its detection state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WeightRaising {
     detection: WrDetection,
     period: WrPeriod,
 }
 
-/// What is known of a raised weight.
+/// Period of a raised weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrPeriod {
-    /// When the present period began.
+    /// Begin of the present period.
     since: Instant,
-    /// Since when the level is what it is, however many periods that were.
+    /// Begin of the present state, over all its periods.
     state_since: Instant,
-    /// If it is soft real-time: when the interactive period began that it was in, or [`NEVER`].
+    /// Begin of the interactive period that a soft real-time one interrupted, or [`NEVER`].
     interactive_since: Instant,
     duration_ms: u16,
     state: WrState,
 }
 
-/// The periods of those whose weight is raised.
+/// Periods of the raised flows.
 pub(crate) type WrPeriods = SparseSlots<WrPeriod>;
 
 const NEVER: Instant = Instant::FAR_FUTURE;
@@ -163,14 +160,14 @@ impl WrPeriod {
 }
 
 impl WeightRaising {
-    /// All that is known of the flow of which `detection` is kept.
+    /// Weight raising of the flow with this detection state.
     #[inline]
     pub(crate) fn of(detection: &WrDetection, periods: &WrPeriods) -> WeightRaising {
         let period = periods.get(detection.place()).copied().unwrap_or(WrPeriod::NONE);
         WeightRaising { detection: *detection, period }
     }
 
-    /// Keeps that as `detection`, which it was of before it changed.
+    /// Stores it in `detection`, from which it was made.
     #[inline]
     pub(crate) fn keep(&self, detection: &mut WrDetection, periods: &mut WrPeriods) {
         let was_raised = detection.is_raised();
@@ -188,17 +185,17 @@ impl WeightRaising {
         self.period.state
     }
 
-    /// Since when the level has been what it is.
+    /// Begin of the present state.
     pub(crate) const fn state_since(&self) -> Instant {
         self.period.state_since
     }
 
-    /// Whether it was created together with many others.
+    /// Whether the flow belongs to a large burst.
     pub(crate) const fn is_in_large_burst(&self) -> bool {
         self.detection.is_in_large_burst()
     }
 
-    /// Whether it has done nothing yet, alone or with others.
+    /// Whether the flow had no request yet, alone or merged.
     pub(crate) fn is_newborn(&self) -> bool {
         self.detection.is_new()
     }
@@ -207,7 +204,7 @@ impl WeightRaising {
         !matches!(self.period.state, WrState::NotRaised)
     }
 
-    /// The flow begins as `trigger` says; whether it was not raised and is now.
+    /// Starts raising as `trigger` and `policy` say. Returns whether the flow is newly raised.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -241,9 +238,9 @@ impl WeightRaising {
         self.is_raised() && !was_raised
     }
 
-    /// The flow gets the device; a request of it came back last at `last_end`.
+    /// The flow is selected; its last completion was at `last_end`.
     ///
-    /// A soft real-time period is as short as two slots of others: the time spent waiting for them does not count.
+    /// A soft real-time period lasts about two slots of other flows, so time spent waiting for them does not count.
     pub(crate) fn select(&mut self, now: Instant, last_end: Instant) {
         if self.period.state == WrState::SoftRealTime {
             self.period.since = if last_end > self.period.since {
@@ -266,8 +263,8 @@ impl WeightRaising {
                 || (self.period.state == WrState::Interactive && served > SERVED_MAX))
     }
 
-    /// Ends or lowers what is over, after a dispatch (spec/bfq 6.2). `bytes` have been served, for which it was not
-    /// charged yet. Whether it is over because of what was served: no application reads that much.
+    /// Ends a period that is over, after a dispatch (spec/bfq 6.2). `bytes` were served in this slot and are not
+    /// charged yet. Returns whether the flow was served more than any starting application.
     pub(crate) fn update(&mut self, now: Instant, bytes: u64, wr_params: &WrParams) -> bool {
         if self.period.state == WrState::NotRaised {
             return false;
@@ -285,32 +282,32 @@ impl WeightRaising {
         is_stream
     }
 
-    /// When the interactive period began that it is in.
+    /// Begin of the interactive period, if the flow is in one.
     pub(crate) fn interactive_since(&self) -> Option<Instant> {
         (self.period.state == WrState::Interactive).then_some(self.period.since)
     }
 
-    /// All of the flow's last requests were far from each other: no player reads like that.
+    /// Ends a soft real-time period: the flow's last requests were all far apart, unlike a player's.
     pub(crate) fn demote_seeky(&mut self, now: Instant, wr_params: &WrParams) {
         if self.period.state == WrState::SoftRealTime {
             self.fall_back(now, wr_params);
         }
     }
 
-    /// The flow was one with others, and is alone again: what it did meanwhile says nothing about it for a while.
+    /// The flow was split off: its merged past says nothing about it for a while.
     pub(crate) fn note_split(&mut self, now: Instant) {
         self.detection.soft_rt_next_start =
             self.detection.soft_rt_next_start.max(now.plus_nanos(PAUSE_NS));
         self.detection.soft_rt_paced_until = self.detection.soft_rt_paced_until.max(now);
     }
 
-    /// Ends all raising, for instance because low latency is off now.
+    /// Ends weight raising.
     pub(crate) fn end(&mut self, now: Instant) {
         if self.period.state == WrState::NotRaised {
             return;
         }
         if self.period.state == WrState::Interactive {
-            // What it was given as an interactive flow is not held against it.
+            // What it was served while interactive does not delay soft real-time raising.
             self.detection.soft_rt_next_start = now;
         }
         self.set_state(now, WrState::NotRaised);
@@ -318,7 +315,7 @@ impl WeightRaising {
         self.period.duration_ms = 0;
     }
 
-    /// What is put aside when the flow joins others, and passed on to them.
+    /// Saved state at a merge, which is also passed on.
     pub(crate) fn saved(&self) -> Raising {
         Raising {
             wr_coeff: self.period.state.wr_coeff(),
@@ -329,7 +326,7 @@ impl WeightRaising {
         }
     }
 
-    /// Takes over what was put aside, or comes from another flow.
+    /// Restores a saved state, or takes over that of a merged flow.
     pub(crate) fn restore(&mut self, now: Instant, saved: &Raising) {
         let state = match saved.wr_coeff {
             Raising::SOFT_REAL_TIME => WrState::SoftRealTime,
@@ -342,7 +339,7 @@ impl WeightRaising {
         }
         self.set_state(now, state);
         self.period.since = saved.since;
-        // Whole milliseconds and below 2^16 of them: durations are ours.
+        // Durations are whole milliseconds below 2^16.
         self.period.duration_ms = u16::try_from(saved.duration_ns / MS).unwrap_or(u16::MAX);
         self.period.interactive_since = saved.interactive_since.unwrap_or(NEVER);
         self.detection.served = u32::try_from(saved.served_bytes).unwrap_or(u32::MAX);
@@ -367,7 +364,7 @@ impl WeightRaising {
         }
     }
 
-    /// Back to the interactive period that a soft real-time one interrupted, if that goes on; else all ends.
+    /// Falls back to the interrupted interactive period if that goes on; else ends raising.
     fn fall_back(&mut self, now: Instant, wr_params: &WrParams) {
         let (since, duration_ns) =
             (self.period.interactive_since, u64::from(wr_params.interactive_ms) * MS);
@@ -384,9 +381,10 @@ impl WeightRaising {
 
 /// For tests, the lab and fuzzers.
 impl WeightRaising {
-    /// Whether the level, its times and `wr_params` fit together (spec/bfq 11.17).
+    /// Checks that state, times and `wr_params` fit together (spec/bfq 11.17).
     ///
     /// # Errors
+    ///
     /// A text that says what does not.
     pub(crate) fn check(&self, wr_params: &WrParams) -> Result<(), String> {
         let is_sound = match self.period.state {
@@ -401,7 +399,7 @@ impl WeightRaising {
     }
 }
 
-/// Whether more than `nanos` have gone by since `since`.
+/// Whether more than `nanos` have passed since `since`.
 fn is_past(now: Instant, since: Instant, nanos: u64) -> bool {
     now > since.plus_nanos(nanos)
 }
