@@ -15,10 +15,11 @@ use crate::requests::{Requests, Stage};
 use crate::tree::{ROOT, Tree};
 
 impl Bfq {
-    /// Whether flows, their requests and their places in the hierarchy fit together. O(everything).
+    /// Checks flows, their requests and their entities. O(everything).
     ///
     /// # Errors
-    /// A text that says what does not.
+    ///
+    /// A text that says what does not hold.
     pub(crate) fn check(&mut self, tree: &Tree, requests: &Requests) -> Result<(), String> {
         for at in self.flows.live() {
             self.check_flow(requests, at).map_err(|what| format!("flow {at}: {what}"))?;
@@ -33,7 +34,7 @@ impl Bfq {
         self.check_members(tree)
     }
 
-    /// A flow has its requests, twice, and stands where that belongs.
+    /// A flow's requests are in both of its orders, and its state fits.
     fn check_flow(&mut self, requests: &Requests, at: u32) -> Result<(), String> {
         let count = |stage: Stage| {
             let of_flow = requests.iter().filter(|(index, record)| {
@@ -92,7 +93,7 @@ impl Bfq {
         })
     }
 
-    /// Who is counted, is counted once.
+    /// Each busy flow is counted once.
     fn check_counts(&self, requests: &Requests) -> Result<(), String> {
         let live = || self.flows.live().into_iter();
         let counted = live().filter(|&at| self.hierarchy.entities.flow(at).is_counted).count();
@@ -128,7 +129,7 @@ impl Bfq {
         })
     }
 
-    /// The flow in service is within its budget, and waited for only as long as nothing of it is anywhere.
+    /// The flow in service is within its budget, and idled for only while it is empty.
     fn check_in_service(&self) -> Result<(), String> {
         let Some(in_service) = &self.in_service else { return Ok(()) };
         let (flow, entity) =
@@ -139,13 +140,13 @@ impl Bfq {
         ensure(in_service.idle.is_none() || flow.is_empty(), || {
             format!("{in_service:?}, with {} waiting and {} out", flow.queued, flow.in_flight)
         })?;
-        // The first of a slot goes whatever its length.
+        // The first request of a slot is dispatched whatever its charge.
         ensure(entity.service <= entity.budget || in_service.sent <= 1, || {
             format!("{} served of a budget of {}, {in_service:?}", entity.service, entity.budget)
         })
     }
 
-    /// A cgroup is active exactly while a child is, with the budget of the next; in service while a child is.
+    /// A cgroup is active exactly while a child is, with the budget of the next child; in service while a child is.
     fn check_group(&mut self, tree: &Tree, cgroup: u32) -> Result<(), String> {
         let entities = &mut self.hierarchy.entities;
         let Some(sched_data) = self.hierarchy.sched_data.get_mut(cgroup as usize) else {
@@ -179,7 +180,7 @@ impl Bfq {
         })
     }
 
-    /// Everyone counted is counted once, by their own parent.
+    /// Each entity is counted once, by its own parent.
     fn check_members(&self, tree: &Tree) -> Result<(), String> {
         let mut counted = alloc::vec![0; self.hierarchy.sched_data.len()];
         for id in self.hierarchy.entities.ids() {

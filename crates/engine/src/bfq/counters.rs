@@ -1,55 +1,55 @@
-//! Counters of BFQ: for the device, and for each cgroup with out-of-the-ordinary events.
+//! Counters of BFQ: for the device, and for rare events of each cgroup.
 
 use alloc::vec::Vec;
 
 use super::budget::Expiry;
 use crate::merge;
 
-/// Why a flow's slot ended.
+/// Reason of an expiration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Expiration {
-    /// It had no request left, and nobody waited for one.
+    /// The flow was empty and the device did not idle for it.
     NoMoreRequests,
-    /// The device was kept free for it, and it did not return in time.
+    /// Idling ended without a request of the flow.
     TooIdle,
-    /// It has had the device long enough.
+    /// The slot lasted as long as it may.
     BudgetTimeout,
-    /// Its next request was more than what was left of its budget.
+    /// The flow's next request exceeded the budget left.
     BudgetExhausted,
-    /// Another flow came first, or its cgroup moved.
+    /// Another flow preempted it, or its cgroup moved.
     Preempted,
 }
 
-/// Why the device is kept free for a flow.
+/// Reason for idling.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IdlingCause {
-    /// To go on where it was is worth more than what others would do meanwhile.
+    /// The flow's next request is near, which is worth more than other flows' requests meanwhile.
     Throughput,
-    /// Its share would go to others.
+    /// The flow's share would go to others.
     Guarantees,
-    /// What was written in its slot is on its way from the device's cache to the platters.
+    /// Data written in the slot is on its way from the disk's cache to the platters.
     Destage,
 }
 
-/// Whose request fills a gap of the flow in service.
+/// Kind of an injected request, seen from the flow in service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Injection {
-    /// Its own client's, one that nobody waits for.
+    /// Writeback of its own client.
     OwnAsync,
-    /// One that the flow in service waits for.
+    /// Of the flow whose completions it waits for.
     Waker,
-    /// One that waits for the flow in service.
+    /// Of a flow that waits for its completions.
     Woken,
-    /// Any other, as far as the latency of the flow in service bears it.
+    /// Any other, as far as the latency of the flow in service allows.
     Other,
 }
 
-/// Why a flow's weight is raised.
+/// Reason for weight raising.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Raising {
-    /// It has just started, or came back after a long pause.
+    /// The flow has just started, or returns after a long pause.
     Interactive,
-    /// It asks at a steady, low rate.
+    /// The flow sends little, at a steady rate.
     SoftRealTime,
 }
 
@@ -68,15 +68,15 @@ impl From<Expiry> for Expiration {
 macro_rules! kinds {
     ($type:ident, $($kind:ident $key:literal),+) => {
         impl $type {
-            /// All of them, in the order of their indices.
+            /// All kinds, in the order of their indices.
             pub const ALL: [$type; [$($type::$kind),+].len()] = [$($type::$kind),+];
 
-            /// The index into per-kind arrays.
+            /// Index into per-kind arrays.
             pub const fn index(self) -> usize {
                 self as usize
             }
 
-            /// The name in statistics.
+            /// Name in statistics.
             pub const fn key(self) -> &'static str {
                 match self {
                     $($type::$kind => $key),+
@@ -98,66 +98,66 @@ kinds!(IdlingCause, Throughput "throughput", Guarantees "guarantees", Destage "s
 kinds!(Injection, OwnAsync "own_async", Waker "waker", Woken "woken", Other "other");
 kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 
-/// What BFQ has done on a device since the engine was made, however often the scheduler was switched.
+/// Counters of BFQ on a device since the engine was made, across switches of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BfqStats {
-    /// Slots given.
+    /// Slots.
     pub selections: u64,
-    /// Of these, slots cut short because their flow jumps about and shares depend on slots.
+    /// Slots cut short because their flow is seeky and shares depend on slots.
     pub short_slots: u64,
-    /// Slots ended, by [`Expiration::index`].
+    /// Expirations, by [`Expiration::index`].
     pub expirations: [u64; Expiration::ALL.len()],
-    /// Slots that cost more than the bytes that were moved.
+    /// Slots charged more than their bytes.
     pub time_charges: u64,
-    /// What they cost beyond those bytes.
+    /// What they were charged beyond their bytes.
     pub time_charged_bytes: u64,
-    /// How often the device was kept free for a flow, by [`IdlingCause::index`].
+    /// How often the device idled, by [`IdlingCause::index`].
     pub idlings: [u64; IdlingCause::ALL.len()],
-    /// For how long, in nanoseconds.
+    /// How long the device idled in nanoseconds, by [`IdlingCause::index`].
     pub idling_ns: [u64; IdlingCause::ALL.len()],
-    /// Requests that filled a gap, by [`Injection::index`].
+    /// Injected requests, by [`Injection::index`].
     pub injections: [u64; Injection::ALL.len()],
-    /// How often a flow's weight was raised, by [`Raising::index`].
+    /// How often a weight was raised, by [`Raising::index`].
     pub raisings: [u64; Raising::ALL.len()],
-    /// For how long, in nanoseconds, with pauses, summed over those that have ended.
+    /// How long weights were raised in nanoseconds, pauses included, summed over raisings that have ended.
     pub raised_ns: [u64; Raising::ALL.len()],
-    /// Flows with something waiting or at the device whose weight is raised now.
+    /// Raised flows that have requests waiting or at the device now.
     pub raised_now: u32,
-    /// Requests that were joined with an adjacent one of the same flow.
+    /// Requests coalesced with an adjacent one of the same flow.
     pub coalesced: u64,
-    /// How often the next request of flows that merged was held for one of them that was behind.
+    /// How often a shared stream's next request was held for a straggler.
     pub held: u64,
-    /// Merges and splits of flows, and why they were refused.
+    /// Merges, splits and refusals of merges.
     pub merging: merge::Counters,
 }
 
-/// What BFQ has done for, or to, the clients of a cgroup; see [`BfqStats`] for the words.
+/// Counters of BFQ for the clients of one cgroup.
 ///
-/// What happens with each slot is not counted here, for it would cost each slot a line of cache.
+/// Each slot is not counted here: it would cost a cache line a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BfqCgroupStats {
-    /// What their slots cost beyond the bytes that were moved.
+    /// What their slots were charged beyond their bytes.
     pub time_charged_bytes: u64,
-    /// How long the device was kept free for them, in nanoseconds.
+    /// How long the device idled for them, in nanoseconds.
     pub idling_ns: u64,
-    /// Requests of theirs that filled a gap of another flow, or of their own.
+    /// Their injected requests.
     pub injections: u64,
-    /// Their slots that another flow ended.
+    /// Their slots that another flow preempted.
     pub preemptions: u64,
     /// How often the weight of one of their flows was raised.
     pub raisings: u64,
-    /// Those whose weight is raised now.
+    /// Their flows that are raised now.
     pub raised_now: u32,
-    /// Flows that merged into another.
+    /// Merges of their flows.
     pub merges: u64,
-    /// Sets of flows that parted.
+    /// Splits of their sets of flows.
     pub splits: u64,
-    /// Merges that were looked for and refused, for whatever reason.
+    /// Merges refused, for any reason.
     pub refusals: u64,
 }
 
 impl BfqCgroupStats {
-    /// Adds another cgroup's.
+    /// Adds the counters of another cgroup.
     pub fn absorb(&mut self, other: &BfqCgroupStats) {
         self.time_charged_bytes += other.time_charged_bytes;
         self.idling_ns += other.idling_ns;
@@ -171,7 +171,7 @@ impl BfqCgroupStats {
     }
 }
 
-/// What is counted of a cgroup: the fields of [`BfqCgroupStats`] but the one that follows from who is busy.
+/// Counters of a cgroup: the fields of [`BfqCgroupStats`] except `raised_now`.
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
     TimeChargedBytes,
@@ -184,39 +184,39 @@ pub(crate) enum Count {
     Refusals,
 }
 
-/// One number for each [`Count`]. A line of cache: there may be 100,000 cgroups.
+/// One number for each [`Count`]. A cache line: there may be 100,000 cgroups.
 type Counts = [u64; 8];
 
-/// The books: what is counted of the device and of cgroups goes through here, so that one sums to the other.
+/// All counters of BFQ, of the device and of its cgroups, so that one sums to the other.
 #[derive(Default)]
 pub(crate) struct Counters {
     device: BfqStats,
-    /// By cgroup, as long as the largest index of one that had something to count. Without what is below it.
+    /// By cgroup, up to the largest index that counted something. Without cgroups below.
     cgroups: Vec<Counts>,
 }
 
 impl Counters {
-    /// A flow of `cgroup` comes to be: room is made here, and nowhere on a request's way afterwards.
+    /// Makes room for a new flow's `cgroup`, so that no request allocates later.
     pub(crate) fn make_room(&mut self, cgroup: u32) {
         self.of(cgroup);
     }
 
-    /// A flow got a slot.
+    /// Counts a slot.
     pub(crate) fn selected(&mut self) {
         self.device.selections += 1;
     }
 
-    /// The slot is to be a short one.
+    /// Counts a short slot.
     pub(crate) fn shortened(&mut self) {
         self.device.short_slots += 1;
     }
 
-    /// A shared flow's next request waits for another member of it.
+    /// Counts a request held for a straggler.
     pub(crate) fn held(&mut self) {
         self.device.held += 1;
     }
 
-    /// A slot of a flow of `cgroup` ended, and cost `extra` bytes beyond its service.
+    /// Counts the expiration of a flow of `cgroup`, charged `extra` bytes beyond its service.
     pub(crate) fn expired(&mut self, cgroup: u32, why: Expiration, extra: u64) {
         self.device.expirations[why.index()] += 1;
         if why == Expiration::Preempted {
@@ -229,56 +229,55 @@ impl Counters {
         }
     }
 
-    /// The device was kept free for a flow of `cgroup`, for `ns` from beginning to end.
+    /// Counts `ns` of idling for a flow of `cgroup`.
     pub(crate) fn idled(&mut self, cgroup: u32, cause: IdlingCause, ns: u64) {
         self.device.idlings[cause.index()] += 1;
         self.device.idling_ns[cause.index()] += ns;
         self.count(cgroup, Count::IdlingNs, ns);
     }
 
-    /// A request of a client of `cgroup` went in a gap.
+    /// Counts an injected request of a client of `cgroup`.
     pub(crate) fn injected(&mut self, cgroup: u32, kind: Injection) {
         self.device.injections[kind.index()] += 1;
         self.count(cgroup, Count::Injections, 1);
     }
 
-    /// The weight of a flow of `cgroup` is raised from now on.
+    /// Counts the begin of weight raising of a flow of `cgroup`.
     pub(crate) fn raised(&mut self, cgroup: u32, why: Raising) {
         self.device.raisings[why.index()] += 1;
         self.count(cgroup, Count::Raisings, 1);
     }
 
-    /// The weight of a flow is no longer raised; it was for `ns`. Also of one that goes away.
+    /// Counts the end of weight raising, after `ns`.
     pub(crate) fn lowered(&mut self, why: Raising, ns: u64) {
         self.device.raised_ns[why.index()] += ns;
     }
 
-    /// A request was joined with an adjacent one.
+    /// Counts a coalesced request.
     pub(crate) fn coalesced(&mut self) {
         self.device.coalesced += 1;
     }
 
-    /// Counts for a cgroup. Merges, splits and refusals of the device are in the books of [`merge::Merging`]; see
+    /// Counts for a cgroup. [`merge::Merging`] counts merges, splits and refusals of the device; see
     /// [`Counters::device`].
     pub(crate) fn count(&mut self, cgroup: u32, what: Count, by: u64) {
         self.of(cgroup)[what as usize] += by;
     }
 
-    /// What was counted of the device so far, and by `merging`, which has its own books, since the scheduler began, with
-    /// `raised_now` flows raised.
+    /// Counters of the device, with those of `merging` since the scheduler began, and `raised_now` flows raised.
     pub(crate) fn device(&self, merging: &merge::Counters, raised_now: u32) -> BfqStats {
         let mut stats = BfqStats { raised_now, ..self.device };
         stats.merging.absorb(merging);
         stats
     }
 
-    /// The scheduler ends: what `merging` has counted is kept.
+    /// Keeps the counters of `merging` when the scheduler ends.
     pub(crate) fn close(&mut self, merging: &merge::Counters) {
         self.device.merging.absorb(merging);
     }
 
-    /// What was counted of a cgroup, without what is below it but with what removed cgroups below it had, and with
-    /// `raised_now` of its flows raised.
+    /// Counters of a cgroup, without cgroups below it but with removed ones, and with `raised_now` of its flows
+    /// raised.
     pub(crate) fn cgroup(&self, cgroup: u32, raised_now: u32) -> BfqCgroupStats {
         let counts = self.cgroups.get(cgroup as usize).copied().unwrap_or_default();
         let of = |what: Count| counts[what as usize];
@@ -295,12 +294,12 @@ impl Counters {
         }
     }
 
-    /// `cgroup` is going away: what was counted of it stays with `parent`.
+    /// Adds the counters of `cgroup`, which is removed, to those of `parent`.
     pub(crate) fn fold(&mut self, cgroup: u32, parent: u32) {
         let Some(counts) = self.cgroups.get_mut(cgroup as usize).map(core::mem::take) else {
             return;
         };
-        // Without anything counted the parent needs no room.
+        // Without counts the parent needs no room.
         if counts != Counts::default() {
             self.of(parent).iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
@@ -325,7 +324,7 @@ mod tests {
         counters.expired(7, Expiration::Preempted, 0);
         counters.expired(7, Expiration::NoMoreRequests, 4096);
         counters.fold(7, 3);
-        // Its index may be another's next.
+        // Another cgroup may get its index.
         assert_eq!(counters.cgroup(7, 0), BfqCgroupStats::default());
         let parent = counters.cgroup(3, 0);
         assert_eq!((parent.preemptions, parent.time_charged_bytes), (1, 4096));

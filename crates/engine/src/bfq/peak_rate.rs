@@ -15,22 +15,22 @@ use crate::time::Instant;
 /// Settings of the estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PeakSettings {
-    /// Whether the device's time goes into seeks; only the first guess depends on it.
+    /// Whether the device seeks; only the first estimate depends on it.
     pub(crate) rotational: bool,
     /// Longest slot: the largest budget is what the device does in this time at its best.
     pub(crate) timeout_ns: u64,
-    /// The largest budget in bytes, where somebody has chosen it.
+    /// The largest budget in bytes, if configured.
     pub(crate) max_budget: Option<u32>,
-    /// Bytes a second. The largest recent request over the time between two completions being slower than this ends a
-    /// window. See [`LOW_RATE`].
+    /// Bytes a second. A window ends when the largest recent request, over the time between two completions, is
+    /// slower.
     pub(crate) low_rate: u64,
 }
 
-/// What the kernel's arithmetic comes to, 977 sectors a second; its comment speaks of a million (spec/bfq D-7).
+/// 977 sectors a second, as in the kernel's code; its comment says a million (spec/bfq D-7).
 ///
-/// The test is made from 2 ms between two completions on, and there a million, which is 512 MB/s, is out of reach for
-/// any disk with platters: each of its large requests would end a window, and a window that ends early teaches nothing.
-/// The first guess would stay for ever. See the test `what_the_low_rate_decides`, from which this is chosen.
+/// The test applies from 2 ms between two completions on. There a million, 512 MB/s, would end a window with each
+/// large request of a disk, so that nothing is learnt and the first estimate stays. See the test
+/// `what_the_low_rate_decides`.
 pub(crate) const LOW_RATE: u64 = 500_000;
 
 impl PeakSettings {
@@ -42,30 +42,30 @@ impl PeakSettings {
 const MS: u64 = 1_000_000;
 const SECTOR: u64 = 512;
 
-/// Without a sign of life for this long, the window is over.
+/// A pause of this length ends a window.
 const PAUSE_NS: u64 = 100 * MS;
-/// A completion this long ago, and nothing in the device since: it was not kept busy.
+/// Time after a completion without requests from which on the device counts as idle.
 const BUSY_GAP_NS: u64 = 2 * MS;
-/// A window of fewer requests, or of less time, says nothing.
+/// Windows of fewer requests, or shorter ones, say nothing.
 const SAMPLES_MIN: u32 = 32;
 const WINDOW_MIN_NS: u64 = 300 * MS;
-/// A window that lasts this long is over, and has its full weight.
+/// A window of this length is over, and has its full weight.
 const WINDOW_NS: u64 = 1000 * MS;
-/// Faster than this, 20 sectors per microsecond, is an error of measurement: 10 GB/s.
+/// Rates above 20 sectors a microsecond, 10 GB/s, are errors of measurement.
 const RATE_MAX: u64 = 20 << RATE_SHIFT;
-/// Rates are sectors per microsecond with this many bits after the point, as in the kernel: 7,812.5 bytes a second.
+/// Fractional bits of a rate in sectors a microsecond, as in the kernel: 7,812.5 bytes a second each.
 const RATE_SHIFT: u32 = 16;
-/// Typical disks: 109 MB/s and 258 MB/s. The first guess is two thirds of that.
+/// Typical disks: 109 MB/s and 258 MB/s. The first estimate is two thirds of that.
 const REFERENCE_ROTATIONAL: u32 = 14_000;
 const REFERENCE_FLASH: u32 = 33_000;
-/// Until enough slots have been seen: 8 MiB.
+/// Largest budget until enough slots were seen: 8 MiB.
 const BUDGET_DEFAULT: u32 = 16_384 * 512;
 /// So that the least budget, a 32nd, is a sector.
 const BUDGET_MIN: u64 = 32 * SECTOR;
-/// From this on the estimate is trusted: with the eleventh slot (spec/bfq EX-8).
+/// Count of slots from which on the estimate is trusted: the eleventh (spec/bfq EX-8).
 const TRUSTED: u8 = 194;
 
-/// The estimate for one device. Every step is O(1).
+/// Peak rate of one device. A step is O(1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeakRate {
     settings: PeakSettings,
@@ -80,17 +80,17 @@ pub(crate) struct PeakRate {
     last_completion: Option<Instant>,
 }
 
-/// What was dispatched since the first request that counts.
+/// Measurement window: requests dispatched since the first that counts.
 #[derive(Clone, Copy, Default, Debug)]
 struct Window {
     since: Instant,
     /// From the first dispatch to the last.
     elapsed_ns: u64,
     samples: u32,
-    /// Those that followed upon one before, in time and in place.
+    /// Requests that followed the one before in time and position.
     sequential: u32,
     bytes: u64,
-    /// The largest request of late.
+    /// Largest recent request.
     longest: u32,
 }
 
@@ -131,19 +131,19 @@ impl PeakRate {
         self.rate
     }
 
-    /// The largest budget of the device, in bytes: what it does at its best in the longest slot, or what was chosen.
-    /// Clamps what flows have learnt, and what time is charged with (`CAP` of spec/bfq 3.2 and 3.7).
+    /// Largest budget in bytes: configured, or what the device does at its best in the longest slot (`CAP` of
+    /// spec/bfq 3.2 and 3.7).
     pub(crate) fn cap(&self) -> u32 {
         self.cap
     }
 
-    /// How long the device takes for `bytes` at its best.
+    /// Time that the device takes for `bytes` at its best.
     pub(crate) fn nanos_for(&self, bytes: u32) -> u64 {
         // Sectors of 32 bits of bytes, 16 bits and a thousand: 49 bits.
         ((u64::from(bytes) / SECTOR) << RATE_SHIFT) * 1000 / u64::from(self.rate)
     }
 
-    /// The budget to plan with, in bytes: [`PeakRate::cap`] once it can be trusted (`MB()` of spec/bfq 3.1).
+    /// Budget to plan with, in bytes: [`PeakRate::cap`] once trusted (`MB()` of spec/bfq 3.1).
     pub(crate) fn max_budget(&self) -> u32 {
         if self.is_trusted() || self.settings.max_budget.is_some() {
             self.cap
@@ -152,26 +152,26 @@ impl PeakRate {
         }
     }
 
-    /// Whether enough slots have been seen for the largest budget to follow the estimate.
+    /// Whether enough slots were seen to trust the estimate.
     pub(crate) fn is_trusted(&self) -> bool {
         self.slots >= TRUSTED
     }
 
-    /// A flow has been given the device.
+    /// Counts a slot.
     pub(crate) fn selected(&mut self) {
         // At most 249, where 7/8 of it and 32 are 249 again.
         self.slots = ((u32::from(self.slots) * 7 + 256) / 8) as u8;
     }
 
-    /// Another longest slot, or another choice of the largest budget, `None` to follow the estimate.
+    /// Changes the longest slot and the configured largest budget.
     pub(crate) fn retune(&mut self, timeout_ns: u64, max_budget: Option<u32>) {
         self.settings.timeout_ns = timeout_ns;
         self.settings.max_budget = max_budget;
         self.cap = max_budget.unwrap_or_else(|| self.budget_at_best());
     }
 
-    /// A request of `len` bytes goes to the device, which had `in_device` before it. `is_near`: it is not a seek from
-    /// where the request before it ended, whoever that was of. Whether the estimate is another now.
+    /// A request of `len` bytes is dispatched; `in_device` were there before it. `is_near`: it is no seek from the
+    /// end of the request before it. Returns whether the estimate has changed.
     pub(crate) fn dispatched(
         &mut self,
         now: Instant,
@@ -207,16 +207,15 @@ impl PeakRate {
         changed
     }
 
-    /// Somebody whose requests are far apart has had the device for `ns`, until `now`: no part of the window, nor were the
-    /// requests. Else a stream beside a random reader would make the device look slow, the reader's time cheap, and
-    /// so on.
+    /// Leaves a seeky flow's slot of `ns`, until `now`, out of the window. Otherwise a stream beside a random reader
+    /// would make the device look slow and the reader's time cheap.
     pub(crate) fn leave_out(&mut self, now: Instant, ns: u64) {
         self.window.since = self.window.since.plus_nanos(ns).min(now);
-        // Nor is it a pause: a slot is longer than that.
+        // A slot is no pause.
         self.last_dispatch = self.last_dispatch.plus_nanos(ns).min(now);
     }
 
-    /// A request is back from the device. Whether the estimate is another now.
+    /// A request has completed. Returns whether the estimate has changed.
     pub(crate) fn completed(&mut self, now: Instant) -> bool {
         let gap_ns = self.last_completion.map_or(0, |at| now.nanos_since(at));
         let changed = gap_ns > BUSY_GAP_NS && self.end_if_low(gap_ns);
@@ -224,8 +223,8 @@ impl PeakRate {
         changed
     }
 
-    /// Ends the window if the device was not at its best in the `gap_ns` since its last completion. Whether the estimate
-    /// is another now.
+    /// Ends the window if the device was not at its best in the `gap_ns` since its last completion. Returns whether
+    /// the estimate has changed.
     fn end_if_low(&mut self, gap_ns: u64) -> bool {
         // In 128 bits, because a gap may be long: bytes / gap < low rate, without a division.
         let at_best = u128::from(self.window.longest) * 1_000_000_000;
@@ -237,7 +236,7 @@ impl PeakRate {
         }
     }
 
-    /// Learns from the window, if it says something. Whether the estimate is another now.
+    /// Learns from the window. Returns whether the estimate has changed.
     fn close(&mut self) -> bool {
         let window = self.window;
         if window.samples < SAMPLES_MIN || window.elapsed_ns < WINDOW_MIN_NS {
@@ -254,7 +253,7 @@ impl PeakRate {
         if (seeks && measured <= old) || measured > RATE_MAX {
             return false;
         }
-        // Of ten parts, one to eight are the new one's.
+        // The new measurement has one to eight parts of ten.
         let weight = 9 * sequential / samples;
         let weight = u128::from(weight) * u128::from(elapsed_ns) / u128::from(WINDOW_NS);
         let divisor = 10 - weight.min(8) as u64;
@@ -370,8 +369,8 @@ mod tests {
         assert_eq!(peak.cap(), 18_274 * 512);
     }
 
-    /// A device with one request of `len` at a time, each taking `ns`; after every `burst` of them `pause_ms` without any.
-    /// Bytes a second it is thought to do after a minute.
+    /// A device with one request of `len` at a time, each taking `ns`, and a pause of `pause_ms` after every `burst`.
+    /// Estimate after a minute, in bytes a second.
     fn learnt(low_rate: u64, len: u32, ns: u64, burst: u64, pause_ms: u64) -> u64 {
         let mut peak =
             PeakRate::new(PeakSettings { low_rate, ..PeakSettings::new(true, TIMEOUT_NS) });
@@ -434,7 +433,7 @@ mod tests {
             }
         }
 
-        /// Whatever happens when, and however often at the same instant: nothing overflows, budgets are whole sectors.
+        /// Whatever happens, and however often at one instant: nothing overflows, and budgets are whole sectors.
         #[test]
         fn any_calls(calls in prop::collection::vec((0..4_u32, any::<u64>(), any::<u32>(), any::<bool>()), 1..200)) {
             let (mut peak, mut now) = (peak(false), Instant::ZERO);

@@ -1,4 +1,4 @@
-//! Settings of BFQ, as a value that makes sense once it exists.
+//! Settings of BFQ, valid by construction.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -58,13 +58,12 @@ impl BfqSettings {
         merging: merge::Settings { stable: None, ..merge::Settings::WEIR },
     };
 
-    /// `slice_idle`: how long the device is kept free for a flow that should return soon; none turns that off.
+    /// `slice_idle`: length of idling; zero turns it off.
     pub const fn slice_idle(&self) -> Duration {
         Duration::from_nanos(self.slice_idle_ns)
     }
 
-    /// `strict_guarantees`: keep the device free for every flow in service, for 8 ms at least whatever `slice_idle` is, and
-    /// give it one request at a time.
+    /// `strict_guarantees`: idle for every flow in service, for 8 ms at least, and dispatch one request at a time.
     pub const fn strict_guarantees(&self) -> bool {
         self.strict_guarantees
     }
@@ -74,12 +73,12 @@ impl BfqSettings {
         self.low_latency
     }
 
-    /// `timeout_sync`: longest slot, of asynchronous flows too.
+    /// `timeout_sync`: longest slot, also of asynchronous flows.
     pub const fn timeout_sync(&self) -> Duration {
         Duration::from_nanos(self.timeout_sync_ns)
     }
 
-    /// `max_budget`: most service of a slot in bytes; `None`, written 0, where it follows the device.
+    /// `max_budget`: largest budget in bytes; `None`, written 0, follows the device.
     pub const fn max_budget(&self) -> Option<u32> {
         match self.max_budget_bytes {
             0 => None,
@@ -87,27 +86,27 @@ impl BfqSettings {
         }
     }
 
-    /// `fifo_expire_sync`: age from which a synchronous request does not wait for its position.
+    /// `fifo_expire_sync`: age from which a synchronous request goes before its position.
     pub const fn fifo_expire_sync(&self) -> Duration {
         Duration::from_nanos(self.fifo_expire_sync_ns)
     }
 
-    /// `fifo_expire_async`: the same for one that nobody waits for.
+    /// `fifo_expire_async`: the same for an asynchronous request.
     pub const fn fifo_expire_async(&self) -> Duration {
         Duration::from_nanos(self.fifo_expire_async_ns)
     }
 
-    /// `back_seek_max`: longest way back, in bytes, that is not a new sweep.
+    /// `back_seek_max`: longest way back, in bytes, that does not start a new sweep.
     pub const fn back_seek_max(&self) -> u64 {
         self.back_seek_max_bytes
     }
 
-    /// `back_seek_penalty`: how much longer a way back counts than the same way forward.
+    /// `back_seek_penalty`: factor of a way back against the same way forward.
     pub const fn back_seek_penalty(&self) -> u32 {
         self.back_seek_penalty
     }
 
-    /// When queues merge: `merge_window`, `close_bytes`, `stable` and what belongs to it.
+    /// Settings of merging: `merge_window`, `close_bytes`, `stable` and what belongs to it.
     pub const fn merging(&self) -> merge::Settings {
         self.merging
     }
@@ -166,7 +165,7 @@ impl BfqSettings {
         is_allowed.then_some(BfqSettings { back_seek_penalty: penalty, ..self })
     }
 
-    /// These settings with others for merging, whose type allows only what makes sense.
+    /// These settings with other settings of merging.
     #[must_use]
     pub const fn with_merging(self, merging: merge::Settings) -> BfqSettings {
         BfqSettings { merging, ..self }

@@ -4,14 +4,13 @@ use alloc::vec::Vec;
 
 use crate::tree::NO_INDEX;
 
-/// Values by place; whoever has one keeps its place. O(1) a step; allocates only when more flows have one than ever
-/// before.
+/// Values by slot. A step is O(1); allocates only when more values are stored than ever before.
 pub(crate) struct SparseSlots<T> {
     values: Vec<T>,
     free: Vec<u32>,
 }
 
-// By hand, because values need no default.
+// By hand: values need no default.
 impl<T> Default for SparseSlots<T> {
     fn default() -> SparseSlots<T> {
         SparseSlots { values: Vec::new(), free: Vec::new() }
@@ -19,13 +18,13 @@ impl<T> Default for SparseSlots<T> {
 }
 
 impl<T> SparseSlots<T> {
-    /// What is kept at `place`; none at a place that nobody was ever given, as that of those who have nothing.
+    /// Value in `slot`; `None` for an unused slot.
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
         self.values.get(slot as usize)
     }
 
-    /// Keeps `value` instead of what is at `place`, if anything is; where it is then, [`NO_INDEX`] for none.
+    /// Stores `value` in place of the one in `slot`, if any. Returns its slot, [`NO_INDEX`] for none.
     pub(crate) fn put(&mut self, slot: u32, value: Option<T>) -> u32 {
         match (self.values.get_mut(slot as usize), value) {
             (None, None) => NO_INDEX,
@@ -47,7 +46,7 @@ impl<T> SparseSlots<T> {
             return slot;
         }
         self.values.push(value);
-        // So that giving one back never allocates.
+        // So that freeing never allocates.
         self.free.reserve(self.values.len());
         // Flows are fewer than 2^31.
         self.values.len() as u32 - 1

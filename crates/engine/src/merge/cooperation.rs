@@ -1,19 +1,19 @@
-//! May two queues that read or write close to each other become one?
+//! Cooperation: may two queues that read or write close to each other merge?
 //!
-//! Only shortly after both began: close to each other for a moment are many who have nothing in common, and a light
-//! queue that merges with a heavy one by mistake takes a share that is not its own. See spec/bfq 7.3 and 7.4.
+//! Only shortly after both began. Later, queues close to each other are mostly unrelated, and a light queue that
+//! merges with a heavy one by mistake takes a share that is not its own. See spec/bfq 7.3 and 7.4.
 
 use super::settings::{MergeWindow, Rules, Settings};
 use super::{Position, PriorityClass, QueueId, Traits};
 use crate::time::Instant;
 
-/// When a queue was first served since it last (re)started: the clock of the merge window.
+/// First service of a queue since it last (re)started: the clock of the merge window.
 ///
 /// A queue (re)starts when it becomes busy; emptying while the device idles for it is no restart. The clock runs from
-/// its first *dispatch* after that, not from the arrival: who waits 300 ms for the device is not late meanwhile.
+/// its first *dispatch* after that, so that waiting for the device does not use up the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// [`Start::NOT_YET`] before: a flow has no more than a line of cache.
+    /// [`Start::NOT_YET`] before: a flow has one cache line.
     first_served: Instant,
 }
 
@@ -23,12 +23,12 @@ impl Start {
 
     const NOT_YET: Instant = Instant::from_nanos(u64::MAX);
 
-    /// The queue became busy: its window opens again.
+    /// The queue becomes busy: its window opens again.
     pub fn restart(&mut self) {
         *self = Start::NEW;
     }
 
-    /// The queue was charged for service, injected service and time charges included. Only the first one counts.
+    /// The queue is charged for service, injected service and time charges included. Only the first charge counts.
     pub fn serve(&mut self, now: Instant) {
         if self.first_served == Start::NOT_YET {
             self.first_served = now;
@@ -37,7 +37,7 @@ impl Start {
 
     /// Whether `window` is over at `now`; at its very end it is not. Never for a queue that was not served yet.
     ///
-    /// While this is true, the queue need not be kept in [`super::PositionTree`]: nobody may merge with it.
+    /// A late queue need not be in [`super::PositionTree`]: no queue may merge with it.
     pub fn is_late(&self, now: Instant, window: MergeWindow) -> bool {
         match (window, self.first_served) {
             (MergeWindow::Closed, _) => true,
@@ -47,76 +47,76 @@ impl Start {
     }
 }
 
-/// What cooperation needs to know of a queue.
+/// Facts about a queue that cooperation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFacts {
-    /// Which queue. Of a merged set, its representative.
+    /// Id of the queue; of a merged set, its representative.
     pub queue: QueueId,
-    /// What it is.
+    /// Its traits.
     pub traits: Traits,
-    /// Whether its requests jump about: there is no stream to join.
+    /// Whether its requests are far apart: there is no stream to join.
     pub seeky: bool,
     /// Whether it has requests or is in service.
     pub busy: bool,
-    /// When it began.
+    /// Its first service.
     pub start: Start,
 }
 
-/// The queue that holds the device.
+/// The queue in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServedQueue {
     /// The queue.
     pub facts: QueueFacts,
-    /// Where its last dispatched request ended. `None` until it has dispatched something in this slot.
+    /// End of its last dispatched request. `None` until its first dispatch in this slot.
     pub last_end: Option<Position>,
 }
 
-/// What cooperation needs to know of the device.
+/// Facts about the device that cooperation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Device {
     /// Flash that queues commands: order hardly matters to it, and queues merge at creation or not at all.
     pub queueing_flash: bool,
     /// Queues that are busy.
     pub busy_queues: u32,
-    /// Who is served.
+    /// The queue in service.
     pub in_service: Option<ServedQueue>,
 }
 
 /// Why a check did not lead to a merge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refusal {
-    /// Cooperation merging is turned off.
+    /// Cooperation is turned off.
     Closed,
     /// The device queues commands and does not seek.
     QueueingFlash,
     /// The queue that asks is asynchronous.
     Asynchronous,
-    /// The queue that asks began too long ago.
+    /// The queue that asks started too long ago.
     TooLate,
-    /// Nobody else has requests.
+    /// No other queue has requests.
     Alone,
-    /// Nobody is close enough.
+    /// No queue is close enough.
     NobodyClose,
-    /// Who is close is of another cgroup.
+    /// The close queue is of another cgroup.
     OtherGroup,
-    /// Who is close began too long ago.
+    /// The close queue started too long ago.
     TargetTooLate,
     /// One of both is of the idle class.
     IdleClass,
-    /// Both have a class, not the same.
+    /// The two have different classes.
     OtherClass,
-    /// One of both jumps about.
+    /// One of both is seeky.
     Seeky,
-    /// Who is close is asynchronous.
+    /// The close queue is asynchronous.
     TargetAsynchronous,
-    /// Nobody uses the queue that is close any more: it only drains.
+    /// The close queue has no process left: it only drains.
     NoProcess,
-    /// Who is close is merged with the queue that asks already.
+    /// The close queue is already merged with the one that asks.
     SameSet,
 }
 
 impl Refusal {
-    /// All of them, in the order of [`Refusal::index`].
+    /// All refusals, in the order of [`Refusal::index`].
     pub const ALL: [Refusal; 14] = [
         Refusal::Closed,
         Refusal::QueueingFlash,
@@ -134,12 +134,12 @@ impl Refusal {
         Refusal::SameSet,
     ];
 
-    /// The index into per-refusal arrays.
+    /// Index into per-refusal arrays.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name in statistics.
+    /// Name in statistics.
     pub const fn key(self) -> &'static str {
         match self {
             Refusal::Closed => "closed",
@@ -160,13 +160,15 @@ impl Refusal {
     }
 }
 
-/// Whom `asker`, about to read or write at `at`, should merge with: the queue in service, else the one that `nearest`
-/// finds, a queue of its cgroup whose next request is within [`Settings::close_bytes`] (see [`super::PositionTree`]).
+/// The queue that `asker`, about to read or write at `at`, should merge with: the one in service, else the one from
+/// `nearest`, a queue of its cgroup whose next request is within [`Settings::close_bytes`] (see
+/// [`super::PositionTree`]).
 ///
-/// `nearest` is asked once at most, and not at all where its answer could not matter. What it costs is what this costs.
+/// Calls `nearest` once at most, and only where its answer matters. The cost is that of `nearest`.
 ///
 /// # Errors
-/// The reason why nobody, one for each check. Of two candidates that are refused, the first one's.
+///
+/// The reason for no merge. Of two candidates that are refused, the first one's.
 pub fn find(
     settings: &Settings,
     now: Instant,
@@ -196,7 +198,7 @@ pub fn find(
     }
 }
 
-/// What can be said without looking for anybody.
+/// Checks that need no candidate.
 fn admit(
     settings: &Settings,
     now: Instant,
@@ -222,14 +224,15 @@ fn admit(
         return Err(Refusal::Seeky);
     }
     let alone = match settings.rules {
-        // The kernel only counts, so the second of two cooperating readers cannot join with its first request.
+        // The kernel counts all busy queues, so the second of two cooperating readers cannot join with its first
+        // request.
         Rules::Kernel => device.busy_queues == 1,
         Rules::Weir => device.busy_queues == u32::from(asker.busy),
     };
     if alone { Err(Refusal::Alone) } else { Ok(()) }
 }
 
-/// Whether `asker`, which was admitted, and `other`, which is close, may share a queue.
+/// Whether `asker`, which was admitted, and the close queue `other` may merge.
 fn compatible(
     settings: &Settings,
     now: Instant,

@@ -2,39 +2,39 @@
 
 use super::cooperation::Refusal;
 
-/// How checks ended, and how sets came and went, since the start.
+/// Counters of merging since the start.
 ///
 /// Each check ends in exactly one way: [`Counters::checks`] is the sum of `already_merged`, `cooperations`,
 /// `stable_late`, `stable_cancelled` and all refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Checks asked for.
+    /// Checks.
     pub checks: u64,
-    /// Checks of a queue that is in a set whose representative is another.
+    /// Checks of a queue whose set has another representative.
     pub already_merged: u64,
     /// Queues merged because they were close to each other.
     pub cooperations: u64,
     /// Queues merged stably at creation.
     pub stable_at_creation: u64,
-    /// Queues merged stably by a delayed judgement.
+    /// Queues merged stably after a delay.
     pub stable_late: u64,
-    /// Delayed stable merges that were called off for good.
+    /// Delayed stable merges cancelled for good.
     pub stable_cancelled: u64,
-    /// Delayed stable merges that were put off for thin evidence. Their checks went on.
+    /// Delayed stable merges postponed for thin evidence. Their checks went on.
     pub stable_postponed: u64,
     /// Queues created in the dead zone between window and life of the anchor.
     pub stable_dead_zone: u64,
-    /// Sets that parted because they were seeky, or with the kernel's rules each member that left one.
+    /// Splits of seeky sets, or with the kernel's rules of each member.
     pub splits: u64,
-    /// Queues that are alone again.
+    /// Queues restored by a split.
     pub restored: u64,
-    /// Processes that moved to another queue.
+    /// Processes moved to another queue.
     pub redirections: u64,
     refusals: [u64; Refusal::ALL.len()],
 }
 
 impl Counters {
-    /// Nothing yet.
+    /// All zero.
     pub const fn new() -> Counters {
         Counters {
             checks: 0,
@@ -52,17 +52,17 @@ impl Counters {
         }
     }
 
-    /// Checks that ended with this reason.
+    /// Checks that ended with this refusal.
     pub fn refused(&self, reason: Refusal) -> u64 {
         self.refusals[reason.index()]
     }
 
-    /// Checks that ended with any reason.
+    /// Checks that ended with any refusal.
     pub fn refusals(&self) -> u64 {
         self.refusals.iter().sum()
     }
 
-    /// Adds what another has counted.
+    /// Adds other counters.
     pub(crate) fn absorb(&mut self, other: &Counters) {
         let Counters {
             checks,

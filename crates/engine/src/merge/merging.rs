@@ -1,4 +1,4 @@
-//! All of merging for one device: what a scheduler calls.
+//! Merging on one device: cooperation, stable merging and sets, as a scheduler calls them.
 
 use super::QueueId;
 use super::cooperation::{self, Device, QueueFacts, Refusal};
@@ -9,12 +9,12 @@ use super::stable::{Creation, Evidence, Judgement, Stable};
 use super::{Position, Traits};
 use crate::time::Instant;
 
-/// Which queues of a device are one, and which become one.
+/// All merging of one device.
 ///
-/// A queue is the home of one process. Where that process's requests go is [`Merging::representative`]. The scheduler
-/// calls [`Merging::open`] and [`Merging::close`] as queues come and go, [`Merging::check`] when a request arrives,
-/// and [`Merging::part`] when a shared queue that expires is seeky. `S` is what a queue gets back when it is alone
-/// again, for example a [`super::split::Raising`].
+/// A queue belongs to one process, whose requests go to [`Merging::representative`]. The scheduler calls
+/// [`Merging::open`] and [`Merging::close`] as queues come and go, [`Merging::check`] when a request arrives, and
+/// [`Merging::part`] when a shared queue that expires is seeky. `S` is the state that a queue gets back at a split, for
+/// example a [`super::split::Raising`].
 ///
 /// ```
 /// use weir_engine::Instant;
@@ -39,7 +39,7 @@ use crate::time::Instant;
 /// assert_eq!(merging.merge(merge, |_| "as it was"), first);
 /// assert_eq!(merging.representative(second), Some(first));
 ///
-/// // It turns out that they jump about: both go home.
+/// // They turn out to be seeky: both are alone again.
 /// merging.part(now, first, |_, state| assert_eq!(state, "as it was"));
 /// assert_eq!(merging.representative(second), Some(second));
 /// ```
@@ -51,23 +51,23 @@ pub struct Merging<S> {
     counters: Counters,
 }
 
-/// A process is about to read or write, and asks where its request goes.
+/// Request of a process, before it is queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// The process's own queue.
     pub queue: QueueId,
-    /// The queue that it uses, [`Merging::representative`] of its own.
+    /// Its effective queue: [`Merging::representative`] of its own.
     pub facts: QueueFacts,
-    /// Where it reads or writes.
+    /// Position of the request.
     pub at: Position,
-    /// What is known about the queue that it uses.
+    /// Evidence about the effective queue.
     pub evidence: Evidence,
 }
 
-/// Why two queues merge.
+/// Reason for a merge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// They are close to each other.
+    /// Their requests are close to each other.
     Cooperation,
     /// They were created shortly after each other, just now.
     StableAtCreation,
@@ -75,38 +75,37 @@ pub enum Kind {
     StableLate,
 }
 
-/// A merge that was decided, to be carried out with [`Merging::merge`].
+/// Decided merge, for [`Merging::merge`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a merge is counted when it is decided, and happens in Merging::merge"]
 pub struct Merge {
-    /// Whose process asked.
+    /// Queue of the process that asked.
     pub asker: QueueId,
-    /// The queue that gives way, with its whole set.
+    /// The queue that merges, with its whole set.
     pub from: QueueId,
-    /// The queue that takes over, the representative of its set.
+    /// The queue that it merges into, representative of its set.
     pub to: QueueId,
-    /// Why.
+    /// Reason.
     pub kind: Kind,
 }
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// The request goes where the process's requests went before.
+    /// The request goes to the effective queue.
     Stay(Option<Refusal>),
-    /// The set of the process merged since it last asked, and the request goes to this queue. Only with
-    /// [`Rules::Kernel`]. The process has moved.
+    /// The process's set has merged since it last asked; the request goes to this queue. Only with [`Rules::Kernel`].
     Follow(QueueId),
-    /// To be merged first.
+    /// The merge comes first.
     Merge(Merge),
 }
 
-/// What a new queue is.
+/// Result of opening a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Its relation to those before it.
+    /// Its relation to earlier queues.
     pub creation: Creation,
-    /// A merge to carry out before the queue is used.
+    /// Merge to carry out before the queue is used.
     pub merge: Option<Merge>,
 }
 
@@ -126,18 +125,17 @@ impl<S> Merging<S> {
         &self.settings
     }
 
-    /// Changes every setting but [`Settings::rules`], which stay as they are. Counts from the next decision on; sets and
-    /// wishes stay.
+    /// Changes every setting but [`Settings::rules`]. Counts from the next decision on; sets and candidates stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = Settings { rules: self.settings.rules, ..settings };
     }
 
-    /// What happened so far.
+    /// Counters since the start.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Which queues are one.
+    /// Sets of merged queues.
     pub const fn sets(&self) -> &Sets<S> {
         &self.sets
     }
@@ -147,20 +145,20 @@ impl<S> Merging<S> {
         &self.stable
     }
 
-    /// Where the requests of `queue`'s process go; `None` for a closed queue. O(1).
+    /// The effective queue of `queue`'s process; `None` for a closed queue. O(1).
     pub fn representative(&self, queue: QueueId) -> Option<QueueId> {
         self.sets.representative(queue)
     }
 
-    /// Whether the weight of `queue` may start to be raised: it is alone, or shared by flows of one task
-    /// (spec/bfq 7.1).
+    /// Whether the weight of `queue` may be raised: it is alone, or shared by flows of one task (spec/bfq 7.1).
     pub fn may_be_raised(&self, queue: QueueId) -> bool {
         self.sets.members(queue) == 1 || self.sets.is_stable(queue)
     }
 
-    /// A queue was created. With [`Device::queueing_flash`] it may have to merge before its first request.
+    /// Opens a queue. With [`Device::queueing_flash`] it may have to merge before its first request.
     ///
     /// # Panics
+    ///
     /// If a queue of that index is open.
     pub fn open(
         &mut self,
@@ -185,11 +183,11 @@ impl<S> Merging<S> {
         Opened { creation, merge }
     }
 
-    /// Where a request goes, and whether queues merge before (spec/bfq 7.3).
+    /// Decides where a request goes, and whether queues merge before (spec/bfq 7.3).
     ///
-    /// `nearest` finds the queue of the same cgroup with the nearest next position, see [`super::PositionTree::nearest`]; it
-    /// is called once at most, and not for a queue that is too late. O(1) beside it; a merge that follows is
-    /// O(members).
+    /// `nearest` finds the queue of the same cgroup with the nearest next position, see
+    /// [`super::PositionTree::nearest`]; it is called once at most, and not for a queue that is too late. O(1) beside
+    /// it; a merge that follows is O(members).
     pub fn check(
         &mut self,
         now: Instant,
@@ -222,7 +220,7 @@ impl<S> Merging<S> {
         }
     }
 
-    /// The delayed stable merge; `None` if the check goes on to cooperation.
+    /// Delayed stable merge; `None` if the check goes on to cooperation.
     fn check_stable(&mut self, now: Instant, ask: &Ask) -> Option<Check> {
         match self.stable.judge(&self.settings, now, ask.queue, ask.evidence) {
             Judgement::NoCandidate | Judgement::NotYet => None,
@@ -247,7 +245,7 @@ impl<S> Merging<S> {
         }
     }
 
-    /// The representative behind a target that cooperation found.
+    /// Representative of a target that cooperation found.
     fn admit_target(&self, ask: &Ask, target: QueueId) -> Result<QueueId, Refusal> {
         if self.sets.users(target) == 0 {
             return Err(Refusal::NoProcess);
@@ -258,12 +256,13 @@ impl<S> Merging<S> {
         self.sets.representative(target).ok_or(Refusal::NoProcess)
     }
 
-    /// Carries a decided merge out, and returns where the asker's requests go now.
+    /// Carries out a merge. Returns the effective queue of the process that asked.
     ///
-    /// `save` is asked for the state of each queue that was alone until now, before anything changes. Requests that are
-    /// queued stay where they are, and are served from there. O(members of the set that gives way).
+    /// `save` returns the state of each queue that was alone until now, before any change. Queued requests stay in
+    /// their queue. O(members of the set that merges).
     ///
     /// # Panics
+    ///
     /// If queues of the merge were closed, or merged otherwise, since it was decided.
     pub fn merge(&mut self, merge: Merge, save: impl FnMut(QueueId) -> S) -> QueueId {
         let moved = self.sets.members(merge.from);
@@ -283,7 +282,8 @@ impl<S> Merging<S> {
         to
     }
 
-    /// A queue that is shared, and seeky, expires: see [`Sets::part`]. `restore` gives each queue back what it was.
+    /// Splits a shared queue that is seeky at its expiration: see [`Sets::part`]. `restore` gets each queue's saved
+    /// state.
     pub fn part(
         &mut self,
         now: Instant,
@@ -300,7 +300,7 @@ impl<S> Merging<S> {
         departure
     }
 
-    /// A process asks: with the kernel's rules it leaves a set that was seeky, see [`Sets::part_if_due`].
+    /// With the kernel's rules, a process that asks leaves a seeky set, see [`Sets::part_if_due`].
     pub fn part_if_due(
         &mut self,
         now: Instant,
@@ -327,7 +327,7 @@ impl<S> Merging<S> {
         }
     }
 
-    /// `queue` has other traits. In another cgroup it is alone, and has nothing to do with those it was with.
+    /// Changes the traits of `queue`. In another cgroup it leaves its set.
     pub fn change(
         &mut self,
         queue: QueueId,
@@ -347,10 +347,10 @@ impl<S> Merging<S> {
         departure
     }
 
-    /// The process of `queue` ended, and nothing will be asked for it again.
+    /// Closes `queue`: its process has ended.
     ///
-    /// If it was the representative of others, [`Departure::successor`] takes its place; its requests are still served
-    /// from where they are. Without effect for a closed queue.
+    /// If it was the representative of others, [`Departure::successor`] takes its place; its requests stay where they
+    /// are. Without effect for a closed queue.
     pub fn close(&mut self, queue: QueueId, restore: impl FnMut(QueueId, S)) -> Departure {
         if let Some(before) = self.sets.representative(queue) {
             self.stable.detached(before);
@@ -361,7 +361,7 @@ impl<S> Merging<S> {
         departure
     }
 
-    /// The cgroup was removed, and its queues are elsewhere or closed.
+    /// Removes a cgroup whose queues are elsewhere or closed.
     pub fn remove_group(&mut self, group: u32) {
         self.stable.group_removed(group);
     }

@@ -1,21 +1,20 @@
-//! Queues that become one, and part: what BFQ decides about merging, without the scheduler around it.
+//! Merge and split of queues: BFQ's decisions, without the scheduler around them (spec/bfq 7 and 10).
 //!
-//! Two mechanisms, independent of each other. *Cooperation* ([`cooperation`]) joins queues whose requests lie close
-//! together shortly after both began, so that interleaved readers become one sequential stream. *Stable merging*
-//! ([`stable`]) joins queues that were created shortly after each other, because the flows of one task gain nothing
-//! from being kept apart. Queues that merged form a set ([`sets`]) with one representative, which receives everybody's
-//! requests. [`split`] says what a queue gets back when it leaves. [`waker`] says who may use the gaps of whom.
+//! *Cooperation* ([`cooperation`]) merges queues whose requests lie close together shortly after both began, so that
+//! interleaved readers become one sequential stream. *Stable merging* ([`stable`]) merges queues created shortly after
+//! each other, since the flows of one task gain nothing from being kept apart. Merged queues form a set ([`sets`]) with
+//! one representative, which receives all requests. [`split`] is what a queue gets back when it leaves, [`waker`] finds
+//! queues to inject.
 //!
 //! ```text
 //!  open ──► first of its time: anchor        at the next requests          at expiration
 //!           soon after: merge or candidate ──► check ──► merge ──► set ──────► seeky: split
-//!                                               │                              every member goes home
+//!                                               │                              all members are alone again
 //!                                               └──► refused, with a reason
 //! ```
 //!
 //! Nothing here holds requests, time or budgets: instants and facts about queues are arguments, decisions are results.
-//! [`Merging`] is the whole of it for one device, and is what a scheduler calls; the parts below can be used alone.
-//! Nothing allocates but to grow with the largest queue index. Source: spec/bfq 7 and 10;
+//! A scheduler calls [`Merging`]; its parts can be used alone. Allocates only with the largest queue index. See
 //! `docs/bfq-merging.md`.
 
 pub mod cooperation;
@@ -34,14 +33,14 @@ pub use merging::{Ask, Check, Kind, Merge, Merging, Opened};
 pub use position_tree::PositionTree;
 pub use settings::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
 
-/// Names a queue: the synchronous flow of one task. A stale id names nobody, never another queue.
+/// Id of a queue, the synchronous flow of one task. A stale id names no queue.
 ///
 /// Indices are expected to be dense: tables are as long as the largest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueId {
     /// The slot of the queue in its owner's arena.
     pub index: u32,
-    /// Told apart from those that had the slot before.
+    /// Distinguishes queues that had the same slot.
     pub generation: u32,
 }
 
@@ -59,7 +58,7 @@ impl Position {
     }
 }
 
-/// What must be alike in two queues, or what rules a queue out, for longer than one request.
+/// Properties of a queue that decide about merging, beyond one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traits {
     /// The cgroup, as an index. Queues of different cgroups never merge.
@@ -68,6 +67,6 @@ pub struct Traits {
     pub class: PriorityClass,
     /// 0 (best) to 7 within the class. Stable merging asks for equal levels, cooperation does not.
     pub level: u8,
-    /// Whether somebody waits for its requests. Asynchronous queues never merge.
+    /// Whether it is synchronous. Asynchronous queues never merge.
     pub sync: bool,
 }

@@ -1,25 +1,24 @@
-//! Next position of each queue, so that a neighbour can be found.
+//! Position tree: next positions of the queues that may merge, by cgroup (spec/bfq 7.2).
 
 use alloc::vec::Vec;
 
 use super::{Position, QueueId};
 
-/// The next position of the queues that may still merge, by cgroup.
+/// Position tree of a device.
 ///
 /// A queue is in it while it has a next request, is not of the idle class and is not late
-/// ([`super::cooperation::Start::is_late`]): not having to keep late queues here is where the 3 to 4 % of the patch of
-/// 2017 come from. Each queue has one place at most, each place of a cgroup one queue: who came first stays.
+/// ([`super::cooperation::Start::is_late`]). Leaving out late queues is where the 3 to 4 % of the patch of 2017 come
+/// from. Each position of a cgroup has one queue: the first stays.
 ///
-/// A treap: O(log n) expected for each call. Allocates to grow with the largest index, four bytes each, and when more
-/// queues have a place than ever before. Priorities are a fixed scramble of a node's number, so that equal calls build
-/// equal trees.
+/// A treap: O(log n) expected for each call. Allocates with the largest index, four bytes each, and when more queues
+/// are in it than ever before. Priorities are scrambled node numbers, so that equal calls build equal trees.
 #[derive(Clone, Debug)]
 pub struct PositionTree {
     nodes: Vec<Node>,
-    /// The node of each queue; [`NONE`] while it has no place.
+    /// Node of each queue, or [`NONE`].
     of: Vec<u32>,
     root: u32,
-    /// The first of the nodes that nobody has, each of which has the next as a child.
+    /// First free node; each has the next as a child.
     free: u32,
     len: usize,
 }
@@ -36,7 +35,7 @@ struct Node {
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// A link: the root's, or one of a node's two.
+/// Link of the root, or of a node to a child.
 #[derive(Clone, Copy)]
 enum Link {
     Root,
@@ -53,22 +52,22 @@ impl Default for PositionTree {
 }
 
 impl PositionTree {
-    /// No queue at all.
+    /// An empty tree.
     pub const fn new() -> PositionTree {
         PositionTree { nodes: Vec::new(), of: Vec::new(), root: NONE, free: NONE, len: 0 }
     }
 
-    /// How many queues have a place.
+    /// Number of queues in the tree.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none has.
+    /// Whether no queue is in the tree.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Allocates now what `queue` needs whether it has a place or not.
+    /// Allocates what `queue` needs.
     pub fn make_room(&mut self, queue: QueueId) {
         let index = queue.index as usize;
         if self.of.len() <= index {
@@ -76,9 +75,9 @@ impl PositionTree {
         }
     }
 
-    /// `queue`, of the cgroup `group`, will go on at `at`; it leaves its former place.
+    /// Puts `queue` of cgroup `group` at `at`, and takes it out of its old position.
     ///
-    /// `false` if another queue is exactly there: `queue` then has no place. O(log n).
+    /// Returns `false` if another queue has that position: `queue` then has none. O(log n).
     pub fn place(&mut self, queue: QueueId, group: u32, at: Position) -> bool {
         self.make_room(queue);
         let key = (group, at);
@@ -97,25 +96,25 @@ impl PositionTree {
         true
     }
 
-    /// `queue` has no next request any more, or is late. Without effect if it has no place. O(log n).
+    /// Takes `queue` out. Without effect if it is not in the tree. O(log n).
     pub fn remove(&mut self, queue: QueueId) {
         let at = self.node_of(queue);
         self.take(at);
     }
 
-    /// Where `queue` has its place, if it has one. O(1).
+    /// Position of `queue` in the tree. O(1).
     pub fn place_of(&self, queue: QueueId) -> Option<Position> {
         self.nodes.get(self.node_of(queue) as usize).map(|node| node.key.1)
     }
 
-    /// The node of a queue, and of none that had its index before.
+    /// Node of a queue, but not of an earlier queue with its index.
     fn node_of(&self, queue: QueueId) -> u32 {
         let at = self.of.get(queue.index as usize).copied().unwrap_or(NONE);
         let is_its_own = self.nodes.get(at as usize).is_some_and(|node| node.queue == queue);
         if is_its_own { at } else { NONE }
     }
 
-    /// A place in `nodes` with `node` in it.
+    /// Stores `node` and returns its index.
     fn obtain(&mut self, node: Node) -> u32 {
         let at = self.free;
         if at == NONE {
@@ -128,9 +127,9 @@ impl PositionTree {
         at
     }
 
-    /// The queue of `group`, other than `asker`, whose place is nearest to `at` and at most `close_bytes` away.
+    /// The queue of `group`, other than `asker`, nearest to `at` and at most `close_bytes` away.
     ///
-    /// Of two that are equally near, the one before. O(log n).
+    /// Of two at equal distance, the one before. O(log n).
     pub fn nearest(
         &self,
         asker: QueueId,
@@ -154,7 +153,7 @@ impl PositionTree {
         Some(self.nodes[node as usize].queue)
     }
 
-    /// The nearest node on one side of `key`, itself included, that is not `asker`'s.
+    /// Nearest node on one side of `key`, itself included, that is not `asker`'s.
     fn beside(&self, asker: QueueId, key: Key, side: usize) -> u32 {
         let found = self.bound(key, side, true);
         match self.nodes.get(found as usize) {
@@ -205,12 +204,12 @@ impl PositionTree {
         }
     }
 
-    /// Which way `key` lies from `node`, whose key is another.
+    /// Side of `node` on which `key` lies; the two differ.
     fn way(&self, node: u32, key: Key) -> usize {
         usize::from(key > self.nodes[node as usize].key)
     }
 
-    /// Hangs the node `new` in: goes down while the priority allows, then parts what is below around `key`.
+    /// Inserts node `new`: goes down while the priority allows, then splits the subtree at `key`.
     fn insert(&mut self, new: u32, key: Key) {
         let mut link = Link::Root;
         let mut rest = self.link(link);
@@ -219,7 +218,7 @@ impl PositionTree {
             rest = self.link(link);
         }
         self.set_link(link, new);
-        // The two open ends: who comes before `key` goes to the first, who comes after it to the second.
+        // Open ends for nodes before and after `key`.
         let mut ends = [Link::Child(new, BEFORE), Link::Child(new, AFTER)];
         while rest != NONE {
             let way = self.way(rest, key);
@@ -231,7 +230,7 @@ impl PositionTree {
         self.set_link(ends[AFTER], NONE);
     }
 
-    /// Takes the node `gone` out, if it is one, and puts its children together in its place.
+    /// Takes out the node `gone`, if it is one, and joins its children in its place.
     fn take(&mut self, gone: u32) {
         let Some(&Node { key, queue, children }) = self.nodes.get(gone as usize) else { return };
         self.len -= 1;
@@ -260,8 +259,8 @@ impl PositionTree {
     }
 }
 
-/// A fixed scramble of a node's number, and the number itself to tell equals apart. The multiplier is 2^64 divided by the
-/// golden ratio, made odd, which spreads consecutive numbers widely (Knuth, volume 3, section 6.4).
+/// Scrambles a node's number, with the number itself to break ties. The multiplier is 2^64 divided by the golden
+/// ratio, made odd, which spreads consecutive numbers (Knuth, volume 3, section 6.4).
 const fn priority(node: u32) -> (u64, u32) {
     let mixed = (node as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let folded = (mixed ^ (mixed >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

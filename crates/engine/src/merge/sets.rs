@@ -1,100 +1,100 @@
-//! Queues that merged: sets with one representative, instead of chains from queue to queue.
+//! Sets of merged queues, with one representative each.
 //!
-//! The kernel redirects a queue to another, that one perhaps to a third, and every process walks the chain when it next
-//! asks; a long series of its lifetime bugs lived there (spec/bfq D-13, D-14). Here each queue knows its
-//! representative, no walk is longer than one step, and there can be no cycle. Each queue belongs to one process and
-//! stays its home: it is where the process goes when the set parts.
+//! The kernel redirects a queue to another, that one perhaps to a third, and every process walks the chain; a series
+//! of lifetime bugs came from that (spec/bfq D-13, D-14). Here each queue knows its representative, so there are no
+//! chains and no cycles. Each queue belongs to one process, which returns to it when the set splits.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{QueueId, Rules};
 
-/// All queues of a device, each in exactly one set; most of them alone in theirs.
+/// All queues of a device, each in one set; most are alone.
 ///
-/// `S` is what a queue gets back when it leaves a set it joined: its habits, say, or a [`super::split::Raising`].
-/// [`Sets::representative`] is O(1), everything else O(members of the sets concerned).
+/// `S` is the state that a queue gets back when it leaves a set. [`Sets::representative`] is O(1), everything else
+/// O(members of the sets concerned).
 #[derive(Clone, Debug)]
 pub struct Sets<S> {
     nodes: Vec<Node>,
-    /// Of each queue that shares a set, what there is to know: few do, so that the others need no room for it.
-    shelf: Vec<Option<Shared<S>>>,
-    /// Free places of the shelf.
+    /// State of the queues in shared sets, which are few.
+    shared_slots: Vec<Option<Shared<S>>>,
+    /// Free slots of these.
     free: Vec<u32>,
     rules: Rules,
 }
 
-/// A queue: all that there is of one that is alone.
+/// Queue; all there is of one that is alone.
 #[derive(Clone, Debug)]
 struct Node {
     generation: u32,
-    /// Its place on the shelf, or [`ALONE`], or [`CLOSED`].
+    /// Its slot, or [`ALONE`], or [`CLOSED`].
     place: u32,
 }
 
 const ALONE: u32 = u32::MAX - 1;
 const CLOSED: u32 = u32::MAX;
 
-// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+// Each queue has one, and what is kept for an idle flow is to fit in 300 bytes.
 const _: () = assert!(size_of::<Node>() == 8);
 
 /// A member of a set.
 #[derive(Clone, Debug)]
 struct Shared<S> {
     member: Member,
-    /// What it gets back; none while it is alone all the same, because others have not left it yet.
+    /// Saved state; `None` while the queue is alone and other processes still use it.
     saved: Option<S>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    /// Who gets this queue's requests; itself if it is alone.
+    /// Representative of its set; itself if it is alone.
     representative: u32,
-    /// The next member of the set, in a ring.
+    /// Next member of the set, in a ring.
     next: u32,
-    /// The member before it.
+    /// Previous member.
     previous: u32,
-    /// Members of the set. Only the representative's counts.
+    /// Number of members; valid in the representative.
     members: u32,
-    /// Members that merged stably. Only the representative's counts.
+    /// Number of stably merged members; valid in the representative.
     stable_members: u32,
-    /// Whether this one merged stably.
+    /// Whether this member merged stably.
     stable: bool,
-    /// Whether the set is to part, member by member. Only the representative's counts.
+    /// Whether the set splits, member by member; valid in the representative.
     parting: bool,
-    /// Where the process of this queue last went.
+    /// Queue that the process of this one last used.
     using: u32,
-    /// How many processes last went to this queue.
+    /// Processes that last used this queue.
     users: u32,
 }
 
-/// Why two queues do not become one set.
+/// Reason why two sets do not join.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinError {
     /// They are one already.
     SameSet,
-    /// One of both was closed.
+    /// One of both is closed.
     UnknownQueue,
 }
 
-/// What became of a set when a queue left it.
+/// Result of a queue's leaving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
-    /// The queue was the representative, and this one is now: it takes over the place in the schedule.
+    /// New representative, if the queue was it. It takes over the place in the schedule.
     pub successor: Option<QueueId>,
-    /// Queues that are alone now and got their saved state back, the one that left included.
+    /// Queues restored to being alone, the one that left included.
     pub restored: u32,
 }
 
 impl<S> Sets<S> {
-    /// No queue yet.
+    /// Without queues.
     pub const fn new(rules: Rules) -> Sets<S> {
-        Sets { nodes: Vec::new(), shelf: Vec::new(), free: Vec::new(), rules }
+        Sets { nodes: Vec::new(), shared_slots: Vec::new(), free: Vec::new(), rules }
     }
 
-    /// A queue was created, alone in its set.
+    /// Opens a queue, alone in its set.
     ///
     /// # Panics
+    ///
     /// If a queue of that index is open.
     pub fn open(&mut self, queue: QueueId) {
         let index = queue.index as usize;
@@ -102,30 +102,29 @@ impl<S> Sets<S> {
             self.nodes.push(Node { generation: 0, place: CLOSED });
         }
         assert!(self.nodes[index].place == CLOSED, "{queue:?} is opened twice");
-        // Requests of the former queue in this slot are gone, and so are its users.
+        // Requests of an earlier queue in this slot are gone.
         self.nodes[index] = Node { generation: queue.generation, place: ALONE };
     }
 
-    /// Whether `queue` was opened and not closed.
+    /// Whether `queue` is open.
     pub fn is_open(&self, queue: QueueId) -> bool {
         self.index(queue).is_some()
     }
 
-    /// Where requests of `queue`'s process go. `None` for a closed queue. O(1).
+    /// Effective queue of `queue`'s process. `None` for a closed queue. O(1).
     pub fn representative(&self, queue: QueueId) -> Option<QueueId> {
         self.index(queue).map(|index| self.id(self.get(index).representative))
     }
 
-    /// How many processes a queue serves: the whole set for its representative, none for its other members.
+    /// Number of processes that a queue serves: the whole set for its representative, none for other members.
     ///
-    /// As the kernel sees it, members that have not asked since the merge still count where they were. 0 for a closed
-    /// queue. A queue in service that is empty and has none should expire at once: nobody will come back
-    /// (spec/bfq D-9).
+    /// With the kernel's rules, members that have not asked since the merge count where they were. 0 for a closed
+    /// queue. An empty queue in service without users should expire at once (spec/bfq D-9).
     pub fn users(&self, queue: QueueId) -> u32 {
         self.index(queue).map_or(0, |index| self.get(index).users)
     }
 
-    /// How many queues are in the set of `queue`; 0 for a closed one.
+    /// Number of queues in the set of `queue`; 0 for a closed one.
     pub fn members(&self, queue: QueueId) -> u32 {
         self.index(queue).map_or(0, |index| self.head(index).members)
     }
@@ -135,7 +134,7 @@ impl<S> Sets<S> {
         self.index(a).is_some() && self.representative(a) == self.representative(b)
     }
 
-    /// The members of `queue`'s set, itself first. Empty for a closed one.
+    /// Members of `queue`'s set, itself first. None for a closed one.
     pub fn iter(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         let first = self.index(queue).map(|_| queue.index);
         core::iter::successors(first, move |&at| {
@@ -145,18 +144,19 @@ impl<S> Sets<S> {
         .map(|index| self.id(index))
     }
 
-    /// What `queue` will get back, while it shares a set.
+    /// Saved state of `queue`, while it shares a set.
     pub fn saved(&self, queue: QueueId) -> Option<&S> {
         let index = self.index(queue)?;
-        self.shelf.get(self.nodes[index as usize].place as usize)?.as_ref()?.saved.as_ref()
+        self.shared_slots.get(self.nodes[index as usize].place as usize)?.as_ref()?.saved.as_ref()
     }
 
-    /// Joins the set of `from` to that of `to`, whose representative is that of both afterwards, and returns it.
+    /// Joins the set of `from` to that of `to`. Returns the representative, that of `to`.
     ///
-    /// `save` is asked for the state of each queue that was alone until now. With [`Rules::Weir`] all members of
-    /// `from`'s set use the representative at once, with [`Rules::Kernel`] each when it next asks ([`Sets::follow`]).
+    /// `save` returns the state of each queue that was alone until now. With [`Rules::Weir`] all members of `from`'s
+    /// set use the representative at once, with [`Rules::Kernel`] each when it next asks ([`Sets::follow`]).
     ///
     /// # Errors
+    ///
     /// [`JoinError`]; nothing has changed.
     pub fn join(
         &mut self,
@@ -204,16 +204,17 @@ impl<S> Sets<S> {
         Ok(self.id(new))
     }
 
-    /// The process of `queue` asks. If its set merged since it last did, it moves now, and this is where from and to.
+    /// Moves the process of `queue` to its representative. Returns from and to, if it moved.
     pub fn follow(&mut self, queue: QueueId) -> Option<(QueueId, QueueId)> {
         let index = self.index(queue)?;
         let Member { using, representative: to, .. } = self.get(index);
         self.move_user(queue.index, to).then(|| (self.id(using), self.id(to)))
     }
 
-    /// Two queues of one set merged stably: that set does not part for being seeky.
+    /// Marks two queues of one set as merged stably: that set does not split for being seeky.
     ///
     /// # Panics
+    ///
     /// If they are not in one set.
     pub fn mark_stable(&mut self, a: QueueId, b: QueueId) {
         assert!(self.is_together(a, b), "{a:?} and {b:?} are not in one set");
@@ -225,19 +226,19 @@ impl<S> Sets<S> {
         }
     }
 
-    /// Whether `queue` stays when its set parts.
+    /// Whether `queue` stays when its set splits.
     ///
-    /// With [`Rules::Weir`] the mark ends when either side leaves, unless others merged stably are still there
-    /// (spec/bfq D-3). With [`Rules::Kernel`] it stays with the process for good.
+    /// With [`Rules::Weir`] the mark ends when either side leaves, unless other stably merged queues stay (spec/bfq
+    /// D-3). With [`Rules::Kernel`] it stays for good.
     pub fn is_stable(&self, queue: QueueId) -> bool {
         self.index(queue).is_some_and(|index| self.stays(index))
     }
 
-    /// A queue that is shared was found seeky at an expiration: whatever its members did, they do it no longer.
+    /// Splits a set that is seeky at an expiration.
     ///
     /// With [`Rules::Weir`] all members that did not merge stably leave now, and `restore` is called for each queue
-    /// that is alone afterwards, in no particular but always the same order. With [`Rules::Kernel`] the set is marked
-    /// for good, and each leaves when it next asks ([`Sets::part_if_due`]).
+    /// that is alone afterwards, always in the same order. With [`Rules::Kernel`] the set is marked for good, and
+    /// each leaves when it next asks ([`Sets::part_if_due`]).
     pub fn part(&mut self, queue: QueueId, restore: impl FnMut(QueueId, S)) -> Departure {
         let Some(index) = self.index(queue) else { return Departure::default() };
         let head = self.get(index).representative;
@@ -251,9 +252,9 @@ impl<S> Sets<S> {
         self.part_at_once(head, restore)
     }
 
-    /// The process of `queue` asks: it leaves a set that is marked to part, unless it merged stably.
+    /// Lets the process of `queue` leave a set that is marked to split, unless it merged stably.
     ///
-    /// Does nothing with [`Rules::Weir`], where everybody has left already.
+    /// Does nothing with [`Rules::Weir`], where all have left already.
     pub fn part_if_due(
         &mut self,
         queue: QueueId,
@@ -264,7 +265,7 @@ impl<S> Sets<S> {
         due.then(|| self.take_out(queue.index, restore))
     }
 
-    /// The process of `queue` goes elsewhere, to another cgroup say: the queue leaves its set and stays open.
+    /// Takes `queue` out of its set, for instance for another cgroup. It stays open.
     pub fn leave(&mut self, queue: QueueId, restore: impl FnMut(QueueId, S)) -> Departure {
         match self.index(queue) {
             Some(_) => self.take_out(queue.index, restore),
@@ -272,7 +273,7 @@ impl<S> Sets<S> {
         }
     }
 
-    /// The process of `queue` ended. `restore` is called for the last other member, if only one is left.
+    /// Closes `queue`. `restore` is called for the last other member, if only one is left.
     pub fn close(&mut self, queue: QueueId, mut restore: impl FnMut(QueueId, S)) -> Departure {
         let mut departure = self.leave(queue, |id, saved| {
             if id != queue {
@@ -288,8 +289,8 @@ impl<S> Sets<S> {
         departure
     }
 
-    /// Everybody leaves the set of `head` but those who merged stably. Only with [`Rules::Weir`], where all members use
-    /// their representative. O(members), however many leave.
+    /// All members of the set leave, except stably merged ones. Only with [`Rules::Weir`], where all use their
+    /// representative. O(members).
     fn part_at_once(&mut self, head: u32, mut restore: impl FnMut(QueueId, S)) -> Departure {
         let mut departure = Departure::default();
         let pair_stays = self.get(head).stable_members > 1;
@@ -326,7 +327,7 @@ impl<S> Sets<S> {
         departure
     }
 
-    /// Takes `index` out of its set and restores it; if one other is left alone, that one too.
+    /// Takes `index` out of its set and restores it; and the last other member, if only one is left.
     fn take_out(&mut self, index: u32, mut restore: impl FnMut(QueueId, S)) -> Departure {
         let mut departure = Departure::default();
         let head = self.get(index).representative;
@@ -345,7 +346,7 @@ impl<S> Sets<S> {
         self.move_user(index, index);
         let mut at = rest;
         while self.get(index).users > 1 {
-            // Who has not asked since a merge was still counted here, and the queue is not theirs any more.
+            // Processes that have not asked since a merge were counted here.
             let Member { using, representative, next, .. } = self.get(at);
             if using == index {
                 self.move_user(at, representative);
@@ -360,7 +361,7 @@ impl<S> Sets<S> {
         departure
     }
 
-    /// A set of its own for `index`, where a mark of stable merging stays with the kernel's rules.
+    /// Makes a set of its own for `index`. With the kernel's rules it keeps the mark of stable merging.
     fn leave_alone(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
         let sticky = self.rules == Rules::Kernel && self.get(index).stable;
         let restored = self.restore(index, restore);
@@ -372,14 +373,14 @@ impl<S> Sets<S> {
         restored
     }
 
-    /// A set of its own for `index`, whose process uses it alone and gets back what it had.
+    /// Makes a set of its own for `index` and restores its state.
     fn restore(&mut self, index: u32, restore: &mut impl FnMut(QueueId, S)) -> u32 {
         let saved = self.take_off(index).and_then(|shared| shared.saved);
         restore(self.id(index), saved.expect("a queue that joined a set saved its state"));
         1
     }
 
-    /// Makes `new` the representative instead of `old`, which has just been taken out of the ring.
+    /// Makes `new` the representative instead of `old`, which was just taken out of the ring.
     fn hand_over(&mut self, old: u32, new: u32) {
         let Member { members, stable_members, parting, .. } = self.get(old);
         let head = self.edit(new);
@@ -397,7 +398,7 @@ impl<S> Sets<S> {
         }
     }
 
-    /// The process of `index` goes to `to` from now on; `false` if it did before.
+    /// Moves the process of `index` to `to`; `false` if it was there.
     fn move_user(&mut self, index: u32, to: u32) -> bool {
         let using = self.get(index).using;
         if using == to {
@@ -409,7 +410,7 @@ impl<S> Sets<S> {
         true
     }
 
-    /// In a ring, `after` comes after `before`.
+    /// Links `after` behind `before` in a ring.
     fn tie(&mut self, before: u32, after: u32) {
         self.edit(before).next = after;
         self.edit(after).previous = before;
@@ -425,7 +426,7 @@ impl<S> Sets<S> {
     }
 
     fn get(&self, index: u32) -> Member {
-        let shared = self.shelf.get(self.nodes[index as usize].place as usize);
+        let shared = self.shared_slots.get(self.nodes[index as usize].place as usize);
         shared.and_then(Option::as_ref).map_or(Member::alone(index), |shared| shared.member)
     }
 
@@ -433,24 +434,23 @@ impl<S> Sets<S> {
         &mut self.shared(index).member
     }
 
-    /// The place on the shelf of `index`, made if there is none. The shelf grows only if more queues share than ever
-    /// before.
+    /// State of `index` as a member, created if there is none. Allocates only if more queues share than ever before.
     fn shared(&mut self, index: u32) -> &mut Shared<S> {
         let node = &mut self.nodes[index as usize];
         if node.place == ALONE {
             node.place = self.free.pop().unwrap_or_else(|| {
-                self.shelf.push(None);
-                self.shelf.len() as u32 - 1
+                self.shared_slots.push(None);
+                self.shared_slots.len() as u32 - 1
             });
         }
         let member = Member::alone(index);
-        self.shelf[node.place as usize].get_or_insert(Shared { member, saved: None })
+        self.shared_slots[node.place as usize].get_or_insert(Shared { member, saved: None })
     }
 
-    /// Takes off the shelf what is there of `index`, which is alone then.
+    /// Takes out the state of `index`, which is alone then.
     fn take_off(&mut self, index: u32) -> Option<Shared<S>> {
         let place = core::mem::replace(&mut self.nodes[index as usize].place, ALONE);
-        let shared = self.shelf.get_mut(place as usize)?.take();
+        let shared = self.shared_slots.get_mut(place as usize)?.take();
         self.free.push(place);
         shared
     }
@@ -464,10 +464,11 @@ impl<S> Sets<S> {
         QueueId { index, generation: self.nodes[index as usize].generation }
     }
 
-    /// What must hold between calls, for tests. O(queues).
+    /// Checks invariants, for tests. O(queues).
     ///
     /// # Panics
-    /// If it does not.
+    ///
+    /// If one does not hold.
     pub fn check(&self) {
         let (mut users, mut members) = (vec![0; self.nodes.len()], vec![(0, 0); self.nodes.len()]);
         let open = || (0..self.nodes.len()).filter(|&index| self.nodes[index].place != CLOSED);
@@ -497,7 +498,7 @@ impl<S> Sets<S> {
             members[member.representative as usize].1 += u32::from(member.stable);
         }
         let sharing = open().filter(|&index| self.nodes[index].place != ALONE).count();
-        assert_eq!(self.shelf.len() - self.free.len(), sharing, "places on the shelf");
+        assert_eq!(self.shared_slots.len() - self.free.len(), sharing, "slots in use");
         for index in open() {
             let member = self.get(index as u32);
             assert_eq!(member.users, users[index], "users of {index}");
@@ -510,7 +511,7 @@ impl<S> Sets<S> {
 }
 
 impl Member {
-    /// A queue in a set of its own, used by its own process.
+    /// A queue in a set of its own.
     const fn alone(index: u32) -> Member {
         Member {
             representative: index,

@@ -1,38 +1,38 @@
-//! When queues may merge, as values that make sense once they exist.
+//! Settings of merging, valid by construction.
 
 use core::str::FromStr;
 use core::time::Duration;
 
-/// Whether decisions are taken as the kernel takes them, known defects included, or as Weir means them.
+/// Whether decisions are taken as the kernel does, known defects included, or as Weir does.
 ///
 /// | | `Kernel` | `Weir` |
 /// |---|---|---|
 /// | a delayed stable merge is judged | once | again while evidence is thin (spec/bfq D-2) |
 /// | the mark of a stable merge | stays with the queue for good | ends with the pair (spec/bfq D-3) |
 /// | the others of a queue that merges move | when they next ask | at once (spec/bfq D-9) |
-/// | with a single busy queue | nobody merges | the newcomer may join it |
+/// | with a single busy queue | no queue merges | a new queue may join it |
 /// | a seeky set parts | one member at a time, when it next asks | all members at once (spec/bfq D-26) |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Rules {
-    /// To see what a kernel would do, and to measure against it.
+    /// As a kernel decides, to compare with it.
     Kernel,
-    /// Weir's own.
+    /// Weir's own rules.
     #[default]
     Weir,
 }
 
-/// How long after a queue's first dispatch since it last (re)started it may take part in a cooperation merge.
+/// Time after a queue's first dispatch since it last (re)started, within which it may cooperate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeWindow {
-    /// Cooperation merging is off, and nothing needs to be known for it.
+    /// Cooperation is off, without any bookkeeping.
     Closed,
     /// This long, inclusive: at exactly this age a queue may still merge.
     For(Duration),
-    /// However long it has been running, as before 2017.
+    /// Without end, as before 2017.
     Unlimited,
 }
 
-/// The three times of stable merging. At most one hour each, so that sums of them cannot overflow.
+/// Times of stable merging. At most one hour each, so that sums cannot overflow.
 ///
 /// The kernel's patch of 2021 speaks of two times, T1 and T2, and changed both to 600 ms; but T1 is used in two
 /// places, of which it changed one (spec/bfq D-1). Here each place has its own setting.
@@ -43,10 +43,10 @@ pub struct StableTimes {
     late: Duration,
 }
 
-/// Why a set of times is not one.
+/// Error in times of stable merging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The anchor would be replaced before it could be merged with.
+    /// The anchor would be replaced before a queue could merge with it.
     #[error(
         "stable_create_window of {create_window:?} is longer than stable_anchor_life of {anchor_life:?}, \
          after which there is no anchor to merge with"
@@ -78,7 +78,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl StableTimes {
     /// Linux up to 5.14: 180/180/200 ms.
     pub const KERNEL_BEFORE_2021: StableTimes = StableTimes::millis(180, 180, 200);
-    /// Linux since then: 600/180/600 ms. The anchor lives longer, but who comes after 180 ms still does not merge.
+    /// Linux since then: 600/180/600 ms. The anchor lives longer, but queues created after 180 ms still do not merge.
     pub const KERNEL: StableTimes = StableTimes::millis(600, 180, 600);
     /// What the patch of 2021 says it does: 600/600/600 ms.
     pub const INTENT: StableTimes = StableTimes::millis(600, 600, 600);
@@ -115,7 +115,7 @@ impl StableTimes {
         Ok(StableTimes { anchor_life, create_window, late })
     }
 
-    /// `stable_anchor_life`: a queue created more than this after the anchor becomes the anchor itself.
+    /// `stable_anchor_life`: a queue created more than this after the anchor becomes the anchor.
     pub const fn anchor_life(&self) -> Duration {
         self.anchor_life
     }
@@ -127,7 +127,7 @@ impl StableTimes {
         self.create_window
     }
 
-    /// `stable_late`: a delayed merge is judged when the queue, and its last split, is more than this old.
+    /// `stable_late`: a delayed merge is judged when the queue, and its last split, is older than this.
     pub const fn late(&self) -> Duration {
         self.late
     }
@@ -157,10 +157,10 @@ impl FromStr for StableTimes {
     }
 }
 
-/// All settings of merging on one device. Every value of this type makes sense.
+/// Settings of merging on one device, valid by construction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Settings {
-    /// Whose decisions.
+    /// Rules of decisions.
     pub rules: Rules,
     /// `merge_window`: 100 ms by default.
     pub merge_window: MergeWindow,
@@ -170,10 +170,10 @@ pub struct Settings {
     pub stable: Option<StableTimes>,
     /// Insertions below which the evidence about a queue is thin; 20 by default.
     ///
-    /// A new queue is taken for sequential until it has proved otherwise, and 20 is the least number of requests with
-    /// which a queue can be found seeky. Only with [`Rules::Weir`].
+    /// A new queue counts as sequential, and 20 is the least number of requests with which it can be found seeky.
+    /// Only with [`Rules::Weir`].
     pub evidence_insertions: u32,
-    /// How often a delayed stable merge is put off for thin evidence before it is cancelled: 64 by default.
+    /// How often a delayed stable merge is postponed for thin evidence before it is cancelled: 64 by default.
     ///
     /// Each request may ask twice, before and after it is coalesced. Only with [`Rules::Weir`].
     pub stable_tries_max: u32,

@@ -1,42 +1,41 @@
-//! Raised weights of queues that merge and split.
+//! Weight raising across merge and split.
 //!
-//! A shared queue behaves like all its members together, which says nothing about any of them. So a queue's own
-//! behaviour is put aside when it first shares and given back when it is alone again (spec/bfq 7.6 and 7.7); what
-//! that is, is the scheduler's choice. Raising is part of it, and the one part that may have ended meanwhile. Budgets,
-//! timestamps, seek history and waker are not put aside: they are of the shared queue's past, and a queue that is alone
-//! again finds its own out anew.
+//! A shared queue's behaviour says nothing about any one member. So a queue's own state is saved at its first merge
+//! and restored at its split (spec/bfq 7.6 and 7.7); the scheduler chooses what it is. Raising is the part of it that
+//! may have ended meanwhile. Budget, timestamps, seek history and waker are not saved: they start anew.
 
 use crate::time::Instant;
 
-/// By how much, since when and for how long the weight of a queue is raised (spec/bfq 6).
+/// Factor, begin and duration of a queue's raised weight (spec/bfq 6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raising {
-    /// What the weight is multiplied with: 1 not raised, [`Raising::INTERACTIVE`] or [`Raising::SOFT_REAL_TIME`].
+    /// Factor of the weight: 1 for not raised, [`Raising::INTERACTIVE`] or [`Raising::SOFT_REAL_TIME`].
     pub wr_coeff: u16,
-    /// When the present period began.
+    /// Begin of the present period.
     pub since: Instant,
-    /// How long it lasts, in nanoseconds.
+    /// Its duration, in nanoseconds.
     pub duration_ns: u64,
-    /// If it is soft real-time: when the interactive period it was in before began.
+    /// Begin of the interactive period that a soft real-time one interrupted.
     pub interactive_since: Option<Instant>,
     /// Bytes served while raised.
     pub served_bytes: u64,
 }
 
-/// What decides about raising at the moment when a queue is alone again.
+/// Parameters of weight raising at a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resume {
-    /// Whether weights are raised at all.
+    /// The setting `low_latency`.
     pub low_latency: bool,
-    /// How long interactive raising lasts on this device now, in nanoseconds.
+    /// Duration of an interactive period on this device, in nanoseconds.
     pub interactive_ns: u64,
 }
 
 impl Raising {
-    /// The factor of interactive queues, 30 in the kernel. Ten others have a quarter of the disk beside one of 30, and half
-    /// of that beside one of 60, which is what the kernel's get beside a start of several processes: docs/decisions/018.
+    /// Factor of interactive queues, 30 in the kernel. Ten other queues have a quarter of the disk beside one of 30
+    /// and half of that beside one of 60, which is what the kernel's get beside the start of several processes:
+    /// docs/decisions/018.
     pub const INTERACTIVE: u16 = 60;
-    /// The factor of soft real-time queues.
+    /// Factor of soft real-time queues.
     pub const SOFT_REAL_TIME: u16 = 3000;
 
     /// Not raised, since `now`.
@@ -50,9 +49,9 @@ impl Raising {
         }
     }
 
-    /// What a queue that merges before its first request would have got: interactive raising from `now` on.
+    /// Raising of a queue that merges before its first request: interactive from `now` on.
     ///
-    /// Nothing was served yet; the kernel leaves that field as it happens to be (spec/bfq D-10).
+    /// Without service yet; the kernel leaves that field unset (spec/bfq D-10).
     pub const fn newborn(now: Instant, interactive_ns: u64) -> Raising {
         Raising {
             wr_coeff: Raising::INTERACTIVE,
@@ -66,9 +65,9 @@ impl Raising {
         self.wr_coeff > 1
     }
 
-    /// `from` merges into the queue of `self`: raising moves along, unless `self` is raised itself.
+    /// Moves raising from a queue that merges, unless `self` is raised.
     ///
-    /// `from` is not raised afterwards in any case. Bytes served are those of `self`'s own period.
+    /// `from` is not raised afterwards. Bytes served are those of `self`'s own period.
     pub fn inherit(&mut self, from: &mut Raising) {
         if from.is_raised() && !self.is_raised() {
             *self = Raising { served_bytes: self.served_bytes, ..*from };
@@ -76,10 +75,10 @@ impl Raising {
         from.wr_coeff = 1;
     }
 
-    /// What is left of raising at `now` for a queue that is alone again.
+    /// What is left of raising at a split at `now`.
     ///
-    /// A period that is over ends; a soft real-time one falls back to the interactive one it was in, if that still
-    /// runs. In a large burst all raising ends.
+    /// A period that is over ends; a soft real-time one falls back to the interactive one it interrupted, if that
+    /// goes on. In a large burst all raising ends.
     #[must_use]
     pub fn resume(self, now: Instant, in_large_burst: bool, resume: &Resume) -> Raising {
         let is_past = |since: Instant, nanos| now > since.plus_nanos(nanos);

@@ -1,8 +1,8 @@
-//! Queues that were created shortly after each other: flows of one task, which gain nothing from being kept apart.
+//! Stable merging of queues created shortly after each other: flows of one task, which gain nothing from being kept
+//! apart.
 //!
-//! The first queue of its time is the *anchor* of its cgroup; who comes soon after it merges with it, at once where the
-//! device queues commands and does not seek, later elsewhere, if the queue has shown by then that serving it alone does
-//! not make the device faster. See spec/bfq 7.5.
+//! The first queue of its time is the *anchor* of its cgroup. Later ones merge with it, at once on queueing flash.
+//! Elsewhere they merge later, if serving them alone has proved no faster by then. See spec/bfq 7.5.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,9 @@ use super::settings::{Rules, Settings, StableTimes};
 use super::{QueueId, Traits};
 use crate::time::Instant;
 
-/// When each queue was created, the anchors of the cgroups, and who waits to be merged with whom.
+/// Creation times of queues, anchors of cgroups, and candidates of delayed merges.
 ///
-/// Tables as long as the largest index of a queue and of a cgroup, as far as queues were created with stable merging on;
-/// every call is O(1).
+/// Tables up to the largest index of a queue and of a cgroup created with stable merging on. Each call is O(1).
 #[derive(Clone, Debug, Default)]
 pub struct Stable {
     queues: Vec<Option<Record>>,
@@ -24,7 +23,7 @@ pub struct Stable {
 struct Record {
     generation: u32,
     created: Instant,
-    /// When it last left a set.
+    /// Its last split.
     split: Option<Instant>,
     traits: Traits,
     candidate: Option<Candidate>,
@@ -36,48 +35,47 @@ struct Candidate {
     tries: u32,
 }
 
-// Each queue has one, idle or not, and all that is kept for an idle flow is to fit in 300 bytes.
+// Each queue has one, and what is kept for an idle flow is to fit in 300 bytes.
 const _: () = assert!(size_of::<Record>() <= 64);
 
-/// What a new queue is to the ones before it.
+/// Relation of a new queue to earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Creation {
     /// The first of its time: later ones are measured against it.
     Anchor,
-    /// It should merge with this queue now, before it has any request.
+    /// It should merge with this queue now, before its first request.
     MergeNow(QueueId),
     /// It may merge with this queue later, see [`Stable::judge`].
     Later(QueueId),
-    /// It came after the creation window, while the anchor still lives: the dead zone of the kernel's times
-    /// (spec/bfq D-1).
+    /// It came after the creation window, while the anchor lives: the dead zone of the kernel's times (spec/bfq D-1).
     DeadZone,
     /// Stable merging is off, or not for this kind of queue.
     Never,
 }
 
-/// What is known of a queue when its delayed merge is considered.
+/// Evidence about a queue for its delayed merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// Whether nothing has been inserted into it yet.
+    /// Whether it had no insertion yet.
     pub just_created: bool,
-    /// Requests inserted into it since it was created or last left a set.
+    /// Insertions since its creation or last split.
     pub insertions: u32,
-    /// Whether the device is faster when it serves this queue alone and waits for it (spec/bfq 5.2).
+    /// Whether idling for this queue raises throughput (spec/bfq 5.2).
     pub boosts_throughput: bool,
 }
 
-/// What comes of a delayed stable merge at one check.
+/// Result of a check of a delayed merge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// There is none.
+    /// There is no candidate.
     NoCandidate,
     /// It is too early.
     NotYet,
-    /// It is time, but there is too little evidence to call it off: another look at the next request (spec/bfq D-2).
+    /// Too little evidence to cancel: asked again at the next request (spec/bfq D-2).
     Postponed,
     /// Merge with this queue.
     Merge(QueueId),
-    /// Called off for good.
+    /// Cancelled for good.
     Cancelled,
 }
 
@@ -87,7 +85,7 @@ impl Stable {
         Stable { queues: Vec::new(), anchors: Vec::new() }
     }
 
-    /// A queue was created.
+    /// Notes a new queue.
     pub fn created(
         &mut self,
         settings: &Settings,
@@ -97,7 +95,7 @@ impl Stable {
         queueing_flash: bool,
     ) -> Creation {
         let (index, group) = (queue.index as usize, traits.group as usize);
-        // Who is created while there is no stable merging is never measured against anybody, nor anybody against it.
+        // A queue created without stable merging is never measured against another, nor another against it.
         let Some(times) = settings.stable else { return Creation::Never };
         if self.queues.len() <= index {
             self.queues.resize(index + 1, None);
@@ -128,7 +126,7 @@ impl Stable {
         }
     }
 
-    /// The anchor that a queue of these traits, created now, is measured against; `None` if it is one itself.
+    /// Anchor for a queue of these traits created now; `None` if it becomes one.
     fn fitting_anchor(&self, times: &StableTimes, now: Instant, new: Traits) -> Option<QueueId> {
         let anchor = self.anchor(new.group)?;
         let record = self.record(anchor)?;
@@ -136,22 +134,23 @@ impl Stable {
         (alive && record.traits == new).then_some(anchor)
     }
 
-    /// The anchor of a cgroup.
+    /// Anchor of a cgroup.
     pub fn anchor(&self, group: u32) -> Option<QueueId> {
         self.anchors.get(group as usize).copied().flatten()
     }
 
-    /// Whom `queue` may merge with later.
+    /// Candidate for a delayed merge of `queue`.
     pub fn candidate(&self, queue: QueueId) -> Option<QueueId> {
         Some(self.record(queue)?.candidate?.queue)
     }
 
-    /// What `queue` was opened as or changed to; `None` for a closed queue, or one opened without stable merging.
+    /// Traits that `queue` was opened with or changed to; `None` for a closed queue, or one opened without stable
+    /// merging.
     pub fn traits(&self, queue: QueueId) -> Option<Traits> {
         Some(self.record(queue)?.traits)
     }
 
-    /// Whether the delayed merge of `queue` happens now. Its candidate is forgotten unless it is early or postponed.
+    /// Judges the delayed merge of `queue`. Forgets its candidate unless it is early or postponed.
     pub fn judge(
         &mut self,
         settings: &Settings,
@@ -172,7 +171,7 @@ impl Stable {
             return Judgement::Merge(partner);
         }
         candidate.tries += 1;
-        // A queue is taken for sequential until enough requests have shown otherwise. The kernel believes it.
+        // A queue counts as sequential until enough requests have shown otherwise. The kernel believes it.
         if settings.rules == Rules::Weir
             && evidence.insertions < settings.evidence_insertions
             && candidate.tries < settings.stable_tries_max
@@ -183,7 +182,7 @@ impl Stable {
         Judgement::Cancelled
     }
 
-    /// `from` merged into the set that `to` represents: an anchor moves along, a wish that came true is forgotten.
+    /// `from` merged into the set of `to`: an anchor moves along, and a candidate is forgotten.
     pub fn merged(&mut self, from: QueueId, to: QueueId) {
         let anchor = self.anchor_slot(from);
         if let Some(anchor) = anchor.filter(|anchor| **anchor == Some(from)) {
@@ -196,7 +195,7 @@ impl Stable {
         }
     }
 
-    /// A process stopped using `queue`, which is no anchor any more if it was.
+    /// A process has left `queue`, which is no anchor any more.
     pub fn detached(&mut self, queue: QueueId) {
         let anchor = self.anchor_slot(queue);
         if let Some(anchor) = anchor.filter(|anchor| **anchor == Some(queue)) {
@@ -204,14 +203,14 @@ impl Stable {
         }
     }
 
-    /// `queue` left a set: its evidence begins anew.
+    /// `queue` left a set: its evidence starts anew.
     pub fn split(&mut self, now: Instant, queue: QueueId) {
         if let Some(record) = self.record_mut(queue) {
             record.split = Some(now);
         }
     }
 
-    /// `queue` is of another cgroup, class or level from now on.
+    /// Changes the cgroup, class or level of `queue`.
     pub fn changed(&mut self, queue: QueueId, traits: Traits) {
         let Some(record) = self.record(queue) else { return };
         if record.traits.group != traits.group {
@@ -225,7 +224,7 @@ impl Stable {
         }
     }
 
-    /// `queue` was closed. Its candidate goes with it, which another queue in its slot does not inherit (spec/bfq D-4).
+    /// Closes `queue`. Its candidate goes with it, and is not left to another queue in its slot (spec/bfq D-4).
     pub fn closed(&mut self, queue: QueueId) {
         self.detached(queue);
         if self.record(queue).is_some() {
@@ -233,14 +232,14 @@ impl Stable {
         }
     }
 
-    /// The cgroup was removed: whoever gets its index next begins without an anchor.
+    /// The cgroup was removed: the next one with its index starts without an anchor.
     pub fn group_removed(&mut self, group: u32) {
         if let Some(anchor) = self.anchors.get_mut(group as usize) {
             *anchor = None;
         }
     }
 
-    /// The anchor of the cgroup that `queue` is of.
+    /// Anchor slot of the cgroup of `queue`.
     fn anchor_slot(&mut self, queue: QueueId) -> Option<&mut Option<QueueId>> {
         let group = self.record(queue)?.traits.group;
         self.anchors.get_mut(group as usize)

@@ -1,28 +1,27 @@
-//! Waker detection: queues that may be injected into the gaps of another.
+//! Waker detection, and the injection limit.
 //!
-//! A queue in service that is briefly empty keeps the device, and the gap is lost unless somebody else's request is
-//! *injected*. The best candidate is a queue whose completed request lets the waiting one go on, its *waker*; after it
-//! any other, as many as the waiting queue's latency bears. See spec/bfq 7.8 and 7.9. All times are nanoseconds, in
-//! the kernel one comparison mixes them with ticks and its branch is practically dead (spec/bfq D-6).
+//! While the device idles for an empty queue in service, requests of another queue can be *injected*. The best
+//! candidate is the *waker*, whose completions let the queue in service go on; after it any other, as far as the
+//! latency of the queue in service allows. See spec/bfq 7.8 and 7.9. All times are nanoseconds; one comparison of the
+//! kernel mixes them with ticks (spec/bfq D-6).
 
 use super::QueueId;
 use crate::time::Instant;
 
-/// When wakers are found and how much is injected.
+/// Parameters of waker detection and injection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InjectSettings {
-    /// A request that comes later than this after a completion was not caused by it: 4 ms.
+    /// Longest time from a completion to a request that it caused: 4 ms.
     pub waker_gap_ns: u64,
-    /// Within this time [`InjectSettings::WAKER_TRIES`] of them make a waker: 128 idling times, 1024 ms.
+    /// Time for [`InjectSettings::WAKER_TRIES`] requests to make a waker: 128 times `slice_idle`, 1024 ms.
     pub waker_span_ns: u64,
-    /// How long the device idles for a queue: 8 ms.
+    /// Length of idling: 8 ms.
     pub slice_idle_ns: u64,
-    /// Requests of wakers and of queues woken that are injected into one gap; without end in the kernel
-    /// (spec/bfq D-29).
+    /// Requests of wakers and woken queues injected while a queue is empty; unbounded in the kernel (spec/bfq D-29).
     pub injections_max: u32,
-    /// A limit that was not lowered for this long starts from anew: 1 s.
+    /// Time since the last decrease after which the limit starts anew: 1 s.
     pub limit_life_ns: u64,
-    /// Time from lowering the limit to the next sample: 10 ms.
+    /// Time from a decrease to the next sample: 10 ms.
     pub sample_pause_ns: u64,
 }
 
@@ -44,7 +43,7 @@ impl Default for InjectSettings {
     }
 }
 
-/// Who wakes a queue, and who is suspected of it.
+/// Waker of a queue, and the tentative one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waker {
     known: Option<QueueId>,
@@ -59,19 +58,19 @@ struct Suspect {
 }
 
 impl Waker {
-    /// Nobody.
+    /// No waker.
     pub const NONE: Waker = Waker { known: None, suspect: None };
 
-    /// The waker, if there is one.
+    /// The waker, if known.
     pub fn get(&self) -> Option<QueueId> {
         self.known
     }
 
-    /// The only request of `queue`'s process arrived, and `completed` is the queue that had a request completed last
-    /// (never a shared one, which stands for nobody), and when.
+    /// The only request of `queue`'s process arrived. `completed` is the queue of the last completion, never a shared
+    /// one, and its instant.
     ///
-    /// Returns a waker that was just found; `queue` then counts as woken by it. A queue that thinks only briefly needs
-    /// none: idling for it is cheap.
+    /// Returns a newly found waker; `queue` is woken by it. A queue that thinks briefly needs none, since idling for
+    /// it is short.
     pub fn observe(
         &mut self,
         settings: &InjectSettings,
@@ -98,27 +97,27 @@ impl Waker {
         Some(cause)
     }
 
-    /// The queue of `from` merges into `target`, whose waker is `self`: it takes over a waker that is not itself.
+    /// `from`'s queue merges into `target`, whose waker is `self`: it takes over the waker, unless that is itself.
     pub fn inherit(&mut self, target: QueueId, from: &Waker) {
         if self.known.is_none() {
             self.known = from.known.filter(|waker| *waker != target);
         }
     }
 
-    /// `gone` was closed: nobody is woken by it any more.
+    /// `gone` was closed: it is no waker any more.
     pub fn forget(&mut self, gone: QueueId) {
         self.known = self.known.filter(|waker| *waker != gone);
         self.suspect = self.suspect.filter(|suspect| suspect.queue != gone);
     }
 }
 
-/// How many requests may be in the device while one of another queue is injected, found by trying.
+/// Limit of requests in the device with injection, found by trying.
 ///
-/// The latency of a request with nothing injected is the baseline; while it grows by less than half with injection, the
-/// limit rises one by one, and falls when it does not.
+/// The baseline is the latency of a request without injection. While injection adds less than half of it the limit
+/// rises by one, otherwise it falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InjectLimit {
-    /// Requests in the device from which on nothing is injected; 0 injects nothing.
+    /// Number of requests in the device from which on nothing is injected; 0 for no injection.
     pub limit: u32,
     /// Nanoseconds from arrival to completion without injection. `None` until known.
     pub baseline_ns: Option<u64>,
@@ -126,33 +125,33 @@ pub struct InjectLimit {
     pub lowered: Instant,
 }
 
-/// A measurement of [`InjectLimit`] on its way, of the queue in service.
+/// Measurement for an [`InjectLimit`], of the queue in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
     started: Option<Instant>,
-    /// Whether something was injected since then. The caller sets it when it injects.
+    /// Whether a request was injected since its start. Set by the caller.
     pub injected: bool,
 }
 
 impl Sample {
-    /// Whether the next dispatch of the queue is the one to measure.
+    /// Whether the next dispatch of the queue is to be measured.
     pub fn is_waiting(&self) -> bool {
         self.started.is_some()
     }
 
-    /// The queue expired: what was on its way measures nothing any more.
+    /// Ends the measurement at an expiration.
     pub fn reset(&mut self) {
         *self = Sample::default();
     }
 }
 
 impl InjectLimit {
-    /// For a queue created or reset at `now`: one request for a process that thinks long, none otherwise.
+    /// For a queue created or reset at `now`: one request if it thinks long, none otherwise.
     pub const fn new(now: Instant, thinks_briefly: bool) -> InjectLimit {
         InjectLimit { limit: !thinks_briefly as u32, baseline_ns: None, lowered: now }
     }
 
-    /// A request arrived for the queue in service, and is the only one of its process; `in_device` are there already.
+    /// The only request of its process arrived for the queue in service; `in_device` are there already.
     pub fn arrived(
         &mut self,
         settings: &InjectSettings,
@@ -175,7 +174,7 @@ impl InjectLimit {
         }
     }
 
-    /// The measured request completed; `in_device` still counts it, `in_device_max` is the most there were lately.
+    /// The measured request completed; `in_device` still counts it, `in_device_max` is the recent maximum.
     pub fn completed(
         &mut self,
         now: Instant,
@@ -212,10 +211,10 @@ impl InjectLimit {
         sample.injected = false;
     }
 
-    /// Whether one more request of any queue may be injected while `in_device` are there.
+    /// Whether one more request may be injected while `in_device` are there.
     ///
-    /// A queue that was never measured gets one tried once it has been idled for longer than usual, or its baseline
-    /// would never be compared with anything.
+    /// A queue without a baseline gets one once the device has idled longer than usual, or there would never be a
+    /// comparison.
     pub fn admits(
         &self,
         settings: &InjectSettings,
@@ -230,40 +229,39 @@ impl InjectLimit {
     }
 }
 
-/// A gap in the service of the queue in service, and who could fill it. Each candidate has a request that fits the
-/// budget; finding them is the caller's part.
+/// Candidates for injection. Each has a request that fits the budget left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InjectionCandidates {
     /// The asynchronous queue of the same process.
     pub own_async: Option<QueueId>,
     /// The waker, if it has requests.
     pub waker: Option<QueueId>,
-    /// The first queue with requests that the queue in service wakes.
+    /// The first woken queue with requests.
     pub woken: Option<QueueId>,
-    /// Requests that were injected into this gap.
+    /// Requests injected while the queue in service is empty.
     pub injected: u32,
-    /// Whether idling for the queue makes the device faster; then nothing foreign is injected.
+    /// Whether idling for the queue raises throughput; then no unrelated request is injected.
     pub boosts_throughput: bool,
-    /// Whether the queue is raised, others are not, and it thinks briefly: its latency is worth more than the gap.
+    /// Whether the queue is raised, others are not, and it thinks briefly: its latency matters more than the device.
     pub is_precious: bool,
 }
 
-/// Whose request fills a gap.
+/// Source of an injected request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InjectionSource {
-    /// This queue's.
+    /// This queue.
     Queue(QueueId),
-    /// That of any active queue, newest first, as far as [`InjectLimit::admits`].
+    /// Any active queue, newest first, as far as [`InjectLimit::admits`].
     Any,
-    /// Nobody's.
+    /// None.
     None,
 }
 
 impl InjectionCandidates {
-    /// Whose request goes next: the process's own, its waker's, one it wakes, anybody's, or none.
+    /// The source to inject from: the process's own, its waker, a queue it wakes, any, or none.
     ///
     /// The first three need no limit of latency, since the process waits for them or made them, but
-    /// [`InjectSettings::injections_max`] bounds how many of them one gap takes (spec/bfq D-29).
+    /// [`InjectSettings::injections_max`] bounds their number (spec/bfq D-29).
     pub fn choose(&self, settings: &InjectSettings) -> InjectionSource {
         let related = self.own_async.or(self.waker).or(self.woken);
         match related {
@@ -296,7 +294,7 @@ mod tests {
     #[test]
     fn three_in_a_row_make_a_waker() {
         let me = queue(0);
-        // Each line: when the request came, after which completion, and who is the waker then.
+        // Each line: when the request came, after which completion, and the waker then.
         for (story, arrivals, waker) in [
             ("three", &[(10, 1, 9), (20, 1, 19), (30, 1, 29)][..], Some(1)),
             ("two", &[(10, 1, 9), (20, 1, 19)], None),

@@ -1,7 +1,7 @@
-//! Scheduler: the order at the device of the requests that no limit holds.
+//! Scheduler: order at the device of the requests that no limit holds.
 //!
-//! A scheduler sees a request when it is past every limit and gives it out when the device window has room. It
-//! keeps no request of its own: lists are threaded through the records, turns through clients and tasks.
+//! A scheduler gets a request when it has passed every limit, and gives it out when the device has room. It stores no
+//! request: lists are threaded through the records, turns through clients and tasks.
 
 mod round_robin;
 mod switch;
@@ -19,22 +19,23 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
 
-/// Who chooses the next request for the device.
+/// Scheduler of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum SchedulerKind {
-    /// First in, first out for each task; tasks of a client take turns, and so do clients. Weights do not count.
+    /// Round robin: first in, first out for each task; clients take turns, so do the tasks of a client. Weights do
+    /// not count.
     #[default]
     None,
-    /// Budget fair queueing: shares of the device by the weights of cgroups, clients of one cgroup alike, each client's
-    /// requests by position. The bookkeeping is O(depth × log siblings) a request.
+    /// Budget fair queueing: shares by the weights of cgroups, equal shares of clients in a cgroup, each client's
+    /// requests by position. O(depth × log siblings) a request.
     Bfq,
 }
 
 impl SchedulerKind {
-    /// All of them, in the order in which tables list them.
+    /// All schedulers, in the order of tables.
     pub const ALL: [SchedulerKind; 2] = [SchedulerKind::None, SchedulerKind::Bfq];
 
-    /// The name in configurations and reports: `none` or `bfq`.
+    /// Name in configurations and reports: `none` or `bfq`.
     pub const fn name(self) -> &'static str {
         match self {
             SchedulerKind::None => "none",
@@ -48,24 +49,24 @@ impl SchedulerKind {
     }
 }
 
-/// A request that is past every limit, as its scheduler is told of it: it need not look again for what is known.
+/// A request that has passed every limit, with what the scheduler would look up.
 #[derive(Clone, Copy)]
 pub(crate) struct Arriving<'a> {
     pub(crate) request: &'a Request,
-    /// Whose it is.
+    /// Its task.
     pub(crate) task: u32,
-    /// Where it is kept.
+    /// Its index.
     pub(crate) index: u32,
 }
 
-/// One scheduler, chosen per engine, and the books of BFQ while it is another.
+/// The scheduler of an engine, and the counters of BFQ while another is active.
 pub(crate) struct Scheduler {
     policy: Policy,
-    /// What BFQ had counted when another took over. Boxed: hardly anybody switches.
+    /// Counters of BFQ while another scheduler is active.
     retired: Option<Box<Counters>>,
 }
 
-/// An enum: the choice is a branch that always goes the same way.
+/// An enum: a branch that always goes the same way.
 enum Policy {
     RoundRobin(RoundRobin),
     Bfq(Box<Bfq>),
@@ -76,7 +77,7 @@ impl Scheduler {
         Scheduler { policy: Policy::new(config, Counters::default()), retired: None }
     }
 
-    /// The one that `config` names, instead of this one, which has no request left. It goes on counting in its books.
+    /// Replaces this scheduler, which has no request, by that of `config`. Counters continue.
     pub(crate) fn replace(&mut self, config: &Config) {
         let retired = self.retired.take_if(|_| config.scheduler == SchedulerKind::Bfq);
         let counters = retired.map_or_else(Counters::default, |counters| *counters);
@@ -86,14 +87,14 @@ impl Scheduler {
         }
     }
 
-    /// Other settings for BFQ, where it is the scheduler.
+    /// Applies settings of BFQ, if it is the scheduler.
     pub(crate) fn set_bfq(&mut self, settings: &BfqSettings) {
         if let Policy::Bfq(bfq) = &mut self.policy {
             bfq.set_tunables(settings);
         }
     }
 
-    /// What BFQ has counted.
+    /// Counters of BFQ.
     pub(crate) fn stats(&self) -> BfqStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.stats(),
@@ -102,7 +103,7 @@ impl Scheduler {
         }
     }
 
-    /// What BFQ has counted of a cgroup, without what is below it.
+    /// Counters of BFQ for a cgroup, without those below it.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
         match (&self.policy, &self.retired) {
             (Policy::Bfq(bfq), _) => bfq.cgroup_stats(cgroup),
@@ -111,7 +112,7 @@ impl Scheduler {
         }
     }
 
-    /// The device takes `depth` requests at a time from now on.
+    /// Changes the device's depth.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -119,7 +120,7 @@ impl Scheduler {
         }
     }
 
-    /// When [`Scheduler::handle_timeout`] is due: a request may wait for a while although the device has room.
+    /// Instant at which [`Scheduler::handle_timeout`] is due: a request may wait although the device has room.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.policy {
             Policy::RoundRobin(_) => None,
@@ -127,7 +128,7 @@ impl Scheduler {
         }
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -135,7 +136,7 @@ impl Scheduler {
         }
     }
 
-    /// The priority of a client, or what its cgroup makes of it, has changed.
+    /// Applies a client's new priority.
     pub(crate) fn reprioritize(&mut self, tree: &Tree, client: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -143,14 +144,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether weights may be raised is another question than it was.
+    /// Applies changed settings of weight raising.
     pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
         if let Policy::Bfq(bfq) = &mut self.policy {
             bfq.review_policies(now, tree);
         }
     }
 
-    /// What a cgroup makes of the priority of its writeback has changed.
+    /// Applies the new priority of a cgroup's writeback.
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -166,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts all that waits into the lists of its tasks: it may be outside of them while nobody asks.
+    /// Moves all waiting requests into the lists of their tasks.
     pub(crate) fn spill_fast_path(&mut self, tree: &mut Tree, requests: &mut Requests) {
         match &mut self.policy {
             Policy::RoundRobin(round_robin) => round_robin.spill_fast_path(tree, requests),
@@ -174,7 +175,7 @@ impl Scheduler {
         }
     }
 
-    /// Learns of a request that is at the device already: another scheduler has sent it.
+    /// Accounts for a request that another scheduler has dispatched.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -182,7 +183,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends: nothing in `tree` remembers a turn. No request is left.
+    /// Removes all turns from `tree`; no request is left.
     pub(crate) fn leave(&mut self, tree: &mut Tree) {
         match &mut self.policy {
             Policy::RoundRobin(round_robin) => round_robin.leave(tree),
@@ -190,8 +191,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes in a request that is past every limit since `now`.
-    // In place on the way of each request, though a switch of schedulers calls it too.
+    /// Inserts a request that has passed every limit.
+    // Inline on the hot path, although a switch of schedulers calls it too.
     #[inline(always)]
     pub(crate) fn insert(
         &mut self,
@@ -208,7 +209,7 @@ impl Scheduler {
         }
     }
 
-    /// The request that goes to the device now.
+    /// Takes out the next request for the device.
     #[inline]
     pub(crate) fn next(
         &mut self,
@@ -222,14 +223,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether [`Scheduler::next_coalesced`] ever has one.
+    /// Whether [`Scheduler::next_coalesced`] ever returns one.
     #[inline]
     pub(crate) fn coalesces(&self) -> bool {
         matches!(self.policy, Policy::Bfq(_))
     }
 
-    /// The request that goes to the device with the one before it, as one. `room`: how many the device has room for
-    /// besides.
+    /// Takes out the request that coalesces with the one before it. `room`: how many more requests the device has
+    /// room for.
     pub(crate) fn next_coalesced(
         &mut self,
         now: Instant,
@@ -243,7 +244,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes out a request that waits.
+    /// Takes out a waiting request.
     pub(crate) fn remove(
         &mut self,
         tree: &mut Tree,
@@ -257,7 +258,7 @@ impl Scheduler {
         }
     }
 
-    /// A request that waits is synchronous from now on, as one of the task `to`. O(log requests of the flow).
+    /// Makes a waiting request synchronous, as one of task `to`. O(log requests of the flow).
     pub(crate) fn promote(
         &mut self,
         now: Instant,
@@ -267,7 +268,7 @@ impl Scheduler {
         to: u32,
     ) {
         let from = requests[index].task;
-        // Without flows a request keeps its place in its task.
+        // Without flows a request stays in its place.
         let moves = self.coalesces() || from != to;
         if moves {
             self.remove(tree, requests, from, index);
@@ -281,7 +282,7 @@ impl Scheduler {
         }
     }
 
-    /// The request that was at `index`, of `data_len` bytes of data, is back from the device.
+    /// The device has completed the request at `index`, of `data_len` bytes of data.
     pub(crate) fn complete(
         &mut self,
         now: Instant,
@@ -296,7 +297,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets a client that is going away; it has no request left.
+    /// Removes a client without requests.
     pub(crate) fn forget(&mut self, tree: &Tree, requests: &Requests, client: u32) {
         match &mut self.policy {
             Policy::RoundRobin(round_robin) => round_robin.forget(tree, client),
@@ -304,9 +305,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets a cgroup that is going away; no client is left below it.
-    ///
-    /// What was counted of it stays with its parent.
+    /// Removes a cgroup without clients below it. Its counters stay with its parent.
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         if let Some(counters) = &mut self.retired {
             counters.fold(cgroup, tree.cgroups[cgroup].parent);
@@ -317,7 +316,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the slot under way if it is of a flow in `cgroup` or below: something about that is to change.
+    /// Expires the flow in service if it is in `cgroup` or below, before a change there.
     pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -325,7 +324,7 @@ impl Scheduler {
         }
     }
 
-    /// A cgroup that does not have the device has got another weight or class, in `tree`.
+    /// Applies a cgroup's new weight or class from `tree`. The cgroup is not in service.
     pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}
@@ -333,7 +332,7 @@ impl Scheduler {
         }
     }
 
-    /// A cgroup has got another parent, in `tree`; the old one is still there.
+    /// Applies a cgroup's new parent from `tree`; the old one still exists.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         match &mut self.policy {
             Policy::RoundRobin(_) => {}

@@ -1,4 +1,4 @@
-//! Another scheduler, or other settings of it, while requests wait.
+//! Switch of the scheduler, or of its settings, while requests wait.
 
 use alloc::vec::Vec;
 
@@ -10,9 +10,9 @@ use crate::requests::Stage;
 use crate::time::Instant;
 
 impl Core {
-    /// Lets `kind` choose from now on; nothing happens if it does already.
+    /// Makes `kind` the scheduler, unless it is already.
     ///
-    /// Blame is not touched: whoever waited for the device waits for it still.
+    /// Blame does not change: a request that waits for the device still does.
     pub(crate) fn set_scheduler(&mut self, now: Instant, kind: SchedulerKind) {
         if self.config.scheduler == kind {
             return;
@@ -24,7 +24,7 @@ impl Core {
         }
         self.scheduler.leave(&mut self.tree);
         self.scheduler.replace(&self.config);
-        // Before any is inserted: a flow with requests at the device is not one that has been away.
+        // Before any insertion, since a flow with requests at the device has not paused.
         for (index, record) in self.requests.iter() {
             if record.stage == Stage::Dispatched {
                 self.scheduler.adopt(&self.tree, &self.requests, index);
@@ -37,10 +37,11 @@ impl Core {
         }
     }
 
-    /// Other settings of BFQ.
+    /// Applies settings of BFQ.
     ///
     /// # Errors
-    /// Rules of merging that differ from those by which flows have merged.
+    ///
+    /// Other rules of merging than those by which flows have merged.
     pub(crate) fn set_bfq(&mut self, settings: BfqSettings) -> Result<(), ChangeError> {
         let is_bfq = self.config.scheduler == SchedulerKind::Bfq;
         if is_bfq && settings.merging().rules != self.config.bfq.merging().rules {
@@ -51,8 +52,8 @@ impl Core {
         Ok(())
     }
 
-    /// What waits for the device, each with its task: by the time at which it came to wait, those of one task as they
-    /// came, and among tasks of one instant the older task first.
+    /// Requests that wait for the device, with their tasks, by the time since when they wait. Within a task in order
+    /// of arrival, at one instant by task.
     fn by_arrival(&mut self) -> Vec<(u32, u32)> {
         self.scheduler.spill_fast_path(&mut self.tree, &mut self.requests);
         let mut waiting = Vec::with_capacity(self.scheduler.len() as usize);
@@ -60,7 +61,7 @@ impl Core {
             let ready = flow.ready.iter(&mut self.requests);
             waiting.extend(ready.map(|index| (task, index)));
         }
-        // Stable, and within a task the list is in order already.
+        // The sort is stable, and each task's list is in order.
         waiting.sort_by_key(|&(_, index)| self.requests[index].since);
         waiting
     }

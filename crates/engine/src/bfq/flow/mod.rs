@@ -1,4 +1,4 @@
-//! A flow: what one client has waiting for the device, and what is known of its ways.
+//! Flow: requests of one client that are scheduled as one, and statistics of each flow (`bfq_queue`).
 
 mod owner;
 mod payback;
@@ -21,57 +21,57 @@ use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
-/// Requests past every limit that are scheduled as one: those of all tasks of a client that somebody waits for, or the
+/// Requests past every limit that are scheduled as one: the synchronous ones of all tasks of a client, or the
 /// writeback of a cgroup.
 ///
-/// The next one is the nearest by position; now and then it is the oldest, once that has waited too long.
+/// The next request is the nearest by position, or the oldest once it has waited too long.
 ///
-/// A line of cache: with a million flows the time goes into fetching them.
+/// A cache line: with a million flows, loading them takes most of the time.
 #[repr(align(64))]
 pub(crate) struct Flow {
-    /// Its requests, which are also in order of age.
+    /// Its requests, by position and by age.
     sort_list: SortList,
-    /// The nearest by position; [`NO_INDEX`] while there is none.
+    /// The nearest request; [`NO_INDEX`] while there is none.
     next: u32,
     pub(crate) queued: u32,
     pub(crate) in_flight: u32,
-    /// What it gets as a budget when it becomes active, in bytes.
+    /// Budget at its next activation, in bytes.
     pub(crate) max_budget: u32,
-    /// What was left of its budget when it ran out of requests; 0 where it may not go on with that.
+    /// Budget left when it became empty; 0 if it may not resume that.
     pub(crate) budget_left: u32,
     /// Its last completion; its creation before the first.
     pub(crate) last_end: Instant,
-    /// Where its last request ended; not known before the first (spec/bfq D-11).
+    /// End of its last request; unknown before the first (spec/bfq D-11).
     end: Option<NonZeroU64>,
-    /// One bit a request, the last one lowest: whether it was far from the one before.
+    /// One bit a request, the last lowest: whether it was far from the one before.
     seeks: u32,
-    /// When it was first served since it last became busy: the clock of the merge window.
+    /// First service since it last became busy: the clock of the merge window.
     pub(crate) start: Start,
-    /// How many still go by position before age counts again.
+    /// Requests that still go by position before age counts again.
     batch_left: u8,
-    /// Whether somebody waits for its requests.
+    /// Whether a client waits for its requests.
     pub(crate) sync: bool,
     pub(crate) state: FlowState,
-    /// How many requests `seeks` tells of, 32 at most: the bits of [`SEEN`]; and two marks.
+    /// Number of requests in `seeks`, 32 at most, in the bits of [`SEEN`]; and two flags.
     seen: u8,
 }
 
 const SEEN: u8 = (1 << 6) - 1;
-/// Most of its requests were far from each other: decided with each request, and asked several times for it.
+/// Result of [`Flow::is_seeky`], updated with each request.
 const SEEKY: u8 = 1 << 6;
-/// It is in a set of flows that merge, and nobody else is. So most requests need not look at sets at all.
+/// The flow may merge and has not, so that most requests need not look at sets.
 const ALONE: u8 = 1 << 7;
 
-/// Whether new requests come to a flow.
+/// Life cycle of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowState {
-    /// Its owner's, and of those who merged into it.
+    /// It serves its owner, and clients merged into it.
     Live,
-    /// None: it has merged into another.
+    /// It has merged into another flow.
     Merged,
-    /// None any more: its owner is gone, and it goes with its last request.
+    /// Its owner is gone; it is freed after its last request.
     Orphaned,
-    /// It is gone, and its place is free.
+    /// Free slot of the table.
     Free,
 }
 
@@ -102,7 +102,7 @@ impl Flow {
         }
     }
 
-    /// Whether somebody may still send it a request.
+    /// Whether new requests may come to it.
     pub(crate) fn is_live(&self) -> bool {
         self.state == FlowState::Live
     }
@@ -112,21 +112,20 @@ impl Flow {
         self.state == FlowState::Orphaned
     }
 
-    /// Whether it has nothing waiting and nothing at the device.
+    /// Whether it has no requests waiting or at the device.
     pub(crate) fn is_empty(&self) -> bool {
         self.queued == 0 && self.in_flight == 0
     }
 
-    /// Whether its requests are far from each other, more often than not.
+    /// Whether more than 19 of 32 requests are far from the one before.
     ///
-    /// The kernel takes a flow for a stream until its 20th request says otherwise. With a thousand random readers that
-    /// is the device's time for minutes; so here the proportion counts from the second request on, which is the first
-    /// with a distance.
+    /// The kernel takes a flow for sequential until its 20th request. With a thousand random readers that would take
+    /// minutes of device time, so here the proportion counts from the second request on.
     pub(crate) fn is_seeky(&self) -> bool {
         self.seen & SEEKY != 0
     }
 
-    /// Whether others could merge with it and have not.
+    /// Whether it may merge and has not.
     pub(crate) fn is_alone(&self) -> bool {
         self.seen & ALONE != 0
     }
@@ -135,7 +134,7 @@ impl Flow {
         self.seen = if is_alone { self.seen | ALONE } else { self.seen & !ALONE };
     }
 
-    /// Whether it had requests enough to tell whether it is [`Flow::is_seeky`].
+    /// Whether it had enough requests for [`Flow::is_seeky`].
     pub(crate) fn is_known(&self) -> bool {
         self.seen & SEEN > 1
     }
@@ -145,12 +144,12 @@ impl Flow {
         self.seeks == u32::MAX
     }
 
-    /// The nearest by position. None while it is empty.
+    /// The nearest request by position.
     pub(crate) fn next(&self) -> Option<u32> {
         (self.next != NO_INDEX).then_some(self.next)
     }
 
-    /// Takes in the request in slot `index`, with the device at `from`. `flow` is its own index.
+    /// Inserts the request in slot `index`, with the device at `from`. `flow` is the flow's own index.
     pub(crate) fn insert(
         &mut self,
         sort_nodes: &mut SortNodes,
@@ -160,7 +159,7 @@ impl Flow {
         from: u64,
         tunables: &Tunables,
     ) {
-        // A flush goes nowhere, so it is nearest wherever the device is.
+        // A flush has no position, so it is always nearest.
         let at = if request.op == Op::Flush { from } else { request.extent.offset };
         if request.op != Op::Flush {
             self.note_distance(request.extent, tunables);
@@ -177,8 +176,8 @@ impl Flow {
         }
     }
 
-    /// Takes out a request, to the device or away.
-    // In place on the way of each request, though one that is withdrawn calls it too.
+    /// Takes out a request, dispatched or withdrawn.
+    // Inline on the hot path, although withdrawal calls it too.
     #[inline(always)]
     pub(crate) fn remove(&mut self, sort_nodes: &mut SortNodes, index: u32, tunables: &Tunables) {
         if self.queued == 1 {
@@ -193,7 +192,7 @@ impl Flow {
         }
     }
 
-    /// Who goes after the one at `from` that had these neighbours. A sweep that is at its end begins anew.
+    /// The next request after the one at `from` that had these neighbours. At its end a sweep starts anew.
     fn nearer(
         &self,
         sort_nodes: &SortNodes,
@@ -214,9 +213,9 @@ impl Flow {
         }
     }
 
-    /// The request that goes now: the nearest, or the oldest if that is too old and none was preferred for its age
-    /// within the last batch. So a request leaves, once it is too old, after at most 17 of its flow for itself and
-    /// for each older one (spec/bfq D-16: in the kernel, one a slot).
+    /// The request to dispatch: the nearest, or the oldest if it has expired and no expired one went within the last
+    /// batch. So an expired request leaves after at most 17 dispatches for itself and for each older one (spec/bfq
+    /// D-16: in the kernel, one a slot).
     pub(crate) fn pick(
         &self,
         now: Instant,
@@ -233,7 +232,7 @@ impl Flow {
         self.next()
     }
 
-    /// Takes out what [`Flow::pick`] has picked, which has been waiting since `since`, to the device.
+    /// Takes out the request from [`Flow::pick`], which has been waiting since `since`, for dispatch.
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
@@ -247,14 +246,13 @@ impl Flow {
             self.batch_left -= 1;
         } else if is_old {
             self.batch_left = tunables.fifo_batch;
-            // The sweep goes on from there.
+            // The sweep continues from there.
             self.next = index;
         }
         self.remove(sort_nodes, index, tunables);
         self.in_flight += 1;
     }
 
-    /// The requests.
     pub(crate) fn sort_list(&self) -> SortList {
         self.sort_list
     }
@@ -264,17 +262,17 @@ impl Flow {
     }
 
     fn note_distance(&mut self, extent: Extent, tunables: &Tunables) {
-        // Without a request before it there is no distance (spec/bfq D-11).
+        // The first request has no distance (spec/bfq D-11).
         let is_far = self.end.is_some_and(|end| is_far(end.get(), extent, tunables));
         self.seeks = self.seeks << 1 | u32::from(is_far);
         let seen = ((self.seen & SEEN) + 1).min(32);
         let is_seeky = match (self.seeks, seen) {
-            // A stream: nothing to be counted, which processors of all kinds take long for.
+            // No far request: counting bits is slow on some processors.
             (0, _) => false,
-            // All of them are far: nothing either.
+            // All far.
             (u32::MAX, 32) => true,
             (seeks, 32) => seeks.count_ones() > SEEKY_ABOVE,
-            // Without the bit that the history begins with.
+            // Without the bit that the history starts with.
             (seeks, _) => (seeks.count_ones() - 1) * 32 > SEEKY_ABOVE * u32::from(seen - 1),
         };
         let seeky = if is_seeky { SEEKY } else { 0 };
@@ -314,7 +312,7 @@ mod tests {
         assert_eq!(seeky, Some(2));
         assert!((3..34).all(|number| request(&mut flow, number)));
         assert_eq!(flow.seeks, u32::MAX, "all seeks after the 33rd");
-        // As in spec/bfq EX-15: 13 near ones of the last 32 are a stream's.
+        // spec/bfq EX-15: 13 near ones of the last 32 are sequential.
         let near = (1..40).find(|_| {
             let next = Extent::new(flow.end.map_or(0, NonZeroU64::get), 4096);
             flow.note_distance(next, &tunables);

@@ -1,4 +1,4 @@
-//! Owner of a flow.
+//! Owner of a flow: a client, or a cgroup for its writeback.
 
 use core::fmt;
 
@@ -6,25 +6,23 @@ use crate::request::Request;
 use crate::requests::Requests;
 use crate::tree::{Task, Tree};
 
-/// A client's requests that somebody waits for, or a cgroup's that nobody does.
-///
-/// Four bytes, since a million flows have one each.
+/// Owner of a flow. Four bytes, since a million flows have one each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
-/// An [`Owner`] to be looked at.
+/// [`Owner`] as an enum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A client's requests that somebody waits for.
+    /// Synchronous requests of a client.
     Client(u32),
-    /// A cgroup's that nobody does.
+    /// Writeback of a cgroup.
     Writeback(u32),
 }
 
 const WRITEBACK: u32 = 1 << 31;
 
 impl Owner {
-    /// Of what is not a flow.
+    /// Owner of no flow.
     pub(crate) const NONE: Owner = Owner(u32::MAX);
 
     pub(crate) fn client(client: u32) -> Owner {
@@ -37,15 +35,15 @@ impl Owner {
         Owner(cgroup | WRITEBACK)
     }
 
-    /// Whose flow the request at `index` is for.
-    // In place on the way of each request.
+    /// Owner of the flow for the request at `index`.
+    // Inline on the hot path.
     #[inline(always)]
     pub(crate) fn of(tree: &Tree, requests: &Requests, index: u32) -> Owner {
         let record = &requests[index];
         Owner::of_task(&tree.tasks[record.task], &record.request)
     }
 
-    /// The same of a request of `task`.
+    /// Owner of the flow for a request of `task`.
     #[inline(always)]
     pub(crate) fn of_task(task: &Task, request: &Request) -> Owner {
         match request.sync {

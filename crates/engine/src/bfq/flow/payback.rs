@@ -1,29 +1,29 @@
-//! Balance of waiting for a flow: what it cost others, and what it brought.
+//! Balance of idling for a flow: what it cost other flows, and what it gained.
 //!
-//! The device is kept free for a flow because its next request is near, or because its share would go to others. Neither
-//! holds if the request does not come, or is over in less time than the wait for it took. So waiting is paid for: each
-//! wait takes its length from the flow's balance if others had requests meanwhile, and each return adds what it brought.
-//! Not in docs/spec/bfq.md: see docs/decisions/033.
+//! Idling is worth its time if the next request is near, or if the flow's share depends on it. It is not if the
+//! request does not come, or takes less time than the idling. So idling is paid for: its length is taken from the
+//! flow's balance if other flows had requests meanwhile, and what the flow does after its return is added. See
+//! docs/decisions/033; not in docs/spec/bfq.md.
 
 use crate::time::Instant;
 
 const MS: u64 = 1_000_000;
 
-/// What a new flow may cost before it has brought anything: three times `slice_idle` as it is by default.
+/// Balance of a new flow: three times the default `slice_idle`.
 const FIRST_NS: u64 = 24 * MS;
-/// The most that is kept. An application that starts pauses now and then for longer than it is waited for.
+/// Largest balance. A starting application sometimes pauses for longer than the idling.
 const MOST_NS: u64 = 200 * MS;
-/// Pause after which a flow that does not pay is waited for once more; twice as long each time, up to the next.
+/// Pause before a flow with a negative balance is idled for once more; doubled each time, up to the next.
 const PAUSE_NS: u64 = 1_000 * MS;
 const PAUSE_MAX_NS: u64 = 16_000 * MS;
 
-/// A flow's account. Sixteen bytes, of those flows only that have been waited for while others had requests.
+/// Account of a flow. Sixteen bytes, for flows that the device idled for while others had requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Payback {
-    /// While the balance is overdrawn: the flow is not waited for before this.
+    /// While the balance is negative: no idling for the flow before this.
     again: Instant,
     balance_ns: i32,
-    /// How often in a row it was given up, for the next pause.
+    /// Pauses in a row, for the length of the next.
     given_up: u32,
 }
 
@@ -31,15 +31,15 @@ impl Payback {
     pub(crate) const NEW: Payback =
         Payback { again: Instant::ZERO, balance_ns: FIRST_NS as i32, given_up: 0 };
 
-    /// Whether the flow is to be waited for.
+    /// Whether idling for the flow is worth its cost.
     #[inline]
     pub(crate) fn pays(&self, now: Instant) -> bool {
         self.balance_ns >= 0 || now >= self.again
     }
 
-    /// A wait has ended that lasted `ns`, while others had requests.
+    /// Idling of `ns` has ended, while other flows had requests.
     pub(crate) fn cost(&mut self, now: Instant, ns: u64) {
-        // Once more after a pause, it is judged by that wait alone.
+        // After a pause, this idling alone decides.
         let before = self.balance_ns.max(if now >= self.again { 0 } else { i32::MIN });
         self.balance_ns = before.saturating_sub(i32::try_from(ns).unwrap_or(i32::MAX));
         if self.balance_ns < 0 && before >= 0 {
@@ -49,14 +49,14 @@ impl Payback {
         }
     }
 
-    /// A flow that was waited for has returned, and has used the device for `ns`, or saved it as much.
+    /// The flow has returned, and used the device for `ns` or saved as much.
     pub(crate) fn brought(&mut self, ns: u64) {
         let (ns, before) = (i32::try_from(ns).unwrap_or(i32::MAX), self.balance_ns);
         self.balance_ns = before.saturating_add(ns).min(MOST_NS as i32);
         if self.balance_ns == MOST_NS as i32 {
             self.given_up = 0;
         } else if before < 0 && self.balance_ns >= 0 {
-            // It was worth it after all.
+            // That idling was worth it.
             self.given_up -= 1;
         }
     }
@@ -66,8 +66,8 @@ impl Payback {
 mod tests {
     use super::*;
 
-    /// Waits that take `wait_us` and bring `use_us`, 10 ms apart for ten seconds. How often the flow is waited for in the
-    /// first second, and in the others.
+    /// Idling of `wait_us` with a gain of `use_us`, each 10 ms for ten seconds. Returns how often the device idles in
+    /// the first second, and after it.
     fn waits(wait_us: u64, use_us: u64) -> [u32; 2] {
         let (mut payback, mut waits) = (Payback::NEW, [0; 2]);
         for ms in (0..10_000).step_by(10) {
@@ -111,7 +111,7 @@ mod tests {
         payback.cost(Instant::from_millis(1_008), 8 * MS);
         payback.brought(12 * MS);
         assert!(payback.pays(Instant::from_millis(1_009)));
-        // In vain again: two seconds, then four, and sixteen at most.
+        // In vain again: the pause is two seconds, then four, and sixteen at most.
         let mut ms = 2_000;
         for pause_ms in [2_000, 4_000, 8_000, 16_000, 16_000] {
             payback.cost(Instant::from_millis(ms), 20 * MS);

@@ -1,26 +1,26 @@
-//! Wakers: flows that go on when others do (spec/bfq 7.8).
+//! Sparse state of a flow: its waker, the flows that it wakes, and its balance of idling (spec/bfq 7.8).
 
 use super::payback::Payback;
 use crate::bfq::sparse_slots::SparseSlots;
 use crate::merge::waker::Waker;
 use crate::tree::NO_INDEX;
 
-/// What is known of one flow.
+/// State that few flows have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SparseState {
-    /// Who lets it go on.
+    /// The flow that wakes it.
     pub(crate) waker: Waker,
-    /// The first of those that go on when this one does; [`NO_INDEX`] for nobody.
+    /// First of the flows that it wakes, or [`NO_INDEX`].
     pub(crate) woken: u32,
-    /// Among those that its waker wakes, the one behind it and the one before it.
+    /// Next and previous flow in its waker's list.
     pub(crate) next: u32,
     pub(crate) prev: u32,
-    /// Whether it is worth waiting for.
+    /// Balance of idling for it.
     pub(crate) payback: Payback,
 }
 
 impl SparseState {
-    /// Nothing is known.
+    /// No state.
     pub(crate) const NONE: SparseState = SparseState {
         waker: Waker::NONE,
         woken: NO_INDEX,
@@ -30,5 +30,5 @@ impl SparseState {
     };
 }
 
-/// Relations of those who have some: few.
+/// Sparse state of all flows that have some.
 pub(crate) type SparseStates = SparseSlots<SparseState>;

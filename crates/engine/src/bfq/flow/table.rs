@@ -1,4 +1,4 @@
-//! Table of flows, and the flow that serves each client's requests.
+//! Table of flows, with the own flow of each client.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,22 +18,22 @@ use crate::merge::waker::Waker;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
-/// All flows, by index. O(1) a step; memory is kept for reuse.
+/// All flows, by index. A step is O(1); memory is kept for reuse.
 ///
-/// A flow outlives its client while it has requests: those of others, that merged with it.
+/// A flow outlives its client while it has requests of merged clients.
 pub(crate) struct Flows {
     flows: Vec<Record>,
-    /// How much may be injected into a flow's gaps, at its index: hardly any request needs it.
+    /// Injection limits, by flow. Few requests need them.
     inject_limits: Vec<PackedInjectLimit>,
     sparse: SparseStates,
     periods: WrPeriods,
-    /// The place that was freed last; [`NO_INDEX`] where none is free.
+    /// Last freed slot, or [`NO_INDEX`].
     free: u32,
-    /// The flow of a client; [`NO_INDEX`] before its first request.
+    /// Own flow of each client; [`NO_INDEX`] before its first request.
     own_flows: Vec<u32>,
-    /// The flow of a cgroup's writeback.
+    /// Flow of each cgroup's writeback.
     writebacks: Vec<u32>,
-    /// Who was looked at last by [`Flows::advance_clock_hand`].
+    /// Last flow of [`Flows::advance_clock_hand`].
     clock_hand: u32,
 }
 
@@ -52,24 +52,23 @@ impl Default for Flows {
     }
 }
 
-/// What each request needs of its flow: two lines of cache side by side, which processors fetch together.
+/// Flow and statistics, needed by each request: two adjacent cache lines, which processors load together.
 #[repr(C, align(128))]
 struct Record {
     flow: Flow,
     stats: FlowStats,
 }
 
-/// What is known of a flow beyond its requests. A line of cache.
+/// Statistics of a flow. A cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowStats {
     pub(crate) think_time: ThinkTime,
     detection: WrDetection,
-    /// Told apart from those that had the place before.
+    /// Distinguishes flows that had the same slot.
     generation: u32,
-    /// Requests that came since it was made, or was last alone again.
+    /// Requests since its creation or its last split.
     pub(crate) insertions: u32,
-    /// Its place among the relations, [`NO_INDEX`] while there is nothing to know. Of a flow that is gone: the place that
-    /// was freed before its own.
+    /// Slot of its sparse state, or [`NO_INDEX`]. Of a free flow: the slot freed before it.
     sparse: u32,
 }
 
@@ -86,7 +85,7 @@ impl FlowStats {
         }
     }
 
-    /// Whether somebody lets it go on, or goes on when it does.
+    /// Whether it has sparse state: a waker, woken flows or a balance of idling.
     #[inline]
     pub(crate) fn has_sparse(&self) -> bool {
         self.sparse != NO_INDEX
@@ -97,7 +96,7 @@ impl FlowStats {
         self.detection.has_just_started()
     }
 
-    /// What is kept of its raising, whether it is raised or not.
+    /// See [`Flows::detection_mut`].
     #[inline]
     pub(crate) fn detection_mut(&mut self) -> &mut WrDetection {
         &mut self.detection
@@ -105,7 +104,7 @@ impl FlowStats {
 }
 
 impl Flows {
-    /// The flow of `owner`, if it ever had a request.
+    /// The own flow of `owner`, if it ever had a request.
     pub(crate) fn of(&self, owner: Owner) -> Option<u32> {
         let (own_flows, index) = match owner.kind() {
             Kind::Client(client) => (&self.own_flows, client),
@@ -114,7 +113,7 @@ impl Flows {
         own_flows.get(index as usize).copied().filter(|&flow| flow != NO_INDEX)
     }
 
-    /// Gives `owner`, who has none, a flow.
+    /// Opens a flow for `owner`, which has none.
     pub(crate) fn open(&mut self, now: Instant, owner: Owner, tunables: &Tunables) -> u32 {
         let sync = owner.as_client().is_some();
         let flow = Flow::new(now, sync, tunables);
@@ -138,14 +137,14 @@ impl Flows {
         index
     }
 
-    /// The next one of all places, round and round. None while there is no place.
+    /// Moves the clock hand to the next slot. `None` without slots.
     pub(crate) fn advance_clock_hand(&mut self) -> Option<u32> {
         self.clock_hand =
             if self.clock_hand as usize + 1 < self.flows.len() { self.clock_hand + 1 } else { 0 };
         (!self.flows.is_empty()).then_some(self.clock_hand)
     }
 
-    /// `owner` is gone: its flow is used by nobody.
+    /// The owner is gone: orphans its flow.
     pub(crate) fn close(&mut self, owner: Owner) -> Option<u32> {
         let index = self.of(owner)?;
         *self.own_flow_mut(owner) = NO_INDEX;
@@ -153,7 +152,7 @@ impl Flows {
         Some(index)
     }
 
-    /// Frees the place of a flow that nobody uses and that has no request left.
+    /// Frees an orphaned flow without requests.
     pub(crate) fn release(&mut self, index: u32) {
         debug_assert!(self[index].is_orphaned() && self[index].is_empty());
         self.clear_sparse(index);
@@ -164,14 +163,14 @@ impl Flows {
         stats.sparse = free;
     }
 
-    /// A flow and its ways.
+    /// A flow and its statistics.
     #[inline]
     pub(crate) fn record_mut(&mut self, index: u32) -> (&mut Flow, &mut FlowStats) {
         let Record { flow, stats } = &mut self.flows[index as usize];
         (flow, stats)
     }
 
-    /// A flow, and what tells it apart from those that had its place before.
+    /// A flow and its generation.
     #[inline]
     pub(crate) fn flow_mut(&mut self, index: u32) -> (&mut Flow, u32) {
         let Record { flow, stats } = &mut self.flows[index as usize];
@@ -186,7 +185,7 @@ impl Flows {
         &mut self.flows[index as usize].stats
     }
 
-    /// How much may be injected into a flow's gaps.
+    /// Injection limit of a flow.
     pub(crate) fn inject_limit(&self, index: u32) -> PackedInjectLimit {
         self.inject_limits[index as usize]
     }
@@ -195,29 +194,29 @@ impl Flows {
         &mut self.inject_limits[index as usize]
     }
 
-    /// What is kept of a flow's raising, whether it is raised or not.
+    /// Detection state of a flow's weight raising.
     pub(crate) fn detection_mut(&mut self, index: u32) -> &mut WrDetection {
         &mut self.stats_mut(index).detection
     }
 
-    /// How a flow's weight is raised.
+    /// Weight raising of a flow.
     #[inline]
     pub(crate) fn raising(&self, index: u32) -> WeightRaising {
         WeightRaising::of(&self.stats(index).detection, &self.periods)
     }
 
-    /// Keeps that.
+    /// Stores the weight raising of a flow.
     #[inline]
     pub(crate) fn set_raising(&mut self, index: u32, raising: WeightRaising) {
         raising.keep(&mut self.flows[index as usize].stats.detection, &mut self.periods);
     }
 
-    /// Who lets a flow go on, and who goes on when it does.
+    /// Sparse state of a flow.
     pub(crate) fn sparse(&self, index: u32) -> SparseState {
         self.sparse.get(self.stats(index).sparse).copied().unwrap_or(SparseState::NONE)
     }
 
-    /// What is known of who lets a flow go on. A waker that it did not have has it as the first of those it wakes. O(1).
+    /// Changes a flow's waker. A new waker gets the flow as the first that it wakes. O(1).
     pub(crate) fn set_waker(&mut self, index: u32, waker: Waker) {
         let [old, new] = [self.sparse(index).waker, waker].map(|waker| waker.get());
         if old != new {
@@ -229,21 +228,20 @@ impl Flows {
         }
     }
 
-    /// A flow that has relations has something to do again: it is the first of those that its waker wakes
-    /// (spec/bfq 6.5). O(1).
+    /// Moves a flow that is backlogged again to the front of its waker's list (spec/bfq 6.5). O(1).
     pub(crate) fn touch_woken(&mut self, index: u32) {
         self.unlink(index);
         self.link(index);
     }
 
-    /// Those that go on when a flow does, the one first that was the last to have something to do.
+    /// Flows that a flow wakes, most recently backlogged first.
     pub(crate) fn woken(&self, index: u32) -> impl Iterator<Item = u32> {
         let is_one = |at: &u32| *at != NO_INDEX;
         let first = Some(self.sparse(index).woken).filter(is_one);
         core::iter::successors(first, move |&at| Some(self.sparse(at).next).filter(is_one))
     }
 
-    /// A flow is gone: nobody wakes it, and it wakes nobody. O(those it woke), each of which came by itself.
+    /// Clears the sparse state of a flow that is freed. O(flows it woke).
     fn clear_sparse(&mut self, index: u32) {
         let gone = self.id(index);
         loop {
@@ -259,19 +257,19 @@ impl Flows {
         self.change_payback(index, |payback| *payback = Payback::NEW);
     }
 
-    /// Whether it is worth waiting for a flow.
+    /// Whether idling for a flow is worth its cost.
     #[inline]
     pub(crate) fn pays(&self, index: u32, now: Instant) -> bool {
         let stats = self.stats(index);
         !stats.has_sparse() || self.sparse(index).payback.pays(now)
     }
 
-    /// Books what waiting for a flow has cost or brought.
+    /// Changes a flow's balance of idling.
     pub(crate) fn change_payback(&mut self, index: u32, change: impl FnOnce(&mut Payback)) {
         self.change_sparse(index, |sparse| change(&mut sparse.payback));
     }
 
-    /// Puts a flow before all others that its waker wakes.
+    /// Puts a flow at the front of its waker's list.
     fn link(&mut self, index: u32) {
         let Some(waker) = self.sparse(index).waker.get() else { return };
         let first = self.sparse(waker.index).woken;
@@ -282,7 +280,7 @@ impl Flows {
         self.change_sparse(waker.index, |sparse| sparse.woken = index);
     }
 
-    /// Takes it out from among them.
+    /// Takes a flow out of its waker's list.
     fn unlink(&mut self, index: u32) {
         let SparseState { waker, next, prev, .. } = self.sparse(index);
         let Some(waker) = waker.get() else { return };
@@ -299,7 +297,7 @@ impl Flows {
         self.change_sparse(index, stand_alone);
     }
 
-    /// Changes what is kept of a flow, in a place that is given back when there is nothing to keep.
+    /// Changes a flow's sparse state, and frees its slot when there is none left.
     fn change_sparse(&mut self, index: u32, change: impl FnOnce(&mut SparseState)) {
         let mut sparse = self.sparse(index);
         change(&mut sparse);
@@ -308,10 +306,11 @@ impl Flows {
         self.stats_mut(index).sparse = self.sparse.put(place, sparse);
     }
 
-    /// Whether those that a flow wakes know it, and it is known to who wakes it. O(those it and its waker wake).
+    /// Checks that waker and woken flows know each other. O(woken flows of it and of its waker).
     ///
     /// # Errors
-    /// Who does not.
+    ///
+    /// The flow that does not.
     pub(crate) fn check_wakers(&self, index: u32) -> Result<(), String> {
         let mut before = NO_INDEX;
         for woken in self.woken(index) {
@@ -328,20 +327,20 @@ impl Flows {
         ensure(is_known, || format!("its waker {waker:?} does not know it"))
     }
 
-    /// Whether a name is that of a flow there is.
+    /// Whether an id names an existing flow.
     pub(crate) fn is_current(&self, queue: QueueId) -> bool {
         let record = self.flows.get(queue.index as usize);
         record.is_some_and(|record| record.stats.generation == queue.generation)
     }
 
-    /// The name under which a flow merges.
+    /// Id of a flow in [`crate::merge`].
     pub(crate) fn id(&self, index: u32) -> QueueId {
         QueueId { index, generation: self.stats(index).generation }
     }
 
-    /// Every flow there is, in order. O(flows): for tests, the lab and fuzzers.
+    /// All existing flows, in order. O(flows).
     pub(crate) fn live(&self) -> Vec<u32> {
-        // Indices fit: `open` made sure of it.
+        // Indices fit: `open` checks them.
         let all = 0..self.flows.len() as u32;
         all.filter(|&index| self[index].state != FlowState::Free).collect()
     }
@@ -394,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against lists of who wakes whom, in order; flows come and go meanwhile.
+        /// Against ordered lists of woken flows, while flows come and go.
         #[test]
         fn who_wakes_whom_is_known_on_both_sides(
             steps in prop::collection::vec((0..4_u8, 0..6_usize, 0..6_usize), 1..200),
@@ -409,7 +408,7 @@ mod tests {
                 (owner, flows.open(Instant::ZERO, owner, &tunables))
             };
             let mut all: Vec<(Owner, u32)> = (0..6).map(|_| open(&mut flows)).collect();
-            // By waker, the first first.
+            // By waker, first flow first.
             let mut lists: Vec<(u32, Vec<u32>)> = Vec::new();
             for (what, one, other) in steps {
                 let ((owner, at), (_, waker)) = (all[one], all[other]);

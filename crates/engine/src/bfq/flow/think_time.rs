@@ -1,43 +1,42 @@
-//! Think time of a flow, and whether it is I/O-bound (spec/bfq 5.4, 5.6).
+//! Think time of a flow, and whether it is I/O-bound (`bfq_ttime`; spec/bfq 5.4, 5.6).
 
 use crate::time::Instant;
 
 const MS: u64 = 1_000_000;
 
-/// One sample more moves the mean by an eighth; sums are kept times this, so that small ones are not lost.
+/// A sample moves the mean by an eighth. Sums are scaled by this to keep small samples.
 const SCALE: u64 = 256;
-/// Above this, with the third sample, a mean says something.
+/// Weight above which the mean is valid: from the third sample on.
 const SAMPLES_VALID: u8 = 80;
-/// Longest window of which idleness is a part.
+/// Longest window for the idle part.
 const WINDOW_NS: u64 = 200 * MS;
-/// A flow of whose requests one in so many is a flush waits for what it writes.
+/// A flow with a flush among so many requests waits for its writes.
 const FLUSHES_WITHIN: u8 = 64;
-/// A flow that is without requests for more than one part in this many waits for something else too.
+/// A flow that is idle for more than one part of so many is not I/O-bound.
 const IDLE_PARTS: u64 = 5;
 
-/// What is known of the ways of one flow: 28 bytes, because there may be a million. Every step is O(1).
+/// Think time, idle part and flushes of one flow: 28 bytes, since there may be a million. A step is O(1).
 ///
-/// Think time is that from the last completion to the next request, of a flow that has nothing left: as long as it
-/// idles, the device waits for nothing.
+/// Think time is the time from the last completion to the next request of an empty flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, packed(4))]
 pub(crate) struct ThinkTime {
     /// Weighted sum of think times in nanoseconds, times [`SCALE`].
     think_sum: u64,
-    /// Begin of the window that `idle_ns` is a part of.
+    /// Begin of the window of `idle_ns`.
     window_since: Instant,
-    /// Without requests and with nothing in the device, in the window.
+    /// Time without requests in the window.
     idle_ns: u64,
     /// Weighted number of think times, times [`SCALE`]; at most 249.
     think_samples: u8,
     is_short: bool,
     is_io_bound: bool,
-    /// Requests since its last flush; [`FLUSHES_WITHIN`] and no more if it is longer ago.
+    /// Requests since the last flush, at most [`FLUSHES_WITHIN`].
     since_flush: u8,
 }
 
 impl ThinkTime {
-    /// Of a flow that is created at `now`: taken for one that returns at once and does nothing else.
+    /// For a flow created at `now`: taken to think briefly and to be I/O-bound.
     pub(crate) const fn new(now: Instant) -> ThinkTime {
         ThinkTime {
             think_sum: 0,
@@ -50,65 +49,61 @@ impl ThinkTime {
         }
     }
 
-    /// A request comes, which may be a flush.
+    /// Notes a request, which may be a flush.
     #[inline]
     pub(crate) fn note_request(&mut self, is_flush: bool) {
         let since = if is_flush { 0 } else { self.since_flush + 1 };
         self.since_flush = since.min(FLUSHES_WITHIN);
     }
 
-    /// Whether one of its last requests was a flush.
+    /// Whether a recent request was a flush.
     pub(crate) fn flushes(&self) -> bool {
         self.since_flush < FLUSHES_WITHIN
     }
 
-    /// Whether it returns so soon that the device may be kept for it.
+    /// Whether mean think time is short enough for idling.
     pub(crate) fn thinks_briefly(&self) -> bool {
         self.is_short
     }
 
-    /// Whether it is without requests for a fifth of the time at most.
+    /// Whether it is idle for at most a fifth of the time.
     pub(crate) fn is_io_bound(&self) -> bool {
         self.is_io_bound
     }
 
-    /// Another flow merges into this one, which waits for nothing else if one of both does; of the other, nothing is
-    /// known any more (spec/bfq 7.6).
+    /// Another flow merges into this one, which is I/O-bound if one of them is; the other starts anew (spec/bfq 7.6).
     pub(crate) fn inherit(&mut self, from: &mut ThinkTime) {
         self.is_io_bound |= core::mem::take(&mut from.is_io_bound);
     }
 
-    /// The mean think time in nanoseconds, once there are three.
+    /// Mean think time in nanoseconds, from the third sample on.
     #[cfg(test)]
     fn think_ns(&self) -> Option<u64> {
         let samples = u64::from(self.think_samples);
         (self.think_samples > SAMPLES_VALID).then(|| (self.think_sum + SCALE / 2) / samples)
     }
 
-    /// Whether the mean think time is known, once there are three, and longer than `ns`. Without a division, for it is asked
-    /// with each request.
+    /// Whether the mean is valid and longer than `ns`. Without a division, since each request asks.
     fn thinks_longer_than(&self, ns: u64) -> bool {
         let samples = u128::from(self.think_samples);
         self.think_samples > SAMPLES_VALID
             && u128::from(self.think_sum + SCALE / 2) >= (u128::from(ns) + 1) * samples
     }
 
-    /// A request came to a flow with nothing in the device and no place in its service tree, `last_end` being its last
-    /// completion, or its creation. Longer than two idlings counts as two.
+    /// Adds the time since `last_end`, the last completion or the creation, when a request comes to an empty flow
+    /// that is not in service. At most two idlings.
     pub(crate) fn add_sample(&mut self, now: Instant, last_end: Instant, slice_idle_ns: u64) {
         let longest_ns = slice_idle_ns.saturating_mul(2).min(u64::MAX / (8 * SCALE));
         let think_ns = now.nanos_since(last_end).min(longest_ns);
-        // The sum is at most SCALE times the longest, of which seven eighths and one are the same again; a setting that
-        // was longer before is on its way out.
+        // The sum is at most SCALE times the longest sample. A longer setting of before fades out.
         self.think_sum = self.think_sum.saturating_mul(7).saturating_add(SCALE * think_ns) / 8;
         // At most 249, where 7/8 of it and 32 are 249 again.
         self.think_samples = ((u64::from(self.think_samples) * 7 + SCALE) / 8) as u8;
     }
 
-    /// Decides anew whether it thinks briefly; `has_process` tells whether somebody is left who could. The new answer,
-    /// where it is another than before.
+    /// Updates whether the flow thinks briefly; not if `has_process` is false. Returns a changed answer.
     ///
-    /// Not to be asked of asynchronous flows, those of class idle, without idling, nor for 2 s after a split.
+    /// Not for asynchronous flows, those of the idle class, without idling, nor for 2 s after a split.
     pub(crate) fn update_is_short(
         &mut self,
         slice_idle_ns: u64,
@@ -121,8 +116,7 @@ impl ThinkTime {
         flips.then_some(is_short)
     }
 
-    /// A request comes. `idle_since`: the flow had none left, none in the device either, since then. `is_new`: it has
-    /// just been created, and is not judged yet.
+    /// Notes a request. `idle_since`: since when the flow has been empty. `is_new`: the flow is not judged yet.
     pub(crate) fn arrived(&mut self, now: Instant, idle_since: Option<Instant>, is_new: bool) {
         if let Some(since) = idle_since {
             self.idle_ns = self.idle_ns.saturating_add(now.nanos_since(since));

@@ -198,8 +198,8 @@ fn raising_begins_by_what_a_flow_does() {
     }
 }
 
-/// Of who joins others before its first request comes, the raising that it would have got is put aside (spec/bfq 7.6);
-/// who has been with others has had its own, also if nothing came since.
+/// A flow that merges before its first request saves the raising that it would have got (spec/bfq 7.6). A flow that was
+/// split off has had its raising, even without a request since.
 #[test]
 fn who_has_parted_is_not_newborn() {
     assert!(NEW.is_newborn() && !OLD.is_newborn());

@@ -1,4 +1,4 @@
-//! Entities: flows and cgroups, as their parent's service tree sees them.
+//! Entities: flows and cgroups as their parent's service tree sees them (`bfq_entity`).
 
 use alloc::vec::Vec;
 
@@ -8,14 +8,14 @@ use crate::bfq::flow::Owner;
 use crate::priority::PriorityClass;
 use crate::tree::NO_CGROUP;
 
-/// Names a flow or a cgroup, by its index.
+/// Id of a flow or a cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EntityId(u32);
 
 const GROUP_BIT: u32 = 1 << 31;
 
 impl EntityId {
-    /// The name of none.
+    /// No entity.
     pub(crate) const NONE: EntityId = EntityId(u32::MAX);
 
     pub(crate) fn flow(flow: u32) -> EntityId {
@@ -28,7 +28,7 @@ impl EntityId {
         EntityId(cgroup | GROUP_BIT)
     }
 
-    /// The name as a number, for who keeps it together with others.
+    /// The id as a number.
     #[inline]
     pub(crate) const fn bits(self) -> u32 {
         self.0
@@ -56,30 +56,30 @@ impl EntityId {
     }
 }
 
-/// Where an entity stands with its parent.
+/// State of an entity in its parent's service tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum State {
-    /// Forgotten: it has no backlog, and V has passed its finish.
+    /// In no tree: no backlog, and V has passed its finish.
     #[default]
     Off,
-    /// Backlogged, and V has not reached its start, or had not when it was last looked at.
+    /// Backlogged; V had not reached its start when last looked at.
     Waiting,
-    /// Backlogged, and V has reached its start.
+    /// Backlogged; V has reached its start.
     Eligible,
-    /// It holds the device, or a flow below it does. In none of its parent's heaps then.
+    /// In service, or a flow below it is. In no heap.
     InService,
-    /// No backlog, but V has not passed its finish: it may not start afresh at V.
+    /// No backlog, but V has not passed its finish, so it may not start at V.
     Idle,
 }
 
 impl State {
-    /// Whether it waits for its turn.
+    /// Whether it waits for service.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, State::Waiting | State::Eligible)
     }
 }
 
-/// A flow or a cgroup in its parent's service tree (spec/bfq 1.5). A line of cache: there may be a million.
+/// Flow or cgroup in its parent's service tree (spec/bfq 1.5). A cache line: there may be a million.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Entity {
@@ -87,27 +87,27 @@ pub(crate) struct Entity {
     pub(crate) finish: Vtime,
     /// Bytes charged in this slot.
     pub(crate) service: u64,
-    /// Bytes it may have in a slot; a cgroup's is that of its next child.
+    /// Budget in bytes; a cgroup's is that of its next child.
     pub(crate) budget: u64,
-    /// The weight it is placed with.
+    /// Weight it was activated with.
     pub(crate) weight: u32,
-    /// Index in the heap that `state` says; in the list of the idle, which one came before which.
+    /// Index in the heap of `state`; order of insertion in the idle list.
     pub(crate) place: u32,
-    /// Who is beside it in the list of the idle.
+    /// Neighbours in the idle list.
     pub(crate) idle_links: IdleLinks,
     pub(crate) parent: u32,
-    /// Whose flow it is; [`Owner::NONE`] of a cgroup.
+    /// Owner of a flow; [`Owner::NONE`] for a cgroup.
     pub(crate) owner: Owner,
-    /// The weight of a flow from its next placing on; a cgroup's is in the tree.
+    /// Weight of a flow from its next activation on; a cgroup's is in the tree.
     pub(crate) next_weight: u16,
-    /// What a flow's weight is multiplied with from its next placing on.
+    /// Weight raising factor of a flow from its next activation on.
     pub(crate) next_wr_coeff: u16,
     pub(crate) state: State,
-    /// The class it is placed with.
+    /// Class it was activated with.
     pub(crate) class: PriorityClass,
-    /// The class of a flow from its next placing on.
+    /// Class of a flow from its next activation on.
     pub(crate) next_class: PriorityClass,
-    /// Whether [`crate::bfq::scenario::Scenario`] counts it: a flow, while it is busy or has requests at the device.
+    /// Whether the flow is counted as busy: backlogged, in service, or with requests at the device.
     pub(crate) is_counted: bool,
 }
 
@@ -132,15 +132,15 @@ impl Entity {
         is_counted: false,
     };
 
-    /// Whether a request charged that goes in this slot. The first always does: it may be older than the one the budget
-    /// was made for.
+    /// Whether a request of this charge fits into the budget. The first of a slot always does, since it may be older
+    /// than the one the budget was made for.
     #[inline]
     pub(crate) fn has_room(&self, charge: u64) -> bool {
         self.service == 0 || self.service + charge <= self.budget
     }
 }
 
-/// Every entity, by id.
+/// All entities, by id.
 #[derive(Default)]
 pub(crate) struct Entities {
     flows: Vec<Entity>,
@@ -159,13 +159,13 @@ impl Entities {
         }
     }
 
-    /// Forgets all about `id`, which must be in no heap.
+    /// Resets an entity that is in no tree.
     pub(crate) fn reset(&mut self, id: EntityId) {
         debug_assert_eq!(self[id].state, State::Off);
         self[id] = Entity::NEW;
     }
 
-    /// The entity, if there has been room made for it.
+    /// The entity, if there is room for it.
     pub(crate) fn get(&self, id: EntityId) -> Option<&Entity> {
         match id.as_group() {
             Some(_) => self.groups.get(id.index()),
@@ -173,7 +173,7 @@ impl Entities {
         }
     }
 
-    /// The entity of a flow: [`EntityId::flow`] need not be asked what it names.
+    /// The entity of a flow, without a look at the kind of id.
     #[inline]
     pub(crate) fn flow(&self, flow: u32) -> &Entity {
         &self.flows[flow as usize]
@@ -184,7 +184,7 @@ impl Entities {
         &mut self.flows[flow as usize]
     }
 
-    /// The entity of a cgroup, for which room is made now if there is none.
+    /// The entity of a cgroup. Makes room for it.
     #[inline]
     pub(crate) fn ensure_group(&mut self, cgroup: u32) -> &mut Entity {
         if self.groups.len() <= cgroup as usize {
@@ -193,13 +193,13 @@ impl Entities {
         &mut self.groups[cgroup as usize]
     }
 
-    /// The entity of a cgroup that there has been room made for.
+    /// The entity of a cgroup that has room.
     #[inline]
     pub(crate) fn group_mut(&mut self, cgroup: u32) -> &mut Entity {
         &mut self.groups[cgroup as usize]
     }
 
-    /// Everyone there has been room made for.
+    /// Ids of all entities with room.
     pub(crate) fn ids(&self) -> impl Iterator<Item = EntityId> {
         // Indices fit: `ensure` took them from ids.
         let groups = (0..self.groups.len()).map(|index| EntityId::group(index as u32));

@@ -1,5 +1,5 @@
-//! The three heaps of a service tree in one block of memory, and the list of those who are idle. Their members know their
-//! places, so that any of them can leave.
+//! Heaps of a service tree: waiting, eligible and idle entities in one block of memory, and the idle list. Members
+//! know their places, so any can leave.
 
 mod idle_tree;
 
@@ -10,58 +10,55 @@ pub(crate) use self::idle_tree::IdleLinks;
 use super::entity::{Entities, EntityId};
 use super::vtime::Vtime;
 
-/// Children of an inner node. Four are as long as a cache line, and the heap is half as high as with two.
+/// Children of an inner node. Four fill a cache line, and the heap is half as high as with two.
 const FAN_OUT: usize = 4;
 
-/// Which of the heaps: a constant argument, so that each has code of its own.
+/// Number of a heap: a constant argument, so that each heap has its own code.
 pub(crate) type Part = usize;
-/// Active ones that V had not reached, by start.
+/// Active entities that V had not reached, by start.
 pub(crate) const WAITING: Part = 0;
-/// Active ones that V has reached, by finish.
+/// Active entities that V has reached, by finish.
 pub(crate) const ELIGIBLE: Part = 1;
-/// Idle ones that are not in the list of those, by finish.
+/// Idle entities outside the idle list, by finish.
 pub(crate) const IDLE: Part = 2;
 
-/// Entities by virtual time, and by order of insertion where that is equal; each in one of three heaps, or in a list.
-/// O(log n) in and out, no allocation once grown. Only the first of each can be seen: that is all a service tree asks, and
-/// a whole order would cost more.
+/// Entities by virtual time, and by order of insertion where that is equal. O(log n) in and out, no allocation once grown.
 ///
 /// ```text
 ///  0                            room                                2 × room
-///  ├─ waiting ─►        ◄─ eligible ┼─ the list of the idle        ◄─ idle ┤
+///  ├─ waiting ─►        ◄─ eligible ┼─ ends of the idle list       ◄─ idle ┤
 /// ```
 ///
-/// Whoever waits is not eligible, so that the two share the room of one. What somebody is found by with each request
-/// lies side by side.
+/// A waiting entity is not eligible, so both heaps share the room of one. What each request looks at lies side by side.
 pub(crate) struct Heaps {
     entries: Box<[Entry]>,
     len: [u32; 3],
-    /// How many are in the list of the idle.
+    /// Length of the idle list.
     listed: u32,
-    /// Who is in none of these, and counts as a member all the same; [`EntityId::NONE`] while nobody does.
+    /// Member in none of these; [`EntityId::NONE`] for none.
     pub(super) in_service: EntityId,
-    /// Orders given so far, around a circle.
+    /// Number of insertions, wrapping.
     order: u32,
 }
 
-/// A member and its key; together, so that comparing does not fetch entities from all over memory.
+/// Member and key together, so that comparing does not load entities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Vtime,
-    /// The order in the upper half, the id in the lower: together they are loaded, moved and compared as one.
+    /// Order of insertion in the upper half, id in the lower, loaded and compared as one.
     stamp: u64,
 }
 
-/// Key and stamp as one number, the stamp as it is behind the oldest there can be: who is first is found with one
-/// subtraction and without a branch, for nobody could foresee which way that goes.
+/// Key and stamp as one number, the stamp relative to the oldest possible. One subtraction compares two, without a
+/// branch that could not be predicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SortKey(u128);
 
 impl Entry {
-    /// What is in room that nobody has.
+    /// Unused room.
     const NONE: Entry = Entry { key: Vtime::ZERO, stamp: u64::MAX };
 
-    /// `order` is one of [`Heaps::order`]: equal keys are served in its order.
+    /// `order` comes from [`Heaps::order`]: equal keys are served in its order.
     #[inline]
     pub(crate) fn new(key: Vtime, order: u32, id: EntityId) -> Entry {
         Entry { key, stamp: u64::from(order) << 32 | u64::from(id.bits()) }
@@ -72,7 +69,7 @@ impl Entry {
         EntityId::from_bits(self.stamp as u32)
     }
 
-    /// Who of those with its key came before whom.
+    /// Order of insertion.
     #[cfg(test)]
     pub(crate) fn order(&self) -> u32 {
         (self.stamp >> 32) as u32
@@ -98,7 +95,7 @@ impl Entry {
 }
 
 impl SortKey {
-    /// Keys go around a circle, whose upper half is the past.
+    /// Keys wrap: the upper half of the circle is the past.
     #[inline]
     fn is_before(self, other: SortKey) -> bool {
         (self.0.wrapping_sub(other.0) as i128) < 0
@@ -116,20 +113,20 @@ impl Heaps {
         }
     }
 
-    /// How many there are, the one in service included.
+    /// Number of members, the one in service included.
     #[inline]
     pub(crate) fn members(&self) -> usize {
         let in_service = u32::from(self.in_service != EntityId::NONE);
         (self.len.iter().sum::<u32>() + self.listed + in_service) as usize
     }
 
-    /// Members that there is room for, whichever heaps they are in.
+    /// Number of members that fit, in any of the heaps.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.entries.len() / 2
     }
 
-    /// Allocates what `members` need. O(members).
+    /// Allocates room for `members`. O(members).
     pub(crate) fn make_room(&mut self, members: usize) {
         let entries = alloc::vec![Entry::NONE; 2 * members].into();
         let old = core::mem::replace(self, Heaps { entries, ..*self });
@@ -146,14 +143,14 @@ impl Heaps {
         }
     }
 
-    /// The order of who comes now: after all before it.
+    /// Order of the next insertion, after all before it.
     #[inline]
     pub(crate) fn order(&mut self) -> u32 {
         self.order = self.order.wrapping_add(1);
         self.order
     }
 
-    /// The oldest stamp there can be: orders go around a circle, too, and the next one would be given to the oldest.
+    /// The oldest possible stamp: orders wrap, and the next one would go to the oldest.
     #[inline]
     fn oldest(&self) -> u64 {
         u64::from(self.order.wrapping_add(1)) << 32
@@ -174,7 +171,7 @@ impl Heaps {
         self.len[PART] == 0
     }
 
-    /// Every member of a heap, by place.
+    /// Members of a heap, by place.
     pub(crate) fn entries<const PART: Part>(&self) -> impl Iterator<Item = &Entry> + Clone {
         (0..self.len::<PART>()).map(|place| &self.entries[self.slot::<PART>(place)])
     }
@@ -185,8 +182,8 @@ impl Heaps {
         self.sift_up_last::<PART>(entities, entry);
     }
 
-    /// The place of `entry`, if it is behind all that came before it, as most are. To be written down, and to be followed
-    /// by [`Heaps::sift_up_last`]: together they are [`Heaps::push`], for who has looked up the entity.
+    /// Appends `entry` and returns its place. To be stored in the entity and followed by [`Heaps::sift_up_last`];
+    /// both together are [`Heaps::push`].
     #[inline]
     pub(crate) fn append<const PART: Part>(&mut self, entry: Entry) -> u32 {
         let place = self.len[PART];
@@ -196,7 +193,7 @@ impl Heaps {
         place
     }
 
-    /// Takes `entry`, which was appended just now, to where it belongs.
+    /// Sifts up `entry`, which was just appended.
     #[inline]
     pub(crate) fn sift_up_last<const PART: Part>(&mut self, entities: &mut Entities, entry: Entry) {
         let (place, oldest) = (self.len::<PART>() - 1, self.oldest());
@@ -207,7 +204,7 @@ impl Heaps {
         }
     }
 
-    /// Takes out the first, if there is one.
+    /// Takes out the first member.
     #[inline]
     pub(crate) fn pop<const PART: Part>(&mut self, entities: &mut Entities) -> Option<Entry> {
         let first = *self.first::<PART>()?;
@@ -218,7 +215,7 @@ impl Heaps {
         Some(first)
     }
 
-    /// Takes out the member that `entities` has at `place`.
+    /// Takes out the member at `place`.
     pub(crate) fn remove<const PART: Part>(
         &mut self,
         entities: &mut Entities,
@@ -228,7 +225,7 @@ impl Heaps {
         if place == self.len::<PART>() {
             return last;
         }
-        // The last one stands where somebody is gone, and belongs above or below.
+        // The last member fills the gap, and belongs above or below it.
         let (gone, oldest) = (self.at::<PART>(place), self.oldest());
         let is_behind = |above: Entry| last.sort_key(oldest).is_before(above.sort_key(oldest));
         match parent(place) {
@@ -240,7 +237,7 @@ impl Heaps {
         gone
     }
 
-    /// Whether every member is behind its parent, and knows its place.
+    /// Whether every member is behind its parent and knows its place.
     pub(crate) fn is_sound<const PART: Part>(&self, entities: &Entities) -> bool {
         let oldest = self.oldest();
         self.entries::<PART>().enumerate().all(|(place, entry)| {
@@ -250,14 +247,14 @@ impl Heaps {
         })
     }
 
-    /// Takes out who is at the last place, which there is.
+    /// Takes out the member at the last place.
     #[inline]
     fn pop_last<const PART: Part>(&mut self) -> Entry {
         self.len[PART] -= 1;
         self.at::<PART>(self.len::<PART>())
     }
 
-    /// Puts `entry`, for which `place` is free, there or higher up.
+    /// Sifts `entry` up from `place`, which is free.
     #[inline(never)]
     fn sift_up<const PART: Part>(
         &mut self,
@@ -278,7 +275,7 @@ impl Heaps {
         self.put::<PART>(entities, place, entry);
     }
 
-    /// Puts `entry`, for which `place` is free, there or further down.
+    /// Sifts `entry` down from `place`, which is free.
     fn sift_down<const PART: Part>(
         &mut self,
         entities: &mut Entities,
@@ -302,7 +299,7 @@ impl Heaps {
         self.put::<PART>(entities, place, entry);
     }
 
-    /// The first of the children from the place `first` on, of whom there is one at least, and its place.
+    /// First of the children from place `first` on, and its place.
     #[inline]
     fn least_child<const PART: Part>(&self, first: usize, oldest: u64) -> (SortKey, usize) {
         let last = (self.len::<PART>() - 1).min(first + FAN_OUT - 1);
@@ -330,7 +327,7 @@ impl Heaps {
     fn put<const PART: Part>(&mut self, entities: &mut Entities, place: usize, entry: Entry) {
         let slot = self.slot::<PART>(place);
         self.entries[slot] = entry;
-        // Ids are of 32 bits, so places are.
+        // Ids have 32 bits, so places do.
         entities[entry.id()].place = place as u32;
     }
 
@@ -339,7 +336,7 @@ impl Heaps {
         self.entries[self.slot::<PART>(place)]
     }
 
-    /// Where the place of a heap is.
+    /// Slot of a place.
     #[inline]
     fn slot<const PART: Part>(&self, place: usize) -> usize {
         match PART {
@@ -350,7 +347,7 @@ impl Heaps {
     }
 }
 
-/// The pair that is first.
+/// The earlier pair.
 #[inline]
 fn earlier(a: (SortKey, usize), b: (SortKey, usize)) -> (SortKey, usize) {
     let is_second = b.0.is_before(a.0);
@@ -358,7 +355,7 @@ fn earlier(a: (SortKey, usize), b: (SortKey, usize)) -> (SortKey, usize) {
     (SortKey(sort_key), select_unpredictable(is_second, b.1, a.1))
 }
 
-/// Where the parent is of who is at `place`; the first has none.
+/// Parent of `place`; none for the first.
 const fn parent(place: usize) -> Option<usize> {
     match place.checked_sub(1) {
         Some(before) => Some(before / FAN_OUT),
@@ -374,13 +371,13 @@ mod tests {
 
     use super::*;
 
-    /// What one heap is to hold.
+    /// Reference model of one heap.
     #[derive(Default)]
     struct Model(Vec<Entry>);
 
     impl Model {
         fn least(&self) -> Option<Entry> {
-            // Nothing goes around a circle here.
+            // No key wraps here.
             self.0.iter().copied().min_by_key(|entry| (entry.key.bits(), entry.stamp))
         }
     }
@@ -401,7 +398,7 @@ mod tests {
         model.0.push(entry);
     }
 
-    /// Takes out who came at `turn`, or the first.
+    /// Takes out the member that came at `turn`, or the first.
     fn take<const PART: Part>(
         heaps: &mut Heaps,
         entities: &mut Entities,
@@ -421,7 +418,7 @@ mod tests {
         heaps.remove::<PART>(entities, place) == gone
     }
 
-    /// Keys and orders go on past the end of their circles.
+    /// Keys and orders wrap.
     #[test]
     fn what_comes_around_the_circle_is_behind() {
         let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
@@ -431,7 +428,7 @@ mod tests {
         let entries = (0..8).map(|number| {
             let id = EntityId::flow(number);
             entities.ensure(id);
-            // Two of each key; in the order in which they come.
+            // Two of each key, in order of insertion.
             Entry::new(late.after(u64::from(number / 2), 1 << 29), heaps.order(), id)
         });
         let entries: Vec<Entry> = entries.collect();
@@ -444,7 +441,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever comes and leaves, and however often room is made, the first of each heap is the least of those in it.
+        /// After any insertions, removals and growth the first of each heap is its least.
         #[test]
         fn the_first_is_the_least(
             steps in prop::collection::vec((0..3_usize, 0..40_u64, 0..8_usize), 1..200),
@@ -456,7 +453,7 @@ mod tests {
                 entities.ensure(id);
                 let members: usize = models.iter().map(|model| model.0.len()).sum();
                 if members == heaps.room() {
-                    // As little as can be, so that the heaps meet.
+                    // As little as possible, so that the heaps meet.
                     heaps.make_room(members + 1);
                 }
                 let entry = Entry::new(Vtime::ZERO.after(bytes, 1), heaps.order(), id);

@@ -1,4 +1,4 @@
-//! The tree of service trees: what happens to a flow, on every level above it (spec/bfq 2.3 to 2.8).
+//! Hierarchy of service trees: operations on a flow at every level above it (spec/bfq 2.3 to 2.8).
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -10,10 +10,10 @@ use crate::bfq::flow::Owner;
 use crate::time::Instant;
 use crate::tree::{ROOT, Tree};
 
-/// All entities, and the children of each cgroup.
+/// All entities, and the service trees of each cgroup.
 ///
-/// The entity that holds the device is in no heap, and neither is any cgroup above it: what happens beside it changes
-/// nothing further up until its slot ends. Everyone else is placed with tags and budgets that hold at all times.
+/// The entity in service and the cgroups above it are in no heap: changes beside them go no further up until the slot
+/// ends. All others have valid tags and budgets at all times.
 #[derive(Default)]
 pub(crate) struct Hierarchy {
     pub(crate) entities: Entities,
@@ -26,7 +26,7 @@ impl Hierarchy {
         self.entities.get(id).map_or(State::Off, |entity| entity.state)
     }
 
-    /// The flow of `owner` in `cgroup` comes to be.
+    /// Adds the flow of `owner` in `cgroup`.
     pub(crate) fn open(&mut self, id: EntityId, owner: Owner, cgroup: u32, prio: Prio) {
         self.entities.ensure(id);
         let entity = &mut self.entities[id];
@@ -34,25 +34,24 @@ impl Hierarchy {
         self.set_prio(id, prio);
     }
 
-    /// Who has a flow.
+    /// Owner of a flow.
     pub(crate) fn owner(&self, id: EntityId) -> Owner {
         self.entities[id].owner
     }
 
-    /// The cgroup that a flow is in.
+    /// Cgroup of a flow.
     pub(crate) fn cgroup(&self, id: EntityId) -> u32 {
         self.entities[id].parent
     }
 
-    /// What a flow is placed with from its next placing on. Of hundreds that are one, the sum of the weights stays at the
-    /// greatest that there is.
+    /// Sets class and weight of a flow from its next activation on. Sums of merged weights saturate.
     pub(crate) fn set_prio(&mut self, id: EntityId, prio: Prio) {
         let weight = u16::try_from(prio.weight).unwrap_or(u16::MAX);
         let entity = &mut self.entities[id];
         (entity.next_class, entity.next_weight) = (prio.class, weight);
     }
 
-    /// What a flow's weight is multiplied with from its next placing on, and never within a slot (spec/bfq D-19).
+    /// Sets the weight raising factor of a flow from its next activation on, never within a slot (spec/bfq D-19).
     pub(crate) fn set_wr_coeff(&mut self, id: EntityId, wr_coeff: u16) {
         self.entities[id].next_wr_coeff = wr_coeff;
     }
@@ -62,7 +61,7 @@ impl Hierarchy {
         self.entities[id].next_wr_coeff > 1
     }
 
-    /// A flow has a backlog now.
+    /// Activates a flow at its first backlog.
     pub(crate) fn activate(
         &mut self,
         now: Instant,
@@ -76,21 +75,21 @@ impl Hierarchy {
         self.refresh(now, tree, cgroup, how);
     }
 
-    /// A flow that waits gets another budget, and the rank that was set for it.
+    /// Re-inserts a waiting flow with another budget, and its next class and weight.
     pub(crate) fn reposition(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: u64) {
         let (parent, prio) = (self.entities[id].parent, self.prio(tree, id));
         self.sched_data[parent as usize].reposition(now, &mut self.entities, id, prio, budget);
         self.refresh(now, tree, parent, Return::Afresh);
     }
 
-    /// A flow that waited has no backlog any more.
+    /// Deactivates a waiting flow that has lost its backlog.
     pub(crate) fn deactivate(&mut self, now: Instant, tree: &Tree, id: EntityId) {
         let parent = self.entities[id].parent;
         self.sched_data[parent as usize].deactivate(&mut self.entities, id);
         self.refresh(now, tree, parent, Return::Afresh);
     }
 
-    /// The flow that is next, which holds the device from now on.
+    /// Selects the next flow for service.
     pub(crate) fn select(&mut self, now: Instant) -> Option<EntityId> {
         let mut cgroup = ROOT;
         loop {
@@ -102,9 +101,8 @@ impl Hierarchy {
         }
     }
 
-    /// Whether a flow that waits is due before the one in service: decided where their paths meet (spec/bfq D-24), by
-    /// class if it is the next of its own, else because it is eligible there and has the smaller finish, so that it
-    /// would have been chosen had it been there.
+    /// Whether a waiting flow is due before the one in service, decided where their paths meet (spec/bfq D-24): by
+    /// class if it is the next of its class, else if it is eligible there with the smaller finish.
     pub(crate) fn is_ahead(&mut self, id: EntityId) -> bool {
         let (mut mine, mut meets) = (id, self.entities[id].parent);
         let theirs = loop {
@@ -120,7 +118,7 @@ impl Hierarchy {
         let (my_class, their_class) = (self.entities[mine].class, self.entities[theirs].class);
         let sched_data = &mut self.sched_data[meets as usize];
         match my_class.cmp(&their_class) {
-            // Nobody of its class is served: whoever was next would be chosen, with V brought up to it.
+            // No sibling of its class is in service: the next of the class would be selected, with V at its start.
             Ordering::Less => sched_data.peek(&mut self.entities) == Some(mine),
             Ordering::Equal => {
                 sched_data.eligible(&mut self.entities) == Some(mine)
@@ -130,8 +128,8 @@ impl Hierarchy {
         }
     }
 
-    /// Charges a flow, in service or not, and everyone above it.
-    // In place on the way of each request.
+    /// Charges a flow, in service or not, and all cgroups above it.
+    // Inline on the hot path.
     #[inline(always)]
     pub(crate) fn charge_flow(&mut self, flow: u32, bytes: u64) {
         let entity = self.entities.flow_mut(flow);
@@ -141,7 +139,7 @@ impl Hierarchy {
         self.charge_group(parent, bytes);
     }
 
-    /// Charges a cgroup and everyone above it.
+    /// Charges a cgroup and all above it.
     #[inline(always)]
     fn charge_group(&mut self, cgroup: u32, bytes: u64) {
         let mut at = cgroup;
@@ -154,8 +152,8 @@ impl Hierarchy {
         }
     }
 
-    /// A flow that is not in service was charged: V went on above it, so that another may be next there, with another
-    /// budget. O(depth × log siblings).
+    /// Updates the cgroups above a charged flow that is not in service: V has advanced, so their next child and
+    /// budget may differ. O(depth × log siblings).
     pub(crate) fn review_charged(&mut self, now: Instant, tree: &Tree, id: EntityId) {
         let mut cgroup = self.cgroup(id);
         while cgroup != ROOT && self.sched_data[cgroup as usize].in_service().is_none() {
@@ -164,8 +162,7 @@ impl Hierarchy {
         }
     }
 
-    /// Who would be next if the flow in service had nothing left: among its siblings, else among those of its cgroup, and
-    /// so on.
+    /// The next flow if the one in service were empty: among its siblings, else among those of its cgroup, and so on.
     pub(crate) fn runner_up(&mut self, in_service: EntityId) -> Option<u32> {
         let mut at = in_service;
         loop {
@@ -178,8 +175,8 @@ impl Hierarchy {
         }
     }
 
-    /// Who is next, while nobody is in service and all V stay where they are; one of the idle class that has waited for
-    /// too long may come before.
+    /// The next flow while none is in service, without advancing V. A flow of the idle class may still come first by
+    /// its timeout.
     pub(crate) fn upcoming(&mut self) -> Option<u32> {
         if self.sched_data.is_empty() { None } else { self.first_below(ROOT) }
     }
@@ -192,14 +189,14 @@ impl Hierarchy {
         next.map(EntityId::as_flow)
     }
 
-    /// Charges everyone above a flow, and not the flow.
+    /// Charges the cgroups above a flow, without the flow.
     pub(crate) fn charge_above(&mut self, id: EntityId, bytes: u64) {
         if bytes > 0 {
             self.charge_group(self.cgroup(id), bytes);
         }
     }
 
-    /// Charges a cgroup for something that no flow below it does just now, and all cgroups above it. O(depth × log siblings).
+    /// Charges a cgroup and those above it, without a flow. O(depth × log siblings).
     pub(crate) fn charge_cgroup(&mut self, now: Instant, tree: &Tree, cgroup: u32, bytes: u64) {
         let is_active = |at: u32| self.state(EntityId::group(at)).is_active();
         if cgroup == ROOT || !is_active(cgroup) {
@@ -213,7 +210,7 @@ impl Hierarchy {
         }
     }
 
-    /// Ends the slot of the flow in service, on every level. With a backlog it gets `budget`.
+    /// Expires the flow in service, at every level. With a backlog it is activated with `budget`.
     pub(crate) fn expire(&mut self, now: Instant, tree: &Tree, id: EntityId, budget: Option<u64>) {
         let (mut at, mut budget) = (id, budget);
         loop {
@@ -221,7 +218,7 @@ impl Hierarchy {
             let placing = budget.map(|budget| (self.prio(tree, at), budget));
             let sched_data = &mut self.sched_data[parent as usize];
             sched_data.expire(now, &mut self.entities, at, class, placing);
-            // V goes on to whoever is there, also at the root.
+            // V jumps to the next child if needed, also at the root.
             let next = sched_data.next(&mut self.entities);
             if parent == ROOT {
                 return;
@@ -231,7 +228,7 @@ impl Hierarchy {
         }
     }
 
-    /// A flow is gone; it has no backlog and is not in service.
+    /// Removes a flow that has no backlog and is not in service.
     pub(crate) fn forget(&mut self, id: EntityId) {
         let Some(entity) = self.entities.get(id) else { return };
         if entity.state == State::Idle {
@@ -241,7 +238,7 @@ impl Hierarchy {
         self.entities.reset(id);
     }
 
-    /// A cgroup is gone; nothing is left below it.
+    /// Removes a cgroup with nothing below it.
     pub(crate) fn forget_group(&mut self, cgroup: u32) {
         self.forget(EntityId::group(cgroup));
         if let Some(sched_data) = self.sched_data.get_mut(cgroup as usize) {
@@ -249,7 +246,7 @@ impl Hierarchy {
         }
     }
 
-    /// A cgroup that is not in service has another weight or class in `tree` than it had.
+    /// Applies a new weight or class of a cgroup from `tree`. The cgroup is not in service.
     pub(crate) fn update_group_prio(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
         let Some(&Entity { state, parent, class, budget, .. }) = self.entities.get(id) else {
@@ -267,7 +264,7 @@ impl Hierarchy {
         self.refresh(now, tree, parent, Return::Afresh);
     }
 
-    /// A cgroup that is not in service has another parent in `tree` than it had.
+    /// Applies a new parent of a cgroup from `tree`. The cgroup is not in service.
     pub(crate) fn move_group(&mut self, now: Instant, tree: &Tree, cgroup: u32) {
         let id = EntityId::group(cgroup);
         let Some(&entity) = self.entities.get(id) else { return };
@@ -282,13 +279,13 @@ impl Hierarchy {
                     self.sched_data[entity.parent as usize].forget(&mut self.entities, id);
                 }
                 self.refresh(now, tree, entity.parent, Return::Afresh);
-                // What it received among its old siblings says nothing about its new ones.
+                // Its service among its old siblings says nothing about the new ones.
                 self.refresh(now, tree, cgroup, Return::Afresh);
             }
         }
     }
 
-    /// Carries a change among the children of `cgroup` upwards, as far as it changes anything.
+    /// Propagates a change among the children of `cgroup` upwards, as far as it matters.
     fn refresh(&mut self, now: Instant, tree: &Tree, cgroup: u32, how: Return) {
         let mut at = cgroup;
         loop {
@@ -327,7 +324,7 @@ impl Hierarchy {
         }
     }
 
-    /// Places `id`, which there is room for, among the children of `parent`.
+    /// Activates `id` below `parent`.
     #[inline(never)]
     fn place_in(
         &mut self,
@@ -348,20 +345,20 @@ impl Hierarchy {
         sched_data.activate(now, &mut self.entities, id, prio, budget, how);
     }
 
-    /// Room for the children of `parent`, which never had one.
+    /// Makes room for the first children of `parent`.
     #[cold]
     fn make_room(&mut self, parent: u32) {
         self.sched_data.resize_with(parent as usize + 1, SchedData::new);
     }
 
-    /// What to place an entity with.
+    /// Class and weight to activate an entity with.
     #[inline]
     fn prio(&self, tree: &Tree, id: EntityId) -> Prio {
         prio_of(tree, id, &self.entities[id])
     }
 }
 
-/// The same, for who has looked it up.
+/// As [`Hierarchy::prio`], for an entity at hand.
 #[inline]
 fn prio_of(tree: &Tree, id: EntityId, entity: &Entity) -> Prio {
     match id.as_group() {

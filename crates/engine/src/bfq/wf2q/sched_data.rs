@@ -1,4 +1,5 @@
-//! The children of one cgroup by class: a service tree for each, served in their order (spec/bfq 1.6, 2.6).
+//! Scheduling node of a cgroup: a service tree for each class, served in class order (`bfq_sched_data`; spec/bfq 1.6,
+//! 2.6).
 
 use alloc::boxed::Box;
 
@@ -7,18 +8,18 @@ use super::service_tree::{Return, ServiceTree};
 use crate::priority::PriorityClass;
 use crate::time::Instant;
 
-/// How an entity is placed: everything but its tags.
+/// Class and weight of an entity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prio {
     pub(crate) class: PriorityClass,
     pub(crate) weight: u32,
 }
 
-/// Time after which the idle class gets a turn although others wait (spec/bfq 0.2).
+/// Time after which the idle class is served although others wait (spec/bfq 0.2).
 const IDLE_CLASS_TIMEOUT_NS: u64 = 200_000_000;
 
-/// One service tree a class. Nearly everybody is best effort, so the others are in a box that most cgroups never need:
-/// it is a line of cache.
+/// Service trees of the children of one cgroup. Nearly all are best effort, so the other classes are boxed: a cache
+/// line for most cgroups.
 #[repr(align(64))]
 pub(crate) struct SchedData {
     best_effort: ServiceTree,
@@ -30,7 +31,7 @@ const _: () = assert!(size_of::<SchedData>() == 64);
 struct Others {
     real_time: ServiceTree,
     idle: ServiceTree,
-    /// When the idle class was last served, or got its first backlog since.
+    /// Last service of the idle class, or its first backlog since.
     idle_since: Instant,
 }
 
@@ -39,7 +40,7 @@ impl SchedData {
         SchedData { best_effort: ServiceTree::new(), others: None }
     }
 
-    /// The child that holds the device, or through which it is held.
+    /// The child in service, or above the flow in service.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
         let in_service = self.best_effort.in_service();
@@ -48,7 +49,7 @@ impl SchedData {
     }
 
     /// See [`ServiceTree::activate`].
-    // In place on the way of each request, though a change of class calls it too.
+    // Inline on the hot path, although a change of class calls it too.
     #[inline(always)]
     pub(crate) fn activate(
         &mut self,
@@ -91,7 +92,7 @@ impl SchedData {
         self.tree_mut(now, prio.class).activate(entities, id, prio.weight, budget, how);
     }
 
-    /// See [`ServiceTree::reposition`]. A new class counts from here, too.
+    /// See [`ServiceTree::reposition`]. Applies a new class.
     pub(crate) fn reposition(
         &mut self,
         now: Instant,
@@ -119,7 +120,7 @@ impl SchedData {
         self.tree_of(entities, id).deactivate(entities, id);
     }
 
-    /// See [`ServiceTree::expire`], of a child that has had the device with `class`. A new class counts from here, too.
+    /// See [`ServiceTree::expire`], of a child that was served with `class`. Applies a new class.
     #[inline]
     pub(crate) fn expire(
         &mut self,
@@ -139,7 +140,7 @@ impl SchedData {
         }
     }
 
-    /// The active child that is next by class and tags. Not in the middle of a slot's way up: see [`ServiceTree::next`].
+    /// The next active child by class and tags. Only when no child is in service: see [`ServiceTree::next`].
     #[inline]
     pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
         if self.others.is_none() {
@@ -148,17 +149,17 @@ impl SchedData {
         self.first(|tree| tree.next(entities))
     }
 
-    /// The eligible child that is first by class and tags, while another is in service: V stays where it is.
+    /// The eligible child that is first by class and tags, without advancing V.
     pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.first(|tree| tree.eligible(entities))
     }
 
-    /// Who would be next, by class, with everybody's V where it is.
+    /// The next active child by class, without advancing V.
     pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.first(|tree| tree.peek(entities))
     }
 
-    /// The answer of the first class that has one.
+    /// First answer of the classes, in order.
     fn first(
         &mut self,
         mut ask: impl FnMut(&mut ServiceTree) -> Option<EntityId>,
@@ -169,7 +170,7 @@ impl SchedData {
         next.or_else(|| ask(&mut others.idle))
     }
 
-    /// Hands the device to the child that is next; to one of the idle class, if that has waited for too long.
+    /// Selects the next child; one of the idle class if that has waited too long.
     #[inline]
     pub(crate) fn select(&mut self, now: Instant, entities: &mut Entities) -> Option<EntityId> {
         if self.others.is_none() {
@@ -194,24 +195,24 @@ impl SchedData {
         Some(chosen)
     }
 
-    /// A child of that class was charged, in service or not.
+    /// Charges a child of this class, in service or not.
     #[inline]
     pub(crate) fn charge(&mut self, entities: &mut Entities, class: PriorityClass, bytes: u64) {
         self.tree_of_class(class).charge(entities, bytes);
     }
 
-    /// Forgets a child that is idle.
+    /// Removes an idle child.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
         self.tree_of(entities, id).forget(entities, id);
     }
 
-    /// Every tree there is.
+    /// All service trees.
     pub(crate) fn trees(&self) -> impl Iterator<Item = &ServiceTree> {
         let others = self.others.iter().flat_map(|others| [&others.real_time, &others.idle]);
         core::iter::once(&self.best_effort).chain(others)
     }
 
-    /// How many children are active.
+    /// Number of active children.
     pub(crate) fn active(&self) -> usize {
         self.trees().map(ServiceTree::active).sum()
     }
@@ -232,13 +233,13 @@ impl SchedData {
         }
     }
 
-    /// The tree that an entity is in.
+    /// Service tree of an entity.
     #[inline]
     fn tree_of(&mut self, entities: &Entities, id: EntityId) -> &mut ServiceTree {
         self.tree_of_class(entities[id].class)
     }
 
-    /// The tree of a class that there is somebody of.
+    /// Service tree of a class that has an entity.
     #[inline]
     fn tree_of_class(&mut self, class: PriorityClass) -> &mut ServiceTree {
         match (&mut self.others, class) {

@@ -1,4 +1,4 @@
-//! B-WF2Q+ among the children of one cgroup (spec/bfq 2.1 to 2.8).
+//! Service tree: B-WF2Q+ among the children of one cgroup and class (spec/bfq 2.1 to 2.8).
 
 use alloc::format;
 use alloc::string::String;
@@ -8,25 +8,24 @@ use super::heap::{ELIGIBLE, Entry, Heaps, WAITING};
 use super::vtime::Vtime;
 use crate::check::ensure;
 
-/// The children of one cgroup that are active, in service, or idle and not yet forgotten, and their virtual time.
+/// Active, in-service and idle children of one cgroup, and their virtual time V.
 ///
-/// Whoever has the smallest finish among those whose start V has reached is next. V never runs back (spec/bfq D-8), so
-/// a child crosses from `waiting` to `eligible` once a placing: two heaps do what an augmented tree does in the kernel,
-/// in half the time. Every step is O(log children).
+/// The eligible child with the smallest finish is next; a child is eligible once V has reached its start. V never
+/// runs back (spec/bfq D-8), so each activation crosses from `waiting` to `eligible` at most once. Two heaps do the
+/// work of the kernel's augmented tree in half the time. A step is O(log children).
 pub(crate) struct ServiceTree {
     vtime: Vtime,
-    /// Sum of the weights of all that is counted.
+    /// Sum of the weights of active, in-service and idle children.
     weights: u64,
-    /// The children.
     heaps: Heaps,
 }
 
-/// How long a child that becomes active has been away.
+/// How long an activated child has been empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Return {
-    /// So long that it starts at V.
+    /// It starts at V.
     Afresh,
-    /// So shortly that it goes on where its last slot ended, although V has passed that (spec/bfq 2.10).
+    /// It resumes where its last slot ended, although V has passed that (spec/bfq 2.10).
     InTime,
 }
 
@@ -35,14 +34,14 @@ impl ServiceTree {
         ServiceTree { vtime: Vtime::ZERO, weights: 0, heaps: Heaps::new() }
     }
 
-    /// The child that holds the device, or through which it is held.
+    /// The child in service, or above the flow in service.
     #[inline]
     pub(crate) fn in_service(&self) -> Option<EntityId> {
         (self.heaps.in_service != EntityId::NONE).then_some(self.heaps.in_service)
     }
 
-    /// Places a child with its first backlog, for `budget` bytes at `weight`.
-    // In place on the way of each request, though classes that hardly anybody has call it too.
+    /// Activates a child, for `budget` bytes at `weight`.
+    // Inline on the hot path, although rare classes call it too.
     #[inline(always)]
     pub(crate) fn activate(
         &mut self,
@@ -74,7 +73,7 @@ impl ServiceTree {
         }
         self.place(entity, weight, budget);
         if goes_back && self.vtime.is_after(entity.finish) {
-            // It missed more than a budget: that much it may catch up at most.
+            // It missed more than a budget, and may catch up one budget at most.
             entity.start = entity.start.shifted(entity.finish, self.vtime);
             entity.finish = self.vtime;
         }
@@ -82,7 +81,7 @@ impl ServiceTree {
         self.sift_up(entities, entry);
     }
 
-    /// Places an active child anew, for another budget.
+    /// Re-inserts an active child with another budget.
     pub(crate) fn reposition(
         &mut self,
         entities: &mut Entities,
@@ -97,8 +96,8 @@ impl ServiceTree {
         self.sift_up(entities, entry);
     }
 
-    /// The weight of a child that is not in service is another from now on. As many bytes as it was ahead of its share, or
-    /// behind, it still is: a distance in virtual time that was long at a small weight is short at a large one.
+    /// Changes the weight of a child that is not in service. Its lag in bytes stays: a distance in virtual time
+    /// shrinks as the weight grows.
     pub(crate) fn reweigh(&mut self, entities: &mut Entities, id: EntityId, weight: u32) {
         let (state, old) = (entities[id].state, entities[id].weight);
         match state {
@@ -122,19 +121,18 @@ impl ServiceTree {
         self.sift_up(entities, entry);
     }
 
-    /// Takes out a child that has lost its backlog, or is to go elsewhere, while it was not in service.
+    /// Deactivates a child that is not in service.
     pub(crate) fn deactivate(&mut self, entities: &mut Entities, id: EntityId) {
         self.take(entities, id);
-        // What was injected from it is all that it was served.
+        // Its service is what was injected from it.
         let entity = &mut entities[id];
         entity.finish = entity.start.after(entity.service, u64::from(entity.weight));
         entity.service = 0;
         self.make_idle(entities, id);
     }
 
-    /// Ends the slot of the child in service. With a backlog it is placed by its weight for so many bytes, without it
-    /// rests.
-    // In place, as `activate` is.
+    /// Expires the child in service. `placing` has weight and budget of a backlogged child.
+    // Inline, as `activate` is.
     #[inline(always)]
     pub(crate) fn expire(
         &mut self,
@@ -157,7 +155,7 @@ impl ServiceTree {
         }
     }
 
-    /// The active child that is next. V jumps to the least start, if it has reached none: somebody is to be served.
+    /// The next active child. V jumps to the least start if no child is eligible.
     #[inline]
     pub(crate) fn next(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
@@ -168,14 +166,14 @@ impl ServiceTree {
         self.heaps.first::<ELIGIBLE>().map(Entry::id)
     }
 
-    /// The active child that V has reached and that has the least finish of those; V stays where it is.
+    /// The eligible child with the least finish, without advancing V.
     #[inline]
     pub(crate) fn eligible(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
         self.heaps.first::<ELIGIBLE>().map(Entry::id)
     }
 
-    /// Who would be next, without V going anywhere: it does not while somebody is in service.
+    /// The next active child, without advancing V.
     #[inline]
     pub(crate) fn peek(&mut self, entities: &mut Entities) -> Option<EntityId> {
         self.promote(entities);
@@ -183,8 +181,8 @@ impl ServiceTree {
         first.map(Entry::id)
     }
 
-    /// Hands the device to the child that is next.
-    // In place, as `activate` is.
+    /// Selects the next child for service.
+    // Inline, as `activate` is.
     #[inline(always)]
     pub(crate) fn select(&mut self, entities: &mut Entities) -> Option<EntityId> {
         debug_assert_eq!(self.in_service(), None);
@@ -195,7 +193,7 @@ impl ServiceTree {
         Some(id)
     }
 
-    /// A child that is in service or active was charged: what is injected from one that waits is settled with its next
+    /// Charges a child that is in service or active: V advances. Injected service is accounted with the child's next
     /// slot (spec/bfq 2.8).
     #[inline]
     pub(crate) fn charge(&mut self, entities: &mut Entities, bytes: u64) {
@@ -205,7 +203,7 @@ impl ServiceTree {
         }
     }
 
-    /// V has passed the first of those that are idle. One only, so that a charge stays O(log children).
+    /// Removes the first idle child, whose finish V has passed. One only, so that a charge stays O(log children).
     #[inline(never)]
     fn forget_first(&mut self, entities: &mut Entities) {
         if let Some(first) = self.heaps.pop_idle(entities) {
@@ -213,30 +211,29 @@ impl ServiceTree {
         }
     }
 
-    /// How many children are active.
+    /// Number of active children.
     pub(crate) fn active(&self) -> usize {
         self.heaps.len::<WAITING>() + self.heaps.len::<ELIGIBLE>()
     }
 
-    /// Whether nobody is active or in service.
+    /// Whether no child is active or in service.
     pub(crate) fn is_inactive(&self) -> bool {
         self.in_service().is_none() && self.active() == 0
     }
 
-    /// Forgets a child that is idle.
+    /// Removes an idle child.
     pub(crate) fn forget(&mut self, entities: &mut Entities, id: EntityId) {
         self.heaps.remove_idle(entities, id);
         self.leave(&mut entities[id]);
     }
 
-    /// Allocates here, where somebody joins, and nowhere on a request's way afterwards: by a quarter more each time, which
-    /// is often enough to cost a member little, and little enough where most cgroups have few.
+    /// Allocates when a child joins, and never on a request's path: a quarter more each time.
     #[cold]
     fn make_room(&mut self, members: usize) {
         self.heaps.make_room(members + members / 4);
     }
 
-    /// Gives a child tags from its start, and the weight it has from now on.
+    /// Computes a child's tags from its start, and applies its weight.
     #[inline]
     fn place(&mut self, entity: &mut Entity, weight: u32, budget: u64) {
         self.weights = self.weights - u64::from(entity.weight) + u64::from(weight);
@@ -245,7 +242,7 @@ impl ServiceTree {
         entity.finish = entity.start.after(budget, u64::from(weight));
     }
 
-    /// Puts a child that has tags at the end of its heap, from where it is to be raised.
+    /// Appends a child with tags to its heap.
     #[inline]
     fn enter(&mut self, entity: &mut Entity, id: EntityId) -> (State, Entry) {
         let order = self.heaps.order();
@@ -260,7 +257,7 @@ impl ServiceTree {
         }
     }
 
-    /// Takes it from there to where it belongs.
+    /// Sifts it up from there.
     #[inline]
     fn sift_up(&mut self, entities: &mut Entities, (state, entry): (State, Entry)) {
         match state {
@@ -279,8 +276,8 @@ impl ServiceTree {
         };
     }
 
-    /// A child without backlog counts until V has passed its finish.
-    // In place, as `activate` is.
+    /// Makes a child without backlog idle, or removes it if V has passed its finish.
+    // Inline, as `activate` is.
     #[inline(always)]
     fn make_idle(&mut self, entities: &mut Entities, id: EntityId) {
         let entity = &mut entities[id];
@@ -299,7 +296,7 @@ impl ServiceTree {
         entity.state = State::Off;
     }
 
-    /// Moves whoever V has reached.
+    /// Moves children that V has reached to the eligible ones.
     #[inline]
     fn promote(&mut self, entities: &mut Entities) {
         if self.heaps.first::<WAITING>().is_some_and(|first| !first.key.is_after(self.vtime)) {
@@ -322,10 +319,11 @@ impl ServiceTree {
 
 /// For tests, the lab and fuzzers.
 impl ServiceTree {
-    /// Whether heaps, tags and the sum of weights fit together. O(children).
+    /// Checks heaps, tags and the sum of weights. O(children).
     ///
     /// # Errors
-    /// A text that says what does not.
+    ///
+    /// A text that says what does not hold.
     pub(crate) fn check(&self, entities: &Entities) -> Result<(), String> {
         let heaps = &self.heaps;
         let mut weights = 0;
@@ -362,7 +360,7 @@ impl ServiceTree {
         ensure(weights == self.weights, || format!("weights add up to {weights}: {}", self.weights))
     }
 
-    /// How many children are idle.
+    /// Number of idle children.
     pub(crate) fn idle_len(&self) -> usize {
         self.heaps.idle_len()
     }

@@ -1,4 +1,4 @@
-//! The worked examples of spec/bfq 2.9 and 2.10, and the rules of spec/bfq 2.1 to 2.8 against a scan of everyone.
+//! Worked examples of spec/bfq 2.9 and 2.10, and the rules of spec/bfq 2.1 to 2.8 against a scan of all entities.
 
 use std::string::String;
 use std::vec::Vec;
@@ -9,7 +9,7 @@ use super::*;
 
 const SECTOR: u64 = 512;
 
-/// A service tree with flows only, told in sectors.
+/// A service tree with flows only, in sectors.
 struct Scene {
     tree: ServiceTree,
     entities: Entities,
@@ -48,7 +48,7 @@ impl Scene {
         self.tree.expire(&mut self.entities, id, placing);
     }
 
-    /// Serves whole budgets; who was served.
+    /// Serves whole budgets. Returns the flows served.
     fn slots(&mut self, budgets: &[u64], slots: usize) -> Vec<usize> {
         let serve = |_| {
             let flow = self.select().expect("a backlog");
@@ -113,7 +113,7 @@ fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
     (0..2).for_each(|flow| scene.activate(flow, 1200, Return::Afresh));
     assert_eq!(scene.select(), Some(0));
     scene.charge(600);
-    // In the middle of its slot its weight becomes twice as much: it owes 1,200 sectors at 40, and is placed with 80.
+    // Within its slot its weight doubles: it is charged 1,200 sectors at 40, and activated with 80.
     scene.weights[0] = 80;
     scene.charge(600);
     assert_eq!((scene.tree.vtime, scene.tree.weights), (at(150), 80));
@@ -159,18 +159,18 @@ fn who_was_away_longer_than_a_budget_catches_up_one_budget() {
     assert_eq!(scene.tags(0), (at(180), at(300)));
 }
 
-/// What can happen to a service tree.
+/// Operations on a service tree.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A flow gets a backlog, if it has none.
+    /// A flow without backlog is activated.
     Arrive { flow: usize, budget: u64, in_time: bool },
-    /// A flow that waits is given another budget.
+    /// A waiting flow gets another budget.
     Change { flow: usize, budget: u64 },
-    /// A flow that waits loses its backlog.
+    /// A waiting flow loses its backlog.
     Leave { flow: usize },
-    /// The next flow is served that much of its budget, in 1/8, and goes on or rests.
+    /// The next flow is served so many eighths of its budget, and is activated again or not.
     Serve { eighths: u64, again: Option<u64> },
-    /// A flow's weight is another from its next placing on.
+    /// A flow has another weight from its next activation on.
     Weigh { flow: usize, weight: u32 },
 }
 
@@ -192,8 +192,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// V never runs back, the sum of weights is that of all who count, and the next is who a scan of everyone finds:
-    /// the least finish among those whose start is not after V, V being the least start at least.
+    /// V never runs back, weights add up, and the next flow is that of a scan: the least finish among those with a
+    /// start not after V, where V is at least the least start.
     #[test]
     fn the_next_is_who_a_scan_finds(weights in prop::array::uniform6(1..10_001_u32), steps in steps()) {
         let mut scene = Scene::new(&weights);
@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// The flow that spec/bfq 2.1 and 2.6 name, looking at each.
+/// The next flow by spec/bfq 2.1 and 2.6, from a scan.
 fn scan(scene: &Scene) -> Option<usize> {
     let ids = (0..scene.weights.len()).map(|flow| EntityId::flow(flow as u32));
     let active: Vec<EntityId> = ids.filter(|&id| scene.entities[id].state.is_active()).collect();

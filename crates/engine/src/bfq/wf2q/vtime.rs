@@ -1,21 +1,20 @@
 //! Virtual time: service divided by weight, exact to 2^-29 of a byte at weight 1.
 
-/// Bits after the point. Sixteen more than the kernel has, which counts sectors, with 22: there the 512 bytes of a small
-/// request among 100,000 cgroups of weight 1,000 are 0.02 units, and V would stand still. Here they are 2,748, and 274 at
-/// weight 10,000.
+/// Fractional bits. Sixteen more than in the kernel, which counts sectors: there 512 bytes among 100,000 cgroups of
+/// weight 1,000 are 0.02 units, and V would stand still. Here they are 2,748, and 274 at weight 10,000.
 const FRACTION_BITS: u32 = 29;
 
-/// An instant of a service tree's virtual time, on a circle of 2^64.
+/// Instant of a service tree's virtual time, on a circle of 2^64.
 ///
-/// Two instants can be compared while they are less than half the circle apart, 16 GiB of service at weight 1. All that
-/// a service tree compares at one moment is within two budgets of V, and a budget is at most 4 GiB.
+/// Two instants are comparable within half the circle, 16 GiB of service at weight 1. All that is compared lies
+/// within two budgets of V, and a budget is at most 4 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Vtime(u64);
 
 impl Vtime {
     pub(crate) const ZERO: Vtime = Vtime(0);
 
-    /// The instant as a number, for who compares it together with others.
+    /// The instant as a number.
     #[inline]
     pub(crate) const fn bits(self) -> u64 {
         self.0
@@ -31,7 +30,7 @@ impl Vtime {
         self.ahead_of(other) > 0
     }
 
-    /// How far this instant is after another: the upper half of the circle is the past, and negative.
+    /// Distance after another instant; negative if before, which is the upper half of the circle.
     pub(crate) fn ahead_of(self, other: Vtime) -> i64 {
         self.0.wrapping_sub(other.0) as i64
     }
@@ -40,15 +39,14 @@ impl Vtime {
         if other.is_after(self) { other } else { self }
     }
 
-    /// This instant after `bytes` of service at `weight`, at least 1. Rounds down: V falls behind by less than one
-    /// unit a request, which at 4 KiB a request and a sum of weights of 10,000,000 is one in 200,000, and of 1,000,000,000
-    /// (100,000 cgroups of weight 10,000) one in 2,000.
+    /// This instant after `bytes` of service at `weight`, at least 1. Rounds down: V lags by less than a unit a
+    /// request, which at 4 KiB and a weight sum of 10,000,000 is one in 200,000, and of 1,000,000,000 one in 2,000.
     pub(crate) fn after(self, bytes: u64, weight: u64) -> Vtime {
         debug_assert!(bytes < 1 << (64 - FRACTION_BITS), "{bytes} bytes in one slot");
         Vtime(self.0.wrapping_add((bytes << FRACTION_BITS) / weight))
     }
 
-    /// This instant, brought nearer to `center` or further away: `old / new` times as far.
+    /// This instant, `old / new` times as far from `center`.
     pub(crate) fn scaled_about(self, center: Vtime, old: u32, new: u32) -> Vtime {
         let ahead = i128::from(self.ahead_of(center)) * i128::from(old) / i128::from(new.max(1));
         // A quarter of the circle is more than any two budgets.
@@ -56,7 +54,7 @@ impl Vtime {
         Vtime(center.0.wrapping_add_signed(ahead))
     }
 
-    /// This instant, as far later as `to` is after `from`.
+    /// This instant, later by the distance from `from` to `to`.
     pub(crate) fn shifted(self, from: Vtime, to: Vtime) -> Vtime {
         Vtime(self.0.wrapping_add(to.0.wrapping_sub(from.0)))
     }

@@ -1,4 +1,4 @@
-//! The requests of a flow by position, and which of two is nearer (spec/bfq 4.2).
+//! Sort list: requests of a flow by position and by age (`bfqq->sort_list`; spec/bfq 4.2).
 
 mod treap;
 
@@ -7,29 +7,29 @@ use alloc::vec::Vec;
 use crate::bfq::tunables::Tunables;
 use crate::tree::{Link, Links, List, NO_INDEX};
 
-/// What BFQ keeps of each request, at the request's index.
+/// Nodes of all sort lists, by index of the request.
 #[derive(Default)]
 pub(crate) struct SortNodes(Vec<SortNode>);
 
-/// One request among its flow's: in a list by age and, where that is not the order by position, in a list by position, and
-/// a node of a tree where that is long.
+/// Request in a sort list: linked by age and, where that is not the order by position, by position; and a treap node
+/// if its flow has many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortNode {
     /// First byte.
     pub(crate) at: u64,
-    /// Itself, while there is no tree.
+    /// Parent in the treap; the node itself while there is no treap.
     parent: u32,
     left: u32,
     right: u32,
-    /// Who is beside it, however far that is in the tree.
+    /// Neighbours by position.
     neighbours: Neighbours,
     by_age: Link,
-    /// The flow that it waits in, or was dispatched from.
+    /// Flow that the request waits in, or was dispatched from.
     pub(crate) flow: u32,
     pub(crate) is_metadata: bool,
 }
 
-/// What is known of a request when it comes.
+/// Request to insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewNode {
     /// First byte.
@@ -49,31 +49,29 @@ const UNLINKED: SortNode = SortNode {
     is_metadata: false,
 };
 
-/// A flow's requests by position, and by age where that is equal. In one of three forms, each for more than the one before
-/// it, until the flow is empty:
+/// Requests of a flow by position, and by age where that is equal. In one of three forms until the flow is empty:
 ///
-/// - As long as each lies behind the one that came before it, as those of a stream do, or is the only one, the list by
-///   age is also the order by position, and there is nothing else to keep.
-/// - From the first that does not, they are a list by position besides. The place of a new one is found from the one that
-///   came last, in [`STEPS_MAX`] steps at most.
-/// - From the first whose place is farther away, they are a treap besides. It is O(log requests) to find a place.
+/// - While each request lies behind the one that came before it, as in a stream, the list by age is the order by
+///   position.
+/// - From the first that does not, a list by position. A place is found from the last insertion in [`STEPS_MAX`] steps.
+/// - From the first whose place is farther away, a treap. A place is found in O(log requests).
 ///
-/// To leave takes O(1), expected where there is a treap. The first of a form is O(requests), each of which came in O(1).
+/// Removal is O(1), expected in a treap. A change of form is O(requests), each of which came in O(1).
 ///
-/// A standard library's set would allocate in the middle of a request's way, and keep 200 bytes for an empty flow. A
-/// request's rank in the treap is a mix of its index's bits, so the shape depends on nothing that a caller chooses.
+/// A standard set would allocate on the hot path, and take 200 bytes for an empty flow. Ranks in the treap are scrambled
+/// indices, so its shape does not depend on the caller's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortList {
     by_age: List,
-    /// [`NO_INDEX`] while all are in order; the first by position while they are a list of their own.
+    /// Root of the treap, or first by position without a treap; [`NO_INDEX`] while age is the order by position.
     root: u32,
 }
 
-/// How far the list by position is gone through for the place of a new one: a third of that on average, among as many
-/// requests, which is less than it takes to go down a treap of them and to keep it in shape.
+/// Longest search by position from the last insertion. A third of it on average, among as many requests, is cheaper
+/// than a treap.
 const STEPS_MAX: u32 = 32;
 
-/// Who is beside a request; [`NO_INDEX`] for nobody.
+/// Neighbours of a request by position, or [`NO_INDEX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Neighbours {
     pub(crate) before: u32,
@@ -83,13 +81,13 @@ pub(crate) struct Neighbours {
 impl SortList {
     pub(crate) const EMPTY: SortList = SortList { by_age: List::EMPTY, root: NO_INDEX };
 
-    /// Oldest first.
+    /// The requests by age, oldest first.
     #[inline]
     pub(crate) fn by_age(&self) -> List {
         self.by_age
     }
 
-    /// Takes in `index`, which is younger than all that are in here.
+    /// Inserts `index`, younger than all others.
     #[inline]
     pub(crate) fn insert(&mut self, sort_nodes: &mut SortNodes, index: u32, new: NewNode) {
         if sort_nodes.0.len() <= index as usize {
@@ -124,7 +122,7 @@ impl SortList {
         self.treap_insert(sort_nodes, index, neighbours);
     }
 
-    /// Makes a list by position of those that came in order.
+    /// Makes a list by position of requests that came in order.
     fn make_list(&mut self, sort_nodes: &mut SortNodes) {
         self.root = self.by_age.head;
         let (mut before, mut here) = (NO_INDEX, self.root);
@@ -136,7 +134,7 @@ impl SortList {
         }
     }
 
-    /// Puts `index` between two neighbours in the list by position.
+    /// Inserts `index` between two neighbours of the list.
     fn list_insert(&mut self, sort_nodes: &mut SortNodes, index: u32, neighbours: Neighbours) {
         sort_nodes[index].parent = index;
         sort_nodes.join(index, neighbours);
@@ -145,7 +143,7 @@ impl SortList {
         }
     }
 
-    /// Takes `index` out of that.
+    /// Takes `index` out of the list.
     fn list_remove(&mut self, sort_nodes: &mut SortNodes, index: u32) -> Neighbours {
         let neighbours = sort_nodes.part(index);
         if neighbours.before == NO_INDEX {
@@ -154,7 +152,7 @@ impl SortList {
         neighbours
     }
 
-    /// Takes out `index`, which is in here; answers its neighbours.
+    /// Takes out `index`; returns its neighbours.
     #[inline]
     pub(crate) fn remove(&mut self, sort_nodes: &mut SortNodes, index: u32) -> Neighbours {
         let neighbours = match self.root {
@@ -173,7 +171,7 @@ impl SortList {
         neighbours
     }
 
-    /// The one with the lowest position.
+    /// The request with the lowest position.
     pub(crate) fn first(&self, sort_nodes: &SortNodes) -> Option<u32> {
         if self.root == NO_INDEX {
             return Some(self.by_age.head).filter(|&head| head != NO_INDEX);
@@ -189,7 +187,7 @@ impl SortList {
         found
     }
 
-    /// The one behind `index`, which is in here.
+    /// The request behind `index`.
     pub(crate) fn after(&self, sort_nodes: &SortNodes, index: u32) -> Option<u32> {
         let SortNode { by_age, neighbours, .. } = sort_nodes[index];
         let after = if self.root == NO_INDEX { by_age.next() } else { neighbours.after };
@@ -198,7 +196,7 @@ impl SortList {
 }
 
 impl SortNodes {
-    /// The request at `index`, which waits nowhere, is one of `flow` at the device.
+    /// Notes the flow of the request at `index`, which is at the device.
     pub(crate) fn adopt(&mut self, index: u32, flow: u32) {
         if self.0.len() <= index as usize {
             self.0.resize(index as usize + 1, UNLINKED);
@@ -206,13 +204,13 @@ impl SortNodes {
         self[index].flow = flow;
     }
 
-    /// Whether `index`, which is not in order, is in no treap.
+    /// Whether `index` is in a list by position and in no treap.
     #[inline]
     fn is_listed(&self, index: u32) -> bool {
         self[index].parent == index
     }
 
-    /// Who the youngest one, at `at`, comes between, if that is found in so many steps from `last`.
+    /// Neighbours for a request at `at`, if found in so many steps from `last`.
     fn near(&self, at: u64, last: u32, steps: u32) -> Option<Neighbours> {
         let node = &self[last];
         if node.at <= at {
@@ -235,7 +233,7 @@ impl SortNodes {
         None
     }
 
-    /// Puts `index` between two neighbours.
+    /// Links `index` between two neighbours.
     #[inline]
     fn join(&mut self, index: u32, neighbours: Neighbours) {
         self[index].neighbours = neighbours;
@@ -248,7 +246,7 @@ impl SortNodes {
         }
     }
 
-    /// Takes it out from between them.
+    /// Unlinks `index`.
     #[inline]
     fn part(&mut self, index: u32) -> Neighbours {
         let neighbours = self[index].neighbours;
@@ -283,17 +281,17 @@ impl Links for SortNodes {
     }
 }
 
-/// Whether `new` goes before `old`, from `from` on: metadata first, then the shorter way, forward where they are equal.
+/// Whether `new` is dispatched before `old`, from `from` on: metadata first, then the shorter way, forward if equal.
 pub(crate) fn goes_before(new: &SortNode, old: &SortNode, from: u64, tunables: &Tunables) -> bool {
-    // Mostly the new one lies behind the old one, on the way ahead.
+    // Mostly the new request lies behind the old one, ahead of the device.
     if from <= old.at && old.at <= new.at && !new.is_metadata {
         return false;
     }
     if new.is_metadata != old.is_metadata {
         return new.is_metadata;
     }
-    // Whether it is so far back that a new sweep begins, and how far the way is: within one sweep, in bytes, backwards
-    // counting more; in a new one from the lowest position.
+    // Whether a new sweep begins, and the distance: within a sweep in bytes, with a penalty backwards; in a new sweep
+    // from the lowest position.
     let way = |node: &SortNode| {
         let back = from.saturating_sub(node.at);
         match back {
@@ -340,11 +338,11 @@ mod tests {
     }
 
     proptest! {
-        /// Neighbours are those that a sorted list has, in whatever order requests come; those of a stream come in theirs.
+        /// Neighbours equal those in a sorted set, in any order of arrival and in that of a stream.
         #[test]
         fn neighbours(
             steps in prop::collection::vec((0..20_u64, 0..60_u32, 0..3_u8), 1..200),
-            // So many come before any leaves: more than are looked through one by one.
+            // So many come before any leaves, more than the list searches.
             crowd in prop_oneof![Just(0), 60..120_usize],
             is_stream: bool,
         ) {

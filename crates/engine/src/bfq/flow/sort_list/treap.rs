@@ -1,9 +1,9 @@
-//! The requests of a flow as a treap, by position.
+//! Treap of a sort list, by position.
 
 use super::{Neighbours, SortList, SortNode, SortNodes, UNLINKED};
 use crate::tree::NO_INDEX;
 
-/// Where a node of the treap hangs.
+/// Link to a node of the treap.
 #[derive(Clone, Copy)]
 pub(super) enum Hook {
     Root,
@@ -12,7 +12,7 @@ pub(super) enum Hook {
 }
 
 impl SortList {
-    /// Makes a treap of those that are a list by position.
+    /// Makes a treap of a list by position.
     pub(super) fn make_treap(&mut self, sort_nodes: &mut SortNodes) {
         let (mut before, mut here) = (NO_INDEX, core::mem::replace(&mut self.root, NO_INDEX));
         while here != NO_INDEX {
@@ -22,7 +22,7 @@ impl SortList {
         }
     }
 
-    /// Puts `index` between two neighbours in the treap.
+    /// Inserts `index` between two neighbours.
     pub(super) fn treap_insert(
         &mut self,
         sort_nodes: &mut SortNodes,
@@ -30,7 +30,7 @@ impl SortList {
         neighbours: Neighbours,
     ) {
         let Neighbours { before, after } = neighbours;
-        // Of two neighbours, one is above the other: there is room for a leaf below the lower one.
+        // One of two neighbours is above the other, and the lower one has room for a leaf.
         let is_right = before != NO_INDEX && sort_nodes[before].right == NO_INDEX;
         let parent = if is_right { before } else { after };
         let node = &mut sort_nodes[index];
@@ -64,7 +64,7 @@ impl SortList {
         sort_nodes.part(index)
     }
 
-    /// Takes a new leaf up to where its rank belongs.
+    /// Rotates a new leaf up to where its rank belongs.
     fn rotate_up(&mut self, sort_nodes: &mut SortNodes, index: u32) {
         loop {
             let below = sort_nodes.hook(index);
@@ -88,7 +88,7 @@ impl SortList {
         }
     }
 
-    /// Hangs `node`, or nobody, with all below it at `hook`.
+    /// Hangs `node`, or nothing, with its subtree at `hook`.
     fn hang(&mut self, sort_nodes: &mut SortNodes, hook: Hook, node: u32) {
         let above = match hook {
             Hook::Root => {
@@ -111,7 +111,7 @@ impl SortList {
 }
 
 impl SortNodes {
-    /// Where `node` hangs.
+    /// Link to `node`.
     #[inline]
     pub(super) fn hook(&self, node: u32) -> Hook {
         match self[node].parent {
@@ -121,7 +121,7 @@ impl SortNodes {
         }
     }
 
-    /// Who the youngest one, at `at`, comes between in the treap below `root`.
+    /// Neighbours for a request at `at` in the treap below `root`.
     pub(super) fn between(&self, at: u64, root: u32) -> Neighbours {
         let (mut at_node, mut found) = (root, UNLINKED.neighbours);
         while at_node != NO_INDEX {
@@ -136,7 +136,7 @@ impl SortNodes {
     }
 }
 
-/// A number that says nothing about `index`, and belongs to it alone (the finaliser of MurmurHash3, a bijection).
+/// Scrambles `index` without collisions (finaliser of MurmurHash3).
 pub(super) fn rank(index: u32) -> u32 {
     let mixed = (index ^ (index >> 16)).wrapping_mul(0x85eb_ca6b);
     let mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xc2b2_ae35);

@@ -1,17 +1,17 @@
-//! Those who are idle, by finish: in a list through their entities, and in a heap where they come far out of order.
+//! Idle tree: entities without requests, ordered by finish (`bfq_service_tree.idle`).
 //!
-//! Whoever begins to rest does so nearly in the order in which V passes them all: to stand at the end of a list, and to
-//! leave it at the front, takes no search and moves nobody. Who would have to be taken far forward is in the heap
-//! instead, so that no step is more than O(log n).
+//! A list through the entities, and a heap for entities far out of order. Entities mostly become idle in the order in
+//! which V passes them, so insertion at the end and removal at the front need no search. An entity that would go far
+//! forward in the list goes to the heap, so no step is more than O(log n).
 //!
-//! The first and the last of the list are told in a slot beside that of the first who is eligible: the heap grows
-//! towards it from the far end of the room, and has no use for it while anybody is in the list.
+//! The list's ends lie in the slot next to the first eligible entity. The heap grows towards it from the far end, and
+//! does not need it while the list has a member.
 
 use super::{Entry, Heaps, IDLE};
 use crate::bfq::wf2q::entity::{Entities, EntityId};
 use crate::bfq::wf2q::vtime::Vtime;
 
-/// Who is beside somebody in the list; [`EntityId::NONE`] at its ends. Who is in the heap has itself before it.
+/// Neighbours in the idle list; [`EntityId::NONE`] at its ends. An entity in the heap has itself before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdleLinks {
     before: EntityId,
@@ -22,27 +22,27 @@ impl IdleLinks {
     pub(crate) const NONE: IdleLinks = IdleLinks { before: EntityId::NONE, behind: EntityId::NONE };
 }
 
-/// So many at the end of the list are passed on the way to a place in it. Each may be a line of cache that nobody else
-/// needs now, and the heap costs less than many of them.
+/// Longest search from the end of the list. Each step may load a cache line, and the heap costs less than many of
+/// them.
 const STEPS_MAX: u32 = 4;
 
-/// What is told of the list.
+/// Ends of the list.
 #[derive(Clone, Copy)]
 struct Ends {
-    /// The finish of the first.
+    /// Finish of the first.
     key: Vtime,
     first: EntityId,
     last: EntityId,
 }
 
 impl Heaps {
-    /// How many are idle.
+    /// Number of idle entities.
     #[inline]
     pub(crate) fn idle_len(&self) -> usize {
         self.listed as usize + self.len::<IDLE>()
     }
 
-    /// Whether V, at `now`, has passed the finish of somebody.
+    /// Whether V, at `now`, has passed the finish of an idle entity.
     #[inline]
     pub(crate) fn has_passed(&self, now: Vtime) -> bool {
         let is_past = |key: Vtime| !key.is_after(now);
@@ -50,7 +50,7 @@ impl Heaps {
             || self.first::<IDLE>().is_some_and(|first| is_past(first.key))
     }
 
-    /// `id`, whose finish is `key`, rests from now on.
+    /// Inserts `id`, whose finish is `key`.
     pub(crate) fn insert_idle(&mut self, entities: &mut Entities, key: Vtime, id: EntityId) {
         let order = self.order();
         if self.listed == 0 {
@@ -69,7 +69,7 @@ impl Heaps {
         self.link(entities, id, order, IdleLinks { before: ends.last, behind: EntityId::NONE });
     }
 
-    /// The same of one who is to be before the last in the list.
+    /// Inserts it before the last in the list.
     #[inline(never)]
     fn insert_idle_before(
         &mut self,
@@ -98,7 +98,7 @@ impl Heaps {
         self.link(entities, id, order, IdleLinks { before, behind });
     }
 
-    /// Takes out who is idle and has the least finish, of equal ones who came first.
+    /// Takes out the idle entity with the least finish, of equal ones the oldest.
     pub(crate) fn pop_idle(&mut self, entities: &mut Entities) -> Option<EntityId> {
         let heaped = self.first::<IDLE>().copied();
         if self.listed == 0 {
@@ -126,18 +126,18 @@ impl Heaps {
         }
     }
 
-    /// Those who are idle: in the list and in their order, then in the heap.
+    /// Idle entities: those in the list, in order, then those in the heap.
     pub(crate) fn idle<'a>(&'a self, entities: &'a Entities) -> impl Iterator<Item = EntityId> {
         let first = (self.listed > 0).then(|| self.ends().first);
         let listed = core::iter::successors(first, |&id| {
             Some(entities[id].idle_links.behind).filter(|&behind| behind != EntityId::NONE)
         });
-        // One more than there should be, so that a circle is seen and ends.
+        // One more than there should be, so that a cycle shows and ends.
         let listed = listed.take(self.listed as usize + 1);
         listed.chain(self.entries::<IDLE>().map(Entry::id))
     }
 
-    /// Whether all who are idle are in order and know their places.
+    /// Whether idle entities are in order and know their places.
     pub(crate) fn is_idle_sound(&self, entities: &Entities) -> bool {
         let oldest = self.oldest();
         let sort_key = |id: EntityId| {
@@ -160,7 +160,7 @@ impl Heaps {
         is_whole && is_first && are_told && self.is_sound::<IDLE>(entities)
     }
 
-    /// Writes down that `id`, which comes as `order` says, is in the list with these beside it.
+    /// Links `id` into the list, inserted as `order` says.
     #[inline]
     fn link(&mut self, entities: &mut Entities, id: EntityId, order: u32, idle_links: IdleLinks) {
         self.listed += 1;
@@ -168,7 +168,7 @@ impl Heaps {
         (entity.place, entity.idle_links) = (order, idle_links);
     }
 
-    /// Takes `id` out of the list.
+    /// Unlinks `id` from the list.
     #[inline]
     fn unlink(&mut self, entities: &mut Entities, id: EntityId) {
         let IdleLinks { before, behind } = entities[id].idle_links;
@@ -207,7 +207,7 @@ impl Heaps {
         self.entries[room] = Entry { key, stamp };
     }
 
-    /// Keeps what is told of the list of `old`, whose entities are these heaps' now.
+    /// Takes over the list's ends from `old`.
     pub(super) fn take_over_list(&mut self, old: &Heaps) {
         if old.listed > 0 {
             self.set_ends(old.ends());
@@ -224,17 +224,16 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whoever begins to rest, in whatever order, and leaves from wherever: the first is the one with the least
-        /// finish, and of equal ones who came first.
+        /// In any order of insertion and removal, the first has the least finish, of equal ones it is the oldest.
         #[test]
         fn the_first_is_the_least(
             steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..8_usize), 1..300),
-            // Keys mostly grow by so much a step, so that few, some or all are in the list.
+            // Keys grow by so much a step, so that few, some or all are in the list.
             growth in 0..4_u64,
         ) {
             let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
             let mut model: Vec<(u64, u32)> = Vec::new();
-            // Past the end of the circle on the way.
+            // The circle's end is passed on the way.
             let begin = Vtime::from_bits(u64::MAX - (50 << 29));
             for (number, (what, ahead, turn)) in (0..).zip(steps) {
                 let id = EntityId::flow(number);
