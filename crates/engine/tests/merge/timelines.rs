@@ -8,7 +8,7 @@ use weir_engine::merge_internals::{
     Ask, Check, Kind, MergeWindow, Position, Rules, Settings, StableTimes, Traits,
 };
 
-use crate::world::{SECTOR, TRAITS, World, at, id};
+use super::world::{SECTOR, TRAITS, World, at, id};
 
 const START: u64 = 1_000_000;
 

@@ -8,7 +8,7 @@ use weir_engine::{
     Weight,
 };
 
-use crate::world::{LIMITERS, MIB, MS, World};
+use super::world::{LIMITERS, MIB, MS, World};
 
 /// Trims cost what they cover here.
 fn by_length() -> Prices {

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weir_engine::settings::Prices;
 use weir_engine::{Instant, LimiterKind, Op, TaskId};
 
-use crate::cases;
-use crate::world::{LIMITERS, MS, World};
+use super::cases;
+use super::world::{LIMITERS, MS, World};
 
 /// A client that keeps `depth` requests of `len` inside and thinks after each.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,8 @@ use weir_engine::{
     Change, Direction, Instant, LimiterKind, Limits, Op, PerDimension, RequestId, TaskId, Weight,
 };
 
-use crate::cases;
-use crate::world::{LIMITERS, World};
+use super::cases;
+use super::world::{LIMITERS, World};
 
 /// So many times something happens, at most.
 const TURNS: u32 = 1_500;

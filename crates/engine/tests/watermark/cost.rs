@@ -3,7 +3,7 @@
 use weir_engine::Config;
 use weir_engine::utilisation::{Capacity, CostFigures, CostModel};
 
-use crate::world::{Ask, MIB, Tenant, World, close};
+use super::world::{Ask, MIB, Tenant, World, close};
 
 const M: f64 = MIB as f64;
 

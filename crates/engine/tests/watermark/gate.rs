@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir_engine::settings::SliceProfile;
 use weir_engine::{Change, Class, Instant, LimiterKind, Limits, PerDimension};
 
-use crate::world::{Ask, MIB, Tenant, World, close};
+use super::world::{Ask, MIB, Tenant, World, close};
 
 const GATE: &str = "90 mode=gate period=100ms";
 

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 
-use crate::world::{Ask, Tenant, World};
+use super::world::{Ask, Tenant, World};
 
 const PERIOD_NS: u64 = 50_000_000;
 /// Less than a task may have waiting, asked for every 2 ms.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::world::{Ask, MIB, Tenant, World};
+use super::world::{Ask, MIB, Tenant, World};
 
 /// Limits that a disk of 20 MiB/s can give to five tenants at once, so that nobody could be told to wait for the disk.
 fn tenant() -> impl Strategy<Value = Tenant> {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::world::{Ask, MIB, Tenant, World};
+use super::world::{Ask, MIB, Tenant, World};
 
 const PAGE: u32 = 4096;
 

@@ -3,7 +3,7 @@
 use weir_engine::settings::SliceProfile;
 use weir_engine::{Instant, LimiterKind, Limits, PerDimension};
 
-use crate::world::{Ask, MIB, Tenant, World, close};
+use super::world::{Ask, MIB, Tenant, World, close};
 
 const M: f64 = MIB as f64;
 

@@ -1,6 +1,6 @@
 //! Mode `proportional`: all of the disk, in the ratio of the limits, and at once nothing but the limits.
 
-use crate::world::{Ask, MIB, Tenant, World, close};
+use super::world::{Ask, MIB, Tenant, World, close};
 use weir_engine::SchedulerKind;
 
 const M: f64 = MIB as f64;

@@ -2,7 +2,7 @@
 
 use weir_engine::Op;
 
-use crate::world::{MIB, Tenant, World};
+use super::world::{MIB, Tenant, World};
 
 fn tenants() -> [Tenant; 3] {
     let reads = Tenant { op: Op::Read, ..Tenant::limited("rwbps=4M") };

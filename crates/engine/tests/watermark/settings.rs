@@ -2,7 +2,7 @@
 
 use weir_engine::{Change, ChangeError, Instant, Path, Watermark};
 
-use crate::world::{Ask, MIB, Tenant, World, close};
+use super::world::{Ask, MIB, Tenant, World, close};
 
 const M: f64 = MIB as f64;
 
