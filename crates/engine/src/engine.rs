@@ -14,7 +14,7 @@ use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ti
 use crate::requests::{Record, Stage};
 use crate::scheduler::Arriving;
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
-use crate::throttle::{Watermark, WatermarkStats};
+use crate::throttle::{Admission, Watermark, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{
     Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name,
@@ -239,7 +239,11 @@ impl Engine {
         flow.held += 1;
         let cost = core.config.prices.cost(&request);
         let id = core.requests.insert(now, &request, task, cost);
-        core.admit(now, &request, task, cost, id.index);
+        if core.admit(now, &request, task, cost, id.index) == Admission::Admitted {
+            let cgroup = core.tree.tasks[task].cgroup;
+            core.schedule(now, request, task, cgroup, id.index, cost, 0);
+        }
+        core.schedule_ready(now);
         Ok(id)
     }
 
@@ -276,7 +280,8 @@ impl Engine {
         if outcome == Outcome::Failed {
             account.failed();
         }
-        if core.clocks.is_steered() {
+        // A device that was measured has other requests meanwhile.
+        if core.clocks.is_steered() && core.in_flight == 0 && core.modelled.is_none() {
             let nearest = core.tree.nearest_limit(cgroup, direction);
             core.anticipate(now, nearest, direction, cost);
         }
@@ -303,6 +308,7 @@ impl Engine {
         core.requests[index].request.sync |= core.requests[index].stage != Stage::Ready;
         if class == Class::Owed {
             core.pass_as_debt(now, index);
+            core.schedule_ready(now);
         }
         let &Record { task: from, stage, .. } = &core.requests[index];
         let tasks = &core.tree.tasks;
@@ -376,6 +382,7 @@ impl Engine {
     /// [`ChangeError`] says what is wrong; nothing has changed then.
     pub fn reconfigure(&mut self, now: Instant, change: Change) -> Result<(), ChangeError> {
         let now = self.advance(now);
+        let was_steered = self.core.clocks.is_steered();
         let find = |cgroup| self.live_cgroup(cgroup).ok_or(ChangeError::UnknownCgroup);
         match change {
             Change::SetLimits { cgroup, limits } => {
@@ -452,6 +459,13 @@ impl Engine {
                 self.core.set_prio_class(cgroup, prio_class);
             }
         }
+        if self.core.clocks.is_steered()
+            && !was_steered
+            && let Some(modelled) = &mut self.core.modelled
+        {
+            modelled.begin(now);
+        }
+        self.core.schedule_ready(now);
         self.core.settle_deadlines();
         Ok(())
     }
@@ -461,7 +475,9 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
         let core = &mut self.core;
-        core.fire_due(now);
+        while let Some(index) = core.pop_ready(now) {
+            core.schedule_passed(now, index);
+        }
         if core.clocks.is_steered() {
             core.advance_virtual_clocks(now);
         }

@@ -74,6 +74,7 @@ mod limits;
 mod merge;
 mod price;
 mod priority;
+mod reconfigure;
 mod request;
 mod requests;
 mod scheduler;

@@ -4,11 +4,19 @@ use crate::core::Core;
 use crate::limits::Dimension;
 use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
-use crate::scheduler::Arriving;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::{NO_CGROUP, WaitingTurns};
+
+/// What became of a request that has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// It is past every limit, and the scheduler's.
+    Admitted,
+    /// It waits for a limit.
+    Queued,
+}
 
 impl Core {
     /// Takes in the `request` of `task` in slot `index`, which costs `cost`: it passes, or waits. O(limited ancestors) where
@@ -22,16 +30,14 @@ impl Core {
         task: u32,
         cost: Cost,
         index: u32,
-    ) {
+    ) -> Admission {
         let (class, direction) = (request.class, request.op.direction());
         let cgroup = self.tree.tasks[task].cgroup;
         let mut at = self.tree.nearest_limit(cgroup, direction);
         if at == NO_CGROUP {
             self.clocks.note_unlimited_demand();
             self.requests[index].stage = Stage::Ready;
-            self.book_passed(cgroup, request, cost, 0);
-            self.schedule(now, *request, task, index);
-            return;
+            return Admission::Admitted;
         }
         if self.clocks.is_steered() {
             self.note_return(at);
@@ -43,9 +49,10 @@ impl Core {
         };
         if overtakes {
             self.charge_path_as_debt(now, at, direction, cost);
-            self.pass(now, index);
+            self.note_if_unlimited(cgroup, direction);
+            self.requests[index].stage = Stage::Ready;
             self.recheck_path(now, at, direction);
-            return;
+            return Admission::Admitted;
         }
         // Limits passed but not charged yet: a request that stays with its task pays all of them when it goes.
         self.path.clear();
@@ -80,8 +87,9 @@ impl Core {
                     if arrival == Arrival::Queued {
                         self.end_instalments(index);
                     }
-                    self.pass_from(now, cgroup, index);
-                    return;
+                    self.note_if_unlimited(cgroup, direction);
+                    self.requests[index].stage = Stage::Ready;
+                    return Admission::Admitted;
                 }
                 self.pay_in_part(direction, index, pays);
                 owed = owed.less(pays);
@@ -101,6 +109,7 @@ impl Core {
             }
             None => self.wait(now, direction, throttled_by, task, index),
         }
+        Admission::Queued
     }
 
     /// Puts the request in slot `index` at the end of the list of its task, for that has to wait `throttled_by` of a limit.
@@ -206,9 +215,9 @@ impl Core {
         if record.is_part_paid {
             self.end_instalments(index);
         }
-        self.withdraw(now, index);
+        self.withdraw_waiting(now, index);
         self.charge_path_as_debt(now, unpaid, direction, owed);
-        self.pass(now, index);
+        self.pass(index);
         self.recheck_path(now, unpaid, direction);
     }
 
@@ -242,51 +251,20 @@ impl Core {
         self.path = path;
     }
 
-    /// The request is past every limit: it counts, and waits for the device.
-    pub(crate) fn pass(&mut self, now: Instant, index: u32) {
+    /// The request in slot `index` is past every limit, and waits for the device.
+    pub(crate) fn pass(&mut self, index: u32) {
         let cgroup = self.tree.tasks[self.requests[index].task].cgroup;
-        self.pass_from(now, cgroup, index);
+        self.pass_from(cgroup, index);
     }
 
     /// The same for a request of a task in `cgroup`.
-    // In place on the way of each request.
-    #[inline(always)]
-    pub(crate) fn pass_from(&mut self, now: Instant, cgroup: u32, index: u32) {
+    #[inline]
+    pub(crate) fn pass_from(&mut self, cgroup: u32, index: u32) {
         let record = &mut self.requests[index];
         record.stage = Stage::Ready;
-        let unblamed = now.nanos_since(record.since);
-        record.since = now;
-        let (request, task, cost) = (record.request, record.task, record.cost);
-        self.note_if_unlimited(cgroup, request.op.direction());
-        self.book_passed(cgroup, &request, cost, unblamed);
-        self.schedule(now, request, task, index);
-    }
-
-    /// Gives the scheduler the request in slot `index`, or its first piece where it is longer than the device is to take at
-    /// once.
-    // In place on the way of each request.
-    #[inline(always)]
-    fn schedule(&mut self, now: Instant, mut request: Request, task: u32, index: u32) {
-        if let Some(bytes_max) = self.config.piece_bytes_max
-            && request.extent.len > bytes_max.get()
-        {
-            let record = &mut self.requests[index];
-            record.cut_to(self.config.longest_piece(request.op));
-            request = record.request;
-        }
-        let Core { scheduler, tree, requests, .. } = self;
-        scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });
-    }
-
-    /// A request of a task in `cgroup` is past every limit: it is charged. For so long it had waited for limits that are no
-    /// more.
-    // In place, as `admit` is.
-    #[inline(always)]
-    fn book_passed(&mut self, cgroup: u32, request: &Request, cost: Cost, lifted_ns: u64) {
-        let d = request.op.direction().index();
-        self.audit.charged[d].add(cost);
-        self.audit.ready[d].add(cost);
-        self.tree.cgroups[cgroup].account_mut().passed(request, lifted_ns);
+        let direction = record.request.op.direction();
+        self.note_if_unlimited(cgroup, direction);
+        self.ready.push_back(&mut self.requests, index);
     }
 
     /// What the head at `cgroup` waits for, as a dimension.

@@ -264,7 +264,7 @@ impl Core {
         direction: Direction,
         mut arrival: Arrival,
     ) {
-        self.drain_to_parent(now, cgroup, direction);
+        self.drain_to_parent(cgroup, direction);
         while self.is_eligible(now, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             match self.top_source(cgroup, direction) {
@@ -272,13 +272,13 @@ impl Core {
                 Some(Source::Client(client)) => {
                     if let Some(index) = self.dequeue_client(now, cgroup, direction, client) {
                         self.throttled -= 1;
-                        self.pass_from(now, cgroup, index);
+                        self.pass_from(cgroup, index);
                     }
                 }
                 _ => {
                     if let Some(index) = self.dequeue(now, cgroup, direction) {
                         self.throttled -= 1;
-                        self.pass(now, index);
+                        self.pass(index);
                     }
                 }
             }
@@ -287,11 +287,11 @@ impl Core {
 
     /// Dispatches requests held at `cgroup` for an ancestor limit that has since been removed.
     #[inline]
-    pub(crate) fn drain_to_parent(&mut self, now: Instant, cgroup: u32, direction: Direction) {
+    pub(crate) fn drain_to_parent(&mut self, cgroup: u32, direction: Direction) {
         while self.has_to_parent(cgroup, direction) {
             let index = self.take_to_parent(cgroup, direction);
             self.throttled -= 1;
-            self.pass(now, index);
+            self.pass(index);
         }
     }
 

@@ -109,7 +109,7 @@ impl Core {
             let Some(index) = self.dequeue(now, cgroup, direction) else { continue };
             self.throttled -= 1;
             if self.tree.parent_limit(cgroup, direction) == NO_CGROUP {
-                self.pass(now, index);
+                self.pass(index);
             } else {
                 self.queue_at_parent(now, cgroup, direction, index);
             }

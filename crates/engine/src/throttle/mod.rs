@@ -34,6 +34,7 @@ mod slice;
 mod token;
 mod watermark;
 
+pub(crate) use admit::Admission;
 pub(crate) use fair_queue::{FairQueue, Source, SourceState};
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;

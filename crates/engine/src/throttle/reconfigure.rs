@@ -4,15 +4,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::core::Core;
-use crate::event::Event;
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Stage;
 use crate::throttle::fair_queue::{Order, Source, SourceState};
-use crate::throttle::limiter::Arrival;
+use crate::throttle::limiter::{Arrival, Cost};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
-use crate::tree::{Cgroup, NO_CGROUP, ROOT, WaitingTurns};
+use crate::tree::{Cgroup, NO_CGROUP, WaitingTurns};
 use crate::weight::Weight;
 
 impl Core {
@@ -69,59 +68,6 @@ impl Core {
         }
     }
 
-    /// Replaces the weight of `cgroup`, which counts from its next request on, also where it waits.
-    pub(crate) fn set_weight(&mut self, cgroup: u32, weight: Weight) {
-        let Cgroup { weight: old, parent, .. } = self.tree.cgroups[cgroup];
-        if old == weight {
-            return;
-        }
-        self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
-        self.tree.cgroups[cgroup].weight = weight;
-        for direction in Direction::BOTH {
-            let queue = self.tree.cgroups[cgroup].queue(direction);
-            if queue.is_some_and(|queue| queue.source_state.is_active()) {
-                let above = self.tree.cgroups[parent].queue_mut(direction);
-                above.fair_queue.reweigh(u64::from(old.get()), u64::from(weight.get()));
-            }
-        }
-        self.scheduler.update_cgroup_prio(&self.tree, cgroup);
-    }
-
-    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
-    pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
-        let old = self.tree.cgroups[cgroup].parent;
-        Direction::BOTH
-            .iter()
-            .for_each(|&direction| self.requeue_from_ancestors(now, cgroup, direction));
-        for direction in Direction::BOTH {
-            let queue = self.tree.cgroups[cgroup].queue(direction);
-            if queue.is_some_and(|queue| queue.source_state.is_active()) {
-                self.deactivate(old, direction, Source::Cgroup(cgroup));
-                self.deactivate_ineligible(now, old, direction);
-            }
-        }
-        let name = self.tree.cgroups[cgroup].name.clone();
-        if let Some(children) = &mut self.tree.cgroups[old].children {
-            children.remove(&name);
-        }
-        self.tree.add_child(parent, cgroup);
-        self.tree.cgroups[cgroup].parent = parent;
-        self.relimit(cgroup);
-        self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
-        for direction in Direction::BOTH {
-            if let Some(queue) = &mut self.tree.cgroups[cgroup].dir_mut(direction).queue {
-                // What it received among its old siblings says nothing about its new ones.
-                queue.source_state = SourceState::new();
-            }
-        }
-        for direction in Direction::BOTH {
-            self.update_eligibility(now, old, direction, Arrival::Queued);
-            self.update_eligibility(now, cgroup, direction, Arrival::Queued);
-        }
-        self.review_clock(now, cgroup);
-        self.release_if_done(old);
-    }
-
     /// Requests from below `cgroup` that were dispatched to ancestors return to it: they are past its limit, and
     /// wait for those of its new ancestors, before any that come later. O(requests held at ancestors).
     fn requeue_from_ancestors(&mut self, now: Instant, cgroup: u32, direction: Direction) {
@@ -159,76 +105,65 @@ impl Core {
         }
     }
 
-    /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.
-    pub(crate) fn remove_cgroup(&mut self, cgroup: u32) {
-        let node = &mut self.tree.cgroups[cgroup];
-        node.dying = true;
-        let (parent, name) = (node.parent, node.name.clone());
-        if let Some(children) = &mut self.tree.cgroups[parent].children {
-            children.set_offline(&name);
-        }
-        self.release_if_done(cgroup);
-    }
-
-    /// Frees a removed cgroup that nothing is left of, and its removed ancestors likewise.
-    pub(crate) fn release_if_done(&mut self, cgroup: u32) {
-        let mut at = cgroup;
-        while at != ROOT {
-            let node = &self.tree.cgroups[at];
-            let is_parent = node.children.as_ref().is_some_and(|children| !children.is_empty());
-            if !node.dying || node.clients > 0 || is_parent {
-                return;
+    /// The weight of `cgroup` was `old`; the new one counts from its next request on, also where it waits.
+    pub(crate) fn weight_changed(&mut self, cgroup: u32, old: Weight) {
+        let Cgroup { weight, parent, .. } = self.tree.cgroups[cgroup];
+        for direction in Direction::BOTH {
+            let queue = self.tree.cgroups[cgroup].queue(direction);
+            if queue.is_some_and(|queue| queue.source_state.is_active()) {
+                let above = self.tree.cgroups[parent].queue_mut(direction);
+                above.fair_queue.reweigh(u64::from(old.get()), u64::from(weight.get()));
             }
-            let id = self.tree.id(at);
-            self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
-            let node = self.tree.cgroups.remove(at);
-            self.clocks.leave(node.clock);
-            let parent = &mut self.tree.cgroups[node.parent];
-            if let Some(children) = &mut parent.children {
-                children.remove_offline(at);
-            }
-            // As in the kernel, what a removed cgroup did stays in its parent's sums.
-            let mut folded = parent.folded.take().unwrap_or_default();
-            node.gather(id, &mut folded);
-            folded.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
-            self.tree.cgroups[node.parent].folded = Some(folded);
-            self.events.push_back(Event::CgroupReleased(id));
-            at = node.parent;
         }
     }
 
-    /// Takes a request out that has not been dispatched.
-    pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
-        let direction = self.requests[index].request.op.direction();
-        let d = direction.index();
-        if self.requests[index].is_part_paid {
-            let paid = self.end_instalments(index);
-            self.audit.charged[d].add(paid);
-            self.audit.withdrawn[d].add(paid);
+    /// Before `cgroup` is moved: it takes back what was dispatched to its ancestors, and is no source of its parent.
+    pub(crate) fn detach(&mut self, now: Instant, cgroup: u32) {
+        let parent = self.tree.cgroups[cgroup].parent;
+        Direction::BOTH
+            .iter()
+            .for_each(|&direction| self.requeue_from_ancestors(now, cgroup, direction));
+        for direction in Direction::BOTH {
+            let queue = self.tree.cgroups[cgroup].queue(direction);
+            if queue.is_some_and(|queue| queue.source_state.is_active()) {
+                self.deactivate(parent, direction, Source::Cgroup(cgroup));
+                self.deactivate_ineligible(now, parent, direction);
+            }
         }
+    }
+
+    /// After `cgroup` was moved away from its parent `old`.
+    pub(crate) fn attach(&mut self, now: Instant, cgroup: u32, old: u32) {
+        self.relimit(cgroup);
+        for direction in Direction::BOTH {
+            if let Some(queue) = &mut self.tree.cgroups[cgroup].dir_mut(direction).queue {
+                // What it received among its old siblings says nothing about its new ones.
+                queue.source_state = SourceState::new();
+            }
+        }
+        for direction in Direction::BOTH {
+            self.update_eligibility(now, old, direction, Arrival::Queued);
+            self.update_eligibility(now, cgroup, direction, Arrival::Queued);
+        }
+        self.review_clock(now, cgroup);
+    }
+
+    /// Takes out a request that waits for a limit. What it has paid in instalments stays charged, and is the answer.
+    pub(crate) fn withdraw_waiting(&mut self, now: Instant, index: u32) -> Option<Cost> {
+        let paid = self.requests[index].is_part_paid.then(|| self.end_instalments(index));
         let record = &self.requests[index];
-        let (task, cost, stage) = (record.task, record.cost, record.stage);
+        let (task, direction, stage) = (record.task, record.request.op.direction(), record.stage);
+        self.throttled -= 1;
         match stage {
-            Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
-            Stage::Ready => {
-                self.scheduler.remove(&mut self.tree, &mut self.requests, task, index);
-                // What the device has had a piece of counts as dispatched.
-                if !self.requests[index].cut.is_some_and(|cut| cut.has_begun) {
-                    self.audit.ready[d].subtract(cost);
-                    self.audit.withdrawn[d].add(cost);
-                }
-            }
             Stage::DispatchedToParent(holder) => {
-                self.throttled -= 1;
                 let queue = self.tree.cgroups[holder].queue_mut(direction);
                 queue.to_parent.remove(&mut self.requests, index);
                 self.update_upwards(now, holder, direction);
             }
-            Stage::Waiting => {
-                self.throttled -= 1;
-                self.leave_task(now, task, direction, index);
-            }
+            Stage::Waiting => self.leave_task(now, task, direction, index),
+            Stage::Ready | Stage::Dispatched => panic!("a request past the limits does not wait"),
         }
+        paid
     }
 
     fn leave_task(&mut self, now: Instant, task: u32, direction: Direction, index: u32) {

@@ -180,7 +180,7 @@ impl Core {
     /// Lets go whatever may go from `cgroup`, which no limit is above, and of each two requests of different directions the
     /// one first whose turn it is; sets the deadlines of the rest.
     fn drain_rw(&mut self, now: Instant, cgroup: u32, direction: Direction, mut arrival: Arrival) {
-        Direction::BOTH.iter().for_each(|&direction| self.drain_to_parent(now, cgroup, direction));
+        Direction::BOTH.iter().for_each(|&direction| self.drain_to_parent(cgroup, direction));
         loop {
             let first = self.first_of_rw(cgroup);
             let ready = [first, first.other()].into_iter().find(|&turn| {
@@ -193,7 +193,7 @@ impl Core {
             }
             if let Some(index) = self.dequeue(now, cgroup, ready) {
                 self.throttled -= 1;
-                self.pass(now, index);
+                self.pass(index);
             }
         }
     }

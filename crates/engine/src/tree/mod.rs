@@ -161,6 +161,43 @@ impl Tree {
         self.cgroups[parent].children.get_or_insert_default().insert(name, child);
     }
 
+    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
+    pub(crate) fn move_cgroup(&mut self, cgroup: u32, parent: u32) {
+        let Cgroup { parent: old, name, .. } = &self.cgroups[cgroup];
+        let (old, name) = (*old, name.clone());
+        if let Some(children) = &mut self.cgroups[old].children {
+            children.remove(&name);
+        }
+        self.add_child(parent, cgroup);
+        self.cgroups[cgroup].parent = parent;
+    }
+
+    /// Takes the name away from `cgroup`, which has no children.
+    pub(crate) fn set_offline(&mut self, cgroup: u32) {
+        let node = &mut self.cgroups[cgroup];
+        node.dying = true;
+        let (parent, name) = (node.parent, node.name.clone());
+        if let Some(children) = &mut self.cgroups[parent].children {
+            children.set_offline(&name);
+        }
+    }
+
+    /// Whether nothing is left of a cgroup but its slot: it was removed, and has no clients or children.
+    pub(crate) fn is_done(&self, cgroup: u32) -> bool {
+        let node = &self.cgroups[cgroup];
+        let is_parent = node.children.as_ref().is_some_and(|children| !children.is_empty());
+        node.dying && node.clients == 0 && !is_parent
+    }
+
+    /// Frees the slot of an offline cgroup.
+    pub(crate) fn remove_cgroup(&mut self, cgroup: u32) -> Cgroup {
+        let node = self.cgroups.remove(cgroup);
+        if let Some(children) = &mut self.cgroups[node.parent].children {
+            children.remove_offline(cgroup);
+        }
+        node
+    }
+
     /// `top` and everything below it, parents before children. O(cgroups found).
     pub(crate) fn subtree(&self, top: u32) -> alloc::vec::Vec<u32> {
         let mut found = alloc::vec![top];

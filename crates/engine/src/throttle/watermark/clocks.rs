@@ -94,16 +94,14 @@ impl Clocks {
         }
     }
 
-    /// After some have entered: looks whether there is anything to steer, and answers whether that is new.
-    pub(super) fn review(&mut self, now: Instant) -> bool {
+    /// After some have entered: looks whether there is anything to steer.
+    pub(super) fn review(&mut self, now: Instant) {
         let steered = self.is_any_used();
-        let begins = steered && !self.steered;
-        if begins {
+        if steered && !self.steered {
             self.busy = Busy::new(now);
             self.anticipation = Anticipation::new(now);
         }
         self.steered = steered;
-        begins
     }
 
     fn is_any_used(&self) -> bool {

@@ -10,7 +10,6 @@ use crate::request::Direction;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
-use crate::utilisation::{Modelled, Share};
 
 impl Core {
     /// What the clock of `cgroup`'s limits shows at `now`.
@@ -102,25 +101,24 @@ impl Core {
         node.sync_with_watermark(self.clocks.get(node.clock).gate_epoch());
     }
 
-    /// Sets clocks forward for as long as nothing is at the device, nor on its way there, and something waits that may go
-    /// early.
-    ///
-    /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
-    pub(crate) fn advance_virtual_clocks(&mut self, now: Instant) {
-        while self.rests_from(now).is_some_and(|from| from <= now) {
-            let tree = &self.tree;
-            let due = self.clocks.pop_early(
-                now,
-                |due| crate::core::timer_of(tree, due),
-                |cgroup| Some(tree.cgroups.get(cgroup)?.confidence),
-            );
-            let Some(due) = due else { return };
+    /// Sets the clock forward whose first deadline is nearest, while the device has nothing to do, and lets go what that
+    /// deadline held. False if no clock may be set forward. O(clocks + log armed).
+    pub(crate) fn advance_virtual_clock(&mut self, now: Instant) -> bool {
+        let tree = &self.tree;
+        let due = self.clocks.pop_early(
+            now,
+            |due| crate::core::timer_of(tree, due),
+            |cgroup| Some(tree.cgroups.get(cgroup)?.confidence),
+        );
+        let Some(due) = due else { return false };
+        self.fire(now, due);
+        while let Some(due) = self.pop_due(now) {
             self.fire(now, due);
-            self.fire_due(now);
-            while let Some(clock) = self.clocks.overflowing() {
-                self.reset_clock_offset(now, clock);
-            }
         }
+        while let Some(clock) = self.clocks.overflowing() {
+            self.reset_clock_offset(now, clock);
+        }
+        true
     }
 
     /// A request of `cost` is back from the device: its limits are those from `nearest` on. Whoever asked for it may be back
@@ -132,10 +130,6 @@ impl Core {
         direction: Direction,
         cost: Cost,
     ) {
-        // A device that was measured has others meanwhile.
-        if self.in_flight > 0 || self.modelled.is_some() {
-            return;
-        }
         if let Some(overdue) = self.clocks.anticipation.overdue()
             && self.tree.cgroups.get(overdue).is_some()
         {
@@ -183,36 +177,6 @@ impl Core {
         if let Some(in_time) = self.clocks.anticipation.returns(nearest) {
             self.tree.cgroups[nearest].confidence.learn(in_time);
         }
-    }
-
-    /// Since when, or from when on, the device has capacity that nothing on its way there will use; `None` as long as
-    /// something has to happen before that is known.
-    ///
-    /// Where the device was measured, that is when the device of its model has done what it was given, whatever is still at
-    /// the real one. Otherwise it is when nothing is there.
-    pub(crate) fn rests_from(&self, now: Instant) -> Option<Instant> {
-        let from = match &self.modelled {
-            Some(modelled) => modelled.free_at().max(now),
-            None if self.in_flight == 0 => now,
-            None => return None,
-        };
-        (self.scheduler.len() == 0).then_some(from)
-    }
-
-    /// Time goes on to `now`: the clocks learn when the device worked.
-    #[inline(never)]
-    pub(crate) fn advance_clocks(&mut self, now: Instant) {
-        let Core { clocks, modelled, in_flight, .. } = self;
-        match modelled {
-            Some(modelled) => modelled.advance(now, |until, works| clocks.advance(until, works)),
-            None => clocks.advance(now, *in_flight > 0),
-        }
-    }
-
-    /// How much of the device was used within the last half second; `None` where no watermark asks for it.
-    pub(crate) fn utilisation(&self) -> Option<Share> {
-        let share = self.clocks.utilisation()?;
-        Some(self.modelled.as_ref().map_or(share, Modelled::share))
     }
 
     /// Sets the watermark of `cgroup` and of all below it that have none of their own; `None` goes by what is set above.
@@ -270,11 +234,7 @@ impl Core {
             self.disarm(at, Direction::Read);
             self.disarm(at, Direction::Write);
         }
-        if self.clocks.review(now)
-            && let Some(modelled) = &mut self.modelled
-        {
-            modelled.begin(now);
-        }
+        self.clocks.review(now);
         for &at in &changed {
             self.limits_changed(now, at);
         }

@@ -1,0 +1,98 @@
+//! Changes of the hierarchy, of settings and of requests while the engine works: the throttle and the scheduler follow.
+
+use crate::core::Core;
+use crate::event::Event;
+use crate::priority::PrioClass;
+use crate::requests::Stage;
+use crate::time::Instant;
+use crate::tree::ROOT;
+use crate::weight::Weight;
+
+impl Core {
+    /// Replaces the weight of `cgroup`.
+    pub(crate) fn set_weight(&mut self, cgroup: u32, weight: Weight) {
+        let old = self.tree.cgroups[cgroup].weight;
+        if old == weight {
+            return;
+        }
+        self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
+        self.tree.cgroups[cgroup].weight = weight;
+        self.weight_changed(cgroup, old);
+        self.scheduler.update_cgroup_prio(&self.tree, cgroup);
+    }
+
+    /// Sets what becomes of the classes of a cgroup's clients, and its own. O(clients).
+    pub(crate) fn set_prio_class(&mut self, cgroup: u32, prio_class: PrioClass) {
+        self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
+        self.tree.cgroups[cgroup].prio_class = prio_class;
+        self.scheduler.update_cgroup_prio(&self.tree, cgroup);
+        for (client, of) in self.tree.clients.iter() {
+            if of.cgroup == cgroup {
+                self.scheduler.reprioritize(&self.tree, client);
+            }
+        }
+        self.scheduler.reprioritize_writeback(&self.tree, cgroup);
+    }
+
+    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
+    pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
+        let old = self.tree.cgroups[cgroup].parent;
+        self.detach(now, cgroup);
+        // They are past the limits of the old parent, and the scheduler moves them with the others.
+        self.schedule_ready(now);
+        self.tree.move_cgroup(cgroup, parent);
+        self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
+        self.attach(now, cgroup, old);
+        self.release_if_done(old);
+    }
+
+    /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.
+    pub(crate) fn remove_cgroup(&mut self, cgroup: u32) {
+        self.tree.set_offline(cgroup);
+        self.release_if_done(cgroup);
+    }
+
+    /// Frees a removed cgroup that nothing is left of, and its removed ancestors likewise.
+    pub(crate) fn release_if_done(&mut self, cgroup: u32) {
+        let mut at = cgroup;
+        while at != ROOT && self.tree.is_done(at) {
+            let id = self.tree.id(at);
+            self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
+            let node = self.tree.remove_cgroup(at);
+            self.clocks.leave(node.clock);
+            // As in the kernel, what a removed cgroup did stays in its parent's sums.
+            let mut folded = self.tree.cgroups[node.parent].folded.take().unwrap_or_default();
+            node.gather(id, &mut folded);
+            folded.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
+            self.tree.cgroups[node.parent].folded = Some(folded);
+            self.events.push_back(Event::CgroupReleased(id));
+            at = node.parent;
+        }
+    }
+
+    /// Takes a request out that has not been dispatched.
+    pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
+        let record = &self.requests[index];
+        let (task, cost, stage) = (record.task, record.cost, record.stage);
+        let d = record.request.op.direction().index();
+        match stage {
+            Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
+            Stage::Ready => {
+                // What the device has had a piece of counts as dispatched.
+                let has_begun = record.cut.is_some_and(|cut| cut.has_begun);
+                self.scheduler.remove(&mut self.tree, &mut self.requests, task, index);
+                if !has_begun {
+                    self.audit.ready[d].subtract(cost);
+                    self.audit.withdrawn[d].add(cost);
+                }
+            }
+            Stage::Waiting | Stage::DispatchedToParent(_) => {
+                if let Some(paid) = self.withdraw_waiting(now, index) {
+                    self.audit.charged[d].add(paid);
+                    self.audit.withdrawn[d].add(paid);
+                }
+                self.schedule_ready(now);
+            }
+        }
+    }
+}
