@@ -459,7 +459,7 @@ fn reads_do_not_wait_for_a_neighbours_backlog() {
         let least = match scheduler {
             // By turns, a request each, whatever its size: 64 KiB to 512.
             SchedulerKind::None => half * 2 / 9,
-            SchedulerKind::Bfq => half,
+            _ => half,
         };
         assert!(
             read * 100 >= least * 95,

@@ -21,7 +21,7 @@ pub(crate) fn find(limits: &Limits) -> Option<Contradiction> {
         LimitsError::PeakWithoutRate { .. }
         | LimitsError::PeakUnknown { .. }
         | LimitsError::PeakNotAboveRate { .. } => LimitKey::Peak,
-        LimitsError::JointUnknown { .. } | LimitsError::NoTime { .. } => LimitKey::Max,
+        _ => LimitKey::Max,
     };
     Some(Contradiction { limit, message: error.to_string(), hint: weir_text::limits_hint(&error) })
 }

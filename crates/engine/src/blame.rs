@@ -12,6 +12,7 @@ use crate::tree::CgroupId;
 
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Blame {
     /// Time at the device.
     pub device_ns: u64,
@@ -27,6 +28,7 @@ pub struct Blame {
 
 /// Waits for the limits of one cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LimitBlame {
     /// Whose limit. The cgroup may have been removed since; what was waited for limits of several that were, by those that
     /// were removed, is added up as of one of them.

@@ -73,6 +73,7 @@ impl Default for Config {
 
 /// A change while requests may be queued. None of them loses, duplicates or reorders a flow's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Change {
     /// Replaces a cgroup's limits. O(cgroups below it) when a direction becomes limited or unlimited.
     SetLimits {

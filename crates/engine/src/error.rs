@@ -29,6 +29,7 @@ pub enum SubmitError {
 
 /// Why a cgroup is not created.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CreateError {
     /// The parent was removed.
     #[error("no such parent cgroup")]
@@ -43,6 +44,7 @@ pub enum CreateError {
 
 /// Why a client or task is not opened or closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The cgroup was removed, or is being removed.
     #[error("no such cgroup")]
@@ -54,6 +56,7 @@ pub enum OpenError {
 
 /// Why a change is not made. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChangeError {
     /// A cgroup was removed before.
     #[error("no such cgroup")]

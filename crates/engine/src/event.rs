@@ -4,6 +4,7 @@ use crate::tree::CgroupId;
 
 /// Something that happened inside the engine and that its owner may want to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// A removed cgroup has let its last request go; its id is stale from now on.
     CgroupReleased(CgroupId),

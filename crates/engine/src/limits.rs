@@ -284,6 +284,7 @@ impl Limits {
     "{word:?} is no limit: allowed are rbps=, wbps=, riops=, wiops=, rwbps= and rwiops= with max or a whole number of at \
      least 1"
 )]
+#[non_exhaustive]
 pub struct LimitsTextError {
     /// The word, cut where it is long.
     pub word: String,
@@ -346,6 +347,7 @@ pub struct SliceProfile {
 
 /// The kernels whose slice limiter differs in behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum KernelProfile {
     /// Up to 4.18, before the tail-latency fix.
     K418,

@@ -166,6 +166,7 @@ impl Ticket {
 
 /// A request that may go to the device now.
 #[derive(PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Dispatch {
     /// To be given back with [`crate::Engine::complete`].
     pub ticket: Ticket,

@@ -33,6 +33,7 @@ impl Moved {
 /// Counters of one cgroup. As in the kernel's `io.stat`, a request counts once it is past the limits; split pieces
 /// count their operations, their bytes once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// `rbytes`, `rios`.
     pub read: Moved,
@@ -59,6 +60,7 @@ pub struct Counters {
 ///
 /// Source: io-throttle's statistics of a task (spec/throttle 2.5): how often each limit was hit, and the delay in all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub struct TaskStats {
     /// Requests that had to wait, by the limit that stopped them first.
     pub throttled: [u64; Dimension::COUNT],
@@ -100,6 +102,7 @@ impl Counters {
 
 /// One cgroup of [`crate::Engine::tree_stats`].
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CgroupStats {
     /// Which.
     pub cgroup: CgroupId,
@@ -116,6 +119,7 @@ pub struct CgroupStats {
 /// At every moment `charged = dispatched + ready + withdrawn + part_paid` in each direction. `charged` is added up where a
 /// request pays the limits, `dispatched` where it is handed to the device and priced anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Audit {
     /// Charged so far, per [`Direction`].
     pub charged: [Charge; 2],
@@ -163,6 +167,7 @@ impl Audit {
 
 /// The device as the engine sees it now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DeviceStats {
     /// Requests at the device.
     pub in_flight: u32,

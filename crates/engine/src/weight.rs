@@ -12,6 +12,7 @@ pub struct Weight(NonZeroU16);
 /// A weight outside 1 to 10000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("weight {asked} is not between 1 and {}", Weight::MAX)]
+#[non_exhaustive]
 pub struct WeightError {
     /// What was asked for.
     pub asked: u64,

@@ -172,7 +172,7 @@ impl World {
         }
         self.engine.handle_timeout(now);
         if self.at_disk.is_none()
-            && let Some(Dispatch { ticket, request }) = self.engine.poll_dispatch(now)
+            && let Some(Dispatch { ticket, request, .. }) = self.engine.poll_dispatch(now)
         {
             let Extent { offset, len } = request.extent;
             let seek_ns = if offset == self.head { 0 } else { 8 * MS };

@@ -69,9 +69,9 @@ fn a_small_request_waits_for_one_piece_of_a_large_one() {
                 (SchedulerKind::None, Op::WriteZeroes | Op::Discard) => (16, 1),
                 (SchedulerKind::None, _) => (256, 1),
                 // A discard uses no budget, so its slot ends by time, after 125 ms; others use up a budget.
-                (SchedulerKind::Bfq, Op::Discard) => (16, 8),
-                (SchedulerKind::Bfq, Op::WriteZeroes) => (16, 1),
-                (SchedulerKind::Bfq, _) => (256, 16),
+                (_, Op::Discard) => (16, 8),
+                (_, Op::WriteZeroes) => (16, 1),
+                _ => (256, 16),
             };
             assert!(small_at <= most, "{scheduler:?} {op:?}: behind {small_at} pieces");
             assert_eq!(ended.len(), pieces + 1, "{op:?}");

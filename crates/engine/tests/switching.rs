@@ -42,7 +42,7 @@ fn drain(engine: &mut Engine, mut now: Instant) -> Vec<u64> {
     let mut tags = Vec::new();
     loop {
         match engine.poll_dispatch(now) {
-            Some(Dispatch { ticket, request }) => {
+            Some(Dispatch { ticket, request, .. }) => {
                 engine.complete(now, ticket, Outcome::Done);
                 tags.push(request.tag);
             }
@@ -180,7 +180,7 @@ fn weights_count_from_the_switch_on() {
     let mut served = |engine: &mut Engine, turns: u32| {
         let mut served = [0_u32; 2];
         for _ in 0..turns {
-            let Dispatch { ticket, request } = engine.poll_dispatch(now).expect("work");
+            let Dispatch { ticket, request, .. } = engine.poll_dispatch(now).expect("work");
             now = now.plus_nanos(500_000);
             engine.complete(now, ticket, Outcome::Done);
             served[usize::from(request.task == tasks[1])] += 1;

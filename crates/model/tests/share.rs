@@ -125,7 +125,7 @@ proptest! {
             world.submit(task);
         }
         for _ in 0..2000 {
-            let Dispatch { ticket, request } =
+            let Dispatch { ticket, request, .. } =
                 world.engine.poll_dispatch(Instant::ZERO).expect("a backlog");
             for &(ledger, child) in &world.flows[&request.task].1 {
                 world.ledgers[ledger].serve(child, u64::from(request.extent.len));

@@ -35,6 +35,7 @@ pub fn limits_hint(error: &LimitsError) -> String {
             format!("limit {reads} and {writes}, or choose one of these limiters")
         }
         LimitsError::NoTime { .. } => "a kernel has 250 ticks/s, and slices of 25".into(),
+        _ => "change one of the two".into(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::merge;
 
 /// Reason of an expiration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Expiration {
     /// The flow was empty and the device did not idle for it.
     NoMoreRequests,
@@ -22,6 +23,7 @@ pub enum Expiration {
 
 /// Reason for idling.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum IdlingCause {
     /// The flow's next request is near, which is worth more than other flows' requests meanwhile.
     Throughput,
@@ -33,6 +35,7 @@ pub enum IdlingCause {
 
 /// Kind of an injected request, seen from the flow in service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Injection {
     /// Writeback of its own client.
     OwnAsync,
@@ -46,6 +49,7 @@ pub enum Injection {
 
 /// Reason for weight raising.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Raising {
     /// The flow has just started, or returns after a long pause.
     Interactive,
@@ -100,6 +104,7 @@ kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 
 /// Counters of BFQ on a device since the engine was made, across switches of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct BfqStats {
     /// Slots.
     pub selections: u64,
@@ -135,6 +140,7 @@ pub struct BfqStats {
 ///
 /// Each slot is not counted here: it would cost a cache line a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct BfqCgroupStats {
     /// What their slots were charged beyond their bytes.
     pub time_charged_bytes: u64,

@@ -84,6 +84,7 @@ pub struct Device {
 
 /// Why a check did not lead to a merge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Cooperation is turned off.
     Closed,

@@ -7,6 +7,7 @@ use super::cooperation::Refusal;
 /// Each check ends in exactly one way: [`Counters::checks`] is the sum of `already_merged`, `cooperations`,
 /// `stable_late`, `stable_cancelled` and all refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Checks.
     pub checks: u64,

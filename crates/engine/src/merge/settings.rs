@@ -45,6 +45,7 @@ pub struct StableTimes {
 
 /// Error in times of stable merging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingsError {
     /// The anchor would be replaced before a queue could merge with it.
     #[error(

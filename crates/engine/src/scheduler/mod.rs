@@ -21,6 +21,7 @@ use crate::tree::Tree;
 
 /// Scheduler of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum SchedulerKind {
     /// Round robin: first in, first out for each task; clients take turns, so do the tasks of a client. Weights do
     /// not count.

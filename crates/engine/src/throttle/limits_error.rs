@@ -6,6 +6,7 @@ use crate::limits::{Dimension, LimiterKind, Limits, Resource};
 
 /// Why limits are refused. Nothing has changed then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LimitsError {
     /// A burst says how much of a rate may go at once; without the rate everything may.
     #[error("{}: a burst of {burst} {} without a rate: set io.max too", dimension.key(), unit(*dimension))]

@@ -9,6 +9,7 @@ pub(crate) const MAX_NAME_BYTES: usize = 255;
 
 /// Why a name or path cannot be a cgroup's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// A name between two slashes, or the whole name, is empty.
     #[error("a cgroup's name is empty")]

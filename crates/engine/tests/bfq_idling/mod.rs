@@ -65,7 +65,7 @@ impl Scene {
 
     /// Whose request goes to the device now.
     fn dispatch(&mut self) -> Option<TaskId> {
-        let Dispatch { ticket, request } = self.engine.poll_dispatch(self.now)?;
+        let Dispatch { ticket, request, .. } = self.engine.poll_dispatch(self.now)?;
         self.engine.check().expect("a sound engine");
         self.out.push((ticket, request));
         Some(request.task)

@@ -344,7 +344,7 @@ impl World {
     }
 
     fn note_dispatched(&mut self, dispatch: Dispatch) -> Request {
-        let Dispatch { ticket, request } = dispatch;
+        let Dispatch { ticket, request, .. } = dispatch;
         let id = self.inside.remove(&request.tag).map(|(id, _)| id);
         assert_eq!(id, Some(ticket.id()), "{} was dispatched, and was not inside", request.tag);
         self.log.push((request.tag, self.now.as_nanos()));

@@ -136,7 +136,7 @@ fn e_a_read_late_in_the_slice() {
             K418 => 111,
             K419a => 101,
             K419 | K61 => 100,
-            K612 | K615 => 106,
+            _ => 106,
         };
         let expected = [(0, 9), (95, 1), (others, 2)];
         assert_eq!(batches(&ticks(&mut bench, 12)), expected, "{kernel:?}");

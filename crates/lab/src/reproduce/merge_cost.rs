@@ -99,7 +99,8 @@ impl Load {
             self.now = self.now.plus_nanos(REQUEST_NS);
             self.engine.handle_timeout(self.now);
             let dispatch = self.engine.poll_dispatch(self.now);
-            let Dispatch { ticket, request } = dispatch.expect("everybody has requests waiting");
+            let Dispatch { ticket, request, .. } =
+                dispatch.expect("everybody has requests waiting");
             self.engine.complete(self.now, ticket, Outcome::Done);
             self.ask(request.tag);
         }

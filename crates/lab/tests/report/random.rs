@@ -1,7 +1,7 @@
 //! Whatever the numbers are, also such as no run comes to: reports are whole.
 
 use proptest::prelude::*;
-use weir_engine::stats::{BfqStats, Blame, Counters, Moved};
+use weir_engine::stats::{BfqStats, Counters, Moved};
 use weir_engine::{Dimension, PerDimension};
 use weir_lab::report::{compare, fio_json, html, json, table};
 use weir_lab::results::{
@@ -45,9 +45,14 @@ prop_compose! {
                   throttled in prop::array::uniform6(number()), ns in prop::array::uniform4(number()))
         -> Counters {
         let [device_ns, window_ns, lifted_ns, others_ns] = ns;
-        let blame = Blame { device_ns, window_ns, lifted_ns, others_ns, limits: Vec::new() };
-        let [completed, failed] = rest;
-        Counters { read, write, discard, completed, failed, throttled, blame, ..Counters::default() }
+        let mut counters = Counters::default();
+        let blame = &mut counters.blame;
+        (blame.device_ns, blame.window_ns) = (device_ns, window_ns);
+        (blame.lifted_ns, blame.others_ns) = (lifted_ns, others_ns);
+        [counters.completed, counters.failed] = rest;
+        (counters.read, counters.write, counters.discard) = (read, write, discard);
+        counters.throttled = throttled;
+        counters
     }
 }
 
@@ -95,9 +100,10 @@ prop_compose! {
             busy_ns, ios, bytes, latency, busy_series, in_flight_max, watermark_percent,
         };
         let (scheduler, depth, notes) = ("none".to_owned(), ios as u32, vec![note]);
-        let stats = BfqStats {
-            selections: ios, expirations: [0, ios, 0, 0, 0], idling_ns: [busy_ns, 0, 0], ..Default::default()
-        };
+        let mut stats = BfqStats::default();
+        stats.selections = ios;
+        stats.expirations = [0, ios, 0, 0, 0];
+        stats.idling_ns = [busy_ns, 0, 0];
         let bfq = watermark_percent.map(|_| BfqResults { stats, ..BfqResults::default() });
         let (way_ns, way_each_ns) = (busy_ns, requests);
         let changes = vec![Changed { at_ns: busy_ns, setting: scheduler.clone() }; rows.len()];

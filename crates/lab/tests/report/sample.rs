@@ -78,6 +78,14 @@ fn moved(ios: u64, block: u64) -> Moved {
     Moved { bytes: ios * block, ios }
 }
 
+/// Blame of the device, its window, lifted limits and other clients, in nanoseconds.
+fn blame([device_ns, window_ns, lifted_ns, others_ns]: [u64; 4]) -> Blame {
+    let mut blame = Blame::default();
+    (blame.device_ns, blame.window_ns) = (device_ns, window_ns);
+    (blame.lifted_ns, blame.others_ns) = (lifted_ns, others_ns);
+    blame
+}
+
 fn absorb_series(into: &mut Series, from: &Series) {
     for (index, &amount) in from.points().iter().enumerate() {
         into.add(index as u64 * from.interval_ns(), amount);
@@ -124,12 +132,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     db.counters.completed = 1_912;
     db.counters.other_ios = 12;
     db.counters.throttled = [0, 0, 1_210, 0, 0, 0];
-    db.counters.blame = Blame {
-        device_ns: 3_100 * MS,
-        window_ns: 120 * MS,
-        others_ns: 640 * MS,
-        ..Blame::default()
-    };
+    db.counters.blame = blame([3_100 * MS, 120 * MS, 0, 640 * MS]);
     db.limit_waits = vec![waits("/vms/db", Dimension::Riops, 9_000 * MS * slow)];
     db.latency = latency(seed, 1_912, 6 * MS * slow);
     db.read_series = series(seed + 1, 1_500 * 4096, 0, 10_000);
@@ -142,12 +145,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     web.counters.read = moved(800, 65_536);
     web.counters.completed = 800;
     web.counters.throttled = [310, 0, 0, 0, 0, 0];
-    web.counters.blame = Blame {
-        device_ns: 2_400 * MS,
-        others_ns: 1_900 * MS,
-        lifted_ns: 30 * MS,
-        ..Blame::default()
-    };
+    web.counters.blame = blame([2_400 * MS, 0, 30 * MS, 1_900 * MS]);
     web.limit_waits = vec![waits("/vms", Dimension::Rbps, 1_100 * MS)];
     web.latency = latency(seed + 3, 800, 4 * MS * slow);
     web.read_series = series(seed + 4, 800 * 65_536, 2_000, 9_000);
@@ -163,7 +161,7 @@ pub(crate) fn tenants(seed: u64, slow: u64) -> Results {
     batch.counters.write = moved(192, MIB);
     batch.counters.completed = 192;
     batch.counters.throttled = [0, 188, 0, 0, 0, 0];
-    batch.counters.blame = Blame { device_ns: 3_900 * MS, window_ns: 45 * MS, ..Blame::default() };
+    batch.counters.blame = blame([3_900 * MS, 45 * MS, 0, 0]);
     batch.limit_waits = vec![waits("/batch", Dimension::Wbps, 31_000 * MS)];
     batch.latency = latency(seed + 5, 192, 190 * MS);
     batch.write_series = series(seed + 6, 192 * MIB, 0, 10_000);
@@ -321,8 +319,7 @@ pub(crate) fn many() -> Results {
         one.counters.read = moved(ios, 16_384);
         one.counters.completed = ios;
         one.counters.throttled[0] = ios / 2;
-        one.counters.blame =
-            Blame { device_ns: ios * MS / 3, others_ns: index * 9 * MS, ..Blame::default() };
+        one.counters.blame = blame([ios * MS / 3, 0, 0, index * 9 * MS]);
         one.limit_waits = vec![waits(&path, Dimension::Rbps, ios * 2 * MS)];
         one.latency = latency(index, ios, (1 + index / 3) * MS);
         one.read_series = series(index, ios * 16_384, 20 * index, 5_000);

@@ -93,6 +93,7 @@ impl Refused {
                     key,
                     Some("`weir set / io.scheduler none`, and back when it is set".into()),
                 ),
+                _ => (400, key, None),
             },
         };
         Refused::new(status, key, error.to_string()).hint(hint)

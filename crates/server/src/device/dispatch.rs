@@ -52,8 +52,9 @@ impl Device for DeviceIo {
     }
 
     fn record(&mut self, _now: Instant, event: Event) {
-        let Event::CgroupReleased(cgroup) = event;
-        debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+        if let Event::CgroupReleased(cgroup) = event {
+            debug!(device = self.name, ?cgroup, "a removed cgroup has let its last request go");
+        }
     }
 }
 

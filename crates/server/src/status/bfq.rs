@@ -128,6 +128,7 @@ impl From<BfqCgroupStats> for BfqCgroupStatus {
             merges,
             splits,
             refusals,
+            ..
         } = stats;
         BfqCgroupStatus {
             time_charged_bytes,

@@ -15,6 +15,7 @@ use crate::utilisation::{Busy, Share};
 
 /// One watermark in use, as it is now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct WatermarkStats {
     /// The setting.
     pub watermark: Watermark,
