@@ -1,4 +1,4 @@
-//! Instructions a request that merging costs while nobody merges: `cargo bench -p weir-lab --bench merge_cost`.
+//! Instructions that merging costs per request while no flows merge: `cargo bench -p weir-lab --bench merge_cost`.
 //!
 //! Counted by running this very program under valgrind's callgrind; the load is [`weir_lab::reproduce::merge_cost`]'s.
 

@@ -55,11 +55,11 @@ fn main() {
 /// Requests of all tenants together.
 const IOS: u64 = 2_000_000;
 
-/// Requests of each process where it is about how the time grows with processes: as many, however many there are.
+/// Requests of each process in the series over numbers of processes.
 const IOS_EACH: u64 = 200;
 
-/// Who makes requests of 4 KiB: so many cgroups of so many processes each, at a limit of I/Os a second or, with 0, none,
-/// on a disk that takes 10 us for any number of requests.
+/// Load of 4 KiB requests: so many cgroups of so many processes each, at a limit of I/Os a second or, with 0, none, on a
+/// disk that takes 10 us for any number of requests.
 struct Tenants {
     count: u32,
     processes: u32,

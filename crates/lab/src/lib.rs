@@ -1,10 +1,9 @@
-//! The lab: what would happen if. Workloads run against disks and limits in virtual time, around the very engine that
-//! serves.
+//! The lab: simulation of workloads on disks under limits, in virtual time, with the same engine that serves.
 //!
 //! ```text
 //!  job file ─► fio ──────┐
 //!  scenario ─► scenario_file ─► builder ─► Scenario ─► sim ─► Results ─► report
-//!  trace ──────────────┘              stream, cache, engine, disk
+//!  trace ──────────────┘         streams, page cache, engine, disk
 //! ```
 //!
 //! Text and variables are arguments, and only a trace is read from a file: the same input and seed give the same results

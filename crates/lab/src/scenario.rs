@@ -9,39 +9,39 @@ use weir_engine::{Limits, Path, SchedulerKind, Watermark, Weight};
 use weir_fio::{JobFile, ReplaySkip};
 use weir_units::{Bytes, Nanos};
 
-/// A run, ready to begin. What is wrong with its jobs comes up in [`crate::sim::run`], before the first request.
+/// A run, ready to begin. [`crate::sim::run`] checks its jobs before the first request.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// What reports call it.
+    /// Title of reports.
     pub title: String,
     /// The disk.
     pub disk: weir_disk::Spec,
-    /// The engine: device window and prices. What it may hold is raised to what the jobs need.
+    /// The engine: device window and prices. Its bounds are raised to what the jobs need.
     pub engine: weir_engine::Config,
-    /// Cgroups with limits or a weight, a parent before its children. Others are made as jobs name them.
+    /// Cgroups with limits or a weight, a parent before its children. Others are created as jobs name them.
     pub cgroups: Vec<CgroupSetting>,
-    /// Where jobs go that name no cgroup.
+    /// The cgroup of jobs that name none.
     pub home: Home,
-    /// The page cache, for jobs that do not go around it.
+    /// The page cache, for buffered jobs.
     pub cache: weir_pagecache::Settings,
-    /// How late the machine is.
+    /// Lateness of the machine.
     pub machine: Machine,
-    /// What lies between processes and disk.
+    /// Time between disk and process.
     pub path_delay: PathDelay,
-    /// What all random choices come from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Jobs whose processes let a new child make each of their loops, one after the other: programs that are started
-    /// again and again. Names of sections.
+    /// Names of sections whose processes fork a new child for each loop, one after the other: programs that are
+    /// started again and again.
     pub forks: Vec<String>,
-    /// When to stop, whatever is still under way; nanoseconds of virtual time.
+    /// When to stop, whatever is in flight; nanoseconds of virtual time.
     pub until_ns: Option<u64>,
-    /// What changes while the run goes on, in order of time.
+    /// Changes during the run, in order of time.
     pub timed_changes: Vec<TimedChange>,
-    /// Who asks for what.
+    /// Source of the requests.
     pub work: Work,
 }
 
-/// How a machine differs from one whose sleeps and timers end when they should. The default is that one.
+/// Lateness of a machine. By default sleeps and timers end when they should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
     /// A pause of a process (`thinktime`) is longer by this.
@@ -53,21 +53,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// One pause in ten has a hiccup.
+    /// Mean number of pauses from one hiccup to the next.
     pub const HICCUP_EVERY: u64 = 10;
 }
 
-/// What a request takes besides engine and disk: system calls, sockets, wake-ups, the client's own work. Nothing by
+/// Time of a request besides engine and disk: system calls, sockets, wake-ups, the client's own work. None by
 /// default.
 ///
-/// It comes after the disk, all of it: to those who wait for the request it is the same, and what the engine sees of it
-/// is the pause before the next request either way.
+/// All of it comes after the disk: the latency is the same, and so is the pause that the engine sees before the next
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PathDelay {
-    /// So long, in nanoseconds: each as likely as the others.
+    /// Possible times in nanoseconds, each with the same probability.
     pub times_ns: Vec<u64>,
-    /// The part of it that is for one request at a time, as with a server of one thread: no more than one request in this
-    /// time comes through. At most [`PathDelay::mean_ns`].
+    /// The serial part, as in a server with one thread: at most one request comes through in this time. At most
+    /// [`PathDelay::mean_ns`].
     pub each_ns: u64,
 }
 
@@ -75,7 +75,7 @@ impl PathDelay {
     /// Most [`PathDelay::times_ns`].
     pub const TIMES_MAX: usize = 1000;
 
-    /// How long it is on average, rounded down.
+    /// Mean time, rounded down.
     pub fn mean_ns(&self) -> u64 {
         let sum: u128 = self.times_ns.iter().map(|&time| u128::from(time)).sum();
         let count = self.times_ns.len().max(1) as u128;
@@ -83,25 +83,25 @@ impl PathDelay {
     }
 }
 
-/// What a cgroup is set to.
+/// Settings of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupSetting {
-    /// Which.
+    /// Its path.
     pub path: Path,
     /// `io.weight`; None leaves it as it is.
     pub weight: Option<Weight>,
     /// `io.prio.class`; None leaves it as it is.
     pub prio_class: Option<PrioClass>,
-    /// `io.bfq.low_latency`; None goes by what is set above.
+    /// `io.bfq.low_latency`; None inherits.
     pub low_latency: Option<LowLatency>,
-    /// `io.watermark`, of the root the disk's; None goes by what is set above.
+    /// `io.watermark`, of the root the disk's; None inherits.
     pub watermark: Option<Watermark>,
     /// `io.max` and its relatives; valid.
     pub limits: Limits,
 }
 
 impl CgroupSetting {
-    /// A cgroup that nothing is set of.
+    /// A cgroup without settings.
     pub fn untouched(path: Path) -> CgroupSetting {
         CgroupSetting {
             path,
@@ -113,8 +113,8 @@ impl CgroupSetting {
         }
     }
 
-    /// What is to be done with a cgroup that is set to `old`. Only what differs: a limiter that is told its limits again
-    /// begins anew.
+    /// Changes from `old` to these settings. Only differences, for a limiter begins anew when it is given its limits
+    /// again.
     pub fn since(&self, old: &CgroupSetting) -> Vec<Change> {
         let path = || self.path.clone();
         let limits = (self.limits != old.limits).then(|| Change::Limits(path(), self.limits));
@@ -130,14 +130,14 @@ impl CgroupSetting {
     }
 }
 
-/// Something that is set while the run goes on.
+/// A setting that changes during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedChange {
-    /// When; virtual time.
+    /// Virtual time of the change.
     pub at_ns: u64,
-    /// As it was asked for: `max=/vm1 rbps=4M`.
+    /// As given: `max=/vm1 rbps=4M`.
     pub text: String,
-    /// What that changes; nothing, where it was so before.
+    /// Its changes; none if the setting has that value already.
     pub changes: Vec<Change>,
 }
 
@@ -146,23 +146,23 @@ pub struct TimedChange {
 pub enum Change {
     /// Limits of a cgroup, with their limiter; valid.
     Limits(Path, Limits),
-    /// Its weight.
+    /// Weight of a cgroup.
     Weight(Path, Weight),
-    /// Its `io.prio.class`.
+    /// `io.prio.class` of a cgroup.
     PrioClass(Path, PrioClass),
-    /// Its `io.bfq.low_latency`; None goes by what is set above.
+    /// `io.bfq.low_latency` of a cgroup; None inherits.
     LowLatency(Path, Option<LowLatency>),
-    /// Its `io.watermark`; None goes by what is set above.
+    /// `io.watermark` of a cgroup; None inherits.
     Watermark(Path, Option<Watermark>),
     /// Requests that may be at the disk at once.
     Depth(NonZeroU32),
-    /// Who chooses the next.
+    /// The scheduler.
     Scheduler(SchedulerKind),
-    /// How the scheduler bfq does.
+    /// Settings of the scheduler bfq.
     Bfq(BfqSettings),
 }
 
-/// The cgroup of a job that does not say.
+/// The cgroup of a job that names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Home {
     /// This one for all.
@@ -171,21 +171,21 @@ pub enum Home {
     PerJob,
 }
 
-/// Who asks for what.
+/// Source of the requests.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// The jobs of a fio job file.
     Jobs(JobFile),
-    /// A block trace: each of its streams (a volume, a disk, a process) is a client of its own.
+    /// A block trace: each of its streams (a volume, a disk, a process) is a client.
     Trace(Trace),
 }
 
-/// A block trace and how it is replayed.
+/// A block trace and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it is; found out by its looks if not given.
+    /// Its format; detected if not given.
     pub format: Option<weir_trace::Format>,
     /// The device, volume or file whose requests are taken; those of all if not given.
     pub device: Option<String>,
@@ -193,13 +193,13 @@ pub struct Trace {
     pub timing: Timing,
     /// With [`Timing::Asap`], requests of a stream in flight at most.
     pub depth: u32,
-    /// How often it is replayed, one after the other; at least once.
+    /// Rounds of the replay, one after the other; at least one.
     pub repeat: u32,
     /// Offsets are divided by it (`replay_scale`).
     pub offset_divisor: u32,
     /// Offsets are rounded down to multiples of it (`replay_align`).
     pub align: Option<u64>,
-    /// What is left out (`replay_skip`).
+    /// Operations that are left out (`replay_skip`).
     pub skip: ReplaySkip,
 }
 
@@ -223,11 +223,11 @@ impl Trace {
 /// When the requests of a trace are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
-    /// When the trace has them; those that depend on the one before, their pause after that.
+    /// At the trace's times; dependent requests after their pause.
     Original,
-    /// Likewise at so many percent of the trace's speed: 200 is twice as fast.
+    /// The same at so many percent of the trace's speed: 200 is twice as fast.
     Percent(u32),
-    /// As soon as the stream's depth and what they depend on let them.
+    /// As soon as the stream's depth and dependencies allow.
     Asap,
 }
 
@@ -259,7 +259,7 @@ pub enum ScenarioError {
         /// What is wrong.
         reason: String,
     },
-    /// A cgroup that cannot be.
+    /// A cgroup that cannot be created or set.
     #[error("cgroup {path:?}: {reason}")]
     Cgroup {
         /// As written.
@@ -267,12 +267,12 @@ pub enum ScenarioError {
         /// What is wrong.
         reason: String,
     },
-    /// A setting that cannot change then.
+    /// A timed change that the engine refuses.
     #[error("at {}, {setting}: {reason}", Nanos(*at_ns))]
     Change {
-        /// When.
+        /// Its time.
         at_ns: u64,
-        /// What was to be set.
+        /// The setting.
         setting: String,
         /// Why not.
         reason: String,
@@ -280,29 +280,29 @@ pub enum ScenarioError {
     /// A trace that cannot be read.
     #[error("{file}: {reason}")]
     Trace {
-        /// Which.
+        /// Its path.
         file: String,
         /// Why not.
         reason: String,
     },
-    /// A trace whose format its looks do not tell.
+    /// A trace of unknown format.
     #[error(
         "{file}: its first lines are of no known format of traces; the first is {first_line:?}"
     )]
     TraceFormat {
-        /// Which.
+        /// Its path.
         file: String,
-        /// What it begins with, cut.
+        /// Its first line, cut.
         first_line: String,
     },
-    /// Something takes no time, for ever.
+    /// Events without end that take no time.
     #[error(
         "virtual time stands still at {now_ns} ns: after {events} events nothing has taken any time"
     )]
     Standstill {
-        /// When.
+        /// Virtual time.
         now_ns: u64,
-        /// How many were tried.
+        /// Events without progress.
         events: u64,
     },
 }
@@ -313,7 +313,7 @@ fn at_line(line: usize) -> String {
 }
 
 impl ScenarioError {
-    /// What would be right.
+    /// How to mend it.
     pub fn hint(&self) -> Option<String> {
         match self {
             ScenarioError::FilesTooLarge { files_bytes, .. } => {

@@ -32,10 +32,10 @@ pub const SCENARIOS: &[(&str, &str)] = &[
 /// Longest scenario file, in bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// A scenario file, read.
+/// A scenario file.
 #[derive(Debug, Clone)]
 pub struct ScenarioFile {
-    /// What it shows, in a line.
+    /// Its subject, in a line.
     pub about: String,
     /// Its settings and its job.
     pub builder: ScenarioBuilder,
@@ -44,35 +44,35 @@ pub struct ScenarioFile {
 /// What is wrong with a scenario file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ScenarioFileError {
-    /// It is no TOML. The text names line and column.
+    /// Not TOML. The text names line and column.
     #[error("{file}: {message}")]
     Syntax {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// A key that is missing, or is no text, number or list of them.
     #[error("{file}: `{key}` {problem}")]
     Key {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Which key.
+        /// The key.
         key: String,
         /// What is wrong.
         problem: &'static str,
     },
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("{file}: {error}")]
     Setting {
-        /// Which file.
+        /// The file.
         file: String,
         /// What is wrong.
         error: SettingError,
     },
 }
 
-/// Reads a scenario file. `env` is for the `${VARIABLE}`s of its job.
+/// Reads a scenario file. `env` has the `${VARIABLE}`s of its job.
 ///
 /// # Errors
 /// The first mistake.
@@ -103,7 +103,7 @@ pub fn read(
     let source =
         Source::Jobs { name: format!("{file}: job"), text: job.into_bytes(), env: env.clone() };
     let mut builder = ScenarioBuilder::new(title, source);
-    // First, for limits without a path are its.
+    // `home` first: limits without a path are of that cgroup.
     let (home, others): (Vec<_>, Vec<_>) = table
         .iter()
         .filter(|(key, _)| !matches!(key.as_str(), "about" | "title" | "job"))

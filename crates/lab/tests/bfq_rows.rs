@@ -143,7 +143,7 @@ fn reader(number: u64, rw: &str, delay_us: usize) -> String {
 #[test]
 fn readers_that_take_turns_are_as_fast_as_one() {
     let one = sum(&run(&reader(0, "read", 0), &[]), "");
-    // Whoever comes first: the disk has read on by then, and is past what one of the others wants.
+    // In any order of arrival: the disk has read on by then, and is past what one of the others wants.
     for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0], [2, 1, 0]] {
         let mut jobs = String::new();
         for (place, number) in order.into_iter().enumerate() {
@@ -225,8 +225,8 @@ fn shares_follow_weights() {
 
 #[test]
 fn streams_are_streams_beside_a_random_reader() {
-    // They have what an application reads at most in the first seconds, and are known for streams from then on; so is who
-    // began with them.
+    // They read as much as an application does at most in the first seconds, and count as streams from then on. So does
+    // the random reader that began with them.
     let jobs = "[global]\ntime_based=1\nramp_time=3\nruntime=5\n[one]\nrw=read\nbs=128k\noffset=10g\nsize=4g\n\
                 [two]\nrw=read\nbs=128k\noffset=40g\nsize=4g\n[random]\nrw=randread\nbs=4k\n";
     for settings in [&[][..], &[("bfq", "low_latency=0")]] {

@@ -19,16 +19,16 @@ use self::settings::{bfq_error, path, read_limiter};
 use self::timed_changes::TimedSetting;
 use crate::scenario::{CgroupSetting, Home, Machine, PathDelay, Scenario, Trace, Work};
 
-/// What was asked for so far. Every value in it is valid by itself.
+/// Settings so far. Each value is valid by itself.
 #[derive(Debug, Clone)]
 pub struct ScenarioBuilder {
     title: String,
     source: Source,
-    /// Options of every job besides those of the file.
+    /// `fio.` settings: options of every job besides those of the file.
     besides: Vec<(String, String)>,
     disk: weir_disk::Spec,
     engine: weir_engine::Config,
-    /// What becomes `engine.bfq`: times that belong together may be given one by one.
+    /// Edits of `engine.bfq`: times that belong together may be given one by one.
     bfq: BfqEdit,
     limiter: LimiterKind,
     kernel: Option<String>,
@@ -40,11 +40,11 @@ pub struct ScenarioBuilder {
     cache: weir_pagecache::Settings,
     machine: Machine,
     path_delay: PathDelay,
-    /// What changes while the run goes on, in the order given.
+    /// In the order given.
     timed_changes: Vec<TimedSetting>,
 }
 
-/// What is to be run, as it was found.
+/// Source of the requests, as given.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// A fio job file.
@@ -53,7 +53,7 @@ pub enum Source {
         name: String,
         /// Its bytes.
         text: Vec<u8>,
-        /// What its `${VARIABLE}`s stand for.
+        /// Values of its `${VARIABLE}`s.
         env: BTreeMap<String, String>,
     },
     /// A command line of fio, or job files with those that they include.
@@ -63,7 +63,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What jobs are read from; None of a trace.
+    /// The input of jobs; None of a trace.
     fn input(&self) -> Option<Cow<'_, fio::Input>> {
         match self {
             Source::Jobs { name, text, env } => {
@@ -87,7 +87,7 @@ pub enum BuildError {
     Jobs(#[from] FioErrors),
 }
 
-/// What a cgroup is to be set to.
+/// Settings of a cgroup.
 #[derive(Debug, Clone)]
 struct Cgroup {
     /// Its limits have no limiter yet.
@@ -97,10 +97,10 @@ struct Cgroup {
 }
 
 impl ScenarioBuilder {
-    /// The cgroup of jobs that name none, unless `home` says otherwise: what `weir serve IMAGE` calls its one.
+    /// The default cgroup of jobs that name none, as in `weir serve IMAGE`.
     pub const HOME: &'static str = "/main";
 
-    /// What `source` says on a 7,200 rpm disk, without limits.
+    /// `source` on a 7,200 rpm disk, without limits.
     pub fn new(title: impl Into<String>, source: Source) -> ScenarioBuilder {
         ScenarioBuilder {
             title: title.into(),
@@ -123,13 +123,13 @@ impl ScenarioBuilder {
         }
     }
 
-    /// What reports will call it.
+    /// Title of reports.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Takes over the cgroups of a server's configuration, with the limits, depth and prices of one of its devices, and
-    /// the device itself if it is an emulated one.
+    /// Takes over the cgroups of a server's configuration, with the limits, depth and prices of one of its devices,
+    /// and the device itself if it is an emulated one.
     ///
     /// # Errors
     /// There is no device of that name, or there are several and none is named.
@@ -176,14 +176,14 @@ impl ScenarioBuilder {
         Ok(())
     }
 
-    /// Takes over a device that was measured: a disk that does the same, and what is known of it, so that its utilisation is
-    /// the share of what it can do.
+    /// Takes over a measured device: a disk with its prices, and its capacity, so that utilisation is a share of
+    /// that.
     pub fn set_model(&mut self, model: &DeviceModel) {
         self.disk = model.disk();
         self.engine.capacity = Some(model.capacity());
     }
 
-    /// The scenario.
+    /// Builds the scenario.
     ///
     /// # Errors
     /// Settings that contradict each other; all errors of the job file.
@@ -231,7 +231,7 @@ impl ScenarioBuilder {
         })
     }
 
-    /// What cgroups are set to, a parent before its children.
+    /// Settings of all cgroups, a parent before its children.
     fn cgroup_settings(&self) -> Result<Vec<CgroupSetting>, SettingError> {
         let limiter = self.limiter_kind()?;
         let mut cgroups = Vec::with_capacity(self.cgroups.len());
@@ -254,7 +254,7 @@ impl ScenarioBuilder {
         Ok(cgroups)
     }
 
-    /// How limits are enforced, where a cgroup says nothing of its own.
+    /// Limiter of cgroups without their own.
     fn limiter_kind(&self) -> Result<LimiterKind, SettingError> {
         Ok(match (&self.kernel, self.limiter) {
             (None, limiter) => limiter,
@@ -277,8 +277,8 @@ impl ScenarioBuilder {
         })
     }
 
-    /// Errors of the job file, or of the first `fio.` setting that its jobs cannot have: nobody finds that in the file,
-    /// and one says it all where there are many jobs.
+    /// Errors of the job file, or of the first `fio.` setting that its jobs refuse: the file does not show that, and
+    /// one message does for many jobs.
     fn besides_to_blame(&self, errors: FioErrors) -> BuildError {
         let Some(input) = self.source.input() else { return errors.into() };
         if fio::parse_input(&input, &[]).is_err() {

@@ -14,7 +14,7 @@ use weir_units::{Bytes, Nanos};
 use super::{ScenarioBuilder, Source};
 use crate::scenario::{Home, PathDelay, Timing};
 
-/// Everything that [`ScenarioBuilder::set`] knows: name, value, what it does.
+/// All settings of [`ScenarioBuilder::set`]: name, value, effect.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("disk", "SPEC", "the disk: a model and what differs from it (hdd7200; null,latency=10us)"),
     ("depth", "N", "requests that may be at the disk at once, 1 to 4096"),
@@ -99,8 +99,8 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("trace.repeat", "N", "replay a trace so often, one after the other"),
 ];
 
-/// Whether several values of a setting count beside each other: of different cgroups, dimensions, keys, jobs or times. Of
-/// the others a later value replaces an earlier one.
+/// Whether several values of a setting count together: for different cgroups, dimensions, keys, jobs or times. Else a
+/// later value replaces an earlier one.
 pub fn adds_up(name: &str) -> bool {
     let forms = SETTINGS.iter().filter(|(of, ..)| *of == name).map(|(_, form, _)| *form);
     forms.into_iter().any(|form| {
@@ -108,15 +108,15 @@ pub fn adds_up(name: &str) -> bool {
     })
 }
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{key}: {reason}")]
 pub struct SettingError {
-    /// Which.
+    /// Its name.
     pub key: String,
-    /// Why not.
+    /// What is wrong.
     pub reason: String,
-    /// What would be right.
+    /// How to mend it.
     pub hint: Option<String>,
 }
 
@@ -131,11 +131,10 @@ impl SettingError {
 }
 
 impl ScenarioBuilder {
-    /// Takes over one setting of [`SETTINGS`]; a later one of the same name, and cgroup, replaces it. Only of `at` there may
-    /// be several.
+    /// Sets one of [`SETTINGS`]. A later value for the same name, and cgroup, replaces it, but for `at`.
     ///
     /// # Errors
-    /// An unknown name, or a value that cannot be; nothing has changed then.
+    /// An unknown name, or an invalid value; nothing has changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let value = value.trim();
         match key {
@@ -380,7 +379,7 @@ impl ScenarioBuilder {
         Ok(())
     }
 
-    /// The cgroup that a value begins with, and the rest.
+    /// Splits a value into its cgroup and the rest.
     fn split<'a>(&self, key: &str, value: &'a str) -> Result<(Path, &'a str), SettingError> {
         if !value.starts_with('/') {
             return match &self.home {
@@ -430,7 +429,7 @@ pub(super) fn read_limiter(key: &str, value: &str) -> Result<LimiterKind, Settin
 }
 
 pub(super) fn time(key: &str, value: &str) -> Result<u64, SettingError> {
-    // Nothing is as long in any unit.
+    // Zero needs no unit.
     if value.trim() == "0" {
         return Ok(0);
     }

@@ -1,4 +1,4 @@
-//! Settings that change while a run goes on: `at=5s max=/vm1 rbps=4M`.
+//! Timed changes of a scenario: `at=5s max=/vm1 rbps=4M`.
 
 use weir_units::Nanos;
 use weir_units::nearest;
@@ -7,7 +7,7 @@ use super::settings::{bfq_error, time};
 use super::{BuildError, ScenarioBuilder, SettingError};
 use crate::scenario::{CgroupSetting, Change, TimedChange};
 
-/// What may change, besides `bfq.KEY`: all that `weir set` changes in a running server.
+/// Settings that may change, besides `bfq.KEY`: all that `weir set` changes in a running server.
 const CHANGEABLE: [&str; 11] = [
     "max",
     "burst",
@@ -22,7 +22,7 @@ const CHANGEABLE: [&str; 11] = [
     "low-latency",
 ];
 
-/// A setting that counts from some time on.
+/// A setting with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TimedSetting {
     at_ns: u64,
@@ -35,7 +35,7 @@ impl TimedSetting {
         format!("{}={}", self.key, self.value)
     }
 
-    /// An error that comes of what is set before.
+    /// Adds time and setting to an error.
     fn blame(&self, error: &SettingError) -> SettingError {
         let reason = format!("{}, {}: {}", Nanos(self.at_ns), self.text(), error.reason);
         SettingError::new("at", reason, error.hint.clone())
@@ -43,7 +43,7 @@ impl TimedSetting {
 }
 
 impl ScenarioBuilder {
-    /// Takes over `TIME KEY=VALUE`. Other than with all others, one more does not replace those there are.
+    /// Adds `TIME KEY=VALUE`. Unlike other settings, it replaces none.
     pub(super) fn set_at(&mut self, text: &str) -> Result<(), SettingError> {
         let form = || "for example \"5s max=/vm1 rbps=4M\" or \"5s bfq.slice_idle=0\"".to_owned();
         let refuse = |reason: String| SettingError::new("at", reason, form());
@@ -64,7 +64,7 @@ impl ScenarioBuilder {
             return Err(SettingError::new("at", reason, hint));
         }
         let timed = TimedSetting { at_ns, key: key.into(), value: value.into() };
-        // Whether it makes sense together with what comes before it in time is seen when all of that is known.
+        // Together with earlier changes it is checked when all are known.
         self.clone().set(key, value).map_err(|error| {
             SettingError::new("at", format!("{}: {}", error.key, error.reason), error.hint)
         })?;
@@ -72,8 +72,7 @@ impl ScenarioBuilder {
         Ok(())
     }
 
-    /// What changes while the run goes on, in order of time; of one time, in the order given. Each counts on top of all
-    /// that is set before.
+    /// Changes in order of time, then in the order given. Each builds on all settings before.
     pub(super) fn timed_changes(&self) -> Result<Vec<TimedChange>, BuildError> {
         let mut timed: Vec<&TimedSetting> = self.timed_changes.iter().collect();
         timed.sort_by_key(|timed| timed.at_ns);
@@ -105,8 +104,7 @@ struct Settled {
 }
 
 impl Settled {
-    /// What has to be done where `before` holds. A limiter that is told its limits again would begin anew, so only what
-    /// differs is told.
+    /// Changes from `before`. Only differences, for a limiter begins anew when it is given its limits again.
     fn since(&self, before: &Settled) -> Vec<Change> {
         let mut changes = Vec::new();
         let (old, new) = (&before.engine, &self.engine);
@@ -180,7 +178,7 @@ mod tests {
             ]
         );
         assert_eq!(timed[0].changes, [Change::Scheduler(SchedulerKind::Bfq)]);
-        // What is not named is kept: the limit in bytes.
+        // The limit in bytes stays, which is not named.
         let Change::Limits(path, limits) = &timed[1].changes[0] else { panic!("{timed:?}") };
         assert_eq!(path.to_string(), "/a");
         assert_eq!(limits.max.to_string(), "rbps=1048576 wbps=max riops=100 wiops=max");

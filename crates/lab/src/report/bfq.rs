@@ -1,4 +1,4 @@
-//! BFQ's work in a run.
+//! Figures of BFQ in the reports.
 
 use serde_json::{Map, Value, json};
 use weir_engine::stats::{BfqCgroupStats, Expiration, IdlingCause, Injection, Raising, Refusal};
@@ -6,7 +6,7 @@ use weir_engine::stats::{BfqCgroupStats, Expiration, IdlingCause, Injection, Rai
 use super::figures::percent_text;
 use crate::results::BfqResults;
 
-/// One line; only what there was.
+/// One line, without what did not happen.
 pub(super) fn sentence(bfq: &BfqResults, elapsed_ns: u64) -> String {
     let stats = &bfq.stats;
     let mut parts = Vec::new();
@@ -39,14 +39,13 @@ pub(super) fn sentence(bfq: &BfqResults, elapsed_ns: u64) -> String {
     parts.join("; ")
 }
 
-/// The kinds of merges, as they are counted.
 const MERGES: [&str; 3] = ["cooperation", "stable_at_creation", "stable_late"];
 
 fn after_colon(ended: &Option<(u64, String)>) -> String {
     ended.as_ref().map_or_else(String::new, |(_, kinds)| format!(", ended by {kinds}"))
 }
 
-/// The sum, and `12 too late, 3 seeky`, the most first; None of nothing.
+/// The sum and its parts, largest first: `12 too late, 3 seeky`. None if nothing was counted.
 fn told<const N: usize>(keys: [&str; N], counts: [u64; N]) -> Option<(u64, String)> {
     let mut counted: Vec<(u64, &str)> =
         counts.into_iter().zip(keys).filter(|&(count, _)| count > 0).collect();

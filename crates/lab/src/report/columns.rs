@@ -1,4 +1,4 @@
-//! Text that lines up and stays within a width.
+//! Tables of text: columns that line up within a width.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ impl Columns {
         self.rows.push(cells);
     }
 
-    /// The same without the columns `hidden` (by their head).
+    /// The same table without the columns `hidden` (by their head).
     pub(super) fn without(&self, hidden: &[&str]) -> Columns {
         let keep: Vec<usize> = (0..self.rows[0].len())
             .filter(|&column| !hidden.contains(&self.rows[0][column].as_str()))
@@ -40,7 +40,6 @@ impl Columns {
         (0..self.rows[0].len()).map(|column| width(column).unwrap_or_default()).collect()
     }
 
-    /// Characters of the widest line.
     pub(super) fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
@@ -62,17 +61,16 @@ impl Columns {
     }
 }
 
-/// Characters of a text.
 pub(super) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A name from a file as a terminal may get it: what would move the cursor or change colours is replaced.
+/// A name from a file, safe for a terminal: characters that would move the cursor or change colours are replaced.
 pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Names of at most `max` characters each: longer ones without their middle, unless others would read the same.
+/// Names of at most `max` characters: longer ones lose their middle, unless two would become equal.
 pub(super) fn shortened(names: &[String], max: usize) -> Vec<String> {
     let short: Vec<String> = names.iter().map(|name| without_middle(name, max)).collect();
     let mut whole: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -97,18 +95,16 @@ fn without_middle(name: &str, max: usize) -> String {
     format!("{front}..{back}")
 }
 
-/// Keeps the words of a text on one line: [`wrap`] makes blanks of it.
+/// A blank at which [`wrap`] does not break.
 const NO_BREAK: char = '\u{a0}';
 
-/// A text that [`wrap`] does not break: its blanks are kept together, and are blanks again afterwards.
+/// A text that [`wrap`] does not break; its blanks are blanks again afterwards.
 pub fn unbroken(text: &str) -> String {
     text.replace(' ', "\u{a0}")
 }
 
-/// `text` in lines of at most `width` characters where it can be broken, at blanks and after commas; the lines after
-/// the first begin with `indent` blanks.
-///
-/// A word that is longer than a line has one for itself. Costs the length of the text.
+/// `text` in lines of at most `width` characters, broken at blanks and after commas; the lines after the first begin
+/// with `indent` blanks. A longer word has a line for itself. O(length).
 pub fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut is_line_empty = true;
@@ -157,7 +153,7 @@ mod tests {
             shortened(&names, 9).join(" ")
         };
         assert_eq!(short(&["/vms/db", "/vms/data1", "/vms/däta2"]), "/vms/db /vms..ta1 /vms..ta2");
-        // Two that differ in the middle alone stay whole, and one that is there twice is short twice.
+        // Two that differ only in the middle stay whole; the same name twice is shortened twice.
         assert_eq!(
             short(&["read-8-of-3", "read-1-of-3", "write-of-3"]),
             "read-8-of-3 read-1-of-3 writ..f-3"

@@ -1,4 +1,4 @@
-//! Two runs side by side.
+//! Comparison of two runs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const LISTED_MAX: usize = 100;
 /// Characters of a run's name in the table.
 const NAME_MAX: usize = 20;
 
-/// What is compared of a job's direction or of a cgroup.
+/// Figures of a job's direction or of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     bandwidth_bytes_per_sec: u64,
@@ -49,8 +49,8 @@ pub struct Comparison {
     pub(super) cgroups: Vec<Pair>,
 }
 
-/// Puts two named runs side by side. Jobs are the same where name, clone and place among those of that name are,
-/// cgroups where their path is; what only one run has is kept, without ratios. O((rows + cgroups) log).
+/// Compares two named runs. Jobs match by name, clone and place among those of that name, cgroups by path. What only
+/// one run has is kept, without ratios. O((rows + cgroups) log).
 pub fn compare(a: (&str, &Results), b: (&str, &Results)) -> Comparison {
     Comparison {
         names: [a.0.to_owned(), b.0.to_owned()],
@@ -60,7 +60,7 @@ pub fn compare(a: (&str, &Results), b: (&str, &Results)) -> Comparison {
     }
 }
 
-/// What tells a job's direction or a cgroup from all others of its run.
+/// Identity of a job's direction or of a cgroup within its run.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
 struct Key {
     name: String,
@@ -69,7 +69,6 @@ struct Key {
     direction: &'static str,
 }
 
-/// One side of a pair.
 struct Side {
     name: String,
     cgroup: String,
@@ -167,7 +166,7 @@ impl Figures {
 }
 
 impl Pair {
-    /// `b / a` of bandwidth, IOPS, p50, p99, p99.9 and maximum; None where either is not known or `a` is 0.
+    /// `b / a` of bandwidth, IOPS, p50, p99, p99.9 and maximum; None where either is unknown or `a` is 0.
     pub(super) fn ratios(&self) -> [Option<f64>; 6] {
         let (Some(a), Some(b)) = (&self.a, &self.b) else { return [None; 6] };
         let ratio = |a: f64, b: f64| (a > 0.0).then(|| round(b / a, 4));
@@ -209,7 +208,7 @@ impl Pair {
     }
 }
 
-/// A ratio for people: `0.52x`.
+/// As `0.52x`.
 pub(super) fn ratio_text(ratio: Option<f64>) -> String {
     match ratio {
         None => "-".into(),
@@ -221,8 +220,8 @@ pub(super) fn ratio_text(ratio: Option<f64>) -> String {
 }
 
 impl Comparison {
-    /// The comparison for a person: for each pair a line of the first run, one of the second, and their ratios
-    /// (second to first), at most `width` characters wide where that is possible.
+    /// The comparison as text: for each pair a line of the first run, one of the second, and their ratios (second to
+    /// first), in lines of at most `width` characters where possible.
     pub fn table(&self, width: usize) -> String {
         let mut parts = Vec::new();
         let names = self.names.each_ref().map(|name| clean(name));
@@ -270,7 +269,7 @@ impl Comparison {
         text
     }
 
-    /// The comparison for programs; the names are told in `docs/lab-json.md`.
+    /// The comparison as JSON; `docs/lab-json.md` explains the names.
     pub fn json(&self) -> Value {
         let list = |pairs: &[Pair], what: &str| {
             pairs.iter().map(|pair| pair.json(what)).collect::<Vec<_>>()
@@ -286,7 +285,6 @@ impl Comparison {
 }
 
 impl Pair {
-    /// What the pair is of.
     pub(super) fn title(&self) -> String {
         match self.cgroup.is_empty() {
             true => self.name.clone(),

@@ -1,4 +1,4 @@
-//! Figures that the reports share, and their names.
+//! Figures and names that the reports share.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weir_units::{Bytes, Nanos};
 
 use crate::results::{CgroupResults, Latency, Results, Row};
 
-/// Requests of one kind that a row made.
+/// Requests of one kind of a row.
 pub(super) struct Line<'r> {
     /// `read`, `write`, `trim`, `mixed` (those three together) or `sync`.
     pub(super) kind: &'static str,
@@ -28,7 +28,7 @@ impl Line<'_> {
     }
 }
 
-/// What a row did: one line for each kind of request that it made.
+/// One line for each kind of request that a row made.
 pub(super) fn lines(row: &Row) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = row
         .moved()
@@ -48,7 +48,7 @@ pub(super) fn lines(row: &Row) -> Vec<Line<'_>> {
     lines
 }
 
-/// Names of rows; with the clone's number where several rows have the same.
+/// Names of rows, with the clone's number where several rows have the same.
 pub(super) struct Labels<'r> {
     uses: BTreeMap<&'r str, usize>,
 }
@@ -70,14 +70,14 @@ impl<'r> Labels<'r> {
     }
 }
 
-/// One thing that the requests of a cgroup waited for.
+/// One cause of waits of a cgroup's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wait<'r> {
     pub(super) cause: Cause<'r>,
     pub(super) wait_ns: u64,
 }
 
-/// What it was; see `docs/status.md`.
+/// See `docs/status.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause<'r> {
     Limit { path: &'r str, dimension: Dimension },
@@ -88,7 +88,7 @@ pub(super) enum Cause<'r> {
 }
 
 impl Cause<'_> {
-    /// In a person's words, as `weir status` has them.
+    /// In the words of `weir status`.
     pub(super) fn words(&self) -> String {
         match self {
             Cause::Limit { path, dimension } => format!("{} of {path}", dimension.key()),
@@ -100,7 +100,7 @@ impl Cause<'_> {
     }
 }
 
-/// Everything that a cgroup's requests waited for, the longest first; the sum is the time that they were inside.
+/// All waits of a cgroup's requests, the longest first; their sum is the time in the engine.
 pub(super) fn waits(cgroup: &CgroupResults) -> Vec<Wait<'_>> {
     let blame = cgroup.blame();
     let limits = cgroup.limit_waits.iter().flat_map(|limit| {
@@ -122,17 +122,15 @@ pub(super) fn waits(cgroup: &CgroupResults) -> Vec<Wait<'_>> {
     waits
 }
 
-/// Time that the requests of a cgroup were inside.
 pub(super) fn inside_ns(waits: &[Wait<'_>]) -> u64 {
     waits.iter().map(|wait| wait.wait_ns).fold(0, u64::saturating_add)
 }
 
-/// Time at the device of all requests.
 pub(super) fn device_ns(results: &Results) -> u64 {
     of_all(results, |cgroup| cgroup.blame().device_ns)
 }
 
-/// What the disk did for each cgroup, as parts of a whole: the time by its model where it has one, else the bytes.
+/// Parts of the disk that cgroups got: of time by its model where it has one, else of bytes.
 pub(super) struct Shares {
     all: u64,
     is_modelled: bool,
@@ -147,19 +145,18 @@ impl Shares {
         }
     }
 
-    /// The part of a cgroup, and of all below it.
+    /// The part of a cgroup, with all below it.
     pub(super) fn text(&self, cgroup: &CgroupResults) -> String {
         let part = if self.is_modelled { cgroup.counters.modelled_ns } else { bytes(cgroup) };
         percent_text(part, self.all)
     }
 }
 
-/// Bytes read and written.
 fn bytes(cgroup: &CgroupResults) -> u64 {
     cgroup.counters.read.bytes.saturating_add(cgroup.counters.write.bytes)
 }
 
-/// `figure` of all requests. The root has them all; without it, the cgroups that have no parent in the list.
+/// `figure` of all requests: the root's; without it, the sum of cgroups without a parent in the list.
 fn of_all(results: &Results, figure: impl Fn(&CgroupResults) -> u64) -> u64 {
     let has_parent = |path: &str| {
         results.cgroups.iter().any(|other| {
@@ -214,12 +211,12 @@ pub(super) fn limits(limits: &Limits) -> String {
     format!("{}; {}", parts.join("; "), limiter(limits.limiter))
 }
 
-/// Requests that had to wait for a limit, whichever it was.
+/// Requests that waited for a limit of any dimension.
 pub(super) fn throttled(by_dimension: [u64; Dimension::COUNT]) -> u64 {
     by_dimension.into_iter().fold(0, u64::saturating_add)
 }
 
-/// [`Latency::quantile_ns`] of several shares, which ascend, in one walk over the histogram instead of one for each.
+/// [`Latency::quantile_ns`] of several ascending shares, in one walk over the histogram.
 pub(super) fn quantiles_ns<const N: usize>(times: &Latency, thousandths: [u32; N]) -> [u64; N] {
     let mut ranks = thousandths.map(|share| {
         let rank = u128::from(times.count()) * u128::from(share);
@@ -238,7 +235,7 @@ pub(super) fn quantiles_ns<const N: usize>(times: &Latency, thousandths: [u32; N
     values
 }
 
-/// An amount in a time as a rate, rounded half up; 0 if there was no time.
+/// Rate of an amount in a time, rounded half up; 0 without time.
 pub(super) fn per_sec(amount: u64, time_ns: u64) -> u64 {
     if time_ns == 0 {
         return 0;
@@ -265,7 +262,7 @@ pub(super) fn round(value: f64, decimals: u32) -> f64 {
     (value * power).round() / power
 }
 
-/// Whole percents for people, but never "100 %" for less than all, nor "0 %" for more than nothing.
+/// Whole percents, but never "100 %" for less than all, nor "0 %" for more than nothing.
 pub(super) fn percent_text(part: u64, whole: u64) -> String {
     let percent = 100.0 * quotient(part, whole);
     match percent {
@@ -277,7 +274,7 @@ pub(super) fn percent_text(part: u64, whole: u64) -> String {
     }
 }
 
-/// `way 32 us (6 us one at a time), `: what a request took besides engine and disk; empty if nothing.
+/// `way 32 us (6 us one at a time), `: the path delay; empty if there is none.
 pub(super) fn way(results: &Results) -> String {
     match (results.way_ns, results.way_each_ns) {
         (0, _) => String::new(),

@@ -1,4 +1,4 @@
-//! A run as fio's own JSON, for the tools that read it. What is put where: `docs/lab-json.md`.
+//! A run in the layout of fio's own JSON, for tools that read it; `docs/lab-json.md` maps the keys.
 
 use serde_json::{Map, Value, json};
 use weir_fio::LatencyTarget;
@@ -7,17 +7,17 @@ use super::figures::{percent, quotient};
 use super::fio_latency::{classes, depth_level, float, one_at_a_time, summary, with_percentiles};
 use crate::results::{Latency, Results, Row, Steadiness, Transfers};
 
-/// Whose layout it is. Tools look at the number; what follows it tells that no fio has run.
+/// The version whose layout it is. Tools read the number; the rest says that fio did not run.
 const VERSION: &str = concat!("fio-3.33-weir-", env!("CARGO_PKG_VERSION"));
 
-/// The errno of a job that ended before its time: EIO.
+/// Errno of a job that ended before its time: EIO.
 const FAILED: u32 = 5;
 
-/// The run in the layout of `fio --output-format=json`: the same keys with the same types, one of `jobs` for each row.
+/// The run as `fio --output-format=json` prints it: the same keys with the same types, one of `jobs` for each row.
 ///
-/// The clock is virtual, so that `timestamp` and `time` are the epoch and the figures of processors and memory are 0.
-/// Times between submission and issue (`slat_ns`) are 0 as well: what a request waits for is in its `clat_ns`.
-/// Source: the output of fio 3.33.
+/// The clock is virtual: `timestamp` and `time` are the epoch, and the figures of processors and memory are 0. Times
+/// between submission and issue (`slat_ns`) are 0; a request's waits are in its `clat_ns`. Source: the output of fio
+/// 3.33.
 pub fn fio_json(results: &Results) -> Value {
     json!({
         "fio version": VERSION,
@@ -71,7 +71,7 @@ fn job(row: &Row, elapsed_ns: u64) -> Value {
     value
 }
 
-/// What the section says, and what plotting tools group by if it does not say so.
+/// The options of the section, and those that plotting tools group by.
 fn options(row: &Row) -> Value {
     let mut options = Map::new();
     options.insert("name".into(), row.name.clone().into());
@@ -83,7 +83,7 @@ fn options(row: &Row) -> Value {
     options.into()
 }
 
-/// Of jobs with `steadystate`. As in fio the criterion is a text, and what could not be told is 0.
+/// Of jobs with `steadystate`. As in fio the criterion is a text, and an unknown figure is 0.
 fn steadystate(steady: &Steadiness) -> Value {
     let percent = if steady.rule.in_percent { "%" } else { "" };
     let rates = |of: usize| steady.rates.iter().map(|rates| rates[of]).collect::<Vec<u64>>();
@@ -140,15 +140,14 @@ fn direction(moved: &Transfers) -> Map<String, Value> {
     }
 }
 
-/// Requests that each process had in flight on average, by Little's law: the sum of their times over that of processes.
+/// Mean requests in flight of a process, by Little's law: the sum of request times over that of processes.
 fn mean_depth(row: &Row, all: &Latency) -> u64 {
     let time = u128::from(row.processes_ns.max(1));
     let mean = (all.sum_ns() + time / 2) / time;
     u64::try_from(mean).unwrap_or(u64::MAX).clamp(1, u64::from(row.depth.max(1)))
 }
 
-/// The disk, as the kernel would count it. Its time is divided among reads and writes by their number: what each took
-/// there is not kept.
+/// The disk, as the kernel would count it. Its busy time is divided among reads and writes by their number.
 fn disk(results: &Results) -> Value {
     let device = &results.device;
     let name = results.disk.split([',', ':', ' ']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Times and depths as fio's JSON cuts them.
+//! Latency classes and percentiles as in fio's JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::results::Latency;
 /// Decimals of a float in fio's JSON.
 const DECIMALS: u32 = 6;
 
-/// The percentiles that fio tells unless it is asked for others, in thousandths of a percent.
+/// fio's default percentiles, in thousandths of a percent.
 const PERCENTILES: [u32; 17] = [
     1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000, 95_000,
     99_000, 99_500, 99_900, 99_950, 99_990,
@@ -33,7 +33,7 @@ pub(super) fn summary(times: &Latency) -> Map<String, Value> {
     object
 }
 
-/// The same with `percentile`, which fio leaves out where there was no request.
+/// As [`summary`] with `percentile`, which fio leaves out where there was no request.
 pub(super) fn with_percentiles(times: &Latency) -> Map<String, Value> {
     let mut object = summary(times);
     if times.count() > 0 {
@@ -46,8 +46,8 @@ pub(super) fn with_percentiles(times: &Latency) -> Map<String, Value> {
     object
 }
 
-/// `latency_ns`, `latency_us` and `latency_ms`: percent of the requests whose time is below the name of each class,
-/// and not below the one before. A bucket counts where its middle is.
+/// `latency_ns`, `latency_us` and `latency_ms`: percent of requests in each class, which is named by its upper end. A
+/// bucket counts where its middle is.
 pub(super) fn classes(times: &Latency) -> [(&'static str, Value); 3] {
     let mut buckets = times.buckets().peekable();
     let mut below = |end_ns: u64| {

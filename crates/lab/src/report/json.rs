@@ -1,4 +1,4 @@
-//! A run for programs. The names are told in `docs/lab-json.md`.
+//! A run as JSON; `docs/lab-json.md` explains the names.
 
 use serde_json::{Map, Value, json};
 use weir_engine::stats::Moved;
@@ -12,10 +12,10 @@ use crate::results::{
     CgroupResults, Changed, DeviceResults, Latency, Results, Row, Series, Steadiness,
 };
 
-/// The run as JSON: everything that the other reports show, under names that carry their units and stay.
+/// The run as JSON: everything that the other reports show, under stable names that carry their units.
 ///
 /// Rates are rounded to whole bytes or thousandths of a request, times in microseconds to nanoseconds, percents to
-/// thousandths. A figure of requests that there were none of is `null`. O(rows + cgroups).
+/// thousandths. A figure without requests is `null`. O(rows + cgroups).
 pub fn json(results: &Results) -> Value {
     let whole_ns = device_ns(results);
     let cgroups = results.cgroups.iter().map(|one| {
@@ -59,7 +59,7 @@ fn job(row: &Row) -> Value {
         "processes_ns": row.processes_ns,
         "options": row.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
     });
-    // Always all three, whatever the job wants told: programs rely on keys.
+    // All three, whatever the job's options: programs rely on keys.
     let mixed = row.mixed.as_ref().map(|mixed| ("mixed", mixed));
     for (name, moved) in row.directions().into_iter().chain(mixed) {
         let mut direction = rates(moved.bytes, moved.ios, moved.runtime_ns);
@@ -141,7 +141,7 @@ fn rates(bytes: u64, ios: u64, time_ns: u64) -> Map<String, Value> {
     rates
 }
 
-/// The waits as they are counted, under the names of `weir status`.
+/// Waits under the names of `weir status`.
 fn wait(cgroup: &CgroupResults) -> Value {
     let blame = cgroup.blame();
     let limits = cgroup.limit_waits.iter();
@@ -156,7 +156,7 @@ fn wait(cgroup: &CgroupResults) -> Value {
     })
 }
 
-/// The waits in order, the longest first, as parts of the time inside.
+/// Waits, the longest first, as parts of the time in the engine.
 fn waited_for(cgroup: &CgroupResults) -> Vec<Value> {
     let waits = waits(cgroup);
     let whole = inside_ns(&waits);

@@ -1,8 +1,8 @@
-//! Reports of a run for people and programs: [`Results`](crate::results::Results) as a table, as JSON, as fio's JSON, as a
-//! page with plots, and two of them side by side.
+//! Reports of a run: [`Results`](crate::results::Results) as a table, JSON, fio's JSON, a page with plots, and a
+//! comparison of two.
 //!
-//! Reports decide nothing and measure nothing: the same results give the same bytes everywhere. Floats appear only
-//! where a quotient is shown, and are rounded to a fixed number of decimals before they are printed.
+//! Reports decide and measure nothing: the same results give the same bytes everywhere. Floats appear only as
+//! quotients, rounded to a fixed number of decimals before they are printed.
 
 mod bfq;
 mod columns;

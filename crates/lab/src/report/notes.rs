@@ -1,4 +1,4 @@
-//! Notes of one run or of several, as lines of a table.
+//! Notes of runs, as lines of a table.
 
 use super::columns::{clean, shortened, wrap};
 
@@ -14,9 +14,8 @@ pub(super) fn of_one(notes: &[String], width: usize) -> Vec<String> {
     below_heading(notes.iter().map(|note| clean(note)).collect(), width)
 }
 
-/// The notes of several runs, each with its name: every note once, and the runs that have it where those are not all.
-///
-/// O(notes of all runs, times those that differ).
+/// The notes of several named runs: each note once, with its runs unless all have it. O(notes of all runs, times
+/// those that differ).
 pub fn notes<'r>(
     runs: impl IntoIterator<Item = (&'r str, &'r [String])>,
     width: usize,

@@ -1,4 +1,4 @@
-//! A run as a person reads it on a terminal.
+//! A run as a table for a terminal.
 
 use weir_units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
@@ -10,19 +10,19 @@ use super::figures::{
 use super::notes;
 use crate::results::{CgroupResults, Results, Row};
 
-/// Rows and cgroups that are listed; more would scroll away what matters.
+/// Rows and cgroups that are listed.
 const LISTED_MAX: usize = 100;
 
-/// Causes that explain less of a cgroup's time than 1/100 are not worth reading about.
+/// Causes that explain less of a cgroup's time than 1/100 are left out.
 const CAUSE_SHARE_MIN: u64 = 100;
 
 /// Characters of a name in its own column.
 const NAME_MAX: usize = 32;
 
-/// The run as text: what ran, the jobs, the cgroups with what they waited for, the disk, notes.
+/// The run as text: settings, jobs, cgroups with the causes of their waits, the disk, notes.
 ///
-/// Lines are at most `width` characters where that is possible: names get a line of their own and columns are left
-/// out before a line becomes longer. The first 100 jobs and cgroups are listed. Ends with a line feed.
+/// Lines have at most `width` characters where possible: first names get lines of their own, then columns are left
+/// out. The first 100 jobs and cgroups are listed. Ends with a line feed.
 pub fn table(results: &Results, width: usize) -> String {
     let mut parts = vec![head(results, width)];
     if !results.rows.is_empty() {
@@ -83,7 +83,7 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
         let mut name = std::mem::take(&mut names[index]);
         let mut cgroup = std::mem::take(&mut cgroups[index]);
         for cells in job_cells(row) {
-            // Said once, on the first of a job's lines.
+            // On the first of a job's lines only.
             let named = [std::mem::take(&mut name), std::mem::take(&mut cgroup)];
             all.row(named.into_iter().chain(cells).collect());
             owners.push(index);
@@ -123,13 +123,13 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
     text
 }
 
-/// The name, and of how many processes it speaks.
+/// Its name and number of processes.
 fn job_name(labels: &Labels<'_>, row: &Row) -> String {
     let name = clean(&labels.label(row));
     if row.processes > 1 { format!("{name} x{}", row.processes) } else { name }
 }
 
-/// The cells after name and cgroup, a list for each kind of request; one of dashes for a job that made none.
+/// The cells after name and cgroup, a list for each kind of request; dashes for a job without requests.
 fn job_cells(row: &Row) -> Vec<Vec<String>> {
     let lines = lines(row);
     if lines.is_empty() {
@@ -149,7 +149,7 @@ fn job_cells(row: &Row) -> Vec<Vec<String>> {
     cells.collect()
 }
 
-/// Without the columns `names`, which get lines of their own, and without as many of `spare` as makes the rest fit
+/// Without the columns `names`, which get lines of their own, and without as many of `spare` as lets the rest fit
 /// under an indent of two.
 fn narrowed(all: &Columns, names: &[&str], spare: &[&str], width: usize) -> Columns {
     let mut hidden = names.to_vec();
@@ -235,7 +235,7 @@ fn cgroup_cells(
     ]
 }
 
-/// Limits, and the weight where it is not that of everybody.
+/// Limits, and a weight other than the default.
 fn settings(cgroup: &CgroupResults) -> String {
     let mut parts = vec![limits(&cgroup.limits)];
     if cgroup.weight != 100 && cgroup.path != "/" {

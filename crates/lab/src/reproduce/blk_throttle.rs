@@ -1,13 +1,14 @@
 //! "Blk-throttle: reduce tail io latency when iops limit is enforced" (Liu Bo, 2018, Linux 4.19).
 //!
-//! One reader of 4 KiB, one request at a time, 4 ms of thinking after each, at most 100 a second, on a null device. (Its
-//! own cap of 4 MB/s was a budget of 20 reads for every 20 ms, ten times what is read, so that a read took microseconds;
-//! a disk that takes a millisecond for each would be another one, and is not used here.) Before the change a read that was over the limit waited for the end of its slice and 10 ms more; after it,
-//! for the end of its slice. The mean cannot change: 100 reads a second leave 10 ms for each, and 4 are thought away.
+//! One reader of 4 KiB at depth 1, with 4 ms of thinking after each read and a limit of 100 a second, on a null
+//! device. (Its own cap of 4 MB/s was a budget of 20 reads for every 20 ms, ten times what is read, so that a read
+//! took microseconds. A disk that takes a millisecond for each would differ, and is not used here.) Before the change
+//! a read over the limit waited for the end of its slice and 10 ms more; after it, for the end of its slice. The mean
+//! cannot change: 100 reads a second leave 10 ms for each, of which 4 are thinking.
 //!
-//! The figures were taken with slices of 20 ms and 1000 ticks a second: the multiples of a tick in them say so.
-//! Timers of that kernel rang up to a tick late and a program is no clock; the machine here is as late
-//! (`timer-late`, `pause-late`, `hiccup`). That matters: with exact pauses the tail before the change never appears.
+//! The figures were taken with slices of 20 ms and 1000 ticks a second: they show multiples of a tick. Timers of that
+//! kernel rang up to a tick late, and a program is no clock; the machine here is as late (`timer-late`, `pause-late`,
+//! `hiccup`). That matters: with exact pauses the tail before the change never appears.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -44,7 +45,7 @@ norandommap=1
 thinktime=4ms
 ";
 
-/// Name, limiter, and whether its timers ring a tick late: Weir sleeps until an instant, not for ticks.
+/// Name, limiter, and whether its timers ring a tick late. Weir sleeps until an instant, not for ticks.
 const SETTINGS: [(&str, &str, bool); 6] = [
     ("Linux 4.18: before", "slice:K418,hz=1000,slice=20ms", true),
     ("Linux 4.19: after", "slice:K419a,hz=1000,slice=20ms", true),
@@ -68,7 +69,7 @@ fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
             ("hiccup", "1ms"),
         ];
         match (limiter, ticks) {
-            // A tick of the kernels of today is 4 ms (250 a second), of those of the report 1 ms.
+            // A tick of today's kernels is 4 ms (250 a second), of those of the report 1 ms.
             (limiter, true) if limiter.contains("hz=1000") => {
                 settings.push(("timer-late", "1ms"));
             }

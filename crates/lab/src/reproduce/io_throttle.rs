@@ -1,12 +1,11 @@
 //! "cgroup: io-throttle controller" v16 (Andrea Righi, 2009): limits that bind only when the disk is busy.
 //!
-//! Two writers of 256 MiB in requests of 1 MiB, a cgroup each, on a disk of about 20 MiB/s: through the page cache and
-//! around it, without limits, with hard limits of 4 and 2 MiB/s, and with the same under a watermark.
+//! Two writers of 256 MiB in requests of 1 MiB, a cgroup each, on a disk of about 20 MiB/s: through the page cache
+//! and around it, without limits, with hard limits of 4 and 2 MiB/s, and with the same under a watermark.
 //!
-//! The machine has as much memory as its figures show: 119 MiB were dirty and not written when the limits held the writers
-//! back (of case 3), which is a fifth of 600 MiB. Its kernel let no task have all that may be dirty, so each writer has half
-//! of it here. What io-throttle held back did not take the flusher's time, a thread of its own had it; so the flusher has
-//! as many requests under way as it likes.
+//! Memory follows from the figures: 119 MiB were dirty when the limits held the writers back (case 3), a fifth of 600
+//! MiB. That kernel let no task have all dirty memory, so each writer has half of it here. A thread of its own
+//! carried io-throttle's delays, not the flusher; so the flusher's depth is not limited here.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,7 +24,7 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     published,
 };
 
-/// How the writers are held back.
+/// How the writers are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     Never,
@@ -64,7 +63,7 @@ impl Case {
     }
 }
 
-/// What a watermark does.
+/// A watermark mode.
 #[derive(Debug, Clone, Copy)]
 struct Mode {
     name: &'static str,
@@ -76,8 +75,8 @@ struct Mode {
 }
 
 const MODES: [Mode; 2] = [
-    // io-throttle's own buckets, with room for a request each. How long it looked at the disk is not known; with periods
-    // much longer than a request the disk is idle for whole ones, with shorter ones the limits make no difference.
+    // io-throttle's own buckets, with room for a request each. Its sampling period is not known. With periods much
+    // longer than a request the disk is idle for whole ones; with shorter ones the limits make no difference.
     Mode {
         name: "gate",
         settings: " mode=gate period=50ms",
@@ -92,7 +91,6 @@ const MIB: f64 = 1_048_576.0;
 fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
     let mut plan: Vec<(Case, Mode)> = Vec::new();
     for case in CASES {
-        // Without a watermark there is no mode.
         let modes = if matches!(case.hold, Hold::Above(_)) { &MODES[..] } else { &MODES[1..] };
         plan.extend(modes.iter().map(|&mode| (case, mode)));
     }
@@ -141,8 +139,8 @@ fn simulate(case: Case, mode: Mode) -> Result<Results, ReproduceError> {
     Ok(sim::run(&builder.build()?, &mut |_| ControlFlow::Continue(()))?)
 }
 
-/// What a writer saw, and the disk. `dd` does not wait for its data to be on the disk, so the time of the last sync is
-/// taken off.
+/// Figures of the writers and the disk. `dd` does not wait for its data to be on the disk, so the time of the last
+/// sync is taken off.
 fn figures(results: &Results) -> Vec<(&'static str, f64)> {
     let seconds = |row: usize| {
         let row = &results.rows[row];
@@ -170,7 +168,7 @@ struct Together {
     rates: [f64; 2],
 }
 
-/// What went to the disk from when both had begun until one of them was done, less a second at either end.
+/// Rates at the disk from when both had begun until one of them was done, less a second at either end.
 fn together(results: &Results) -> Together {
     let cgroup = |path: &str| {
         let found = results.cgroups.iter().find(|cgroup| cgroup.path == path);
@@ -233,7 +231,7 @@ mod tests {
         assert!(off <= percent, "{what}: {got:.4}, not {wanted} +- {percent} %");
     }
 
-    /// The ranges of spec/throttle 2.7, and what `proportional` is to reach.
+    /// The ranges of spec/throttle 2.7, and goals for `proportional`.
     #[test]
     fn what_was_accepted_comes_out() {
         let runs = run(&|_, _| {}).unwrap();

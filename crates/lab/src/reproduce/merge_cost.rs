@@ -1,10 +1,10 @@
 //! Cost of merging while no queues merge: the second half of "let a queue be merged only shortly after starting I/O"
-//! (2017), which found 3 to 4 % more throughput on a processor that was busy, since queues that may not merge any more
-//! need not be kept in order of position.
+//! (2017). It found 3 to 4 % more throughput on a busy processor, since queues that may not merge any more need not
+//! be in the position tree.
 //!
-//! The load is the engine alone: streams far apart in one cgroup, each with requests waiting at all times, and a device
-//! that takes no time worth counting. Searches are counted here; instructions need a tool, and
-//! `cargo bench -p weir-lab --bench merge_cost` counts them, on this very load.
+//! The load is the engine alone: streams far apart in one cgroup, each with requests waiting at all times, and a
+//! device that takes almost no time. Searches are counted here. `cargo bench -p weir-lab --bench merge_cost` counts
+//! instructions on the same load.
 
 use std::num::NonZeroU32;
 
@@ -36,17 +36,17 @@ pub const WINDOWS: [(&str, MergeWindow); 3] = [
 const STREAMS: u64 = 64;
 const DEPTH: u32 = 4;
 
-/// How far apart they are, and what they read at a time.
+/// Distance of the streams, and bytes of a read.
 const APART_BYTES: u64 = 1 << 30;
 const READ_BYTES: u32 = 4096;
 
 /// Between a request and the next.
 const REQUEST_NS: u64 = 10_000;
 
-/// Until then everybody has been served for longer than the window of 100 ms.
+/// By then each stream has been served for longer than the window of 100 ms.
 const RUN_IN: u64 = 200_000;
 
-/// What is counted in a reproduction.
+/// Requests that a reproduction counts.
 const COUNTED: u64 = 200_000;
 
 /// The engine with its streams.
@@ -54,14 +54,15 @@ pub struct Load {
     engine: Engine,
     now: Instant,
     tasks: Vec<TaskId>,
-    /// Where each stream goes on.
+    /// Next offset of each stream.
     next: Vec<u64>,
 }
 
 impl Load {
-    /// Built, and run in: a moment after the beginning, in which queues may merge, and do not, for they are far apart.
+    /// Builds the load and serves its first requests, during which queues may merge and do not, for they are far
+    /// apart.
     pub fn new(merge_window: MergeWindow) -> Load {
-        // Stable merging is another matter, and would end by itself.
+        // Stable merging has its own time limit.
         let merging = MergeSettings { merge_window, stable: None, ..MergeSettings::KERNEL };
         let config = Config {
             scheduler: SchedulerKind::Bfq,
@@ -86,9 +87,9 @@ impl Load {
         load
     }
 
-    /// Serves so many requests, and answers how many that were; each stream asks again for what it gets.
+    /// Serves so many requests, and returns how many; each stream asks again for what it gets.
     ///
-    /// A function of its own, so that an instrumented run can tell it from the building.
+    /// A function of its own, so that an instrumented run can tell it from the set-up.
     #[inline(never)]
     pub fn measured_requests(&mut self, requests: u64) -> u64 {
         self.serve(requests)
@@ -107,7 +108,7 @@ impl Load {
         requests
     }
 
-    /// What BFQ has counted.
+    /// BFQ's counters.
     pub fn stats(&self) -> BfqStats {
         self.engine.bfq_stats()
     }
@@ -130,7 +131,7 @@ fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
         let after = load.stats().merging;
         let of = |reason| after.refused(reason) - before.refused(reason);
         let checks = after.checks - before.checks;
-        // Whoever is too late, or alone, or must not, has not looked for anybody.
+        // A flow that is closed to merging, too late or alone has not searched.
         let unsought = of(Refusal::Closed) + of(Refusal::TooLate) + of(Refusal::Alone);
         let per_request = |count: u64| (count * 1000 / COUNTED) as f64 / 1000.0;
         Run {

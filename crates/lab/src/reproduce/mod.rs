@@ -1,7 +1,7 @@
-//! The published results that Weir's ideas come from, run again.
+//! Reproductions: published results that Weir's ideas come from, run again.
 //!
-//! Each [`Reproduction`] says what was published, and runs the same setting in virtual time: as it was before, as it was
-//! after, as today's kernels do it, and Weir's own way.
+//! A [`Reproduction`] has what was published, and runs the same setting in virtual time: before the change, after it,
+//! as in today's kernels, and with Weir's own default.
 
 mod blk_throttle;
 mod io_throttle;
@@ -22,20 +22,20 @@ use crate::scenario::ScenarioError;
 /// One published result.
 #[derive(Debug, Clone, Copy)]
 pub struct Reproduction {
-    /// What `weir lab reproduce` calls it.
+    /// Name in `weir lab reproduce`.
     pub name: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// What it is about, in a line.
+    /// Its subject, in a line.
     pub about: &'static str,
-    /// Figures that are shown once more for each case, what was published beside each way of running it. The setting
-    /// of a run begins with that of its case then, and ends with the way, if it is run in one only: `CASE, WAY`.
+    /// Figures that are shown once more for each case: the published one beside each way of running it. Settings of
+    /// runs are `CASE, WAY` then, or `CASE` if it is run in one way only.
     beside: &'static [&'static str],
     run: fn(Progress<'_>) -> Result<Vec<Run>, ReproduceError>,
     published: fn() -> Vec<Run>,
 }
 
-/// All of them.
+/// All reproductions.
 pub const ALL: &[Reproduction] = &[
     blk_throttle::REPRODUCTION,
     io_throttle::REPRODUCTION,
@@ -44,20 +44,20 @@ pub const ALL: &[Reproduction] = &[
     stable_merge::REPRODUCTION,
 ];
 
-/// What came out, beside what was published. Serialises as the JSON of `weir lab reproduce`.
+/// Published results, and those of the runs. Serialises as the JSON of `weir lab reproduce`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// As [`Reproduction::name`].
     pub name: &'static str,
     /// As [`Reproduction::source`].
     pub source: &'static str,
-    /// What it is about.
+    /// As [`Reproduction::about`].
     pub about: &'static str,
-    /// What was published.
+    /// Published.
     pub published: Vec<Run>,
-    /// What came out.
+    /// Reproduced.
     pub runs: Vec<Run>,
-    /// Which figures are shown side by side.
+    /// As in [`Reproduction`].
     #[serde(skip)]
     pub beside: &'static [&'static str],
 }
@@ -87,7 +87,7 @@ impl Outcome {
 /// One setting and its figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// Which.
+    /// Its name.
     pub setting: String,
     /// Name, with its unit, and value; in the order in which they are shown.
     #[serde(serialize_with = "as_map")]
@@ -95,13 +95,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// In which way it ran `case`; empty where there is one way only, none if it is a run of another case.
+    /// The way of this run of `case`; empty where there is one only, None if it is a run of another case.
     fn way(&self, case: &str) -> Option<&str> {
         let rest = self.setting.strip_prefix(case)?;
         if rest.is_empty() { Some(rest) } else { rest.strip_prefix(", ") }
     }
 
-    /// One of its figures.
+    /// The figure of this name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
@@ -123,10 +123,10 @@ pub enum ReproduceError {
     /// In its scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// In what was recorded for it.
+    /// In its recording.
     #[error("the recording {name}: {reason}")]
     Recording {
-        /// Which.
+        /// Name of the recording.
         name: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -140,8 +140,8 @@ impl From<crate::builder::SettingError> for ReproduceError {
 }
 
 impl Reproduction {
-    /// Runs it, on all cores: up to a minute of real time. `progress` is told how many of how many runs are done; the
-    /// outcome does not depend on it, nor on the machine.
+    /// Runs it, on all cores: up to a minute of real time. `progress` gets the numbers of finished runs and of all;
+    /// the outcome depends neither on it nor on the machine.
     ///
     /// # Errors
     /// See [`ReproduceError`].

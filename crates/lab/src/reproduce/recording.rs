@@ -1,4 +1,4 @@
-//! Recorded requests, with what each of them waited for.
+//! Recording of requests, with the dependencies of each.
 //!
 //! ```text
 //! process sqlite3-1.1 4
@@ -7,10 +7,10 @@
 //! 1 Wsm 266240 16 24 1
 //! ```
 //!
-//! First the processes, numbered from 0, with the level of their I/O priority. A request is its process; what it does
-//! (`R`, `W`, `F` for a flush; `s` where somebody waits for it, `a` where nobody does; `m` for metadata); its first
-//! sector of 512 bytes and its sectors; microseconds of pause; and what must be done before that pause: so many requests
-//! further up, several with commas, or `-` where the pause is after the beginning. `bench/record_sqlite.py` writes them.
+//! First the processes, numbered from 0, with the level of their I/O priority. A request has its process; its operation
+//! (`R`, `W`, `F` for a flush; `s` for synchronous, `a` for asynchronous; `m` for metadata); its first sector of 512
+//! bytes and its sectors; microseconds of pause; and the requests that must be done before that pause: each as a number
+//! of lines further up, with commas between, or `-` for a pause after the beginning. `bench/record_sqlite.py` writes them.
 
 use std::io::Read;
 
@@ -26,17 +26,16 @@ const AFTER_MAX: usize = 256;
 
 const SECTOR: u64 = 512;
 
-/// What processes asked a disk for.
+/// Requests of processes to a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Recording {
     pub(super) processes: Vec<Recorded>,
     /// In the order in which they came.
     pub(super) asked: Vec<Asked>,
-    /// What all of them wait for, one behind the other: [`Asked::after`] is each one's part.
+    /// Dependencies of all requests, one behind the other: [`Asked::after`] is a part of it.
     causes: Vec<u32>,
 }
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Recorded {
     pub(super) name: String,
@@ -44,14 +43,13 @@ pub(super) struct Recorded {
     pub(super) level: u8,
 }
 
-/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     /// Index of its process.
     pub(super) process: u32,
     /// [`Op::Read`], [`Op::Write`] or [`Op::Flush`].
     pub(super) op: Op,
-    /// Somebody waits for it.
+    /// A process waits for it.
     pub(super) sync: bool,
     pub(super) metadata: bool,
     /// Bytes; both 0 for a flush.
@@ -73,7 +71,7 @@ pub(super) enum RecordingError {
 }
 
 impl Recording {
-    /// A recording as `bench/record_sqlite.py` leaves it, compressed with gzip.
+    /// A recording of `bench/record_sqlite.py`, compressed with gzip.
     pub(super) fn unpack(packed: &[u8]) -> Result<Recording, RecordingError> {
         let mut text = String::new();
         let unpacked = flate2::read::GzDecoder::new(packed).take(BYTES_MAX);
@@ -82,7 +80,7 @@ impl Recording {
         Recording::parse(&text)
     }
 
-    /// Its text. O(text), and no more memory than some times that.
+    /// A recording as text. O(text), in a few times its memory.
     pub(super) fn parse(text: &str) -> Result<Recording, RecordingError> {
         let mut recording = Recording::default();
         for (at, line) in text.lines().enumerate() {
@@ -97,7 +95,7 @@ impl Recording {
     }
 
     /// A start-up trace, in which a request starts when the one before it of its process is done. A process begins
-    /// when the request before its first, whoever's, is done: it was started by one of the others.
+    /// when the request before its first is done, of whichever process: that one has started it.
     pub(super) fn start_up(packed: &[u8]) -> Result<Recording, RecordingError> {
         let mut recording = Recording::default();
         let mut reader = Reader::new(
@@ -136,7 +134,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What a request waits for: indices of earlier ones.
+    /// Indices of the earlier requests that one waits for.
     pub(super) fn after(&self, asked: &Asked) -> &[u32] {
         &self.causes[asked.causes_from as usize..asked.causes_to as usize]
     }

@@ -1,13 +1,12 @@
-//! The same run with many seeds, on all cores, and how its figures spread.
+//! Runs with many seeds on all cores, and the spread of their figures.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Told how many of how many runs are done.
+/// Gets the numbers of finished runs and of all.
 pub type Progress<'a> = &'a (dyn Fn(u32, u32) + Sync);
 
-/// What `run` makes of 0, 1, … `count` - 1, in this order. As many at a time as there are cores; nothing of that shows in
-/// the results.
+/// Results of `run` for 0, 1, … `count` - 1, in this order, however many cores run them.
 pub(super) fn all<T: Send>(
     count: u32,
     progress: Progress<'_>,
@@ -69,7 +68,6 @@ impl Spread {
         self.values[0]
     }
 
-    /// How many are larger.
     pub(super) fn above(&self, value: u64) -> usize {
         self.values.len() - self.values.partition_point(|&one| one <= value)
     }

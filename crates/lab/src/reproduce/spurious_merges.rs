@@ -1,14 +1,13 @@
 //! "block, bfq: let a queue be merged only shortly after starting I/O" (Valente and Ruocco, 2017, Linux 4.14).
 //!
-//! An application starts while others read and write one after the other. Before the change two queues merged whenever
-//! their requests came close to each other, and strangers do: a reader whose file lies beside those of the application
-//! got the weight of the application's queue, and the start took 7.5 s instead of 6.5 s. With the change a queue merges
+//! An application starts while others read and write sequentially. Before the change two queues merged whenever their
+//! requests came close to each other, related or not: a reader whose file lies beside those of the application got
+//! the weight of the application's queue, and the start took 7.5 s instead of 6.5 s. With the change a queue merges
 //! only within 100 ms after it has begun.
 //!
 //! The application is the recorded start of xterm: 632 reads of its own and 86 of the X server, each after the one
 //! before it. The published one was lxterminal, of which there is no recording. The disk is that of the report, a
-//! FUJITSU MHX2300BT. Where the background's files lie is chance, and each seed chooses anew, somewhere in the 80 GB
-//! where the application's are.
+//! FUJITSU MHX2300BT. The background's files lie at random among the 80 GB of the application's, anew for each seed.
 
 use weir_disk::Spec;
 use weir_engine::settings::{BfqSettings, MergeSettings, MergeWindow};
@@ -31,27 +30,28 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
 
 const RECORDING: &[u8] = include_bytes!("../../data/xterm.trace.gz");
 
-/// The setting whose median says what is usual.
+/// The setting whose median defines outliers.
 const AFTER: &str = "after: within 100 ms";
 
 const SEEDS: u32 = 50;
 
-/// Sequential readers and writers in the background. The report says "some"; the suite that it used takes five of each.
+/// Sequential readers and writers in the background. The report says "some"; the suite that it used takes five of
+/// each.
 const READERS: u32 = 5;
 const WRITERS: u32 = 5;
 
-/// The background has been at it for so long when the application starts.
+/// The background runs for so long before the application starts.
 const BEGINS_NS: u64 = 2_000_000_000;
 
 /// A file of the background.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// Linux reads 128 KiB ahead, and asks for the next as soon as it comes to them; it writes back in larger pieces, and
-/// many at a time.
+/// Linux reads 128 KiB ahead, and the next when the reader comes to them; it writes back in larger pieces, and many
+/// at a time.
 const READ_BYTES: u32 = 128 << 10;
 const WRITE_BYTES: u32 = 512 << 10;
 
-/// A start is an outlier when it takes so many percent of the median of the setting with the window.
+/// A start is an outlier when it takes so many percent of the median of [`AFTER`].
 const OUTLIER_PERCENT: u64 = 110;
 
 fn settings() -> Vec<(&'static str, Config)> {
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn whoever_returns_at_once_is_not_held_up_by_what_fills_its_gaps() {
-        // A reader was taken for one who lets the application go on: it had 16 requests in each gap, and at the disk beside
-        // each of the application's own. These two starts took 25 and 30 s.
+        // A reader was taken for a waker of the application: it had 16 requests injected in each idle wait, and one
+        // at the disk beside each of the application's own. These two starts took 25 and 30 s.
         let recording = Recording::start_up(RECORDING).unwrap();
         for seed in [30, 36] {
             let config = settings()[2].1;

@@ -3,9 +3,9 @@
 //! SQLite's part of the Phoronix suite on a disk with platters: processes insert rows, one transaction a row, and so
 //! wait for the disk most of the time. With the longer times of stable merging it took 97.02 s instead of 111.02 s.
 //!
-//! What is played was recorded from real processes (`bench/record_sqlite.py`): who asked for what, synchronously or not,
-//! and what each request waited for, the commits of the file system's journal included. Here they wait for the same
-//! again. There are fewer rows than in the suite, so that times are to be compared by their ratio.
+//! The requests were recorded from real processes (`bench/record_sqlite.py`): process, operation, synchronous or not,
+//! and dependencies, with the commits of the file system's journal. Here they have the same dependencies. There are
+//! fewer rows than in the suite, so only ratios of times compare.
 
 use weir_disk::Spec;
 use weir_engine::settings::{BfqSettings, MergeSettings, StableTimes};
@@ -133,7 +133,7 @@ mod tests {
                 assert!(names.contains(format!("sqlite3-{copy}.{round}").as_str()));
             }
         }
-        // The journal's own level, which ext4 gives it, keeps it from merging stably with anybody.
+        // The journal has its own level, by ext4, so that it never merges stably.
         let journal = recording.processes.iter().position(|process| process.name == "jbd2");
         let journal = journal.expect("the file system has one");
         assert!(

@@ -1,8 +1,8 @@
-//! Recorded processes on a disk, as they were or with others in the background: a small lab of its own.
+//! Playback of recorded processes, alone or with streams in the background.
 //!
-//! [`crate::sim`] runs jobs, whose requests follow from their options; here they follow from each other. What a
-//! recorded request waited for has to be done, on this disk and under this scheduler, before its pause begins. The
-//! engine, the disk and the turn are the same.
+//! The requests of [`crate::sim`] follow from options of jobs; these follow from each other. A recorded request's
+//! pause begins when all requests that it waits for are done, on this disk and under this scheduler. Engine, disk and
+//! turn are the same.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,56 +21,53 @@ use weir_fio::random::Random;
 
 use super::recording::{Asked, Recording};
 
-/// What a reader does with a byte it has read, and with a request: as in the lab's page cache.
+/// A reader's time for a request and its bytes, as in the lab's page cache.
 const CALL_NS: u64 = 500;
 const COPY_BYTES_PER_NS: u64 = 8;
 
-/// What is played.
 #[derive(Debug, Clone)]
 pub(super) struct Play<'a> {
     pub(super) disk: Spec,
     pub(super) engine: Config,
     pub(super) recording: &'a Recording,
-    /// Each of the recording's processes is a client; or all of them are one with one queue, in order of arrival.
+    /// One queue for all processes, in order of arrival; else each is a client.
     pub(super) one_queue: bool,
     pub(super) background: &'a [Stream],
     /// When the recording begins, after the background.
     pub(super) begins_ns: u64,
-    /// Each pause is longer by up to this, by chance: processors are never quite as quick again.
+    /// Each pause is longer by up to this, at random: processors are never equally fast.
     pub(super) late_ns: u64,
     pub(super) seed: u64,
 }
 
-/// A process in the background that reads or writes from `offset` on without an end, in this order.
+/// A background process that reads or writes sequentially from `offset` on, without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stream {
     pub(super) op: Op,
-    /// Somebody waits for it.
+    /// A process waits for it.
     pub(super) sync: bool,
     /// 0 (best) to 7.
     pub(super) level: u8,
-    /// Where it begins, and how far it goes before it begins again.
+    /// First byte, and bytes until it begins again.
     pub(super) offset: u64,
     pub(super) size: u64,
-    /// Of each request, and how many are under way.
+    /// Bytes of a request, and requests in flight.
     pub(super) len: u32,
     pub(super) depth: u32,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Played {
-    /// From the recording's beginning to the end of the last request that somebody waited for.
+    /// From the recording's beginning to the end of the last synchronous request.
     pub(super) took_ns: u64,
-    /// What the background moved in that time.
+    /// Bytes of the background in that time.
     pub(super) background_bytes: u64,
     /// Requests that went through the engine.
     pub(super) requests: u64,
-    /// What BFQ counted.
+    /// BFQ's counters.
     pub(super) bfq: BfqStats,
 }
 
-/// Plays it.
 pub(super) fn play(play: &Play<'_>) -> Played {
     let mut stage = Stage::new(play);
     stage.run();
@@ -91,24 +88,24 @@ struct Stage<'a> {
     played: Played,
 }
 
-/// Whose request it is, by index.
+/// Source of a request, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Recorded(u32),
     Stream(u32),
 }
 
-/// How far the recording has come.
+/// Progress of the recording.
 struct Script {
-    /// By request: what it waits for and is not done.
+    /// By request: unfinished requests that it waits for.
     missing: Vec<u32>,
     /// Requests that wait for each, one behind the other, and where those of each begin.
     waiting: Vec<u32>,
     waiting_from: Vec<u32>,
-    /// By process: requests that are not done, and its client once it has come.
+    /// By process: unfinished requests, and its client once it has come.
     left: Vec<u32>,
     clients: Vec<Option<(ClientId, TaskId)>>,
-    /// Requests that somebody waits for, of all, that are not done.
+    /// Unfinished synchronous requests.
     awaited: u32,
 }
 
@@ -246,7 +243,6 @@ impl<'a> Stage<'a> {
         asked.pause_ns + self.random.below(self.play.late_ns + 1)
     }
 
-    /// A client for a process of this level.
     fn open(&mut self, level: u8) -> (ClientId, TaskId) {
         let client = self.engine.open_client(self.cgroup).expect("a cgroup that is there");
         let priority = Priority::new(PriorityClass::BestEffort, level).expect("a level below 8");
@@ -308,7 +304,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A recorded request is done: those that waited for it, and for nothing else, begin their pause.
+    /// A recorded request is done: those that waited only for it begin their pause.
     fn done(&mut self, index: u32) {
         let recording = self.play.recording;
         let asked = &recording.asked[index as usize];
@@ -371,7 +367,7 @@ mod tests {
 
     #[test]
     fn who_waits_begins_when_all_it_waits_for_is_done() {
-        // 2 + 1 ms, half a millisecond, 1 ms; nobody waits for the last write.
+        // 2 + 1 ms, half a millisecond, 1 ms; no process waits for the last write.
         assert_eq!(played(CHAIN, |_| {}).took_ns, 4 * MS + MS / 2);
         let late = played(CHAIN, |play| play.late_ns = MS).took_ns;
         assert!((4 * MS + MS / 2..=6 * MS + MS / 2).contains(&late), "{late}");
@@ -405,7 +401,7 @@ mod tests {
         let none = with(SchedulerKind::None);
         assert_eq!((none.took_ns, none.background_bytes), (4 * MS + MS / 2, 5 * 3 * 4096));
         assert_eq!(none.requests, 15 * 3 + 3);
-        // However it shares the device, nobody begins before what it waits for is done.
+        // Under any scheduler a request begins only after those it waits for.
         let bfq = with(SchedulerKind::Bfq);
         assert!(bfq.took_ns >= none.took_ns && bfq.background_bytes > 0, "{bfq:?}");
         assert!(bfq.bfq.selections > 0 && none.bfq.selections == 0);

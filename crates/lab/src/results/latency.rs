@@ -1,37 +1,37 @@
 //! Histogram of latencies, in a few kilobytes.
 
-/// Buckets in which a power of two is divided: a quantile is off by at most 1/512 of itself.
+/// Buckets of a power of two: a quantile is off by at most 1/512 of itself.
 const PARTS: usize = 256;
 const PARTS_LOG: u32 = PARTS.trailing_zeros();
 
-/// Pages: one for times below [`PARTS`] nanoseconds, which are exact, and one a power of two above.
+/// Pages: one for times below [`PARTS`] nanoseconds, which are exact, and one for each power of two above.
 const PAGES: usize = 64 - PARTS_LOG as usize + 1;
 
 /// A histogram of times in nanoseconds, log-linear, with exact count, sum, minimum and maximum.
 ///
-/// A page of 1 KiB for each power of two in which something was recorded, so that 100,000 of them fit where 100,000
-/// processes do. Recording is O(1); a bucket holds 2^32 - 1 times and stays there.
+/// A page of 1 KiB for each power of two with a time in it, so that 100,000 processes can have one each. Recording is
+/// O(1). A bucket saturates at 2^32 - 1 times.
 // One cache line: with a thousand tenants each time recorded is a miss in every line it touches.
 #[derive(Clone, Default)]
 #[repr(align(64))]
 pub struct Latency {
-    /// The page of the last time, for the next one is mostly on it too, and which that is. It is not among `pages`; None
-    /// as long as nothing was noted there.
+    /// The page of the last time, since the next one is mostly on it too, and its index. It is not among `pages`;
+    /// None while it is empty.
     recent: Option<Page>,
     pages: Option<Box<Pages>>,
     recent_at: u8,
-    /// The bucket of the last time on that page, and how many times in it are not on the page yet: with many histograms
-    /// of times that are all alike, only what is here has to be fetched.
+    /// The bucket of the last time, and how many times in it are not on the page yet: with many histograms of equal
+    /// times, only this line has to be fetched.
     part: u8,
     pending: u32,
     count: u64,
     sum_ns: u128,
-    /// The longest, and by how much the shortest is less than the longest there could be: of both the greatest so far.
+    /// The longest, and the difference of the shortest from the largest possible time: both are maxima.
     max_ns: u64,
     below_ns: u64,
 }
 
-/// How many times are in each bucket of a power of two.
+/// Counts by bucket of one power of two.
 type Page = Box<[u32; PARTS]>;
 type Pages = [Option<Page>; PAGES];
 
@@ -68,7 +68,7 @@ impl Latency {
         self.sum_ns += other.sum_ns;
     }
 
-    /// How many times were recorded.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -93,7 +93,7 @@ impl Latency {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
 
-    /// The deviation from the mean, each time taken as the middle of its bucket; 0 if there is none.
+    /// Standard deviation, each time taken as the middle of its bucket; 0 if there is none.
     pub fn deviation_ns(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -107,10 +107,10 @@ impl Latency {
     }
 
     /// The least time that `thousandths_of_percent` of all times do not exceed, 0 to 100,000: 99,900 is p99.9. The
-    /// middle of its bucket, within the minimum and the maximum; 0 if there is none.
+    /// middle of its bucket, within minimum and maximum; 0 if there is none.
     pub fn quantile_ns(&self, thousandths_of_percent: u32) -> u64 {
         let rank = u128::from(self.count) * u128::from(thousandths_of_percent.min(100_000));
-        // The first is the least of all, also for 0 %.
+        // The first is the minimum, also for 0 %.
         let rank = rank.div_ceil(100_000).max(1);
         let mut seen = 0u128;
         for (low, high, count) in self.buckets() {
@@ -127,17 +127,17 @@ impl Latency {
         self.quantile_ns(50_000)
     }
 
-    /// What 99 % do not exceed.
+    /// 99th percentile.
     pub fn p99_ns(&self) -> u64 {
         self.quantile_ns(99_000)
     }
 
-    /// What 99.9 % do not exceed.
+    /// 99.9th percentile.
     pub fn p99_9_ns(&self) -> u64 {
         self.quantile_ns(99_900)
     }
 
-    /// Buckets that hold something, ascending: first and last time of each, and how many times are in it.
+    /// Buckets with times, ascending: first and last time of each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u32)> + '_ {
         self.places().map(|(page, part, count)| {
             let (low, high) = bounds(page, part);
@@ -145,7 +145,7 @@ impl Latency {
         })
     }
 
-    /// The same by page and place there.
+    /// The same by page and index.
     fn places(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
         let recent = usize::from(self.recent_at);
         let pages = (0..PAGES).filter(move |&page| page == recent || self.page(page).is_some());
@@ -159,7 +159,6 @@ impl Latency {
         counted.filter(|&(_, _, count)| count > 0)
     }
 
-    /// A page, if anything was noted there.
     fn page(&self, page: usize) -> Option<&Page> {
         match usize::from(self.recent_at) == page {
             true => self.recent.as_ref(),
@@ -167,7 +166,7 @@ impl Latency {
         }
     }
 
-    /// Notes what is pending, and goes to another bucket.
+    /// Writes the pending count, and moves to another bucket.
     fn turn_to(&mut self, page: usize, part: usize) {
         if self.pending > 0 {
             let counts = self.recent.get_or_insert_with(|| Box::new([0; PARTS]));
@@ -194,7 +193,7 @@ impl Latency {
 }
 
 impl PartialEq for Latency {
-    /// Whether the same times were recorded, as far as that is known; in whichever order.
+    /// Compares what is known of the times, in whichever order they came.
     fn eq(&self, other: &Latency) -> bool {
         let told = |it: &Latency| (it.count, it.sum_ns, it.min_ns(), it.max_ns);
         told(self) == told(other) && self.buckets().eq(other.buckets())
@@ -213,7 +212,7 @@ impl std::fmt::Debug for Latency {
     }
 }
 
-/// The page of a time and its place there.
+/// Page and index of a time.
 fn place(time_ns: u64) -> (usize, usize) {
     if time_ns < PARTS as u64 {
         return (0, time_ns as usize);
@@ -281,7 +280,6 @@ mod tests {
         assert_eq!((times.p50_ns(), times.p99_9_ns()), (6_000_123, 6_000_123));
     }
 
-    /// However often times go from bucket to bucket and page to page, what was recorded is what is told.
     #[test]
     fn times_are_told_as_they_were_recorded() {
         let mut times = Latency::default();

@@ -7,16 +7,16 @@ use weir_fio::LatencyTarget;
 /// Result of a `latency_target`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyTargetResult {
-    /// What had to be kept.
+    /// The target.
     pub target: LatencyTarget,
-    /// The number of requests in flight that it had at its end; of several jobs in a row, the least.
+    /// Depth at the end; of several jobs in a row, the least.
     pub depth: u32,
-    /// Whether it had come to the end of its search, or goes on with it for as long as it runs (`latency_run`).
+    /// Whether the search had ended, or follows the disk for as long as it runs (`latency_run`).
     pub is_sure: bool,
 }
 
 impl LatencyTargetResult {
-    /// The same of two jobs that are reported together.
+    /// Result of two jobs that are reported together.
     pub(crate) fn and(self, other: LatencyTargetResult) -> LatencyTargetResult {
         let least = if other.depth < self.depth { other } else { self };
         LatencyTargetResult { is_sure: self.is_sure && other.is_sure, ..least }

@@ -1,7 +1,6 @@
-//! Results of a run, as plain data: the simulator fills it, reports show it.
+//! Results of a run, as plain data.
 //!
-//! All times are nanoseconds of virtual time. Nothing here depends on the machine that ran the simulation: the same
-//! scenario and seed give equal [`Results`].
+//! All times are nanoseconds of virtual time. The same scenario and seed give equal [`Results`] on every machine.
 
 mod latency;
 mod latency_target;
@@ -20,44 +19,44 @@ use weir_engine::stats::{BfqCgroupStats, BfqStats, Blame, Counters};
 /// One run of a scenario.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Results {
-    /// What ran: a job file's or a trace's name.
+    /// Name of the job file or trace.
     pub title: String,
     /// The disk's line, as [`weir_disk::Spec`] prints it.
     pub disk: String,
-    /// The scheduler's name, at the beginning: `none` or `bfq`.
+    /// The scheduler at the beginning: `none` or `bfq`.
     pub scheduler: String,
-    /// The device window, at the beginning: requests that may be at the disk at once.
+    /// The device window at the beginning: requests that may be at the disk at once.
     pub depth: u32,
-    /// What all random choices came from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What a request took besides engine and disk on average, and which part of that was for one at a time.
+    /// Mean path delay of a request.
     pub way_ns: u64,
-    /// See [`Results::way_ns`].
+    /// Its serial part.
     pub way_each_ns: u64,
     /// From the first start to the last end.
     pub elapsed_ns: u64,
     /// Requests that the engine took in.
     pub requests: u64,
-    /// One for each job, or group of jobs that asked to be reported together, in the order of the file.
+    /// One for each job, or group of jobs with `group_reporting`, in the order of the file.
     pub rows: Vec<Row>,
     /// All cgroups, a parent before its children. Figures include those of the cgroups below.
     pub cgroups: Vec<CgroupResults>,
     /// The disk.
     pub device: DeviceResults,
-    /// What the scheduler `bfq` did, and its settings at the end; None where it never was.
+    /// Counters of the scheduler `bfq`, and its settings at the end; None where it never was in use.
     pub bfq: Option<BfqResults>,
-    /// Settings that changed while it ran, in order.
+    /// Timed changes that were made, in order.
     pub changes: Vec<Changed>,
-    /// What a reader should know: options without effect, trace lines skipped.
+    /// Notes for the reader: options without effect, trace lines skipped.
     pub notes: Vec<String>,
 }
 
-/// A setting that counted from then on.
+/// A timed change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changed {
-    /// When.
+    /// Its time.
     pub at_ns: u64,
-    /// As it was asked for: `max=/vm1 rbps=4M`.
+    /// As given: `max=/vm1 rbps=4M`.
     pub setting: String,
 }
 
@@ -68,43 +67,43 @@ pub struct Row {
     pub name: String,
     /// fio's `groupid`.
     pub group: u32,
-    /// Which clone; 0 for rows of several.
+    /// Number of the clone; 0 for rows of several.
     pub clone: u32,
-    /// The path of its cgroup; of the lowest that all its jobs are in, where there are several.
+    /// The path of its cgroup; of the lowest common one if there are several.
     pub cgroup: String,
-    /// How many jobs are in it.
+    /// Number of jobs.
     pub processes: u32,
     /// Why it ended before its time; None if it did not.
     pub error: Option<String>,
     /// From the first start (after `ramp_time`) to the last end.
     pub runtime_ns: u64,
-    /// fio's `job_runtime`: how long each of its jobs ran, summed.
+    /// fio's `job_runtime`: the sum of its jobs' run times.
     pub processes_ns: u64,
-    /// What it read.
+    /// Its reads.
     pub read: Transfers,
-    /// What it wrote.
+    /// Its writes.
     pub write: Transfers,
-    /// What it trimmed.
+    /// Its trims.
     pub trim: Transfers,
-    /// All of these together, where `unified_rw_reporting` asks for it.
+    /// All of these together, with `unified_rw_reporting`.
     pub mixed: Option<Transfers>,
-    /// Whether that is told in the place of the three (`unified_rw_reporting=mixed`), and not beside them.
+    /// Whether `mixed` replaces the three (`unified_rw_reporting=mixed`).
     pub is_unified: bool,
-    /// How long its `fsync`s and `fdatasync`s took.
+    /// Latencies of `fsync` and `fdatasync`.
     pub sync: Latency,
-    /// Whether its rate was steady, where it was to end then (`steadystate`).
+    /// Result of `steadystate`.
     pub steady: Option<Steadiness>,
-    /// The depth that it found, where it was to look for one (`latency_target`).
+    /// Result of `latency_target`.
     pub latency_target: Option<LatencyTargetResult>,
-    /// The largest number of requests in flight that it was allowed.
+    /// Most requests in flight that it was allowed.
     pub depth: u32,
-    /// fio's `job options`: what its section says, key and value, for tools that group runs by `rw`, `bs` and the like.
-    /// Empty where nothing is known.
+    /// fio's `job options`: keys and values of its section, for tools that group runs by `rw`, `bs` and the like.
+    /// Empty for traces.
     pub options: Vec<(String, String)>,
 }
 
 impl Row {
-    /// One of its jobs is in the cgroup `path`: its own becomes the lowest that has both in it.
+    /// Adds the cgroup `path` of one of its jobs: its own becomes the lowest common one.
     pub(crate) fn widen_to(&mut self, path: String) {
         if self.cgroup.is_empty() {
             self.cgroup = path;
@@ -128,14 +127,14 @@ impl Row {
         [&mut self.read, &mut self.write, &mut self.trim]
     }
 
-    /// What it is to be told of as: its directions, or all of them together, or both.
+    /// The directions that are reported: the three, `mixed`, or both.
     pub fn moved(&self) -> impl Iterator<Item = (&'static str, &Transfers)> {
         let directions = self.directions().into_iter().filter(|_| !self.is_unified);
         directions.chain(self.mixed.as_ref().map(|mixed| ("mixed", mixed)))
     }
 }
 
-/// What a row moved in one direction.
+/// Requests of a row in one direction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transfers {
     /// Requests.
@@ -144,8 +143,7 @@ pub struct Transfers {
     pub bytes: u64,
     /// From issue to completion, as the process sees it.
     pub latency: Latency,
-    /// Time over which `ios` and `bytes` are rates, as in fio: the longest that one of the row's jobs took for what it
-    /// does in this direction.
+    /// Time over which `ios` and `bytes` are rates. As in fio, the longest of the row's jobs in this direction.
     pub runtime_ns: u64,
 }
 
@@ -160,7 +158,6 @@ impl Transfers {
         per_second(self.ios, self.runtime_ns)
     }
 
-    /// Adds a request.
     #[inline]
     pub(crate) fn add(&mut self, len: u32, took_ns: u64) {
         self.ios += 1;
@@ -188,24 +185,24 @@ pub struct CgroupResults {
     pub weight: u16,
     /// Of it and all below.
     pub counters: Counters,
-    /// What the scheduler `bfq` did for it and all below.
+    /// Counters of the scheduler `bfq`, of it and all below.
     pub bfq: BfqCgroupStats,
-    /// What it waited for, with names: [`Counters::blame`]'s limits by the path of the cgroup that has them.
+    /// Waits for limits: those of [`Counters::blame`], by the path of the limiting cgroup.
     pub limit_waits: Vec<LimitWaits>,
-    /// From submission to the engine to completion, of its own requests and of those below.
+    /// From submission to the engine to completion, of it and all below.
     pub latency: Latency,
-    /// Bytes read and written over time; empty for cgroups beyond the first 64.
+    /// Bytes read over time; empty for cgroups beyond the first 64.
     pub read_series: Series,
-    /// Likewise.
+    /// Bytes written, as `read_series`.
     pub write_series: Series,
-    /// Reads and writes over time, each when it ends; likewise.
+    /// Reads over time, each at its end, as `read_series`.
     pub read_ios_series: Series,
-    /// Likewise.
+    /// Writes, as `read_ios_series`.
     pub write_ios_series: Series,
 }
 
 impl CgroupResults {
-    /// What it waited for. Its `limits` name cgroups by id; [`CgroupResults::limit_waits`] by path.
+    /// Causes of its waits. Limits have ids of cgroups here, and paths in [`CgroupResults::limit_waits`].
     pub fn blame(&self) -> &Blame {
         &self.counters.blame
     }
@@ -214,16 +211,16 @@ impl CgroupResults {
 /// The scheduler `bfq` during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BfqResults {
-    /// How it decided.
+    /// Its settings at the end.
     pub settings: BfqSettings,
-    /// What it did.
+    /// Its counters.
     pub stats: BfqStats,
 }
 
 /// Time that requests of a cgroup waited for the limits of one cgroup on their path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitWaits {
-    /// Whose limits.
+    /// Path of the limiting cgroup.
     pub path: String,
     /// Summed over requests, by dimension in the order of [`weir_engine::Dimension::ALL`].
     pub wait_ns: [u64; weir_engine::Dimension::COUNT],
@@ -234,9 +231,9 @@ pub struct LimitWaits {
 pub struct DeviceResults {
     /// Time with at least one request at the disk.
     pub busy_ns: u64,
-    /// Requests that it completed.
+    /// Completed requests.
     pub ios: u64,
-    /// Bytes that it moved.
+    /// Bytes moved.
     pub bytes: u64,
     /// From dispatch to completion.
     pub latency: Latency,

@@ -1,4 +1,4 @@
-//! An amount over time, in bounded memory.
+//! Series of an amount over time, in bounded memory.
 
 /// Most points of a [`Series`].
 pub const POINTS_MAX: usize = 1024;
@@ -6,8 +6,7 @@ pub const POINTS_MAX: usize = 1024;
 /// The interval that a series begins with: 1 ms.
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
-/// Amounts in intervals of equal length from time 0 on. When there would be more than [`POINTS_MAX`] points, each two
-/// become one and the interval is twice as long.
+/// Amounts in intervals of equal length from time 0 on. Beyond [`POINTS_MAX`] points, pairs of intervals become one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     interval_ns: u64,
@@ -33,8 +32,8 @@ impl Series {
         self.points[index] = self.points[index].saturating_add(amount);
     }
 
-    /// Adds an amount that is spread evenly from `from_ns` to `to_ns`; all of it at the end if that is no time. Shares
-    /// are rounded so that nothing is lost. O(intervals between).
+    /// Adds an amount that is spread evenly from `from_ns` to `to_ns`, or at the end if these are equal. Rounding
+    /// loses nothing. O(intervals between).
     pub fn spread(&mut self, from_ns: u64, to_ns: u64, amount: u64) {
         let whole = to_ns.saturating_sub(from_ns);
         // Makes the intervals long enough before they are walked.
@@ -71,8 +70,8 @@ impl Series {
         }
     }
 
-    /// The same with intervals at least as long as `interval_ns`, rounded up to what doubling reaches; for series that
-    /// share an axis.
+    /// The same with intervals at least as long as `interval_ns`, rounded up to what doubling reaches; for series
+    /// that share an axis.
     #[must_use]
     pub fn coarsened(&self, interval_ns: u64) -> Series {
         let mut coarse = self.clone();

@@ -4,21 +4,20 @@ use std::fmt;
 
 use weir_fio::SteadyState;
 
-/// What came of a `steadystate`.
+/// Result of a `steadystate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steadiness {
-    /// What had to be steady, and how much so.
+    /// Criterion and limit.
     pub rule: SteadyState,
-    /// How many seconds were looked at together.
+    /// Seconds that are looked at together.
     pub seconds: u64,
-    /// When it was steady, and the job ended for it; None if it never was.
+    /// When the rate was steady, which ended the job; None if it never was.
     pub attained_ns: Option<u64>,
-    /// At the end, what is compared with the rule's limit, in its unit; None where nothing was moved, or there were too few
-    /// seconds to tell.
+    /// The criterion's value at the end, in its unit; None where nothing was moved, or there were too few seconds.
     pub criterion: Option<f64>,
-    /// How the rule's rate, requests or bytes a second, went up with each of the last seconds; None where those were too few.
+    /// Rise of the rate, requests or bytes a second, with each of the last seconds; None where those were too few.
     pub slope: Option<f64>,
-    /// How far the furthest of them was from their mean, likewise.
+    /// Largest distance of these rates from their mean; None where they were too few.
     pub deviation: Option<f64>,
     /// Requests and bytes of each of the last seconds, at most [`Steadiness::seconds`].
     pub rates: Vec<[u64; 2]>,

@@ -3,22 +3,20 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that was planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Planned {
-    /// A process goes on.
     Wake(u32),
-    /// What was asked of the page cache, or of a disk that is some way off, is with whoever asked.
+    /// A request is back from the path delay, the page cache or the null engine.
     Deliver(u32),
-    /// A stream of a trace goes on: the number of its actor.
+    /// A stream of a trace continues: the number of its actor.
     Stream(u32),
-    /// A setting changes: its number among those that do.
+    /// A timed change: its index.
     Change(u32),
-    /// The rate of a row is taken, which may be steady.
+    /// Sample of the rate of a row with `steadystate`.
     Rate(u32),
 }
 
-/// Planned events by time, those of one time in the order in which they were planned. O(log n) each.
+/// Planned events by time, then in the order of planning. O(log n) each.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
     heap: BinaryHeap<Reverse<(u64, u64, Planned)>>,

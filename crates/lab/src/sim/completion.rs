@@ -1,4 +1,4 @@
-//! Completions: a request that is back from the disk goes to its process, which goes on.
+//! Completions: requests that are back from the disk, and the processes that they let continue.
 
 use weir_engine::{Instant, Op, Outcome};
 use weir_fio::Submission;
@@ -12,7 +12,7 @@ use super::world::{Actor, World};
 use crate::scenario::ScenarioError;
 
 impl World {
-    /// The disk has finished a command: a request, and those that were joined to it.
+    /// The disk has finished a command: a request, and those joined to it.
     pub(super) fn completed(&mut self, key: usize) -> Result<(), ScenarioError> {
         self.device.at_disk -= 1;
         let mut next = key as u32;
@@ -22,14 +22,14 @@ impl World {
         Ok(())
     }
 
-    /// Answers which one was joined to it.
+    /// Returns the key of the request joined to it.
     fn request_completed(&mut self, key: usize) -> Result<u32, ScenarioError> {
         let now = Instant::from_nanos(self.now_ns);
         let flight = &mut self.device.flights[key];
         let next = std::mem::replace(&mut flight.joined, NO_FLIGHT);
         let ticket = flight.ticket.take().expect("only what is at the disk ends there");
         if !self.engine.complete(now, ticket, Outcome::Done) {
-            // Another piece of it goes to the disk in its turn.
+            // Another piece of it goes to the disk later.
             return Ok(next);
         }
         let cgroup = self.actors[flight.actor as usize].cgroup;
@@ -43,7 +43,7 @@ impl World {
         Ok(next)
     }
 
-    /// A request is back with whoever asked for it.
+    /// A request is back at its caller.
     pub(super) fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
         let flight = &mut self.device.flights[key];
         match flight.purpose {
@@ -62,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    /// What a process or a stream asked for is done.
+    /// A request of a process or a stream has ended.
     fn ended(&mut self, key: usize) -> Result<(), ScenarioError> {
         let flight = self.device.flights.remove(key);
         let actor = self.actors[flight.actor as usize];
@@ -79,7 +79,7 @@ impl World {
         let Flight { len, offset, issued_ns, .. } = flight;
         let done = Done { access, len, offset, issued_ns };
         if let Some((replay, stream)) = actor.stream {
-            // The process that it counts for, if any, is that of the `read_iolog`.
+            // The process of a `read_iolog`, if any, counts it.
             let process = self.replays[replay as usize].process;
             self.account(actor.row, process, done);
             self.replays[replay as usize].completed(stream, self.now_ns);
@@ -124,7 +124,6 @@ impl World {
         self.go_on(flight.actor)
     }
 
-    /// An fsync is done.
     fn synced(&mut self, flight: Flight, actor: Actor) -> Result<(), ScenarioError> {
         let process = match actor.stream {
             None => Some(flight.actor),
@@ -145,14 +144,14 @@ impl World {
         }
         let process = &mut self.processes[flight.actor as usize];
         process.synced();
-        // What has ended meanwhile could not be taken.
+        // Requests that ended during the fsync could not be taken.
         if !process.plan.has_calls && process.has_batch() {
             self.take_batch(flight.actor);
         }
         self.go_on(flight.actor)
     }
 
-    /// A process takes what has ended and was put aside.
+    /// A process takes the ended requests that were put aside.
     pub(super) fn take_batch(&mut self, process: u32) {
         let at = &mut self.processes[process as usize];
         let count = at.take_count();
@@ -166,7 +165,7 @@ impl World {
         *self.processes[process as usize].aside() = batch;
     }
 
-    /// Notes what a request came to that has ended and, if a process made it, is in its hands.
+    /// Records an ended request, and hands it to its process if there is one.
     fn account(&mut self, row: u32, process: Option<u32>, done: Done) {
         let Done { access, len, .. } = done;
         let took_ns = self.now_ns - done.issued_ns;
@@ -207,7 +206,6 @@ impl World {
         }
     }
 
-    /// A process has failed, and makes no further request.
     fn fail(&mut self, process: u32, error: String) {
         let at = &mut self.processes[process as usize];
         at.has_failed = true;

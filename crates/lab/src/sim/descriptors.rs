@@ -1,13 +1,12 @@
-//! POSIX asynchronous I/O as in glibc: the requests of a descriptor are served one at a time, in order.
+//! POSIX asynchronous I/O as in glibc: a descriptor serves its requests one at a time, in order.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_fio::stream::Step;
 
-/// Descriptors of processes, each with the requests that wait for the one that is served.
+/// Descriptors by process and file start, each with its waiting requests.
 ///
-/// O(log descriptors) each, and no allocation once they have grown. A descriptor is named by its process and by where its
-/// file begins on the disk.
+/// O(log descriptors) each, and no allocation once they have grown.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     queues: BTreeMap<(u32, u64), Queue>,
@@ -19,7 +18,6 @@ struct Queue {
     waiting: VecDeque<Waiting>,
 }
 
-/// A request that waits, and when its process made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) step: Step,
@@ -27,7 +25,7 @@ pub(super) struct Waiting {
 }
 
 impl Descriptors {
-    /// Whether a request is served now; if not, it waits for those before it.
+    /// True if the request is served now; else it waits for those before it.
     pub(super) fn enter(&mut self, process: u32, file_start: u64, request: Waiting) -> bool {
         let queue = self.queues.entry((process, file_start)).or_default();
         if queue.is_busy {
@@ -38,7 +36,7 @@ impl Descriptors {
         true
     }
 
-    /// A request at `offset` of the disk has ended: the one that is served next, if any waits.
+    /// A request at `offset` of the disk has ended. Returns the next one to be served.
     pub(super) fn leave(&mut self, process: u32, offset: u64) -> Option<Waiting> {
         let (_, queue) = self.queues.range_mut((process, 0)..=(process, offset)).next_back()?;
         let next = queue.waiting.pop_front();
@@ -62,7 +60,6 @@ mod tests {
         assert!(descriptors.enter(1, 0, request(0)));
         assert!(!descriptors.enter(1, 0, request(1)));
         assert!(!descriptors.enter(1, 0, request(2)));
-        // Another file, and another process.
         assert!(descriptors.enter(1, 100, request(3)));
         assert!(descriptors.enter(2, 0, request(4)));
         assert_eq!(descriptors.leave(1, 50), Some(request(1)));

@@ -1,4 +1,4 @@
-//! Requests on their way.
+//! Table of requests in flight.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,23 +6,22 @@ use weir_engine::{Op, Ticket};
 
 use weir_fio::stream::Access;
 
-/// Requests by their keys. A key is given again as soon as its request is gone, the last one first.
+/// Requests by key. The key that was freed last is used first.
 ///
-/// O(1) each. Apart from `slab`, which cannot ask for a place without looking at it.
+/// O(1) each. Unlike `slab`, it knows the next key without touching its slot.
 #[derive(Default)]
 pub(super) struct Flights {
-    /// None where one is gone.
+    /// None at a free place.
     places: Vec<Option<Flight>>,
     free: Vec<u32>,
 }
 
 impl Flights {
-    /// The key that the next one gets.
     pub(super) fn next_key(&self) -> usize {
         self.free.last().map_or(self.places.len(), |&key| key as usize)
     }
 
-    /// Answers its key.
+    /// Returns its key.
     #[inline]
     pub(super) fn insert(&mut self, flight: Flight) -> usize {
         match self.free.pop() {
@@ -37,7 +36,6 @@ impl Flights {
         }
     }
 
-    /// The one of `key`, which is gone then.
     #[inline]
     pub(super) fn remove(&mut self, key: usize) -> Flight {
         let flight = self.places[key].take().expect("a request that is on its way");
@@ -62,42 +60,38 @@ impl IndexMut<usize> for Flights {
     }
 }
 
-/// One request: of a process, or of the page cache for one.
+/// One request of a process, or of the page cache on its behalf.
 ///
-/// One line of cache, for with many of them the time goes into fetching them from memory.
+/// One cache line: with many requests the time goes into fetching them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flight {
     pub(super) purpose: Purpose,
     pub(super) op: Op,
-    /// Whether somebody waits for it: not so for what the page cache writes back by itself.
+    /// False only for writeback by the page cache's flusher.
     pub(super) sync: bool,
-    /// Whether the file system makes it on its own account, as a trace says.
+    /// Whether the file system issued it on its own account, as a trace says.
     pub(super) metadata: bool,
-    /// Who made it, among the actors; for the page cache's, who is charged.
+    /// The actor that issued it, or is charged for it.
     pub(super) actor: u32,
     pub(super) len: u32,
-    /// On the disk.
     pub(super) offset: u64,
-    /// When the process made it; for a request of the page cache, its number there.
+    /// When the process issued it; for a request of the page cache, its id there.
     pub(super) issued_ns: u64,
-    /// When the engine took it in.
     pub(super) submitted_ns: u64,
     pub(super) dispatched_ns: u64,
     /// While it is at the disk.
     pub(super) ticket: Option<Ticket>,
-    /// The one that is joined to it at the disk; [`NO_FLIGHT`] for none.
+    /// The next one of the same disk command, or [`NO_FLIGHT`].
     pub(super) joined: u32,
 }
 
-/// The key of none.
 pub(super) const NO_FLIGHT: u32 = u32::MAX;
 
 // With the mark of an occupied slot.
 const _: () = assert!(size_of::<Option<Flight>>() == 64);
 
 impl Flight {
-    /// One that is made at `now_ns`.
     #[inline]
     pub(super) fn new(
         purpose: Purpose,
@@ -124,24 +118,20 @@ impl Flight {
     }
 }
 
-/// What happens when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The process goes on.
     Io(Access),
-    /// A write of a process, to be followed by a flush (`sync=1`).
+    /// A write that a flush follows (`sync=1`).
     SyncedWrite,
-    /// That flush.
     FlushOfWrite,
     /// fsync past the page cache: a flush.
     Fsync,
-    /// An operation on the page cache; never at the disk itself.
+    /// A call of the page cache, which the disk never sees.
     Cached(Access),
-    /// fsync through the page cache; never at the disk itself.
+    /// fsync through the page cache, which the disk never sees.
     CachedSync,
-    /// A read into the page cache before the process starts (`pre_read`); never at the disk itself.
+    /// A read into the page cache before the process starts (`pre_read`), which the disk never sees.
     PreRead,
-    /// A request of the page cache.
     OfCache,
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// All flows, and the processes in them.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     groups: BTreeMap<u32, Group>,
@@ -10,7 +9,6 @@ pub(super) struct Flows {
     members: BTreeMap<u32, Member>,
 }
 
-/// What the processes of one `flow_id` have and did together.
 #[derive(Debug, Default)]
 struct Group {
     weight: u64,
@@ -26,10 +24,10 @@ struct Member {
 }
 
 impl Flows {
-    /// Whether a process may make a request now; if so, it counts. A process waits while its share of all requests of the
-    /// flow is above that of its weight, as in fio. Those that need not wait any more are put into `freed`.
+    /// True if a process may make a request now, which then counts. As in fio, a process waits while its share of the
+    /// flow's requests is above that of its weight. Processes that need not wait any more are put into `freed`.
     ///
-    /// O(log processes), and O(processes that wait) after a yes.
+    /// O(log processes), and O(waiting processes) after a yes.
     pub(super) fn ask(
         &mut self,
         process: u32,
@@ -55,7 +53,7 @@ impl Flows {
         true
     }
 
-    /// A process has ended: the others keep their proportions without it.
+    /// A process has ended; the others keep their proportions without it.
     pub(super) fn leave(&mut self, process: u32, freed: &mut Vec<u32>) {
         let Some(member) = self.members.remove(&process) else { return };
         if let Some(group) = self.groups.get_mut(&member.flow_id) {
@@ -100,7 +98,7 @@ mod tests {
                 made[process] += u32::from(flows.ask(process as u32, 7, weight, &mut freed));
             }
         }
-        // The first goes each time it asks, and the others keep to their parts of that.
+        // The first goes each time it asks, and the others keep to their parts.
         assert!(made[0] >= 599 && made[1].abs_diff(400) <= 1, "{made:?}");
         assert!(made[2].abs_diff(200) <= 1, "{made:?}");
         freed.clear();

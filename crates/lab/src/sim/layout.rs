@@ -8,35 +8,31 @@ use weir_fio::{Amount, Files, IoEngine, Job, JobFile};
 
 use crate::scenario::ScenarioError;
 
-/// Files begin at multiples of it, as file systems place large files.
+/// Alignment of files, as file systems place large ones.
 const ALIGN: u64 = 1 << 20;
 
-/// A file: a contiguous range of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileAt {
-    /// First byte on the disk.
     pub(super) start: u64,
-    /// Bytes.
     pub(super) len: u64,
-    /// Its number among all files; what the page cache calls it.
+    /// Its number among all files, and its id in the page cache.
     pub(super) id: u32,
 }
 
-/// All files of all jobs.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// By job, its files in order.
     pub(super) of_job: Vec<Vec<FileAt>>,
     /// Sizes by [`FileAt::id`].
     pub(super) sizes: Vec<u64>,
-    /// Jobs that said no size and got the whole disk.
+    /// Jobs without a size, which get the whole disk.
     pub(super) unsized_jobs: u32,
 }
 
-/// Lays files out one behind the other in the order in which they are first named. A device (`/dev/...`), an NBD export
-/// and a file without any size are the whole disk.
+/// Lays files out one behind the other, in the order in which jobs name them. A device (`/dev/...`), an NBD export
+/// and a file without a size are the whole disk.
 ///
-/// Sizes that `filesize` leaves to chance come from `seed`.
+/// Random sizes of `filesize` come from `seed`.
 pub(super) fn lay_out(jobs: &JobFile, disk_bytes: u64, seed: u64) -> Result<Layout, ScenarioError> {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     // None is the whole disk.
@@ -107,22 +103,26 @@ fn file_names(job: &Job) -> Vec<String> {
         .collect()
 }
 
-/// How long the files of a job are.
+/// File sizes of a job.
 #[derive(Debug)]
 enum FileBytes {
-    /// What one `filesize` says, or what `size` and `offset` need.
     Alike(u64),
-    /// Each by chance between the two of `filesize`, both included: multiples of `unit`, but not below the smaller.
-    Between { least: u64, most: u64, unit: u64, random: Random },
+    /// Random, between the two of `filesize`, both included: multiples of `unit`, but not below the smaller.
+    Between {
+        least: u64,
+        most: u64,
+        unit: u64,
+        random: Random,
+    },
 }
 
 impl FileBytes {
-    /// Of a job with so many files; None if nothing is said.
+    /// None if the job gives no size.
     fn of(job: &Job, count: u64, seed: u64) -> Option<FileBytes> {
         let options = &job.options;
         match (options.file_size, options.size) {
             (Some((least, most)), _) if least < most => {
-                // Other numbers than those of the job's requests.
+                // Not the numbers of the job's requests.
                 let random = Random::new(!job_seed(job, seed));
                 Some(FileBytes::Between { least, most, unit: options.block_min().max(1), random })
             }
@@ -134,7 +134,6 @@ impl FileBytes {
         }
     }
 
-    /// The next file's.
     fn next(&mut self) -> u64 {
         match self {
             FileBytes::Alike(bytes) => *bytes,

@@ -44,29 +44,29 @@ use std::time::Duration;
 use crate::results::{CgroupResults, Results};
 use crate::scenario::{Scenario, ScenarioError};
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time.
     pub now_ns: u64,
     /// Requests that the engine has taken in.
     pub requests: u64,
-    /// Processes that have ended, of all.
+    /// Processes that have ended.
     pub ended: u32,
     /// All processes.
     pub processes: u32,
-    /// When the run ends at the latest, if all that is left to run has a `runtime`: for a share of the way.
+    /// Latest end of the run, if every remaining process has a `runtime`; for a progress bar.
     pub ends_ns: Option<u64>,
 }
 
-/// Runs a scenario to its end. `watch` is called every 65,536 events, a few times a second at most speeds; when it says
-/// [`ControlFlow::Break`], the results so far are the results.
+/// Runs a scenario to its end. `watch` is called every 65,536 events, a few times a second at most speeds. If it
+/// returns [`ControlFlow::Break`], the run ends there, with the results so far.
 ///
-/// O(log processes) an event and no allocation per request once everything has grown. Memory in proportion to processes
-/// and cgroups.
+/// O(log processes) an event, and no allocation per request once all tables have grown. Memory is proportional to
+/// processes and cgroups.
 ///
 /// # Errors
-/// What is wrong with the scenario; nothing has run then. A run in which nothing takes any time.
+/// What is wrong with the scenario, before anything runs; or a run in which time stands still.
 pub fn run(
     scenario: &Scenario,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -76,20 +76,20 @@ pub fn run(
     Ok(results)
 }
 
-/// A job's time as the calendar has it; what it cannot tell is the end of all time.
+/// Saturates at the largest time.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// So many of something, for a note: `1 job`, `2 jobs`.
+/// A count with its noun: `1 job`, `2 jobs`.
 fn counted(count: u64, one: &str, more: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
 }
 
-/// Cgroups that a note names; more are counted.
+/// Cgroups that a note names; it counts the others.
 const NAMED_MAX: usize = 8;
 
-/// A note on cgroups that have limits and got no request: often a limit was meant for a job, which is in another.
+/// A note on cgroups that have limits and got no request: often the limit was meant for a job in another cgroup.
 fn idle(results: &Results) -> Option<String> {
     let is_idle = |cgroup: &&CgroupResults| {
         let counters = &cgroup.counters;

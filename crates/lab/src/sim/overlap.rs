@@ -1,21 +1,20 @@
-//! `serialize_overlap`: requests for the same bytes are not under way together.
+//! `serialize_overlap`: requests for the same bytes are never in flight together.
 
 use std::collections::BTreeMap;
 
 use weir_fio::{Mix, Options, SubmitMode};
 
-/// Whose requests a job's wait for.
+/// Scope of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlapping {
-    /// The process's own.
+    /// Requests of the process itself.
     Own,
-    /// Those of all jobs whose requests threads of their own submit (`io_submit_mode=offload`).
+    /// Requests of all jobs that submit from threads (`io_submit_mode=offload`).
     Shared,
 }
 
 impl Overlapping {
-    /// None where the option is not set, and where, as in fio, nothing could race: nothing is changed, or there is one
-    /// request at a time.
+    /// None without the option, and, as in fio, where no race is possible: without writes or trims, or at depth 1.
     pub(super) fn of(options: &Options, depth: u32) -> Option<Overlapping> {
         let is_shared = options.submit_mode == SubmitMode::Offload;
         let can_race = is_shared || depth > 1 && options.pattern.mix != Mix::Read;
@@ -26,17 +25,17 @@ impl Overlapping {
     }
 }
 
-/// What is under way of the jobs that asked for it.
+/// Ranges in flight of jobs with the option.
 #[derive(Debug, Default)]
 pub(super) struct Overlaps {
-    /// First byte and the one after the last, on the disk; by process, or under None those of all that share.
+    /// First byte and the one after the last, on the disk; by process, or under None for the shared scope.
     ranges: BTreeMap<Option<u32>, Vec<(u64, u64)>>,
     /// Processes that wait for others' requests.
     waiting: Vec<u32>,
 }
 
 impl Overlaps {
-    /// Whether a process may make a request now; if so, it is under way. O(requests under way).
+    /// True if the request may go, which is in flight then. O(requests in flight).
     pub(super) fn enter(&mut self, process: u32, with: Overlapping, start: u64, len: u32) -> bool {
         let end = start + u64::from(len);
         let ranges = self.ranges.entry(key(process, with)).or_default();
@@ -49,7 +48,7 @@ impl Overlaps {
         is_clear
     }
 
-    /// A request is no more under way. Processes that waited for others' are put into `freed`: they are to ask again.
+    /// A request has ended. Processes that waited for others' are put into `freed`; they ask again.
     pub(super) fn leave(
         &mut self,
         process: u32,

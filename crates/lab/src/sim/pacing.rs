@@ -1,4 +1,4 @@
-//! When a process makes its next request: `rate`, `rate_iops` and `thinktime`.
+//! Pacing of a process's requests: `rate`, `rate_iops` and `thinktime`.
 
 use std::cmp::Ordering;
 
@@ -11,21 +11,20 @@ use super::nanos;
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// The rates of one process. A direction that is behind its rate catches up, as in fio.
+/// The rates of one process. A direction behind its rate catches up, as in fio.
 #[derive(Debug, Clone)]
 pub(super) struct Rates {
     lanes: [Option<Lane>; 3],
     poisson: Option<Random>,
-    /// `rate_ignore_thinktime`: schedules move on by the pauses.
+    /// `rate_ignore_thinktime`: pauses move the schedules on.
     ignores_thinking: bool,
     minima: Option<Minima>,
 }
 
-/// What a process has to reach in each [`Options::rate_cycle`], or fails: `rate_min`, or `rate_iops_min`.
+/// Minimum rates in each [`Options::rate_cycle`]: `rate_min` or `rate_iops_min`. The process fails below them.
 ///
-/// As in fio: looked at when a request of the direction ends, each time that the cycle has passed since the last look,
-/// the first of which is 2 s after the start at the earliest. A direction with a rate, or a minimum, in bytes is judged by
-/// that one.
+/// As in fio, a direction is checked at the end of its requests, once a cycle has passed since the last check, and
+/// first 2 s after the start. Minima in bytes apply where the rate, or a minimum, is in bytes.
 #[derive(Debug, Clone)]
 struct Minima {
     lanes: [Minimum; 3],
@@ -33,34 +32,32 @@ struct Minima {
     from_ns: u64,
 }
 
-/// The minimum of one direction, and what it has moved.
 #[derive(Debug, Clone, Copy, Default)]
 struct Minimum {
     per_second: Option<u64>,
     counts_ios: bool,
     moved: u64,
-    /// What it had moved at the last look, and when that was.
+    /// What it had moved at the last check, and when that was.
     seen: Option<(u64, u64)>,
 }
 
-/// Nothing is asked of a job in the first so long.
+/// Minima are not checked before.
 const MINIMA_AFTER_NS: u64 = 2_000_000_000;
 
-/// The rate of one direction. As in fio, one of requests is one of bytes: those of so many of the smallest.
+/// The rate of one direction. As in fio, a rate in requests is one in bytes, of requests of the smallest size.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     bytes_per_sec: u64,
-    /// What the smallest request takes of the schedule.
+    /// Time of the smallest request in the schedule.
     interval_ns: u64,
     begun_ns: u64,
-    /// Bytes issued since.
+    /// Bytes issued so far.
     issued: u64,
-    /// With `rate_process=poisson`: when the next is due.
+    /// Due time of the next request with `rate_process=poisson`.
     drawn_ns: u64,
 }
 
 impl Rates {
-    /// Whether a job has rates.
     pub(super) fn are_any(options: &Options) -> bool {
         let minima = options.rate_min.iter().chain(options.rate_iops_min.iter());
         options.has_rates() || minima.into_iter().any(Option::is_some)
@@ -91,12 +88,11 @@ impl Rates {
         Rates { lanes, poisson, ignores_thinking, minima: Minima::new(options, begun_ns) }
     }
 
-    /// A request has ended: why the process fails now, if it does.
+    /// A request has ended. Returns why the process fails, if it does.
     pub(super) fn moved(&mut self, now_ns: u64, access: Access, bytes: u64) -> Option<String> {
         self.minima.as_mut()?.moved(now_ns, access, bytes)
     }
 
-    /// When the next request of a direction may be made.
     pub(super) fn due_ns(&self, access: Access) -> u64 {
         let Some(lane) = self.lanes[access as usize] else { return 0 };
         if self.poisson.is_some() {
@@ -106,13 +102,12 @@ impl Rates {
         lane.begun_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
 
-    /// Whether the next read may be made sooner or later than the next write, at `now_ns`.
+    /// Compares the due times of the next read and the next write at `now_ns`.
     pub(super) fn due(&self, now_ns: u64) -> Ordering {
         let waits_ns = |access| self.due_ns(access).saturating_sub(now_ns);
         waits_ns(Access::Read).cmp(&waits_ns(Access::Write))
     }
 
-    /// A request was made.
     pub(super) fn issued(&mut self, access: Access, bytes: u64) {
         let Some(lane) = &mut self.lanes[access as usize] else { return };
         lane.issued = lane.issued.saturating_add(bytes);
@@ -125,8 +120,8 @@ impl Rates {
         }
     }
 
-    /// The process thought for so long. Where schedules move on by that, the next request is due right afterwards, as
-    /// in fio: a pause of an interval or more counts for one interval less.
+    /// The process paused. With `rate_ignore_thinktime` the next request is due right afterwards, as in fio: a pause
+    /// of an interval or more counts for one interval less.
     pub(super) fn thought(&mut self, pause_ns: u64) {
         if self.ignores_thinking {
             for lane in self.lanes.iter_mut().flatten() {
@@ -197,7 +192,6 @@ impl Minima {
     }
 }
 
-/// Pauses between requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thinking {
     pause_ns: u64,
@@ -205,9 +199,9 @@ pub(super) struct Thinking {
     counts_issues: bool,
     io_time_ns: u64,
     seen: u32,
-    /// Whether a request was made since the last pause; there is one between two, as in fio.
+    /// Whether a request was made since the last pause; as in fio there is one between two.
     is_issued: bool,
-    /// Where the last pause ended. As in fio a job begins as if with one.
+    /// End of the last pause. As in fio a job begins as if after one.
     since_ns: u64,
 }
 
@@ -236,7 +230,7 @@ impl Thinking {
         self.seen = self.seen.saturating_add(u32::from(!self.counts_issues));
     }
 
-    /// Whether it is time to think; asked once, for the answer begins the next count.
+    /// Whether a pause is due; a yes begins the next count.
     pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
         let worked = now_ns.saturating_sub(self.since_ns);
         let is_over = self.blocks.is_some_and(|blocks| self.seen >= blocks)
@@ -252,7 +246,6 @@ impl Thinking {
         self.pause_ns
     }
 
-    /// Thinking is over.
     pub(super) fn over(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
     }

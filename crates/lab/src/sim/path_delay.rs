@@ -4,16 +4,15 @@ use weir_fio::random::Random;
 
 use crate::scenario;
 
-/// Apart from the numbers of streams and processes, which come from the same seed.
+/// Keeps its random numbers apart from those of streams and processes, which have the same seed.
 const SALT: u64 = 0x7761_7973_7761_7973;
 
-/// Requests pass the one that handles one at a time in the order in which the disk has finished them, and are under way
-/// for the rest.
+/// Serial stage, which requests pass one at a time in the order of completion, and a parallel rest.
 #[derive(Debug)]
 pub(super) struct PathDelay {
     times_ns: Vec<u64>,
     each_ns: u64,
-    /// When the one that handles one at a time is free again.
+    /// When the serial stage is free again.
     free_ns: u64,
     random: Random,
 }
@@ -29,13 +28,12 @@ impl PathDelay {
         }
     }
 
-    /// Whether there is anything to wait for.
     #[inline]
     pub(super) fn takes_time(&self) -> bool {
         !self.times_ns.is_empty()
     }
 
-    /// When a request that the disk has finished now is back.
+    /// When a request that the disk completes now is back.
     pub(super) fn arrival_ns(&mut self, now_ns: u64) -> u64 {
         let time_ns = match self.times_ns.as_slice() {
             [one] => *one,

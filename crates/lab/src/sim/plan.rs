@@ -1,4 +1,4 @@
-//! Plan of a job's processes, in numbers.
+//! Plan of a job: its options as the simulator needs them.
 
 use std::sync::Arc;
 
@@ -11,47 +11,46 @@ use weir_fio::stream::Access;
 use weir_fio::{FadviseHint, IoEngine, Job, Mix, Options, Order, PrioClass, Submission};
 use weir_pagecache::Advice;
 
-/// What clones of a job share.
+/// Options that clones of a job share.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Most requests in flight.
     pub(super) depth: u32,
-    /// Where the queue is filled again after it was full: at most `depth - 1`.
+    /// Level to which a full queue drains before it is filled again: at most `depth - 1`.
     pub(super) low: u32,
-    /// Requests that have ended are taken by so many at once.
+    /// Ended requests that the process takes at once.
     pub(super) batch: u32,
     pub(super) path: IoPath,
-    /// On how it reads its files, where it does so through the page cache.
+    /// Advice for its files, if it reads them through the page cache.
     pub(super) advice: Advice,
     pub(super) submission: Submission,
-    /// Some of its requests end within the call that makes them, while the depth allows others beside them: those of
+    /// Some requests end within the call that makes them, while the depth allows others beside them: those of
     /// [`Submission::Blocking`], and trims. Others that end meanwhile are taken when the queue is full.
     pub(super) has_calls: bool,
-    /// `create_only`: it ends where it would make its first request.
+    /// `create_only`: the process ends before its first request.
     pub(super) creates_only: bool,
-    /// `sync=`: each write is on the disk before it ends.
+    /// `sync=`: a write ends when it is on the disk.
     pub(super) syncs_writes: bool,
     pub(super) runtime_ns: Option<u64>,
     pub(super) ramp_ns: u64,
     pub(super) is_time_based: bool,
     pub(super) loops: u32,
     pub(super) latency_max_ns: Option<u64>,
-    /// A pause after so many requests, or None where only time counts.
+    /// Requests between pauses, or None where only time counts.
     pub(super) thinks_every: Option<u32>,
-    /// It keeps its requests in proportion to others' (`flow`).
+    /// `flow`.
     pub(super) has_flow: bool,
     /// A new child process for each loop.
     pub(super) forks: bool,
-    /// Requests for the same bytes wait for each other (`serialize_overlap`): which do.
+    /// `serialize_overlap`.
     pub(super) overlap: Option<Overlapping>,
-    /// Nothing of all this but the depth is of any matter to a request, from when it is made to when it has ended: it goes
-    /// straight to the disk, and comes back by itself.
+    /// Only the depth matters to a request from its start to its end: it goes straight to the disk, and ends by
+    /// itself.
     pub(super) is_plain: bool,
     pub(super) machine: Machine,
     pub(super) options: Arc<Options>,
 }
 
-/// Which way requests take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IoPath {
     /// To the engine and the disk.
@@ -68,7 +67,7 @@ impl Plan {
         let depth = options.depth().max(1);
         let path = match options.engine {
             IoEngine::Null => IoPath::Nowhere,
-            // SCSI commands and NBD requests know no page cache of the client.
+            // SCSI commands and NBD requests bypass the client's page cache.
             IoEngine::Nbd | IoEngine::Sg | IoEngine::Userspace { .. } => IoPath::Direct,
             _ if options.direct => IoPath::Direct,
             _ => IoPath::Cached,
@@ -115,7 +114,7 @@ impl Plan {
         self.has_calls && (self.submission == Submission::Blocking || access == Access::Trim)
     }
 
-    /// From when it may start to its end at the latest: `u64::MAX` without a `runtime`.
+    /// Longest time from start to end: `u64::MAX` without a `runtime`.
     pub(super) fn lasts_ns(&self) -> u64 {
         let (least, most) = self.options.start_delay;
         let delay_ns = u64::try_from(most.max(least).as_nanos()).unwrap_or(u64::MAX);
@@ -125,7 +124,7 @@ impl Plan {
     }
 }
 
-/// Advice that fio gives for its files, which only counts where they are read through the page cache.
+/// fio's advice for its files, which counts only for reads through the page cache.
 fn advice(options: &Options, path: IoPath) -> Advice {
     let is_random = matches!(options.pattern.order, Order::Random { .. });
     match options.fadvise_hint {
@@ -137,7 +136,8 @@ fn advice(options: &Options, path: IoPath) -> Advice {
     }
 }
 
-/// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any time.
+/// As in fio, `thinktime_iotime` leaves no count but one that the job names: the default of 1 would go before any
+/// time.
 fn thinks_every(job: &Job) -> Option<u32> {
     let think = job.options.thinktime;
     let is_named = think.blocks > 1 || job.said.iter().any(|(key, _)| key == "thinktime_blocks");

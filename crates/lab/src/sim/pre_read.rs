@@ -1,4 +1,4 @@
-//! `pre_read`: files that are in the page cache before their job starts.
+//! `pre_read`: reads files into the page cache before their job starts.
 
 use std::collections::btree_map::Entry;
 
@@ -9,11 +9,11 @@ use super::flights::{Flight, Purpose};
 use super::plan::IoPath;
 use super::world::World;
 
-/// Bytes that are asked for at a time: enough that the disk alone sets the pace, and no more than the usual window of
-/// read-ahead, which longer reads would widen.
+/// Bytes of a read: enough that the disk alone sets the pace, and no more than the usual read-ahead window, which
+/// longer reads would widen.
 const PIECE: u64 = 128 << 10;
 
-/// Where a process is in its files.
+/// Position of a process in its files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PreRead {
     file: usize,
@@ -21,8 +21,8 @@ pub(super) struct PreRead {
 }
 
 impl World {
-    /// Whether a process that may start has files to be read first. It starts when they are; asked again meanwhile, the
-    /// answer is the same.
+    /// Whether a process that may start has to read files first. It starts after them; another call meanwhile returns
+    /// the same.
     pub(super) fn pre_reads(&mut self, process: u32) -> bool {
         let at = &self.processes[process as usize];
         if !at.plan.options.pre_read || at.plan.path != IoPath::Cached {
@@ -35,14 +35,14 @@ impl World {
         true
     }
 
-    /// Asks for the next piece of a process's files; after the last, the process starts.
+    /// Reads the next piece of a process's files; after the last, the process starts.
     pub(super) fn pre_read_on(&mut self, process: u32) {
         let at = &self.processes[process as usize];
         let place = self.pre_reads.get_mut(&process).expect("one that reads its files first");
         while at.files.get(place.file).is_some_and(|file| place.offset >= file.len) {
             *place = PreRead { file: place.file + 1, offset: 0 };
         }
-        // It may have been stopped since.
+        // The process may have been stopped.
         if !at.is_waiting() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A process of a job: what it does next, and when.
+//! Process of a job: its state, and what it does next.
 
 mod batch;
 
@@ -20,59 +20,59 @@ use crate::scenario::Machine;
 
 /// One process.
 ///
-/// In the order in which a step needs it, for with many processes the time goes into fetching them from memory: what it
-/// is doing is one line of cache and what it does next another, and where it is plain nothing else is looked at.
+/// Fields are in the order in which a step needs them, for with many processes the time goes into fetching them: the
+/// state is one cache line, the next requests another, and a plain process needs no more.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Process {
     pub(super) plan: Arc<Plan>,
     state: State,
     ends_ns: u64,
-    /// Where `ramp_time` is over and things count.
+    /// End of `ramp_time`.
     pub(super) counts_from_ns: u64,
     /// Where its first file begins on the disk.
     pub(super) begin: u64,
-    /// Requests made and not yet taken back.
+    /// Requests made and not yet taken.
     in_flight: u32,
-    /// Most of them, as its plan has it.
+    /// Most requests in flight, from its plan.
     depth: u32,
-    /// Nothing but the depth and its end can hold a request back, and nothing but its row is to know when it has ended.
+    /// Only the depth and its end hold a request back, and only its row has to know of the end ([`Plan::is_plain`]).
     pub(super) is_plain: bool,
-    /// Cleared when the queue is full, set when it has drained far enough.
+    /// Cleared when the queue is full, set when it has drained to `low`.
     is_filling: bool,
-    /// Its time is up: it makes no I/O any more, only the fsync at its end.
+    /// Its time is up: only the fsync at its end is left.
     is_stopping: bool,
     /// Its flow lets it make one request.
     may_go: bool,
-    /// Nothing is under way that its next request would have to wait for (`serialize_overlap`).
+    /// No request in flight overlaps its next one (`serialize_overlap`).
     is_clear: bool,
-    /// In a call that returns when the request that it makes has ended ([`Plan::is_call`]).
+    /// In a call that returns when the request that it made has ended ([`Plan::is_call`]).
     is_in_call: bool,
-    /// It has failed, by its own `rate_min` or `max_latency` or the like.
+    /// It has failed, by `rate_min`, `max_latency` or the like.
     pub(super) has_failed: bool,
-    /// What it does next, as far as its stream has lent it out.
+    /// Next requests, lent by its stream.
     run: Run,
     pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
-    /// Its depth is not known beforehand (`latency_target`).
+    /// `latency_target`.
     search: Option<Box<Search>>,
-    /// In a `ramp_time`, after which requests count anew towards `number_ios`: how many have ended.
+    /// In `ramp_time`, after which `number_ios` counts anew: requests that have ended.
     ended_in_ramp: Option<u64>,
     pub(super) files: Arc<[FileAt]>,
     /// Made, and held back by its rate or flow.
     held: Option<Step>,
-    /// None for one that replays a trace (`read_iolog`).
+    /// None with `read_iolog`.
     stream: Option<Stream>,
-    /// Of those in flight, ended ones that wait to be taken together with others.
+    /// Ended requests that wait for their batch.
     aside: Vec<Done>,
-    /// While it waits for its flow: until when that is in the calendar.
+    /// While it waits for its flow: when the calendar wakes it.
     pub(super) is_planned_until: u64,
-    /// When it will have copied what is in its hands from and to the page cache.
+    /// When its copies from and to the page cache are done.
     pub(super) free_ns: u64,
     loops_left: u32,
     begun_ns: u64,
-    /// When it began to read again what it wrote, where it does that now; and how long it has done so before.
+    /// When the present verification began, and the time of those before.
     rereads_from_ns: Option<u64>,
     reread_ns: u64,
     random: Random,
@@ -80,7 +80,6 @@ pub(super) struct Process {
 
 const _: () = assert!(offset_of!(Process, run) == 64);
 
-/// What a process is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before its start.
@@ -92,7 +91,7 @@ enum State {
         until_ns: u64,
         thinks: bool,
     },
-    /// In a call that ends with a request: fsync.
+    /// In fsync, or in the replay of its trace.
     Blocked,
     /// Until all its requests have ended.
     Draining(Then),
@@ -102,33 +101,33 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Think,
-    /// Do the step that is held.
+    /// Do the held step.
     Do,
     Restart,
     End,
 }
 
-/// What a process wants from the world.
+/// What a process asks of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// This step; then ask again.
+    /// Do this step, then ask again.
     Do(Step),
-    /// To be woken then.
+    /// Wake it then.
     Sleep(u64),
-    /// To know whether its flow lets it make a request: [`Process::may_go`] or [`Process::must_wait`].
+    /// Ask its flow whether it may make a request: [`Process::may_go`] or [`Process::must_wait`].
     Ask,
-    /// To know whether something is under way that this step has to wait for: [`Process::cleared`]. Asked again when one
-    /// of its requests has ended, or one that is not its own.
+    /// Ask whether a request in flight overlaps this step: [`Process::cleared`] if not. The process asks again when
+    /// one of its requests, or one of another process, has ended.
     Clear(Step),
-    /// What has ended is to be taken; then ask again.
+    /// Take the batch, then ask again.
     Take,
-    /// A new child process is to go on in its place; then ask again.
+    /// Continue as a new child, then ask again.
     Fork,
-    /// Its trace is to be replayed; then [`Process::replayed`].
+    /// Replay its trace; then [`Process::replayed`].
     Replay,
-    /// Nothing before one of its requests ends.
+    /// Wait for the end of one of its requests.
     Wait,
-    /// It is over. Told once.
+    /// It is over. Returned once.
     End,
 }
 
@@ -176,7 +175,7 @@ impl Process {
         }
     }
 
-    /// It may start. Answers when it will: after its `startdelay`.
+    /// It may start. Returns when it does: after its `startdelay`.
     pub(super) fn start(&mut self, now_ns: u64) -> u64 {
         let (least, most) = self.plan.options.start_delay;
         let (least, most) = (nanos(least), nanos(most).max(nanos(least)));
@@ -192,7 +191,7 @@ impl Process {
         };
         let options = &self.plan.options;
         if Rates::are_any(options) {
-            // Numbers of its own, apart from those of the delays.
+            // Not the numbers of the delays.
             let random = Random::new(self.random.clone().word());
             self.rates = Some(Box::new(Rates::new(options, self.begun_ns, random)));
         }
@@ -226,8 +225,8 @@ impl Process {
         self.state == State::Done
     }
 
-    /// It makes no further request and ends when those in flight have ended. A process that has not started is over at
-    /// once: answers whether it is.
+    /// It makes no further request, and ends when those in flight have ended. True if it is over at once, because it
+    /// had not started.
     pub(super) fn stop(&mut self, now_ns: u64) -> bool {
         match self.state {
             State::Done => false,
@@ -242,8 +241,8 @@ impl Process {
         }
     }
 
-    /// What it does at `now_ns`. Asked again after each [`Act::Do`], whenever a request of its own has ended, and when
-    /// it wished to be woken.
+    /// Its next action at `now_ns`. To be called after each [`Act::Do`], at the end of each of its requests, and at
+    /// the time of [`Act::Sleep`].
     pub(super) fn act(&mut self, now_ns: u64) -> Act {
         loop {
             match self.state {
@@ -261,7 +260,7 @@ impl Process {
                     }
                     self.state = State::Running;
                 }
-                // Who waits for the last ones takes each as it ends.
+                // At the end each request is taken by itself.
                 State::Draining(_) if !self.aside.is_empty() => return Act::Take,
                 State::Draining(_) if self.in_flight > 0 => return Act::Wait,
                 State::Draining(Then::End) => {
@@ -327,7 +326,7 @@ impl Process {
         self.run_any(now_ns)
     }
 
-    /// The same for any process, with a look at all there is.
+    /// As [`Process::run`], for every kind of process.
     #[inline(never)]
     fn run_any(&mut self, now_ns: u64) -> Option<Act> {
         if self.is_in_call {
@@ -378,7 +377,7 @@ impl Process {
         });
         let Some(step) = step else {
             self.loops_left -= u32::from(!self.plan.is_time_based);
-            // A child makes a loop of its own.
+            // A child makes one loop.
             let is_over = stream.is_exhausted() && !self.plan.forks;
             let is_last = self.loops_left == 0 || is_over || self.is_stopping;
             let then = if is_last { Then::End } else { Then::Restart };
@@ -387,7 +386,7 @@ impl Process {
         };
         let is_rereading = stream.is_rereading();
         if is_rereading && self.rereads_from_ns.is_none() {
-            // When all is written.
+            // Verification begins when all is written.
             if self.in_flight > 0 {
                 self.held = Some(step);
                 self.state = State::Draining(Then::Do);
@@ -397,7 +396,7 @@ impl Process {
         }
         match step {
             Step::Io { access, len, .. } => {
-                // What is read again is not paced, as in fio.
+                // Verification is not paced, as in fio.
                 let is_paced = !stream.is_verifying();
                 if let Some(rates) = self.rates.as_mut().filter(|_| is_paced) {
                     let due_ns = rates.due_ns(access);
@@ -418,7 +417,7 @@ impl Process {
                     return Some(self.first_take(Act::Clear(step)));
                 }
                 (self.may_go, self.is_clear) = (false, false);
-                // What is read again among the writes has its part of the rate all the same.
+                // Verification between the writes has its part of the rate all the same.
                 if let Some(rates) = self.rates.as_mut().filter(|_| !is_rereading) {
                     rates.issued(access, u64::from(len));
                 }
@@ -430,7 +429,7 @@ impl Process {
                 self.is_in_call = self.plan.is_call(access);
             }
             Step::Sync { .. } => {
-                // Those of the end are of all that was made, and glibc has syncs wait for what was made before.
+                // Syncs at the end cover all requests before, and glibc orders syncs behind earlier requests.
                 let waits = stream.is_closing() || self.plan.submission == Submission::OnePerFile;
                 if waits && self.in_flight > 0 {
                     self.held = Some(step);
@@ -444,14 +443,14 @@ impl Process {
         Some(Act::Do(step))
     }
 
-    /// What it reads again now, it has read.
+    /// Ends the present verification.
     fn has_reread(&mut self, now_ns: u64) {
         let from_ns = self.rereads_from_ns.take();
         self.reread_ns += from_ns.map_or(0, |from_ns| now_ns - from_ns);
     }
 
-    /// How long it has run by `now_ns`, ramp time aside; and reading, writing and trimming, by its pattern, as fio has
-    /// it: what is read again after all was written takes a time of its own.
+    /// Time since its start by `now_ns`, without `ramp_time`; and times of reading, writing and trimming, by its
+    /// pattern. As in fio, verification after the writes counts apart.
     pub(super) fn ran_ns(&self, now_ns: u64) -> (u64, [u64; 3]) {
         let ran_ns = now_ns.saturating_sub(self.counts_from_ns);
         let reread_ns = self.reread_ns + self.rereads_from_ns.map_or(0, |from_ns| now_ns - from_ns);
@@ -468,17 +467,15 @@ impl Process {
         (ran_ns, [main_ns(reads) + reread_ns, main_ns(writes), main_ns(trims)])
     }
 
-    /// Its flow lets it go on; ask again.
     pub(super) fn may_go(&mut self) {
         self.may_go = true;
     }
 
-    /// Nothing is in the way of its next request; ask again.
     pub(super) fn cleared(&mut self) {
         self.is_clear = true;
     }
 
-    /// It is ahead of the others in its flow. It is to be woken when it is no more, and then.
+    /// It is ahead of the others in its flow. Returns when to ask again, unless woken before.
     pub(super) fn must_wait(&mut self, now_ns: u64) -> u64 {
         let pause = self.plan.options.flow_sleep;
         match u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX) {
@@ -503,10 +500,10 @@ impl Process {
         Act::Sleep(until_ns.min(self.ends_ns))
     }
 
-    /// A request has moved so many bytes: why the job fails for its `rate_min`, if it does.
+    /// A request of so many bytes has ended: why the job fails for its `rate_min`, if it does.
     pub(super) fn moved(&mut self, now_ns: u64, access: Access, len: u32) -> Option<String> {
         if let Some(ended) = &mut self.ended_in_ramp {
-            // Neither what is read again nor the trim of a write that follows is one more.
+            // Neither verification nor the trim before a write counts.
             let writes = matches!(self.plan.options.pattern.mix, Mix::Write | Mix::TrimWrite);
             let is_counted = access == Access::Write || !writes;
             *ended += u64::from(is_counted && now_ns < self.counts_from_ns);
@@ -514,9 +511,9 @@ impl Process {
         self.rates.as_mut()?.moved(now_ns, access, len.into())
     }
 
-    /// A request has taken so long: what that says of the depth that it looks for.
+    /// A request has taken so long: its consequence for the `latency_target`.
     pub(super) fn searched(&mut self, now_ns: u64, took_ns: u64) -> Verdict {
-        // What still comes back at its end changes nothing.
+        // Requests that end late, when the process is ending, change nothing.
         let Some(search) = self.search.as_mut().filter(|_| now_ns < self.ends_ns) else {
             return Verdict::Go;
         };
@@ -534,7 +531,7 @@ impl Process {
             || self.search.as_ref().is_some_and(|search| search.has_nothing())
     }
 
-    /// The depth that it has found, if it looked for one.
+    /// Result of its `latency_target`.
     pub(super) fn latency_target(&self) -> Option<LatencyTargetResult> {
         self.search.as_ref().map(|search| search.result())
     }
@@ -544,25 +541,22 @@ impl Process {
         self.begun_ns
     }
 
-    /// When it is to end, whatever is left to do.
+    /// When it ends at the latest, by its `runtime`.
     pub(super) fn ends_ns(&self) -> u64 {
         self.ends_ns
     }
 
-    /// Its trace is over.
     pub(super) fn replayed(&mut self) {
         self.state = State::Draining(Then::End);
     }
 
-    /// Its fsync has ended.
     pub(super) fn synced(&mut self) {
         self.in_flight -= 1;
         self.state = State::Running;
     }
 
-    /// Whether it waits for its trace to be replayed.
     pub(super) fn is_replaying(&self) -> bool {
-        // First what is at hand anyway: it is asked whenever a process waits.
+        // The cheaper test first: this is asked whenever a process waits.
         self.state == State::Blocked && self.stream.is_none()
     }
 }

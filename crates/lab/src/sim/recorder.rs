@@ -1,4 +1,4 @@
-//! Recorder of a run, made into [`Results`] at its end.
+//! Recorder of a run: collects figures, and makes [`Results`] of them at the end.
 
 use std::collections::BTreeMap;
 
@@ -13,48 +13,47 @@ use crate::results::{
     Steadiness, Transfers,
 };
 
-/// Cgroups whose bytes over time are kept; for more nobody would look at the lines.
+/// Cgroups with a series of bytes over time; more lines would be unreadable.
 const SERIES_MAX: usize = 64;
 
 /// Streams of a trace that have a row of their own.
 const ROWS_MAX: usize = 1000;
 
 pub(super) struct Recorder {
-    /// Title, disk, scheduler and all else that is known before.
+    /// Title, disk, scheduler and all else that is known before the run.
     results: Results,
     cgroups: Vec<CgroupRecord>,
     device: DeviceResults,
-    /// Where the present interval of the series ends, and how long it is.
+    /// End of the present interval of the series, and its length.
     due_ns: u64,
     interval_ns: u64,
-    /// How long the disk was busy, up to when that was noted.
+    /// Busy time of the disk, up to the last sample.
     busy_ns: u64,
     busy_until_ns: u64,
-    /// By row of jobs, when its first process began to count. Rows of a trace's streams come after those.
+    /// By row of jobs, when its first process began to count. Rows of a trace's streams follow them.
     first_ns: Vec<u64>,
-    /// By process, what it did in its `ramp_time`: all that there is of one that ends in it.
+    /// By process, its figures in `ramp_time`, which count only if it ends in it.
     early: BTreeMap<u32, Early>,
 }
 
-/// What counts only if nothing follows.
 #[derive(Default)]
 struct Early {
     moved: [Transfers; 3],
     sync: Latency,
 }
 
-/// One cgroup that processes are in.
+/// One cgroup with processes.
 #[derive(Default)]
 struct CgroupRecord {
     id: Option<CgroupId>,
     latency: Latency,
-    /// Bytes read and written in the present interval, and how many requests did it; of the first [`SERIES_MAX`] only.
+    /// Bytes read and written in the present interval, and their requests; for the first [`SERIES_MAX`] cgroups only.
     fresh: [Fresh; 2],
     series: [Series; 2],
     ios_series: [Series; 2],
 }
 
-/// What has ended in the present interval of the series.
+/// Completions in the present interval of the series.
 #[derive(Default)]
 struct Fresh {
     bytes: u64,
@@ -85,9 +84,9 @@ impl Recorder {
         now_ns >= self.due_ns
     }
 
-    /// Puts what has moved in the interval that is over into the series; before anything of `next_ns` happens. `busy_ns`
-    /// is how long the disk had been busy at `now_ns`, when something happened last. O(cgroups, at most
-    /// [`SERIES_MAX`]); about a thousand times for each doubling of the run's length.
+    /// Ends an interval of the series, before the events of `next_ns`. `busy_ns` is the disk's busy time at `now_ns`,
+    /// the time of the last event. O(cgroups, at most [`SERIES_MAX`]); about a thousand times for each doubling of
+    /// the run's length.
     pub(super) fn sample(&mut self, now_ns: u64, next_ns: u64, busy_ns: u64, at_disk: u32) {
         for record in self.cgroups.iter_mut().take(SERIES_MAX) {
             let all = record.series.iter_mut().zip(&mut record.ios_series);
@@ -104,9 +103,9 @@ impl Recorder {
         let busy = &mut self.device.busy_series;
         busy.spread(self.busy_until_ns, now_ns, busy_ns - self.busy_ns);
         self.busy_ns = busy_ns;
-        // An idle disk stays so until something happens.
+        // An idle disk stays idle until the next event.
         self.busy_until_ns = if at_disk == 0 { next_ns } else { now_ns };
-        // The last point is the present one, so that intervals grow before there is too much of them.
+        // The last point is the present one, so that intervals grow before there are too many.
         busy.add(next_ns, 0);
         self.interval_ns = busy.interval_ns();
         self.due_ns = (next_ns / self.interval_ns + 1).saturating_mul(self.interval_ns);
@@ -129,7 +128,7 @@ impl Recorder {
             return;
         }
         record.fresh[direction].ios += 1;
-        // What is at the disk for long moves all the while.
+        // A request that is at the disk for long moves its bytes all the while.
         if now_ns - flight.dispatched_ns < self.interval_ns {
             record.fresh[direction].bytes += bytes;
         } else {
@@ -137,7 +136,6 @@ impl Recorder {
         }
     }
 
-    /// So many requests are at the disk.
     pub(super) fn in_flight(&mut self, count: u32) {
         self.device.in_flight_max = self.device.in_flight_max.max(count);
     }
@@ -169,7 +167,7 @@ impl Recorder {
         self.early.entry(process).or_default().sync.record(took_ns);
     }
 
-    /// As in fio: of a process that ends in its `ramp_time` all counts.
+    /// As in fio, all counts of a process that ends in its `ramp_time`.
     fn count_early(&mut self, early: Early, row: u32) {
         let row = &mut self.results.rows[row as usize];
         let rows = row.directions_mut().into_iter();
@@ -184,19 +182,17 @@ impl Recorder {
         [sum(|moved| moved.ios), sum(|moved| moved.bytes)]
     }
 
-    /// Whether a row's rate was steady in the end.
     pub(super) fn steady(&mut self, row: u32, steady: Steadiness) {
         let row = &mut self.results.rows[row as usize];
         self.results.notes.push(format!("`{}`: {steady}", row.name));
         row.steady = Some(steady);
     }
 
-    /// A process has failed.
     pub(super) fn failed(&mut self, row: u32, error: String) {
         self.results.rows[row as usize].error.get_or_insert(error);
     }
 
-    /// A cgroup that has come up in the run.
+    /// Adds a cgroup that appears during the run.
     pub(super) fn cgroup(&mut self, number: u32, id: CgroupId) {
         if self.cgroups.len() <= number as usize {
             self.cgroups.resize_with(number as usize + 1, CgroupRecord::default);
@@ -204,7 +200,7 @@ impl Recorder {
         self.cgroups[number as usize].id = Some(id);
     }
 
-    /// The row of a stream that has come up: one of its own, or from [`ROWS_MAX`] on one with all others.
+    /// The row of a new stream: its own, or from [`ROWS_MAX`] on one with all others.
     pub(super) fn stream_row(&mut self, name: &str, cgroup: String) -> u32 {
         let rows = &mut self.results.rows;
         if rows.len() < ROWS_MAX {
@@ -216,17 +212,14 @@ impl Recorder {
         rows.len() as u32 - 1
     }
 
-    /// Adds what a reader should know.
     pub(super) fn note(&mut self, notes: Vec<String>) {
         self.results.notes.extend(notes);
     }
 
-    /// Settings that have changed meanwhile, in order.
     pub(super) fn changed(&mut self, changes: Vec<Changed>) {
         self.results.changes = changes;
     }
 
-    /// A process is over.
     pub(super) fn process_ended(&mut self, now_ns: u64, number: u32, process: &mut Process) {
         if process.is_waiting() || process.begun_ns() > now_ns {
             return;
@@ -250,7 +243,6 @@ impl Recorder {
         }
     }
 
-    /// All of it.
     pub(super) fn finish(mut self, now_ns: u64, engine: &Engine, requests: u64) -> Results {
         let busy_ns = engine.device().busy_ns;
         self.sample(now_ns, now_ns, busy_ns, 0);
@@ -292,7 +284,7 @@ impl Recorder {
     }
 }
 
-/// All cgroups of the engine with what was noted, each with all below it.
+/// All cgroups of the engine with their records, each including all below it.
 fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
     let census = engine.tree_stats();
     let mut places: Vec<(CgroupId, usize)> =
@@ -326,7 +318,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
         [all[at].read_series, all[at].write_series] = record.series;
         [all[at].read_ios_series, all[at].write_ios_series] = record.ios_series;
     }
-    // From the leaves up: whatever is below has been added to a child before the child is added to its parent.
+    // From the leaves up, so that a child is complete before it is added to its parent.
     let parents: Vec<Option<usize>> = parents(&all);
     for at in (0..all.len()).rev() {
         let Some(parent) = parents[at] else { continue };
@@ -341,7 +333,7 @@ fn cgroups(engine: &Engine, records: Vec<CgroupRecord>) -> Vec<CgroupResults> {
     all
 }
 
-/// The place of each cgroup's parent; parents come before their children.
+/// Index of each cgroup's parent; parents come before their children.
 fn parents(all: &[CgroupResults]) -> Vec<Option<usize>> {
     let mut by_path = BTreeMap::new();
     let mut parents = Vec::with_capacity(all.len());

@@ -1,4 +1,4 @@
-//! Traces as they go through a run: read ahead a little, issued when they are due.
+//! Replay of a trace: records are read ahead, and issued when they are due.
 
 use std::collections::VecDeque;
 
@@ -8,25 +8,25 @@ use super::counted;
 use super::trace_source::TraceSource;
 use crate::scenario::{ScenarioError, Timing, Trace};
 
-/// Records that are read ahead, of all streams together: enough for one stream to run far ahead of the others, and
-/// constant, however long the trace is.
+/// Records read ahead, of all streams together: enough for one stream to run far ahead of the others, and independent
+/// of the trace's length.
 const AHEAD_MAX: usize = 65_536;
 
-/// Disks have sectors; what is asked of a smaller disk than the trace's is wrapped around at them.
+/// Granularity at which requests beyond the end of a smaller disk wrap around.
 const SECTOR: u64 = 512;
 
-/// A trace under way.
+/// A trace that is being replayed.
 pub(super) struct Replay {
     trace: Trace,
-    /// Its requests go to the disk as they are: none is left out, moved or scaled.
+    /// No setting leaves out, moves or scales its requests.
     is_as_it_is: bool,
     source: TraceSource,
-    /// Added to each record's time: when the replay began, and the rounds before.
+    /// Added to each record's time: the start of the replay, and the rounds before.
     base_ns: u64,
     /// The last record's time in this round.
     last_ns: u64,
     has_ended: bool,
-    /// Why nothing was read behind what was: the file could not be read to its end.
+    /// Error at which reading stopped.
     broken: Option<ScenarioError>,
     is_over: bool,
     ahead: usize,
@@ -44,7 +44,7 @@ pub(super) struct Replay {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     name: String,
-    /// Its place among the actors; None before its first record is known.
+    /// Its index among the actors; None before its first record.
     pub(super) actor: Option<u32>,
     waiting: VecDeque<Record>,
     /// Pauses before records that were left out, since the last one that was not.
@@ -59,16 +59,16 @@ pub(super) struct Flow {
 /// What a stream does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// This, now.
+    /// Issue this record now.
     Issue(Record),
-    /// Something at this time; it is to be woken then.
+    /// Wake it then.
     At(u64),
-    /// Nothing before one of its requests ends, or more of the trace is read, or it is woken as planned.
+    /// Wait for the end of one of its requests, for more of the trace, or for the planned wake-up.
     Wait,
 }
 
 impl Replay {
-    /// Opens the trace for a disk of so many bytes.
+    /// Opens the trace for a disk of `disk_bytes`.
     pub(super) fn new(trace: &Trace, disk_bytes: u64) -> Result<Replay, ScenarioError> {
         let Trace { skip, align, offset_divisor, timing, .. } = trace;
         let keeps_all = !(skip.read || skip.write || skip.trim || skip.sync);
@@ -97,7 +97,6 @@ impl Replay {
         self.stop_ns = stop_ns;
     }
 
-    /// The name of a stream.
     pub(super) fn name(&self, stream: usize) -> &str {
         &self.streams[stream].name
     }
@@ -114,16 +113,16 @@ impl Replay {
         ends
     }
 
-    /// Whether it is worth reading on.
+    /// Whether to read on.
     pub(super) fn is_hungry(&self) -> bool {
         !self.has_ended && self.ahead < AHEAD_MAX / 2
     }
 
-    /// Reads ahead; the streams that have something now and had nothing before are put into `fresh`. A trace that breaks
-    /// off is over there.
+    /// Reads ahead. Streams that were without records and have one now are put into `fresh`. A trace that breaks off
+    /// is over there.
     ///
     /// # Errors
-    /// Nothing of it can be read, or nothing in it is a request: a report of nothing would look like a run.
+    /// Nothing of it can be read, or it has no request: a report of nothing would look like a run.
     pub(super) fn read_ahead(&mut self, fresh: &mut Vec<u32>) -> Result<(), ScenarioError> {
         while self.ahead < AHEAD_MAX {
             let mut record = match self.read() {
@@ -150,7 +149,7 @@ impl Replay {
             }
             let stream = record.stream as usize;
             while self.streams.len() <= stream {
-                // Kept here, for a reader that begins again has yet to come across it.
+                // Copied here, for a reader that begins again does not know it yet.
                 let name = self.source.reader().streams().get(self.streams.len()).cloned();
                 self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
             }
@@ -178,13 +177,13 @@ impl Replay {
             if next.is_some() || !self.source.begin_next(&self.trace)? {
                 return Ok(next);
             }
-            // As long again, and a microsecond so that the rounds do not touch.
+            // The rounds are a microsecond apart.
             self.base_ns = self.base_ns.saturating_add(self.scaled(self.last_ns) + 1000);
             self.last_ns = 0;
         }
     }
 
-    /// Gives a record its time in the run and its place by the trace's settings; false if it is to be left out.
+    /// Applies the trace's settings to time and place of a record; false if it is left out.
     fn alter(&mut self, record: &mut Record) -> bool {
         use weir_engine::Op;
         let skip = self.trace.skip;
@@ -199,7 +198,7 @@ impl Replay {
             flow.skipped_ns = flow.skipped_ns.saturating_add(record.delay_ns);
             return false;
         }
-        // The pause before what is left out is still one.
+        // The pause before a record that is left out still counts.
         record.delay_ns = record.delay_ns.saturating_add(std::mem::take(&mut flow.skipped_ns));
         record.at_ns = self.base_ns.saturating_add(self.scaled(record.at_ns));
         record.delay_ns = self.scaled(record.delay_ns);
@@ -231,7 +230,6 @@ impl Replay {
         }
     }
 
-    /// What a stream does at `now_ns`.
     #[inline]
     pub(super) fn next(&mut self, stream: u32, now_ns: u64) -> Next {
         let depth = self.trace.depth;
@@ -241,7 +239,7 @@ impl Replay {
             return Next::Wait;
         }
         let due_ns = match self.trace.timing {
-            // One that depends on the one before waits for that; its pause is time that is not asked for.
+            // A dependent record waits for the one before, but without its pause.
             Timing::Asap if record.dependent && flow.in_flight > 0 => return Next::Wait,
             Timing::Asap if flow.in_flight >= depth => return Next::Wait,
             Timing::Asap => now_ns,
@@ -262,12 +260,10 @@ impl Replay {
         Next::Issue(record)
     }
 
-    /// The wake-up of a stream has come.
     pub(super) fn woken(&mut self, stream: u32) {
         self.streams[stream as usize].is_planned = false;
     }
 
-    /// A request of a stream has ended.
     pub(super) fn completed(&mut self, stream: u32, now_ns: u64) {
         let flow = &mut self.streams[stream as usize];
         flow.in_flight -= 1;
@@ -275,12 +271,11 @@ impl Replay {
         self.in_flight -= 1;
     }
 
-    /// Why it ended before the trace did, if that could not be read to its end.
     pub(super) fn failure(&self) -> Option<String> {
         self.broken.as_ref().map(ScenarioError::to_string)
     }
 
-    /// What a reader of the report should know.
+    /// Notes for the report.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let reader = self.source.reader();
@@ -311,12 +306,12 @@ impl Replay {
         notes
     }
 
-    /// How times and places were taken, where that is not as they stand.
+    /// How times and places were interpreted, unless literally.
     fn readings(&self) -> Vec<String> {
         let (reader, name) = (self.source.reader(), self.name_of());
         let mut notes: Vec<String> =
             reader.notes().into_iter().map(|note| format!("{name}: {note}")).collect();
-        // A job's log has no setting.
+        // A job's log has no such setting.
         let is_several = reader.devices().0.len() > 1 && self.trace.device.is_none();
         if is_several && self.process.is_none() {
             let advice = format!(
@@ -342,7 +337,6 @@ mod tests {
 
     use super::*;
 
-    /// However long a trace is, and however long its requests wait, so much of it is in memory and no more.
     #[test]
     fn no_more_is_read_ahead_than_its_room() {
         let mut text = String::new();
@@ -358,7 +352,7 @@ mod tests {
         replay.begin(0, u64::MAX);
         let held = |replay: &Replay| replay.streams.iter().map(|flow| flow.waiting.len()).sum();
         let (mut fresh, mut made, mut most) = (Vec::new(), 0u64, 0usize);
-        // The first stream goes at once, the others never: they fill the room, and no more is read.
+        // The first stream goes at once, the others never: their records fill the room, and reading stops.
         while replay.is_hungry() {
             replay.read_ahead(&mut fresh).unwrap();
             most = most.max(held(&replay));

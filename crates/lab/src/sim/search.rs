@@ -1,15 +1,15 @@
-//! `latency_target`: how many requests a job may have under way, so that they do not take longer than it names.
+//! `latency_target`: search for the largest depth at which latencies stay within a target.
 
 use weir_fio::{Job, LatencyTarget};
 
 use super::nanos;
 use crate::results::LatencyTargetResult;
 
-/// Windows that have to be kept at one depth before one more is tried again (`latency_run`).
+/// Windows that must be kept at one depth before the next is tried (`latency_run`).
 const ENOUGH: u32 = 3;
 
-/// The search of a process. Windows are those of fio: a depth that is kept for one is doubled, or halved in the distance to
-/// what was too deep; after one that is too deep all has to come back first.
+/// The search of one process, in fio's windows: a depth that is kept is doubled, or moved half-way to what was too
+/// deep. After one that is too deep, all requests must end first.
 #[derive(Debug)]
 pub(super) struct Search {
     target: LatencyTarget,
@@ -18,16 +18,16 @@ pub(super) struct Search {
     /// The job's `iodepth`.
     most: u32,
     depth: u32,
-    /// The last one that was kept; 0 before.
+    /// The last depth that was kept; 0 before.
     kept: u32,
     /// The least that was too deep.
     too_deep: Option<u32>,
     /// Windows in a row in which this depth was kept.
     kept_for: u32,
-    /// Nothing deeper is left to be tried: what it does now is what is reported.
+    /// No deeper one is left to try: what follows is reported.
     is_last: bool,
     is_draining: bool,
-    /// Where the window began, and what has ended in it; and how much of that took too long.
+    /// Start of the window, requests that ended in it, and those of them that took too long.
     from_ns: u64,
     ended: u64,
     late: u64,
@@ -35,20 +35,20 @@ pub(super) struct Search {
     counted: u64,
 }
 
-/// What a request that has ended says.
+/// Consequence of an ended request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Go,
-    /// This is the depth: what was done before does not count.
+    /// The depth is found: requests before do not count.
     Count,
-    /// It was that for a whole window.
+    /// It was kept for a whole window.
     Over,
-    /// It cannot be kept even one by one.
+    /// Even one at a time takes too long.
     Fail,
 }
 
 impl Search {
-    /// None for a job that does not search.
+    /// None without a `latency_target`.
     pub(super) fn of(target: LatencyTarget, most: u32, now_ns: u64) -> Option<Box<Search>> {
         (!target.time.is_zero()).then(|| {
             Box::new(Search {
@@ -70,17 +70,17 @@ impl Search {
         })
     }
 
-    /// Most requests in flight just now.
+    /// Most requests in flight now.
     pub(super) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Whether all that is in flight has to end before anything else is made.
+    /// Whether all requests in flight must end before the next one.
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining
     }
 
-    /// All has ended: a window begins.
+    /// All have ended: a window begins.
     pub(super) fn drained(&mut self, now_ns: u64) {
         self.is_draining = false;
         self.begin(now_ns);
@@ -94,7 +94,7 @@ impl Search {
     pub(super) fn ended(&mut self, now_ns: u64, took_ns: u64) -> Verdict {
         let is_late = took_ns > self.target_ns;
         self.counted += u64::from(self.is_last);
-        // Where none may be late, none is waited for: also what still comes back is one more, as in fio.
+        // If none may be late, requests that are still in flight count for the next depth, as in fio.
         if is_late && self.target.is_for_all() {
             if self.depth == 1 {
                 return Verdict::Fail;
@@ -155,12 +155,11 @@ impl Search {
         }
     }
 
-    /// Whether it ended where it began to count, and has nothing to show.
+    /// Whether it ended before anything counted.
     pub(super) fn has_nothing(&self) -> bool {
         self.is_last && self.counted == 0
     }
 
-    /// What came of it.
     pub(super) fn result(&self) -> LatencyTargetResult {
         LatencyTargetResult {
             target: self.target,
@@ -170,7 +169,7 @@ impl Search {
     }
 }
 
-/// Why a job's `latency_target` cannot be looked for, if it cannot.
+/// Why a job's `latency_target` is refused, if it is.
 pub(super) fn refusal(job: &Job) -> Option<&'static str> {
     let LatencyTarget { time, window, .. } = job.options.latency_target;
     (!time.is_zero() && window.is_zero()).then_some(
@@ -191,8 +190,8 @@ mod tests {
         LatencyTarget { time, window: Duration::from_secs(2), percentile, runs_on }
     }
 
-    /// The depths that are tried, one a window, on a disk where so many requests take no longer than the target, until the
-    /// search is over or has had so many windows.
+    /// Depths tried, one a window, on a disk where so many requests keep the target, until the end of the search or a
+    /// number of windows.
     fn depths(
         target: LatencyTarget,
         most: u32,
@@ -223,7 +222,7 @@ mod tests {
         tried
     }
 
-    /// What fio 3.33 tried on a disk of 200 requests a second: 19 take 95 ms.
+    /// fio 3.33 on a disk of 200 requests a second: 19 take 95 ms.
     #[test]
     fn depths_are_tried_as_by_fio() {
         let once = |most, fits| depths(target(90.0, false), most, 100, move |_| fits);
@@ -238,7 +237,7 @@ mod tests {
         assert_eq!(on[10..], [19, 19, 20, 19, 19, 19, 20, 19, 19, 19, 20, 19]);
     }
 
-    /// As in fio: a disk that becomes slower is followed a step a window, a faster one a step in three.
+    /// As in fio: one step a window after a disk that becomes slower, one in three after a faster one.
     #[test]
     fn a_search_that_runs_on_follows_the_disk() {
         let tried = depths(target(90.0, true), 64, 40, |window| match window {
@@ -257,7 +256,7 @@ mod tests {
         assert_eq!(search.ended(2000 * MS, 100 * MS), Verdict::Go);
         assert_eq!(search.ended(4000 * MS, 100 * MS), Verdict::Go);
         assert_eq!(search.depth(), 4);
-        // It does not wait for the end of the window, nor for what is still in flight.
+        // It waits neither for the end of the window nor for requests in flight.
         assert_eq!((search.ended(4001 * MS, 101 * MS), search.depth()), (Verdict::Go, 3));
         assert!(search.is_draining());
         assert_eq!((search.ended(4002 * MS, 101 * MS), search.depth()), (Verdict::Go, 2));

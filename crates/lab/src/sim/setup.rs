@@ -1,4 +1,4 @@
-//! From a scenario to a world in which nothing has happened yet.
+//! Set-up of a run: from a scenario to a world before its first event.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,10 +28,10 @@ use super::world::{Actor, World};
 use crate::results::{Results, Row, Transfers};
 use crate::scenario::{Home, Scenario, ScenarioError, Timing, Trace, Work};
 
-/// Bytes that requests with `O_DIRECT` must be a multiple of, on most disks.
+/// Alignment that `O_DIRECT` requires on most disks.
 const SECTOR_BYTES: u64 = 512;
 
-/// Room in the engine for what the page cache has under way; more than it ever has.
+/// Room in the engine for requests of the page cache; more than it ever has in flight.
 const CACHE_REQUESTS: u64 = 1 << 24;
 
 pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
@@ -89,7 +89,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             None => {
                 let mut job = job.clone();
                 if forks {
-                    // Each loop is a child's own and has an end; the process begins others.
+                    // A child makes one loop; the process forks others.
                     let options = Arc::make_mut(&mut job.options);
                     (options.time_based, options.loops) = (false, 1);
                 }
@@ -111,7 +111,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             let path = engine.cgroup_path(id).expect("a cgroup that is there");
             rows.rows[row as usize].widen_to(path);
         }
-        // Apart from the stream's numbers, and from those of every other process.
+        // Not the numbers of the stream, nor of another process.
         let random =
             Random::new(scenario.seed ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         actors.push(Actor { task, row, cgroup, stream: None });
@@ -179,7 +179,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
     })
 }
 
-/// The scenario's engine, with room for all that its jobs may have under way: queues are the jobs' own, none is refused.
+/// The scenario's engine, with room for all requests of all jobs: queues are the jobs' own, and none is refused.
 fn engine_config(scenario: &Scenario, jobs: &JobFile) -> weir_engine::Config {
     let mut config = scenario.engine;
     config.rotational = scenario.disk.is_rotational();
@@ -209,14 +209,14 @@ fn iolog(path: &str, options: &Options) -> Trace {
     }
 }
 
-/// The cgroups that processes are in, numbered as the recorder knows them.
+/// Cgroups with requests, numbered as in the recorder.
 pub(super) struct Cgroups {
     ids: Vec<CgroupId>,
     places: BTreeMap<String, u32>,
 }
 
 impl Cgroups {
-    /// Makes those of the scenario, with their limits.
+    /// Creates the scenario's cgroups, with their limits.
     fn new(engine: &mut Engine, scenario: &Scenario) -> Result<Cgroups, ScenarioError> {
         for setting in &scenario.cgroups {
             timed_changes::set_up(engine, setting)?;
@@ -289,13 +289,13 @@ impl Cgroups {
     }
 }
 
-/// Rows of the report, and which of them each job is in.
+/// Rows of the report, and the row of each job.
 struct Rows {
     rows: Vec<Row>,
     of_job: Vec<u32>,
 }
 
-/// A row for each job; one for all jobs of a group where the first of them asks for it.
+/// One row for each job, or for all jobs of a group if the first of them has `group_reporting`.
 fn rows(jobs: &JobFile) -> Rows {
     let mut rows: Vec<Row> = Vec::new();
     let mut of_job = Vec::with_capacity(jobs.jobs.len());
@@ -327,7 +327,7 @@ fn rows(jobs: &JobFile) -> Rows {
     Rows { rows, of_job }
 }
 
-/// Options that shape I/O in fio and have no effect, or less of one, on processes here.
+/// Options that shape I/O in fio and have less effect, or none, here.
 fn without_effect(
     options: &Options,
     scheduler: SchedulerKind,
@@ -364,7 +364,7 @@ fn without_effect(
     all.into_iter().filter(|(is_set, ..)| *is_set).map(|(_, name, reason)| (name, reason)).collect()
 }
 
-/// Notes on what an engine is taken for, and on requests that Linux would refuse.
+/// Notes on engines that are taken for another, and on requests that Linux would refuse.
 fn engine_notes(options: &Options) -> Vec<String> {
     let mut notes = Vec::new();
     match options.engine {

@@ -1,4 +1,4 @@
-//! Requests on their way to the disk: what goes there as one, and what is there.
+//! Simulated device: the disk model, its commands in flight, and the recorder.
 
 use weir_disk::{DiskModel, DiskOp};
 use weir_driver::Device;
@@ -7,23 +7,21 @@ use weir_engine::{Dispatch, Event, Instant, Op};
 use super::flights::Flights;
 use super::recorder::Recorder;
 
-/// What [`weir_driver::turn`] hands requests to.
 pub(super) struct SimDevice {
     pub(super) disk: Box<dyn DiskModel>,
     pub(super) flights: Flights,
     pub(super) recorder: Recorder,
-    /// Requests at the disk.
+    /// Commands at the disk.
     pub(super) at_disk: u32,
-    /// What goes to the disk as one, while it is put together.
+    /// The command that is being built.
     pub(super) run: Option<Run>,
 }
 
-/// Requests that are one command for the disk, by their keys.
+/// A disk command of contiguous requests, by the keys of the first and last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     first: u32,
     last: u32,
-    /// What it is, where it begins, and how long it is by now.
     op: Op,
     offset: u64,
     bytes: u32,
@@ -66,7 +64,7 @@ impl Device for SimDevice {
     fn record(&mut self, _now: Instant, _event: Event) {}
 }
 
-/// Notes of a flight that it, or a piece of it, goes to the disk.
+/// A request, or its first piece, goes to the disk.
 #[inline]
 fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) {
     let flight = &mut flights[key as usize];

@@ -1,4 +1,4 @@
-//! Stages of a run: starts, and what an end means to others (`wait_for`, `exitall`).
+//! Stages of a run: starts of processes, and effects of an end on others (`wait_for`, `exitall`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,16 +10,16 @@ use super::calendar::Planned;
 use super::world::World;
 use crate::scenario::ScenarioError;
 
-/// What ends and starts of processes hang on.
+/// Dependencies between ends and starts of processes.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     /// Jobs that others wait for, by the place of their first clone.
     awaited: BTreeMap<usize, Awaited>,
-    /// Processes for which nobody is left to be waited for, and that were not looked at since.
+    /// Processes whose awaited job has ended, and that were not looked at since.
     due: Vec<usize>,
-    /// Whether any job has `exitall`: as in fio, the end of each is that of others then.
+    /// Whether any job has `exitall`: as in fio, the end of each job ends others then.
     is_exitall: bool,
-    /// Places of the processes that an `exitall` has stopped; they need not be stopped again when the next one ends.
+    /// Places of the processes that an `exitall` has stopped already.
     stopped: BTreeSet<(usize, usize)>,
 }
 
@@ -48,13 +48,13 @@ impl Ends {
         ends
     }
 
-    /// Whether nobody is left for whom a job waits. O(log jobs).
+    /// Whether the job waits for no other any more. O(log jobs).
     fn is_awaited_no_more(&self, job: &Job) -> bool {
         let awaited = self.awaited.get(&job.wait_for.start);
         job.wait_for.is_empty() || awaited.is_none_or(|awaited| awaited.left == 0)
     }
 
-    /// A process has ended. O(log jobs), and O(those that waited for its job) at the last of its clones.
+    /// A process has ended. O(log jobs), and O(waiting processes) at the last clone of its job.
     fn ended(&mut self, index: usize) {
         let Some((_, awaited)) = self.awaited.range_mut(..=index).next_back() else { return };
         if index < awaited.end {
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// The processes whose group or stage is `number`: both go up from job to job, so it is one row of them. O(log jobs).
+    /// The processes whose group or stage is `number`. Both rise from job to job, so they are one range. O(log jobs).
     pub(super) fn those(&self, of: impl Fn(&Job) -> u32, number: u32) -> Range<usize> {
         let jobs = &self.jobs.jobs;
         jobs.partition_point(|job| of(job) < number)..jobs.partition_point(|job| of(job) <= number)
@@ -96,7 +96,7 @@ impl World {
     pub(super) fn start(&mut self, process: u32) {
         let at = &mut self.processes[process as usize];
         let at_ns = at.start(self.now_ns);
-        // Not what was read for it, as in fio.
+        // Pages of `pre_read` stay, as in fio.
         if at.plan.options.invalidate && !self.pre_reads.contains_key(&process) {
             for file in at.files.iter() {
                 self.cache.invalidate(self.now_ns, file.id);
@@ -136,7 +136,7 @@ impl World {
         Ok(())
     }
 
-    /// Some have ended: those that waited for it start.
+    /// Starts processes whose awaited job has ended.
     pub(super) fn start_next(&mut self) {
         if self.stages[self.stage] == 0 {
             self.start_stage();
@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    /// Stops a process for another's end, or for a rate that is steady; [`World::start_next`] is to follow.
+    /// Stops a process at the end of another, or at a steady rate; [`World::start_next`] must follow.
     pub(super) fn stop_with(&mut self, other: usize) {
         if self.stop(other as u32) {
             self.count_end(other);

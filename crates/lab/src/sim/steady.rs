@@ -1,4 +1,4 @@
-//! `steadystate`: jobs that end once their rate is steady.
+//! `steadystate`: jobs end once their rate is steady.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::world::World;
 use crate::results::Steadiness;
 use crate::scenario::ScenarioError;
 
-/// How often rates are taken, as by fio.
+/// Sampling interval, as in fio.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// All rows of the report that are watched, by their places there.
+/// Watched rows of the report, by index.
 pub(super) type Steadies = BTreeMap<u32, Steady>;
 
 /// The rate of a row, whose processes end together once it is steady.
@@ -23,18 +23,17 @@ pub(super) struct Steady {
     ramp_ns: u64,
     /// Seconds that are looked at together.
     needed: usize,
-    /// The reporting group of its processes.
     group: u32,
     has_begun: bool,
-    /// What had been moved when that was last looked at: requests and bytes.
+    /// Requests and bytes at the last sample.
     before: Option<[u64; 2]>,
-    /// Requests and bytes of each of the last seconds, at most as many as are needed.
+    /// Requests and bytes in each of the last seconds, at most `needed`.
     rates: VecDeque<[u64; 2]>,
     attained_ns: Option<u64>,
 }
 
-/// What is watched of jobs, of which `rows` are those of the report. As in fio, jobs that are reported together have one
-/// rule. O(jobs log rows), O(jobs) where none has any.
+/// Watched rows of jobs. As in fio, jobs that are reported together have one rule. O(jobs log rows), O(jobs) where
+/// none has any.
 pub(super) fn watched(jobs: &[Job], rows: &[u32]) -> Result<Steadies, ScenarioError> {
     if jobs.iter().all(|job| rule_of(job).is_none()) {
         return Ok(Steadies::new());
@@ -56,7 +55,7 @@ pub(super) fn watched(jobs: &[Job], rows: &[u32]) -> Result<Steadies, ScenarioEr
     Ok(first.into_iter().filter_map(|(row, job)| Some((row, Steady::new(job)?))).collect())
 }
 
-/// The rule of a job: what has to be steady, for how long, and after how long.
+/// Rule of a job: criterion, duration and ramp.
 fn rule_of(job: &Job) -> Option<(SteadyState, Duration, Duration)> {
     let Options { steady_state, steady_duration, steady_ramp, .. } = *job.options;
     Some((steady_state?, steady_duration, steady_ramp))
@@ -77,7 +76,7 @@ impl Steady {
         })
     }
 
-    /// Rates of a second more. Answers whether they are steady now. O(rates that are needed).
+    /// Adds a second. Returns whether the rates are steady now. O(`needed`).
     fn takes(&mut self, rates: [u64; 2]) -> bool {
         if self.rates.len() >= self.needed {
             self.rates.pop_front();
@@ -103,7 +102,7 @@ impl Steady {
         sum as f64 / self.rates.len() as f64
     }
 
-    /// What has to be less than the limit. None where nothing was moved, or there are too few rates to tell.
+    /// The figure that must be below the limit. None where nothing was moved, or there are too few rates.
     fn criterion(&self) -> Option<f64> {
         let mean = self.mean();
         let value = if self.rule.by_slope { self.slope().abs() } else { self.deviation() };
@@ -111,13 +110,13 @@ impl Steady {
             .then(|| if self.rule.in_percent { value / mean * 100.0 } else { value })
     }
 
-    /// How far the furthest is from the mean.
+    /// Largest distance from the mean.
     fn deviation(&self) -> f64 {
         let mean = self.mean();
         self.of_rule().map(|rate| (rate as f64 - mean).abs()).fold(0.0, f64::max)
     }
 
-    /// Of the straight line that is nearest by least squares, for each second; 0 of a single rate.
+    /// Slope of the least-squares line, per second; 0 of a single rate.
     fn slope(&self) -> f64 {
         let count = self.rates.len() as i128;
         let (mut sum_x, mut sum_xx, mut sum_y, mut sum_xy) = (0, 0, 0, 0);
@@ -131,7 +130,6 @@ impl Steady {
         (count * sum_xy - sum_x * sum_y) as f64 / width.max(1) as f64
     }
 
-    /// What came of it.
     fn finish(self) -> Steadiness {
         Steadiness {
             rule: self.rule,
@@ -146,7 +144,7 @@ impl Steady {
 }
 
 impl World {
-    /// A process starts, for which that is known: rates are taken from then on, after the ramps.
+    /// A process starts: rates of its row are sampled from then on, after the ramps.
     pub(super) fn watch_rate(&mut self, process: u32) {
         let at = &self.processes[process as usize];
         let Some(steady) = self.steadies.get_mut(&at.row).filter(|steady| !steady.has_begun) else {
@@ -157,7 +155,7 @@ impl World {
         self.calendar.plan(from_ns, Planned::Rate(at.row));
     }
 
-    /// A second is over, of a row that is watched. O(jobs of its group + seconds looked at).
+    /// A second of a watched row is over. O(jobs of its group + seconds looked at).
     pub(super) fn take_rate(&mut self, row: u32) {
         let group = self.steadies[&row].group;
         let members =
@@ -178,7 +176,6 @@ impl World {
         self.start_next();
     }
 
-    /// What came of those that were watched.
     pub(super) fn tell_steadies(&mut self) {
         for (row, steady) in std::mem::take(&mut self.steadies) {
             self.device.recorder.steady(row, steady.finish());

@@ -1,4 +1,4 @@
-//! The streams of traces in the world: who they are, and what they issue when.
+//! Streams of traces in the world: their actors, and what they issue when.
 
 use weir_engine::Op;
 use weir_fio::stream::Access;
@@ -16,7 +16,7 @@ impl World {
         self.end_replay_if_over(replay)
     }
 
-    /// Reads on in a trace, and lets the streams that have something again go on.
+    /// Reads on in a trace, and lets streams continue that have records again.
     #[inline(never)]
     fn feed(&mut self, replay: u32) -> Result<(), ScenarioError> {
         let mut fresh = Vec::new();
@@ -31,14 +31,13 @@ impl World {
 
     pub(super) fn stream_goes_on(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
         self.issue_due(replay, stream)?;
-        // Hardly ever, and then for many requests.
+        // Rare, and for many requests at once.
         if self.replays[replay as usize].is_hungry() {
             self.feed(replay)?;
         }
         self.end_replay_if_over(replay)
     }
 
-    /// Issues what a stream has to issue now.
     fn issue_due(&mut self, replay: u32, stream: u32) -> Result<(), ScenarioError> {
         let actor = self.actor_of(replay, stream)?;
         loop {
@@ -63,7 +62,8 @@ impl World {
         }
     }
 
-    /// The actor of a stream, made when it appears: a client of its own, in a cgroup of its own where jobs have theirs.
+    /// The actor of a stream, created with its first record: a client of its own, in a cgroup of its own with
+    /// `home=per-job`.
     fn actor_of(&mut self, replay: u32, stream: u32) -> Result<u32, ScenarioError> {
         if let Some(actor) = self.replays[replay as usize].streams[stream as usize].actor {
             return Ok(actor);

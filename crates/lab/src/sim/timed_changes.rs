@@ -1,4 +1,4 @@
-//! Settings that change while the run goes on.
+//! Timed changes: settings that change during a run.
 
 use weir_engine::{CgroupId, Change as Command, Engine, Instant, Path};
 use weir_units::Nanos;
@@ -8,17 +8,17 @@ use super::world::World;
 use crate::results::Changed;
 use crate::scenario::{CgroupSetting, Change, Scenario, ScenarioError, TimedChange};
 
-/// What is to be changed, and how much of it has been.
+/// All changes of a run, and how many were made.
 pub(super) struct TimedChanges {
     all: Vec<TimedChange>,
     done: usize,
 }
 
 impl TimedChanges {
-    /// Plans all of it. Tried once on an engine without requests, so that nothing is refused in the middle of a run.
+    /// Plans all of them. Tries each on an engine without requests, so that none is refused in the middle of a run.
     ///
     /// # Errors
-    /// What the engine will not do.
+    /// What the engine refuses.
     pub(super) fn new(
         scenario: &Scenario,
         calendar: &mut Calendar,
@@ -36,7 +36,7 @@ impl TimedChanges {
         Ok(TimedChanges { all: scenario.timed_changes.clone(), done: 0 })
     }
 
-    /// What had its time, and a note on each that the run was too short for.
+    /// The changes that were made, and a note on each that came after the end.
     pub(super) fn finish(self) -> (Vec<Changed>, Vec<String>) {
         let (done, left) = self.all.split_at(self.done);
         let changed =
@@ -50,7 +50,6 @@ impl TimedChanges {
 }
 
 impl World {
-    /// It is time for a change.
     pub(super) fn change(&mut self, index: u32) {
         let now = Instant::from_nanos(self.now_ns);
         let change = &self.timed_changes.all[index as usize];
@@ -59,7 +58,7 @@ impl World {
     }
 }
 
-/// Makes a cgroup what it is at the beginning.
+/// Sets a cgroup up before the run.
 pub(super) fn set_up(engine: &mut Engine, setting: &CgroupSetting) -> Result<(), ScenarioError> {
     let refuse = |reason| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
     find(engine, &setting.path).map_err(refuse)?;

@@ -6,25 +6,27 @@ use weir_trace::{NoDevices, OpenError, ReadError, Reader, Record};
 
 use crate::scenario::{ScenarioError, Trace};
 
-/// Records of the first round that are kept for those to come: 10 MB. A longer trace is read again in each.
+/// Records of the first round that are kept for later ones: 10 MB. A longer trace is read again in each round.
 const KEPT_MAX: usize = 1 << 18;
 
-/// A trace, as often as it is to be gone through.
+/// The records of a trace, repeated.
 pub(super) struct TraceSource {
     reader: Reader<Box<dyn BufRead + Send>>,
     /// Rounds after this one.
     left: u32,
-    /// What has been read, while it may be all that later rounds need.
+    /// The records so far, while they may be all that later rounds need.
     kept: Vec<Record>,
     from: From,
 }
 
-/// Where records come from.
 enum From {
-    /// The file.
-    File { keeps: bool },
-    /// Those that were kept; this one is next.
-    Memory { next: usize },
+    File {
+        keeps: bool,
+    },
+    /// The kept records; `next` is an index.
+    Memory {
+        next: usize,
+    },
 }
 
 impl TraceSource {
@@ -34,7 +36,7 @@ impl TraceSource {
         Ok(TraceSource { reader: open(trace)?, left, kept: Vec::new(), from })
     }
 
-    /// The next record of this round, as the trace has it; None at its end.
+    /// The next record of this round; None at its end.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Record>, ReadError> {
         match &mut self.from {
@@ -62,8 +64,8 @@ impl TraceSource {
         Ok(record)
     }
 
-    /// Begins another round of `trace`; false if this was the last, or had nothing in it: an empty trace would be gone
-    /// through for ever.
+    /// Begins another round of `trace`; false after the last one, or if it had no record: an empty trace would repeat
+    /// forever.
     pub(super) fn begin_next(&mut self, trace: &Trace) -> Result<bool, ScenarioError> {
         if self.left == 0 || !self.has_records() {
             return Ok(false);
@@ -82,7 +84,7 @@ impl TraceSource {
         self.reader.lines() > self.reader.bad_lines().count + self.reader.skipped()
     }
 
-    /// Who reads it, with what it has to tell of the round that was read last.
+    /// The reader of the last round, for its notes.
     pub(super) fn reader(&self) -> &Reader<Box<dyn BufRead + Send>> {
         &self.reader
     }
@@ -101,7 +103,7 @@ fn open(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError>
 fn opened(trace: &Trace) -> Result<Reader<Box<dyn BufRead + Send>>, ScenarioError> {
     Reader::open(&trace.path, trace.format.clone()).map_err(|error| {
         let file = trace.path.display().to_string();
-        // The file is named already.
+        // The path is already in the error.
         let reason = match error {
             OpenError::Io { source, .. } => format!("cannot be read: {source}"),
             OpenError::Foreign { what, .. } => format!("this is {what}"),
@@ -122,7 +124,6 @@ mod tests {
 
     use super::*;
 
-    /// Whether a round comes from the file or from memory makes no difference to it.
     #[test]
     fn every_round_is_the_same() {
         for lines in [1, 1000, KEPT_MAX, KEPT_MAX + 1] {

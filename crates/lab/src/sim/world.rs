@@ -1,4 +1,4 @@
-//! Everything in a run, and the loop.
+//! State of a run, and its event loop.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -28,30 +28,29 @@ use super::timed_changes::TimedChanges;
 use crate::results::Results;
 use crate::scenario::{Home, ScenarioError};
 
-/// Events between two looks of who watches, at least.
+/// Least number of events between two calls of `watch`.
 const WATCH_EVENTS: u64 = 1 << 16;
 
-/// The same for each process, of which a look asks every one when it ends.
+/// The same for each process: a call looks at the end of every one.
 const WATCH_EVENTS_EACH: u64 = 8;
 
-/// Events without any progress of time, for each process, that are taken for a standstill.
+/// Events without progress of time, for each process, that count as a standstill.
 const STANDSTILL_EVENTS: u64 = 1_000_000;
 
-/// What a call takes that ends without the disk, and bytes that are copied from or to the page cache in a nanosecond:
-/// taken for a present-day core, not measured.
+/// Time of a call that ends without the disk, and bytes copied from or to the page cache in a nanosecond: taken for a
+/// present-day core, not measured.
 const CALL_NS: u64 = 500;
 const COPY_BYTES_PER_NS: u64 = 8;
 
-/// Who makes requests: a process, or a stream of a trace. Never across two lines of cache.
+/// Source of requests: a process, or a stream of a trace. Aligned so that it is never in two cache lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(super) struct Actor {
-    /// The flow of its requests.
     pub(super) task: TaskId,
-    /// Its place among the recorder's rows and cgroups.
+    /// Its index among the recorder's rows and cgroups.
     pub(super) row: u32,
     pub(super) cgroup: u32,
-    /// Which stream of which replay it is; None for processes.
+    /// Replay and stream; None for processes.
     pub(super) stream: Option<(u32, u32)>,
 }
 
@@ -61,23 +60,23 @@ pub(super) struct World {
     pub(super) device: SimDevice,
     pub(super) cache: PageCache,
     pub(super) calendar: Calendar,
-    /// The processes, by their numbers, and after them the streams of traces as they appear.
+    /// The processes, by number, and then the streams of traces in the order in which they appear.
     pub(super) actors: Vec<Actor>,
     pub(super) processes: Vec<Process>,
     pub(super) replays: Vec<Replay>,
-    /// By process that replays one (`read_iolog`), which.
+    /// By process with `read_iolog`, its replay.
     pub(super) replay_of: BTreeMap<u32, u32>,
-    /// Jobs that keep their requests in proportion (`flow`).
+    /// `flow`.
     pub(super) flows: Flows,
-    /// What is under way of jobs that ask for it (`serialize_overlap`).
+    /// `serialize_overlap`.
     pub(super) overlaps: Overlaps,
-    /// Requests of jobs whose files serve one at a time (`ioengine=posixaio`).
+    /// `ioengine=posixaio`.
     pub(super) descriptors: Descriptors,
-    /// By process that has its files read before it starts: how far that is.
+    /// By process with `pre_read`.
     pub(super) pre_reads: BTreeMap<u32, PreRead>,
-    /// Rows that end when their rate is steady.
+    /// `steadystate`.
     pub(super) steadies: Steadies,
-    /// By process that lets children make its loops: the client of the present one, and how many there were.
+    /// By process that forks children for its loops: the client of the present child, and how many there were.
     pub(super) children: BTreeMap<u32, (ClientId, u64)>,
     /// Replays that belong to no process and are not over.
     pub(super) replays_left: u32,
@@ -85,20 +84,18 @@ pub(super) struct World {
     pub(super) home: Home,
     pub(super) jobs: JobFile,
     pub(super) ends: Ends,
-    /// Where each file begins on the disk.
+    /// By file, its first byte on the disk.
     pub(super) file_starts: Vec<u64>,
     /// Processes of each stage that have not ended.
     pub(super) stages: Vec<u32>,
     pub(super) stage: usize,
     pub(super) ended: u32,
     pub(super) requests: u64,
-    /// The engine's deadlines are noticed so much later.
+    /// Delay with which the engine's deadlines are noticed.
     pub(super) timer_late_ns: u64,
-    /// Keys of the requests that the disk has done; empty between instants.
+    /// Keys of completed commands; empty between instants.
     pub(super) completed: Vec<u64>,
-    /// What lies between the disk and those who asked.
     pub(super) path_delay: PathDelay,
-    /// Settings that change.
     pub(super) timed_changes: TimedChanges,
     pub(super) until_ns: u64,
 }
@@ -161,8 +158,7 @@ impl World {
         }
     }
 
-    /// When the last process ends at the latest, as far as their `runtime`s tell: those of later stages begin when the
-    /// present one has ended. O(processes).
+    /// Latest end of all processes by their `runtime`s: a stage begins when the one before has ended. O(processes).
     fn ends_ns(&self) -> u64 {
         if self.replays_left > 0 {
             return u64::MAX;
@@ -181,7 +177,6 @@ impl World {
         ends_ns.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// When something happens next.
     fn next_ns(&self, timeout: Option<Instant>) -> Option<u64> {
         let timeout_ns =
             timeout.map_or(u64::MAX, |at| at.as_nanos().saturating_add(self.timer_late_ns));
@@ -193,7 +188,7 @@ impl World {
         (next_ns != u64::MAX).then_some(next_ns.max(self.now_ns))
     }
 
-    /// What is due now, in a fixed order: the disk, the page cache, the calendar. Answers how much it was.
+    /// Handles what is due now, in a fixed order: disk, page cache, calendar. Returns the number of events.
     fn happen(&mut self) -> Result<u64, ScenarioError> {
         let mut events = 0;
         let mut completed = std::mem::take(&mut self.completed);
@@ -230,7 +225,7 @@ impl World {
         weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.device)
     }
 
-    /// Lets a process do what it can.
+    /// Lets a process act until it waits.
     pub(super) fn go_on(&mut self, process: u32) -> Result<(), ScenarioError> {
         loop {
             match self.processes[process as usize].act(self.now_ns) {
@@ -286,7 +281,7 @@ impl World {
         goes
     }
 
-    /// Whether nothing is under way that a process's next request would have to wait for.
+    /// Whether no request in flight overlaps the process's next one.
     fn ask_overlaps(&mut self, process: u32, step: Step) -> bool {
         let at = &mut self.processes[process as usize];
         if let (Some(with), Step::Io { file, offset, len, .. }) = (at.plan.overlap, step) {
@@ -305,8 +300,8 @@ impl World {
         }
     }
 
-    /// A child of a process goes on in its place: a client of its own in the same cgroup. What the page cache still has
-    /// under way for the one before ends as that one's.
+    /// A new child continues in place of a process: a new client in the same cgroup. Requests of the page cache that
+    /// are in flight stay with the client before.
     fn fork(&mut self, process: u32) {
         let actor = &mut self.actors[process as usize];
         let (client, count) = self.children.get_mut(&process).expect("a process that forks");
@@ -322,7 +317,6 @@ impl World {
         *count += 1;
     }
 
-    /// A step of a process becomes a request.
     fn make(&mut self, process: u32, step: Step) {
         let at = &self.processes[process as usize];
         let mut flight = Flight::new(Purpose::Fsync, Op::Flush, process, 0, 0, self.now_ns);
@@ -399,7 +393,7 @@ impl World {
         }
     }
 
-    /// Plans the end of a call of the null engine. A process makes one at a time, whatever its depth.
+    /// Plans the end of a call of the null engine. A process makes one call at a time, whatever its depth.
     fn deliver(&mut self, mut flight: Flight, purpose: Purpose) {
         flight.purpose = purpose;
         let free_ns = &mut self.processes[flight.actor as usize].free_ns;
@@ -409,7 +403,6 @@ impl World {
         self.calendar.plan(free_ns, Planned::Deliver(key));
     }
 
-    /// Hands a request that was made now to the engine.
     pub(super) fn submit(&mut self, flight: Flight) {
         let task = self.actors[flight.actor as usize].task;
         let request = request_of(&flight, task, self.device.flights.next_key());
@@ -417,7 +410,7 @@ impl World {
         self.request(request);
     }
 
-    /// Hands one to the engine that has been there before.
+    /// Hands a request to the engine once more.
     pub(super) fn submit_again(&mut self, key: usize) {
         let flight = &mut self.device.flights[key];
         flight.submitted_ns = self.now_ns;
@@ -432,7 +425,7 @@ impl World {
         taken.expect("the engine has room for every queue of every process");
     }
 
-    /// A process makes no further request. Answers whether it is over at once, for it had not started.
+    /// A process makes no further request. True if it is over at once, because it had not started.
     pub(super) fn stop(&mut self, process: u32) -> bool {
         if let Some(&replay) = self.replay_of.get(&process) {
             let replay = &mut self.replays[replay as usize];
@@ -441,7 +434,7 @@ impl World {
         self.processes[process as usize].stop(self.now_ns)
     }
 
-    /// Does what the page cache wishes, until it wishes nothing.
+    /// Carries requests and completions of the page cache until it has none.
     pub(super) fn pump_cache(&mut self) {
         loop {
             let mut idle = true;
@@ -454,7 +447,7 @@ impl World {
                     CacheOp::Flush => Op::Flush,
                 };
                 let (purpose, offset) = (Purpose::OfCache, start + io.offset);
-                // What is read ahead is soon waited for.
+                // A reader soon waits for what is read ahead.
                 let sync = io.sync || op != Op::Write;
                 let flight = Flight::new(purpose, op, io.owner, offset, io.len, self.now_ns);
                 self.submit(Flight { sync, issued_ns: io.id, ..flight });
@@ -463,7 +456,7 @@ impl World {
                 idle = false;
                 let flight = &self.device.flights[key as usize];
                 let copy_ns = CALL_NS + u64::from(flight.len) / COPY_BYTES_PER_NS;
-                // One at a time, however many it asked for: a process is on one processor.
+                // One at a time: a process has one processor.
                 let free_ns = &mut self.processes[flight.actor as usize].free_ns;
                 *free_ns = (*free_ns).max(self.now_ns) + copy_ns;
                 self.calendar.plan(*free_ns, Planned::Deliver(key as u32));
@@ -507,7 +500,6 @@ impl World {
     }
 }
 
-/// What a flight is to the engine.
 #[inline]
 fn request_of(flight: &Flight, task: TaskId, key: usize) -> Request {
     let extent = Extent::new(flight.offset, flight.len);
@@ -515,7 +507,6 @@ fn request_of(flight: &Flight, task: TaskId, key: usize) -> Request {
     Request { sync: flight.sync, class, ..Request::new(task, flight.op, extent, key as u64) }
 }
 
-/// What an access is to the engine.
 fn op_of(access: Access) -> Op {
     match access {
         Access::Read => Op::Read,

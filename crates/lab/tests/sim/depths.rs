@@ -43,7 +43,7 @@ fn what_is_reported_is_the_window_of_the_depth_that_was_found() {
     assert_eq!(found(&search("iodepth_batch_complete_min=8")), (16, true));
     // Filled up again where four are left: seldom so many.
     assert_eq!(found(&search("iodepth_low=4")), (20, true));
-    // Who pauses after each, or has a rate, never has more than one in flight, however many it may have.
+    // A job with pauses or a rate never has more than one in flight, whatever its depth.
     assert_eq!(found(&search("thinktime=1ms")), (64, true));
     assert_eq!(found(&search("rate_iops=100")), (64, true));
 }

@@ -39,8 +39,8 @@ fn the_same_seed_gives_the_same_results_and_another_does_not() {
     assert_ne!(first, report("2"));
 }
 
-/// The report of one run, to the last byte. Whoever changes what the simulator does changes this number, and says so;
-/// who sees it change without having done so has found a machine on which results differ.
+/// The report of one run, to the last byte. A change of the simulator's behaviour changes this number, and says so. A
+/// change without one has found a machine on which results differ.
 #[test]
 fn a_report_is_what_it_was() {
     let report = report("1");

@@ -93,7 +93,7 @@ fn a_run_can_be_stopped_at_a_time() {
     assert_eq!(results.rows[0].runtime_ns, 995 * MS);
 }
 
-/// Those of later stages are added to the present one's; who has no runtime may go on for ever.
+/// Runtimes of stages add up; without a runtime there is no end.
 #[test]
 fn how_far_a_run_is_follows_from_its_runtimes() {
     let ends_ns = |jobs: &str, settings: Settings| {

@@ -35,7 +35,7 @@ fn pauses_are_counted_from_the_end_of_what_is_under_way() {
         ("number_ios=10\nthinktime=4ms\n", (10, 50_000)),
         // After the third and the sixth.
         ("number_ios=7\nthinktime=4ms\nthinktime_blocks=3\n", (7, 15_000)),
-        // Part of a pause may be spent computing, which nobody notices.
+        // Part of a pause may be spent computing, without effect.
         ("number_ios=10\nthinktime=4ms\nthinktime_spin=3ms\n", (10, 50_000)),
         // Two issued, awaited, a pause: four times.
         (
@@ -102,7 +102,7 @@ fn each_direction_has_a_rate() {
         ("rate_iops=200\nnumber_ios=100\nrwmixread=90\n", (50, 50, 245)),
         ("rate=1m\nbs=4k,16k\nnorandommap\nsize=2m\n", (256, 64, 996)),
         ("rate_iops=300\nnrfiles=4\nsize=4m\n", (512, 512, 1703)),
-        // Who has no rate does not wait for who has one; a share of none stays one.
+        // A direction without a rate does not wait for one with a rate; a share of none stays none.
         ("rate=1m,\nrwmixread=30\n", (1, 255, 0)),
         ("rate_iops=,300\n", (255, 1, 0)),
         ("rate_iops=256\nrwmixread=100\nsize=2m\n", (512, 0, 1996)),
@@ -175,7 +175,7 @@ fn a_minimum_that_is_not_reached_ends_the_job() {
     let (why, when_ms) = run("rate_min=4m,1m\nrate_cycle=500\n");
     assert!(why.contains("less than its rate_min of 4 MiB/s"), "{why}");
     assert!(when_ms.abs_diff(2_500) < 5, "{when_ms}");
-    // Of writes there are too few, and who does nothing is not looked at.
+    // There are too few writes; a direction without requests is not checked.
     let (why, _) = run("rate_min=,1m\nrwmixread=99\n");
     assert!(why.starts_with("writes at "), "{why}");
     assert_eq!(run("rate_min=,1m\n"), fine);
@@ -203,7 +203,7 @@ fn poisson_arrivals_have_the_mean_of_their_rate() {
         assert!(first.0.abs_diff(mean) < 708, "{first:?}");
         assert_ne!(first.0, ios("2").0);
     }
-    // Not evenly: with 10 ms a request and 100 a second, a third of the time nobody is there, and queues form.
+    // Not evenly: with 10 ms a request and 100 a second, the disk is idle for a third of the time, and queues form.
     let jobs = "[j]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nioengine=libaio\niodepth=64\nrate_process=poisson\nrate_iops=100\nruntime=200\ntime_based\n";
     let results = run("null,rate=819200,latency=0ns", &[], jobs);
     // A queue with random arrivals and equal service, half of its capacity used, holds a request 1.5 times as long as

@@ -1,4 +1,4 @@
-//! A way to the disk that takes time.
+//! Path delay between disk and process.
 
 use super::support::*;
 
@@ -33,7 +33,7 @@ fn one_at_a_time_it_is_a_rate() {
         (1, 1_000 * 100),
         // Four 10 us apart, again after 100 us.
         (4, 250 * 100 + 30),
-        // Always one in the hands of the one who handles them, and the last is under way for the rest.
+        // One is always in the serial part, and the last takes the parallel rest.
         (10, 1_000 * 10 + 90),
         (64, 1_000 * 10 + 90),
     ] {

@@ -1,4 +1,4 @@
-//! Requests in flight: how many, when the queue is filled again, and who takes what has ended.
+//! Queue depth: requests in flight, refills, and batches of ended requests.
 
 use super::support::*;
 

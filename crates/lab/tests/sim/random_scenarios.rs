@@ -190,7 +190,7 @@ proptest! {
         prop_assert!(results.device.ios == 0 || results.device.latency.min_ns() >= disk.1);
         let is_stopped = settings.iter().any(|(key, _)| *key == "stop-after");
         for row in &results.rows {
-            // Only those who were stopped, or ended by another, have nothing to show.
+            // Only rows that were stopped, or ended by another, are empty.
             let ios = row.read.ios + row.write.ios + row.trim.ios;
             let may_be_idle = is_stopped || text.contains("exitall") || text.contains("ramp_time") || text.contains("runtime=30ms");
             prop_assert!(ios > 0 || may_be_idle, "{}\n{}{:?}", row.name, text, settings);

@@ -88,7 +88,7 @@ fn a_rule_is_for_the_group() {
     }
 }
 
-/// One that was still to begin ends as well, and those who waited for it go on.
+/// A job that was still to begin ends as well, and jobs that waited for it start.
 #[test]
 fn who_has_not_begun_does_not_any_more() {
     let jobs = "[global]\nrw=read\nbs=4k\ngroup_reporting\nss=iops:1%\nss_dur=1\n\

@@ -2,10 +2,9 @@
 
 use weir_units::{Bytes, Nanos};
 
-/// Names are at most about this many on an axis; more would touch each other.
+/// Ticks of an axis, about; more names would touch each other.
 const TICKS_MAX: u64 = 6;
 
-/// A named place on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     /// 0 at the origin, 1 at the end.
@@ -13,18 +12,18 @@ pub(super) struct Tick {
     pub(super) name: String,
 }
 
-/// How a value becomes a place from 0 to 1.
+/// Maps values to places from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// From 0 to this.
     Linear(f64),
     /// From the first to the second, both above 0.
     Log(f64, f64),
-    /// Shares of 1 by how many nines they have, up to so many.
+    /// Shares of 1 by their nines, up to this many.
     Nines(f64),
 }
 
-/// What an axis measures; the page's script prints values by it.
+/// Unit of the values; the page's script prints them by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Nanoseconds of the run.
@@ -60,7 +59,6 @@ impl Unit {
     }
 }
 
-/// One axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     pub(super) unit: Unit,
@@ -69,7 +67,7 @@ pub(super) struct Axis {
 }
 
 impl Scale {
-    /// Where a value is; outside of the axis below 0 or above 1.
+    /// Place of a value; outside the axis below 0 or above 1.
     pub(super) fn place(self, value: f64) -> f64 {
         match self {
             Scale::Linear(end) => value / end,
@@ -158,7 +156,7 @@ impl Axis {
         let above = above.max(below + 1).min(round.len() - 1);
         let scale = Scale::Log(round[below] as f64, round[above] as f64);
         let is_long = above - below > TICKS_MAX as usize;
-        // Powers of ten alone, once there are several; of many only every so many.
+        // Only powers of ten if there are several; of many, only every few.
         let decades = (above - below) / 3;
         let stride = 3 * decades.div_ceil(TICKS_MAX as usize).max(1);
         let ticks = (below..=above).filter(|index| !is_long || index % stride == 0).map(|index| {
@@ -183,8 +181,7 @@ impl Axis {
         ];
         // As many nines as fit, and the two names before the first.
         let ticks = named.into_iter().take(nines as usize + 2);
-        // Unless the axis is as short as can be, the minimum stands so near to the median that their names touch on a
-        // telephone.
+        // The minimum is near the median; on all but the shortest axis their names would touch on a telephone.
         let ticks = ticks.skip(usize::from(nines > 2.0));
         let ticks = ticks.map(|(share, name)| Tick { at: scale.place(share), name: name.into() });
         Axis { unit: Unit::Percentile, scale, ticks: ticks.collect() }
@@ -239,13 +236,13 @@ fn round_step(end: u64, unit: u64) -> u64 {
     }
 }
 
-/// Likewise in minutes and hours, which are not decimal; `unit` is a second, minute or hour.
+/// As [`round_step`], for minutes and hours; `unit` is a second, minute or hour.
 fn time_step(end: u64, unit: u64) -> u64 {
     let nice = [1, 2, 5, 10, 15, 30].into_iter().map(|digit| digit * unit);
     nice.into_iter().find(|step| end / step <= TICKS_MAX).unwrap_or_else(|| round_step(end, unit))
 }
 
-/// A moment as the axis names it, in the largest unit in which all of its steps are whole.
+/// A moment in the largest unit in which all steps of the axis are whole.
 fn moment(at_ns: u64, step_ns: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let units = [

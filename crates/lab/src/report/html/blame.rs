@@ -1,4 +1,4 @@
-//! Table of waits: a cgroup a row, a cause a column, cells shaded by share.
+//! Table of waits: a row for each cgroup, a column for each cause, cells shaded by share.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,8 @@ use super::palette::Palette;
 use crate::report::figures::{Cause, Wait, inside_ns, percent_text, quotient, waits};
 use crate::results::{CgroupResults, Results};
 
-/// Cgroups whose limits have a column of their own; of more, only own and ancestors' are told apart.
+/// Cgroups whose limits have a column of their own; with more, only own and ancestors' limits are told apart.
 const OWNERS_MAX: usize = 10;
-/// Rows that are shown.
 const ROWS_MAX: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +73,7 @@ pub(super) fn write(markup: &mut Markup, results: &Results, palette: &Palette) {
     }
 }
 
-/// The columns of what was waited for, limits in the order of the tree.
+/// The columns, limits in the order of the tree.
 fn columns<'r>(rows: &[(&'r CgroupResults, Vec<Wait<'r>>)]) -> Vec<Column<'r>> {
     let causes = || rows.iter().flat_map(|(_, waits)| waits.iter().map(|wait| wait.cause));
     let mut owners: Vec<&str> = Vec::new();
@@ -156,7 +155,7 @@ fn row(
     });
 }
 
-/// The share, its shade, and of limits the key that most of it is about.
+/// Share and shade; for limits also the dimension of most of it.
 fn cell(markup: &mut Markup, wait_ns: u64, waits: &[&Wait<'_>], whole: u64) {
     let shade = format!("--a:{:.2}", quotient(wait_ns, whole));
     let parts = waits

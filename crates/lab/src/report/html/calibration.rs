@@ -14,12 +14,12 @@ const RATES: &str = "Each line is a kind of request, with so many of them at the
 const PRICES: &str = "How long the device is kept by one request. Lines are the model, dots what was measured; random \
                       requests of 64 KiB are a trial that the model was not made from.";
 
-/// Lengths that are drawn of the model, in KiB.
+/// Lengths at which the model is drawn, in KiB.
 const LENGTHS_KIB: [u32; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// A calibration of the device `name` as one page of HTML, self-contained as [`html`](super::html())'s. The data stands
-/// as JSON in `<script type="application/json" id="data">`: `steps` is a list of `load`, `depth`, `requests_per_sec` and
-/// `price_ns`.
+/// A calibration of the device `name` as one page of HTML, self-contained as [`html`](super::html())'s. The data
+/// stands as JSON in `<script type="application/json" id="data">`: `steps` is a list of `load`, `depth`,
+/// `requests_per_sec` and `price_ns`.
 pub fn calibration(name: &str, outcome: &Outcome) -> String {
     let steps = outcome.steps.iter().map(|step| {
         json!({
@@ -64,13 +64,13 @@ fn figures(outcome: &Outcome) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// A kind of load: what its steps have in common but their depth.
+/// Steps of one load at several depths.
 struct Kind<'o> {
     load: Load,
     steps: Vec<&'o Step>,
 }
 
-/// Kinds of load with at least two depths, long or short ones.
+/// Loads with at least two depths, with long or short requests.
 fn kinds(outcome: &Outcome, are_long: bool) -> Vec<Kind<'_>> {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     for step in outcome.steps.iter().filter(|step| (step.load.len >= 1 << 20) == are_long) {
@@ -125,7 +125,7 @@ fn by_depth(outcome: &Outcome, are_long: bool) -> Option<Chart> {
     })
 }
 
-/// What the price of a request depends on, but for its length.
+/// Kinds of requests that have prices.
 const PRICED: [(Direction, bool, &str); 4] = [
     (Direction::Read, true, "sequential reads"),
     (Direction::Read, false, "random reads"),
@@ -178,7 +178,7 @@ fn prices(outcome: &Outcome) -> Option<Chart> {
     })
 }
 
-/// Of each length the step with the lowest price.
+/// By length, the step with the lowest price.
 fn best_by_length(outcome: &Outcome, direction: Direction, is_sequential: bool) -> Vec<&Step> {
     let order = if is_sequential { Order::Sequential { streams: 1 } } else { Order::Random };
     let mut best: Vec<&Step> = Vec::new();

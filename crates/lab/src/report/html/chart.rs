@@ -1,16 +1,15 @@
-//! A chart: lines and limits as SVG that is stretched to the width there is, names beside it as text that is not.
+//! Chart: lines and limits as SVG that is stretched to the available width, names beside it as text that is not.
 
 use super::axis::{Axis, Scale};
 use super::markup::Markup;
 use super::palette::Colour;
 
-/// The drawing's own width and height; one unit is well below a pixel.
+/// Width and height of the drawing in its own unit, which is well below a pixel.
 const SIDE: f64 = 1000.0;
 
-/// Lines without a colour of their own that a chart draws: enough to show their range.
+/// Grey lines that a chart draws: enough to show their range.
 pub(super) const GREY_MAX: usize = 100;
 
-/// A line of measured values.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: Colour,
@@ -22,28 +21,27 @@ pub(super) struct Line {
 pub(super) struct Limit {
     pub(super) colour: Colour,
     pub(super) value: f64,
-    /// Where the value is only near the limit, because what is limited is something else.
+    /// The value is only near the limit, because the limit is on something else.
     pub(super) is_about: bool,
 }
 
-/// Something that happened: a line from top to bottom.
+/// An event: a line from top to bottom.
 #[derive(Clone)]
 pub(super) struct Mark {
-    /// In the units of the horizontal axis.
+    /// In the unit of the horizontal axis.
     pub(super) at: f64,
-    /// A few letters beside it, and what they stand for.
+    /// A short label, and what it stands for.
     pub(super) name: String,
     pub(super) text: String,
 }
 
-/// What the legend says of a line.
 pub(super) struct Legend {
     pub(super) name: String,
     pub(super) colour: Colour,
     pub(super) more: String,
 }
 
-/// The entry of so many lines without a colour of their own.
+/// The entry of the grey lines.
 pub(super) fn rest(count: usize) -> Option<Legend> {
     let more = match count.checked_sub(GREY_MAX) {
         Some(1..) => format!("{GREY_MAX} of them drawn"),
@@ -57,7 +55,7 @@ pub(super) struct Chart {
     /// Unique on the page; makes the ids of title and description.
     pub(super) id: String,
     pub(super) title: String,
-    /// What there is to see, for those who do not.
+    /// For a screen reader.
     pub(super) description: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
@@ -103,7 +101,7 @@ impl Chart {
             markup.leaf("title", &[("id", &title)], &self.title);
             markup.leaf("desc", &[("id", &desc)], &self.description);
             markup.void("path", &[("class", &"grid"), ("d", &self.grid())]);
-            // The many grey ones first, so that they do not cover the others.
+            // Grey lines first, below the others.
             for line in self.lines.iter().filter(|line| line.colour == Colour::Rest) {
                 self.line(markup, line, false);
             }
@@ -127,7 +125,7 @@ impl Chart {
         }
         for tick in &self.x.ticks {
             let style = format!("left:{}%", percent(tick.at));
-            // The outermost end where the plot ends, so that they stay inside of the page.
+            // The outermost labels end with the plot, so that they stay on the page.
             let class = match tick.at {
                 at if at > 0.97 => "x last",
                 _ => "x",
@@ -173,7 +171,7 @@ impl Chart {
         });
     }
 
-    /// Dashes of limits that are equal take turns, so that each colour is seen.
+    /// Dashes of equal limits take turns, so that each colour is seen.
     fn write_limits(&self, markup: &mut Markup) {
         const DASH: usize = 7;
         for (index, limit) in self.limits.iter().enumerate() {
@@ -219,12 +217,12 @@ impl Chart {
     }
 }
 
-/// A place along the drawing, to a tenth of its unit.
+/// A horizontal place, to a tenth of the unit.
 fn along(at: f64) -> String {
     tenth((at.clamp(0.0, 1.0) * SIDE * 10.0).round() as i64)
 }
 
-/// A place down the drawing, whose origin is at the top. Values above the axis end at its end.
+/// A vertical place; the origin is at the top. Values above the axis end at its end.
 fn down(at: f64) -> String {
     tenth(((1.0 - at.clamp(0.0, 1.0)) * SIDE * 10.0).round() as i64)
 }

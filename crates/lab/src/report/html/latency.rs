@@ -1,4 +1,4 @@
-//! Latency by percentile: of cgroups, of jobs, and of whole runs beside each other.
+//! Charts of latency by percentile: of cgroups, jobs and whole runs.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,13 @@ use crate::results::{Latency, Results, Row};
 /// Places along an axis that a line tells apart.
 const STEPS: f64 = 400.0;
 
-/// One line to be.
 struct Times<'r> {
     name: String,
     colour: Colour,
     latency: &'r Latency,
 }
 
-/// Charts of all runs with the same axes: all requests of each run, where there are several; cgroups; jobs.
+/// Charts of all runs with the same axes: all requests of each run, if there are several; cgroups; jobs.
 pub(super) fn charts(runs: &[(&str, &Results)], palette: &Palette) -> Vec<Chart> {
     let of_run = |title: &str, name: &str| match runs.len() {
         1 => title.to_owned(),
@@ -50,7 +49,7 @@ pub(super) fn charts(runs: &[(&str, &Results)], palette: &Palette) -> Vec<Chart>
     let mut charts: Vec<Chart> = charts
         .map(|(index, (title, times))| chart(format!("latency{index}"), title, &times, &x, &y))
         .collect();
-    // So that what belongs together stands beside each other below.
+    // Charts of one kind stand beside each other.
     if let Some(first) = charts.first_mut() {
         first.is_wide = runs.len() > 1;
     }
@@ -74,7 +73,7 @@ fn cgroups<'r>(results: &'r Results, palette: &Palette) -> Vec<Times<'r>> {
         latency: &cgroup.latency,
     });
     let times: Vec<Times<'_>> = times.collect();
-    // The root beside its only child would be the same line twice.
+    // The root and an only child would be the same line twice.
     match times.len() {
         2 => times.into_iter().filter(|times| times.colour != Colour::All).collect(),
         _ => times,
@@ -144,7 +143,7 @@ fn chart(id: String, title: String, times: &[Times<'_>], x: &Axis, y: &Axis) -> 
     }
 }
 
-/// Share of the requests, and the time that they do not exceed. A line begins with the shortest time and ends with the
+/// Shares of requests, with the time that they do not exceed. A line begins with the shortest time and ends with the
 /// longest, which is its last request's.
 fn points(times: &Latency, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     debug_assert_eq!((x.unit, y.unit), (Unit::Percentile, Unit::Latency));
@@ -156,7 +155,7 @@ fn points(times: &Latency, x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     if times.count() < 2 {
         return (times.count() == 1).then(|| (0.5, times.max_ns() as f64)).into_iter().collect();
     }
-    // Beyond the last request but one a share is not known.
+    // The share is unknown beyond the last request but one.
     let last_share = (1.0 - 1.0 / count).min(1.0 - libm::pow(10.0, -end));
     let mut points: Vec<(f64, f64)> = vec![(0.0, times.min_ns() as f64)];
     let mut seen = 0u64;

@@ -1,8 +1,7 @@
-//! HTML and SVG as text: tags that close, text that is escaped.
+//! Writer of HTML and SVG: tags that close, text that is escaped.
 
 use std::fmt::Display;
 
-/// A document that is being written.
 #[derive(Default)]
 pub(super) struct Markup {
     text: String,
@@ -12,7 +11,7 @@ pub(super) struct Markup {
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
 
 impl Markup {
-    /// An element with what `inside` writes in it.
+    /// An element; `inside` writes its content.
     pub(super) fn element(
         &mut self,
         tag: &str,
@@ -32,7 +31,7 @@ impl Markup {
         self.element(tag, attributes, |markup| markup.text(text));
     }
 
-    /// An element with nothing in it, closed as XML wants it, which HTML accepts of its void elements.
+    /// An empty element, closed as XML requires; HTML accepts that.
     pub(super) fn void(&mut self, tag: &str, attributes: Attributes<'_>) {
         self.open(tag, attributes);
         self.text.push_str("/>");
@@ -75,7 +74,6 @@ impl Markup {
         }
     }
 
-    /// What is markup already, and ours.
     pub(super) fn raw(&mut self, markup: &str) {
         self.text.push_str(markup);
     }
@@ -85,9 +83,9 @@ impl Markup {
     }
 }
 
-/// JSON that can stand in a `script` element: nothing in it can end the element or begin a comment.
+/// JSON that can stand in a `script` element: it can neither end the element nor begin a comment.
 pub(super) fn script_json(value: &serde_json::Value) -> String {
-    // `<` occurs in strings only, where it may be written so.
+    // `<` occurs only in strings, where it may be written so.
     value
         .to_string()
         .replace('<', "\\u003c")

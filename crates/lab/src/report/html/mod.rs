@@ -1,4 +1,4 @@
-//! A run, or several beside each other, as a page that needs nothing but itself.
+//! Page of HTML on one run, or on several side by side.
 
 mod axis;
 mod blame;
@@ -29,12 +29,12 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:";
 
-/// Named runs as one page of HTML: bandwidth over time with limits, latency by percentile, how busy the disk was, what
-/// each cgroup waited for, and the tables; of several runs also the ratios to the first.
+/// Named runs as one page of HTML: bandwidth over time with limits, latency by percentile, utilisation of the disk,
+/// causes of waits, and the tables; for several runs also the ratios to the first.
 ///
-/// Self-contained: style, drawings, script and data are in the page, nothing is fetched. Everything can be read without
-/// the script, which adds values under the pointer. The same results give the same bytes. The data stands as JSON in
-/// `<script type="application/json" id="data">`: `runs` is a list of `name` and [`report`](super::json()).
+/// Self-contained: style, drawings, script and data are in the page, and nothing is fetched. Everything can be read
+/// without the script, which adds values under the pointer. The same results give the same bytes. The data stands as
+/// JSON in `<script type="application/json" id="data">`: `runs` is a list of `name` and [`report`](super::json()).
 /// O(rows + cgroups) for each run; tables list the first 200 rows.
 pub fn html(results: &[(&str, &Results)]) -> String {
     let (title, palette) = (title(results), Palette::of(results));
@@ -44,7 +44,7 @@ pub fn html(results: &[(&str, &Results)]) -> String {
     })
 }
 
-/// A page that needs nothing but itself, with its data and the script that shows values under the pointer.
+/// A page with its data, and the script that shows values under the pointer.
 fn page(title: &str, data: &Value, body: impl FnOnce(&mut Markup)) -> String {
     let mut markup = Markup::default();
     markup.raw("<!doctype html>\n");

@@ -1,4 +1,4 @@
-//! Series as lines, and what happened meanwhile.
+//! Lines and marks over time, from series and timed changes.
 
 use weir_units::Nanos;
 
@@ -9,13 +9,13 @@ use crate::results::{Results, Series};
 /// Points of a line, about; more would be noise at the width of a page.
 const POINTS: u64 = 160;
 
-/// Most intervals that are filled with zeroes after a series' last.
+/// Most intervals of zeroes after a series' last point.
 const FILLED_MAX: u64 = 4 * POINTS;
 
 /// Most changes that a chart marks; all are listed below the charts.
 const MARKS_MAX: usize = 40;
 
-/// The settings that changed while a run went on, by their places in its list, from 1 on.
+/// Timed changes of a run, numbered from 1 on.
 pub(super) fn marks(results: &Results) -> Vec<Mark> {
     let numbered = results.changes.iter().take(MARKS_MAX).enumerate();
     let marks = numbered.map(|(index, change)| Mark {
@@ -26,8 +26,8 @@ pub(super) fn marks(results: &Results) -> Vec<Mark> {
     marks.collect()
 }
 
-/// The amounts of a series per second, by time in nanoseconds: each at the middle of its interval, the outermost at the
-/// edges of the run. Nothing moved after the last point of a series, which is told by zeroes.
+/// A series as rates, by time in nanoseconds: each point in the middle of its interval, the outermost at the edges of
+/// the run. Zeroes follow the last point of a series up to the end.
 pub(super) fn per_second(series: &Series, elapsed_ns: u64) -> Vec<(f64, f64)> {
     if series.is_empty() {
         return Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn per_second(series: &Series, elapsed_ns: u64) -> Vec<(f64, f64)> {
     let points = amounts.into_iter().enumerate().filter_map(|(index, amount)| {
         let from = index as u64 * interval;
         let time = interval.min(elapsed_ns.saturating_sub(from));
-        // The rest of a run that is no whole interval would be noise; but a short run has nothing else.
+        // The last, partial interval of a run would be noise; but a short run has nothing else.
         let is_noise = time < interval / 2 && count > 1;
         (!is_noise && time > 0).then(|| ((from + time / 2) as f64, per_sec(amount, time) as f64))
     });
@@ -65,7 +65,7 @@ mod tests {
         for ms in 0..4 {
             series.add(ms * MS, 10 * (ms + 1));
         }
-        // The last interval lasts only half as long, and what comes after it is nothing.
+        // The last interval lasts only half as long, and zeroes follow.
         let points = per_second(&series, 6 * MS);
         let rates: Vec<f64> = points.iter().map(|point| point.1).collect();
         assert_eq!(rates, [10_000.0, 20_000.0, 30_000.0, 40_000.0, 0.0, 0.0]);

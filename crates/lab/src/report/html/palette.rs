@@ -1,20 +1,19 @@
-//! Colours of the cgroups, on the whole page.
+//! Colours of cgroups on a page.
 
 use std::collections::BTreeMap;
 
 use crate::results::{CgroupResults, Results};
 
-/// Colours that people with any colour vision can tell apart; further cgroups are grey. The page's style names as many.
+/// Colours that people with any colour vision can tell apart; further cgroups are grey. The page's style has as many.
 pub(super) const COLOURS: usize = 8;
 
 /// A class of the page's style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Colour {
-    /// One of [`COLOURS`].
     Own(usize),
-    /// The root: everything together.
+    /// The root.
     All,
-    /// One of many.
+    /// Grey.
     Rest,
 }
 
@@ -28,7 +27,7 @@ impl Colour {
     }
 }
 
-/// The colours of cgroups, by path, in all runs of a page.
+/// Colours of cgroups by path, in all runs of a page.
 pub(super) struct Palette {
     own: BTreeMap<String, usize>,
 }

@@ -1,4 +1,4 @@
-//! Bandwidth and requests over time of each cgroup, with its limits.
+//! Charts of bandwidth and requests over time, with limits.
 
 use weir_engine::stats::Moved;
 use weir_engine::{Dimension, Direction, Resource};
@@ -11,17 +11,17 @@ use super::palette::{Colour, Palette};
 use crate::report::figures::per_sec;
 use crate::results::{CgroupResults, Results, Series};
 
-/// Different limits of cgroups without a colour of their own that are drawn.
+/// Different limits of grey cgroups that are drawn.
 const GREY_LIMITS_MAX: usize = 4;
 
-/// What is drawn over time.
+/// Quantity of the charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Bytes,
     Requests,
 }
 
-/// What a chart is of: bytes or requests, of reads or writes.
+/// Quantity and direction of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct What {
     of: Of,
@@ -53,7 +53,7 @@ impl What {
         }
     }
 
-    /// The least limit of a cgroup on what is drawn, or else on the other of the two: of this direction alone, or of both
+    /// The lowest limit of a cgroup on this quantity, or else on the other one; of this direction alone, or of both
     /// together.
     fn limit(self, cgroup: &CgroupResults) -> Option<(Dimension, u64)> {
         let direction = if self.is_write { Direction::Write } else { Direction::Read };
@@ -81,7 +81,6 @@ impl What {
         }
     }
 
-    /// A rate, for people.
     fn text(self, rate: u64) -> String {
         match self.of {
             Of::Bytes => BytesPerSec(rate).rounded().to_string(),
@@ -90,7 +89,7 @@ impl What {
     }
 }
 
-/// Charts of all runs, each direction that was in use, with the same axes: what looks higher is more.
+/// Charts of all runs, for each direction in use, with the same axes, so that heights compare.
 pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Vec<Chart> {
     let mut charts = Vec::new();
     for is_write in [false, true] {
@@ -119,7 +118,7 @@ pub(super) fn charts(of: Of, runs: &[(&str, &Results)], palette: &Palette) -> Ve
     charts
 }
 
-/// Sums of many cgroups would press the lines of each to the ground: then they get charts of their own.
+/// Sums of many cgroups get charts of their own: beside them the lines of each would be flat.
 fn parts(drawn: Vec<Vec<Drawn<'_>>>) -> Vec<(&'static str, Vec<Vec<Drawn<'_>>>)> {
     const TOO_MUCH: u64 = 3;
     let highest = |is_sum: bool| {
@@ -139,14 +138,14 @@ fn parts(drawn: Vec<Vec<Drawn<'_>>>) -> Vec<(&'static str, Vec<Vec<Drawn<'_>>>)>
     vec![(", cgroups with others below", sums), (", cgroups by themselves", ones)]
 }
 
-/// What a chart shows of a cgroup.
+/// A cgroup's part of a chart.
 struct Drawn<'r> {
     path: &'r str,
     colour: Colour,
     points: Vec<(f64, f64)>,
     mean: u64,
     limit: Option<(u64, bool, String)>,
-    /// Whether others are below it, so that it shows what they do together.
+    /// Whether it has children, so that its line is their sum.
     is_sum: bool,
 }
 
@@ -174,8 +173,7 @@ fn drawn<'r>(results: &'r Results, what: What, palette: &Palette) -> Vec<Drawn<'
     drawn.collect()
 }
 
-/// Whether everything that a cgroup moved went through one below it, whose line would cover its own, and it has no
-/// limit to show.
+/// Whether all bytes of a cgroup are one child's, whose line would cover its own, and it has no limit to show.
 fn is_told_by_a_child(results: &Results, cgroup: &CgroupResults, what: What) -> bool {
     limit(cgroup, what).is_none()
         && is_any_below(results, cgroup, |other| what.moved(other) == what.moved(cgroup))
@@ -193,15 +191,14 @@ fn is_any_below(
     })
 }
 
-/// The limit in what is drawn, whether it is only about that, and how it is set.
+/// The limit on the chart's quantity, whether it is an estimate, and its text.
 fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
     let (dimension, rate) = what.limit(cgroup)?;
     let of_both = if dimension.is_rw() { " for reads and writes" } else { "" };
     if what.is_of(dimension.resource()) {
         return Some((rate, false, format!("limit {}{of_both}", what.text(rate))));
     }
-    // A limit on requests is one on bytes as far as requests are of one size, and the other way round: the mean stands
-    // for it.
+    // The mean size of requests converts between limits on requests and on bytes.
     let moved = what.moved(cgroup);
     let mean = moved.bytes.checked_div(moved.ios)?;
     let each = Bytes(mean).rounded();
@@ -218,7 +215,7 @@ fn limit(cgroup: &CgroupResults, what: What) -> Option<(u64, bool, String)> {
     })
 }
 
-/// The end of the axis: all lines, and limits that are near enough not to press them down.
+/// End of the axis: above all lines, and above limits that do not flatten them.
 fn largest(drawn: &[Vec<Drawn<'_>>]) -> u64 {
     let all = || drawn.iter().flatten();
     let largest = all().map(Drawn::highest).max().unwrap_or(0);

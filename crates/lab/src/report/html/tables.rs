@@ -1,4 +1,4 @@
-//! Tables of the page: the runs, the jobs, the cgroups, the ratios of two runs.
+//! Tables of the page: runs, jobs, cgroups, and ratios of two runs.
 
 use weir_units::{BytesPerSec, Ios, IosPerSec, Nanos};
 
@@ -13,8 +13,7 @@ use crate::results::{CgroupResults, Results};
 /// Rows of a table; the data has all.
 const ROWS_MAX: usize = 200;
 
-/// A table in a region that scrolls by itself where it is wider than the page; `texts` are the heads of its columns that
-/// are not numbers.
+/// A table that scrolls by itself where it is wider than the page; `texts` are the columns that are not numbers.
 fn table(
     markup: &mut Markup,
     name: &str,
@@ -64,7 +63,7 @@ fn left_out(markup: &mut Markup, count: usize) {
     }
 }
 
-/// Name and value of what stands at the head of the page about a run.
+/// Names and values at the head of the page.
 pub(super) fn facts(results: &Results) -> Vec<(&'static str, String)> {
     let device = &results.device;
     let root = results.cgroups.first().map(|root| &root.latency);
@@ -83,7 +82,7 @@ pub(super) fn facts(results: &Results) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What ran, how, and on what.
+/// Disk, scheduler and other settings of a run.
 pub(super) fn setting(results: &Results) -> String {
     format!(
         "{}, scheduler {}, depth {}, {}seed {}",
@@ -130,7 +129,7 @@ pub(super) fn jobs(markup: &mut Markup, results: &Results, palette: &Palette) {
             let lines = lines(row);
             for (index, line) in lines.iter().enumerate() {
                 markup.element("tr", &[], |markup| {
-                    // Said on the first of a job's lines.
+                    // On the first of a job's lines only.
                     match index {
                         0 => row_head(markup, &class, &name),
                         _ => row_head(markup, "", ""),
@@ -246,7 +245,7 @@ fn ratio_cells(markup: &mut Markup, pair: &Pair) {
         let value = |cells: &Option<[String; 6]>| {
             cells.as_ref().map_or("-".to_owned(), |cells| cells[index].clone())
         };
-        // More of a rate is better, more of a latency worse; within 2 % neither is said.
+        // A higher rate is better, a higher latency worse; within 2 % it is neither.
         let class = match ratio {
             Some(ratio) if (0.98..=1.02).contains(&ratio) => "number same",
             Some(ratio) if (ratio > 1.0) == (index < 2) => "number better",

@@ -1,4 +1,4 @@
-//! Utilisation of the disk over time, and the watermark.
+//! Chart of the disk's utilisation over time, with the watermark.
 
 use super::axis::Axis;
 use super::chart::{Chart, Legend, Limit, Line};
@@ -26,7 +26,7 @@ pub(super) fn chart(runs: &[(&str, &Results)]) -> Option<Chart> {
         let mut more = format!("busy {busy} of the time");
         if let Some(watermark) = device.watermark_percent {
             more.push_str(&format!(", watermark {watermark} %"));
-            // Alone it has a colour of its own, beside others that of its run.
+            // A run alone has a colour of its own, else that of the run.
             let colour = if runs.len() == 1 { Colour::Own(1) } else { colour };
             limits.push(Limit { colour, value: f64::from(watermark), is_about: false });
         }
@@ -45,7 +45,7 @@ pub(super) fn chart(runs: &[(&str, &Results)]) -> Option<Chart> {
         y: Axis::percent(),
         lines,
         limits,
-        // Of several runs in one chart, each would need to be told whose they are.
+        // With several runs it would be unclear which run a mark belongs to.
         marks: match runs {
             [(_, one)] => marks(one),
             _ => Vec::new(),
@@ -56,7 +56,7 @@ pub(super) fn chart(runs: &[(&str, &Results)]) -> Option<Chart> {
     })
 }
 
-/// The colour of a run where runs are compared; a run alone is simply everything.
+/// The colour of a run in comparisons; a run alone has the root's.
 pub(super) fn of_run(index: usize, count: usize) -> Colour {
     if count == 1 { Colour::All } else { Colour::Own(index % COLOURS) }
 }

@@ -1,10 +1,9 @@
-//! Batches of completed requests that a process takes: each by itself, or some together (`iodepth_batch_complete_min`).
+//! Batches of completed requests that a process takes (`iodepth_batch_complete_min`).
 
 use weir_fio::stream::{Access, Stream};
 
 use super::{Act, Process, State};
 
-/// A request of a process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) access: Access,
@@ -15,7 +14,7 @@ pub(crate) struct Done {
 }
 
 impl Process {
-    /// So many of its requests, which have ended, are in its hands.
+    /// The process takes `count` ended requests.
     pub(crate) fn took(&mut self, count: u32) {
         self.in_flight -= count;
         if self.is_plain {
@@ -29,13 +28,13 @@ impl Process {
         }
     }
 
-    /// One of its requests has ended and is to be taken together with others (`iodepth_batch_complete_min`).
+    /// Puts an ended request aside until its batch is complete.
     pub(crate) fn put_aside(&mut self, done: Done) {
         self.aside.push(done);
     }
 
-    /// Whether what was put aside is to be taken now. In fsync nothing is; while it waits for the last ones, each is as
-    /// it ends: there may never be a full batch.
+    /// Whether the batch is to be taken now: never in fsync, and each request by itself at the end, when a batch may
+    /// never be full.
     pub(crate) fn has_batch(&self) -> bool {
         let least = match self.state {
             State::Blocked => return false,
@@ -45,7 +44,7 @@ impl Process {
         !self.aside.is_empty() && self.aside.len() >= least as usize
     }
 
-    /// Requests of those put aside that are taken at once. A full queue is emptied to where it is filled again.
+    /// Size of the batch. A full queue drains to `low`.
     pub(crate) fn take_count(&self) -> usize {
         let kept = self.aside.len();
         if !self.plan.has_calls || self.is_filling {
@@ -55,29 +54,28 @@ impl Process {
         kept.min(over as usize)
     }
 
-    /// Whether requests that have ended wait to be taken, of a process that makes calls.
+    /// Whether ended requests wait to be taken, in a process that makes calls.
     pub(super) fn has_kept(&self) -> bool {
         self.plan.has_calls && !self.aside.is_empty()
     }
 
-    /// `act`, or first the taking of what has ended.
+    /// `act`, unless a batch is to be taken first.
     pub(super) fn first_take(&self, act: Act) -> Act {
         if self.has_kept() { Act::Take } else { act }
     }
 
-    /// A request has ended. Answers whether its end is also that of the call that made it.
+    /// True if the end of a request is also that of the call that made it.
     pub(crate) fn ends_call(&mut self, access: Access) -> bool {
         let ends = self.is_in_call && self.plan.is_call(access);
         self.is_in_call &= !ends;
         ends
     }
 
-    /// Whether it is in a call that has not returned.
     pub(crate) fn is_in_call(&self) -> bool {
         self.is_in_call
     }
 
-    /// What was put aside; to be given back, for its room.
+    /// The requests put aside; the vector is given back for its capacity.
     pub(crate) fn aside(&mut self) -> &mut Vec<Done> {
         &mut self.aside
     }
