@@ -3,21 +3,21 @@
 //! In Linux each open file remembers one place. The cache here knows owner and file of a read, not the descriptor. So it
 //! remembers several places for each owner and file, and a read belongs to the one it fits.
 
-/// Pages of the usual largest window, and of the largest request.
+/// Pages of the largest usual window, and of the largest request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) window: u64,
     pub(super) request: u64,
 }
 
-/// Windows that one reader has in one file at most; the least recently used is forgotten.
+/// Most windows of one reader in one file; the least recently used is dropped.
 const WINDOWS_MAX: usize = 8;
 
-/// Ends of reads that did not continue any, the latest few: where a second read makes an order of it.
+/// Recent ends of reads, by which the second read of a sequence is found.
 const RECENT_MAX: usize = 4;
 
-/// What was read for a reader in order: pages from `start`, and how many of the last of them are ahead of what it had
-/// asked for. When it comes to the first of these (the mark), the next window is read.
+/// Pages read for a sequential reader: `len` from `start` on, of which the last `ahead` were not asked for yet. When
+/// the reader comes to the first of these (the mark), the next window is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Window {
     start: u64,
@@ -36,31 +36,31 @@ impl Window {
     }
 }
 
-/// Advice on how a file is going to be read (`posix_fadvise`).
+/// Advice on access to a file (`posix_fadvise`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice {
-    /// None: the order is found out.
+    /// None: the order is detected.
     #[default]
     Normal,
-    /// In order: windows are twice as large.
+    /// Sequential: windows are twice as large.
     Sequential,
-    /// In no order: nothing is read ahead.
+    /// Random: no read-ahead.
     Random,
 }
 
-/// What one reader does in one file.
+/// Reads of one owner in one file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
     pub(super) advice: Advice,
     windows: Vec<Window>,
-    /// Page after the last of a read.
+    /// Pages after the last of recent reads.
     recent: Vec<u64>,
     clock: u64,
 }
 
 impl Reader {
-    /// A read of the pages from `first` to before `end` arrives. Answers whether it goes on where an earlier one ended,
-    /// or in that one's last page.
+    /// A read of the pages from `first` to before `end` arrives. Returns whether it continues an earlier one, or
+    /// begins in that one's last page.
     pub(super) fn arrives(&mut self, first: u64, end: u64) -> bool {
         let before = self.recent.iter().position(|&at| at == first || at == first + 1);
         match before {
@@ -76,8 +76,8 @@ impl Reader {
         before.is_some()
     }
 
-    /// The largest window for a reader that wants `want` pages: what it wants where that is more, up to what the block
-    /// layer takes at once (Linux since 4.10).
+    /// The largest window for a read of `want` pages: at least as many, up to the block layer's largest request
+    /// (Linux since 4.10).
     fn window_max(&self, want: u64, sizes: Sizes) -> u64 {
         let usual = match self.advice {
             Advice::Sequential => sizes.window.saturating_mul(2),
@@ -86,7 +86,7 @@ impl Reader {
         usual.max(want.min(sizes.request))
     }
 
-    /// The reader wants `want` pages from `page`, which is not cached: the pages to read now, `page` first.
+    /// The reader wants `want` pages from `page`, which is not cached. Returns the pages to read now, `page` first.
     pub(super) fn misses(
         &mut self,
         page: u64,
@@ -98,7 +98,6 @@ impl Reader {
         let known = self.windows.iter().position(|window| window.end() == page);
         let is_random = known.is_none() && page > 0 && !in_order && want <= max;
         if is_random || self.advice == Advice::Random {
-            // As asked.
             return (page, page.saturating_add(want));
         }
         let (len, ahead) = match known {
@@ -113,8 +112,7 @@ impl Reader {
         };
         let mut window = Window { start: page, len, ahead, used: 0 };
         if ahead == len {
-            // It would come to the mark with this very page: read the next window along at once, as far as both are
-            // one window.
+            // The mark would be this very page: read the next window at once, as far as both fit into one.
             let more = next(len, max);
             if len + more <= max {
                 (window.len, window.ahead) = (len + more, more);
@@ -126,8 +124,8 @@ impl Reader {
         (page, window.end())
     }
 
-    /// The reader, which wants `want` pages from `first` on, comes to those before `end`. If the mark of a window is among
-    /// them: the pages to read ahead now.
+    /// The reader, which wants `want` pages from `first` on, comes to those before `end`. Returns the pages to read
+    /// ahead now if the mark of a window is among them.
     pub(super) fn passes(
         &mut self,
         first: u64,
@@ -148,7 +146,7 @@ impl Reader {
         Some((window.start, window.end()))
     }
 
-    /// Room was only for the pages before `end`: the latest window ends there.
+    /// There was memory only for the pages before `end`: the latest window ends there.
     pub(super) fn cut(&mut self, end: u64) {
         let Some(window) = self.windows.iter_mut().max_by_key(|window| window.used) else { return };
         if window.start < end && end < window.end() {
@@ -171,8 +169,8 @@ impl Reader {
     }
 }
 
-/// The first window for a read of `want` pages: a few times as much for small ones, the largest for large ones. With 32
-/// pages at most: 4 for 1, 8 for 4, 16 for 8, 32 from 9 on.
+/// The first window for a read of `want` pages: a few times as many for small reads, the largest for large ones. With
+/// 32 pages at most: 4 for 1, 8 for 4, 16 for 8, 32 from 9 on.
 fn first(want: u64, max: u64) -> u64 {
     let len = want.min(max).next_power_of_two();
     match len {
@@ -182,7 +180,7 @@ fn first(want: u64, max: u64) -> u64 {
     }
 }
 
-/// The window after one of `len` pages: four times as much while it is tiny, then twice, up to the largest.
+/// The window after one of `len` pages: four times as large while it is tiny, then twice, up to the largest.
 fn next(len: u64, max: u64) -> u64 {
     match len {
         _ if len.saturating_mul(16) < max => len * 4,
@@ -198,8 +196,8 @@ mod tests {
     const MAX: u64 = 32;
     const SIZES: Sizes = Sizes { window: MAX, request: 10 * MAX };
 
-    /// Reads `count` times `want` pages in order from `page` on; answers every window as (page, pages read), where the
-    /// page is the one at which it was read.
+    /// Reads `count` times `want` pages in order from `page` on. Returns each window as the page at which it was
+    /// read, its start and its length.
     fn in_order(reader: &mut Reader, mut page: u64, want: u64, count: u64) -> Vec<(u64, u64, u64)> {
         let mut cached = page;
         let mut seen = Vec::new();
@@ -248,12 +246,12 @@ mod tests {
         }
     }
 
-    /// What Linux 6.18 was seen to read from a disk that takes 1,280 KiB at once.
+    /// As Linux 6.18 reads from a disk that takes 1,280 KiB at once.
     #[test]
     fn long_reads_have_long_windows() {
         let seen = in_order(&mut Reader::default(), 0, 8 * MAX, 2);
         assert_eq!(seen, [(0, 0, 256), (0, 256, 256), (256, 512, 256)]);
-        // Longer than one request: read ahead for, wherever it is.
+        // Longer than one request: sequential, wherever it is.
         let mut reader = Reader::default();
         assert!(!reader.arrives(7, 7 + 16 * MAX));
         assert_eq!(reader.misses(7, 16 * MAX, false, SIZES), (7, 7 + 10 * MAX));
@@ -295,7 +293,7 @@ mod tests {
             [4, 4, 8, 8, 16, 32, 32, 32]
         );
         assert_eq!([1, 2, 4, 16, 17, 32].map(|len| next(len, 32)), [4, 4, 8, 32, 32, 32]);
-        // 1 page at most is a window, too, and so is a number that is no power of two.
+        // A window of one page, and one that is no power of two.
         assert_eq!((first(1, 1), next(1, 1)), (1, 1));
         assert_eq!((first(1, 7), first(3, 7), next(2, 7)), (2, 7, 4));
     }

@@ -1,37 +1,37 @@
 //! Counters of a page cache.
 
-/// Totals since the beginning, and levels now. Pages are of 4 KiB.
+/// Totals since the beginning, and present levels. Pages have 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Pages that were there when a reader came to them.
+    /// Pages that were cached when a reader came to them.
     pub hit_pages: u64,
-    /// Pages that a reader had to wait for: read because it asked, or read ahead and not there yet.
+    /// Pages that a reader waited for: read for it, or read ahead and still on their way.
     pub miss_pages: u64,
-    /// Pages requested before a reader asked for them.
+    /// Pages read ahead.
     pub ahead_pages: u64,
-    /// Of these, how many a reader has come to.
+    /// Of these, pages that a reader has come to.
     pub ahead_used_pages: u64,
-    /// Of these, how many went before: evicted, dropped, trimmed or overwritten.
+    /// Of these, pages that were evicted, dropped, trimmed or overwritten before.
     pub ahead_unused_pages: u64,
-    /// Clean pages that went to make room.
+    /// Clean pages that were evicted.
     pub evicted_pages: u64,
     /// Bytes in memory now.
     pub cached_bytes: u64,
-    /// Dirty bytes now, those being written back included.
+    /// Dirty bytes now, those under writeback included.
     pub dirty_bytes: u64,
-    /// Of these, being written back.
+    /// Of these, bytes under writeback.
     pub writing_bytes: u64,
-    /// The most that `dirty_bytes` has been.
+    /// Maximum of `dirty_bytes`.
     pub dirty_bytes_max: u64,
-    /// Writes that had to wait because of the dirty limit, each counted once.
+    /// Writes that waited for the dirty limit, each counted once.
     pub throttled_writes: u64,
-    /// How long they waited for that, together; of those that still wait, up to their latest turn.
+    /// Sum of these waits; of writes that still wait, up to their latest turn.
     pub throttled_ns: u64,
-    /// Times that an operation had to wait because all memory was dirty or in use by requests.
+    /// Waits of operations because all memory was dirty or in use by requests.
     pub starved: u64,
 }
 
-/// What was done for one owner: what of its pages was written back, and how it waited.
+/// Counters of one owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnerCounters {
     /// Bytes read from the disk.

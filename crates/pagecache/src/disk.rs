@@ -1,4 +1,4 @@
-//! Requests to the disk: how they come to be, and what their end changes.
+//! Requests to the disk: their creation, and effects of their ends.
 
 use super::counters::OwnerCounters;
 use super::operation::Step;
@@ -6,23 +6,22 @@ use super::pages::{State, Stretch};
 use super::settings::PAGE_BYTES;
 use super::{CacheIo, CacheOp, PageCache};
 
-/// What a disk addresses: a request ends with the sector in which the file does.
+/// Granularity of the disk: a request ends with the last sector of the file.
 const SECTOR_BYTES: u64 = 512;
 
 /// Cause of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// A reader, now or later.
+    /// A read, or read-ahead.
     Reader,
-    /// The flusher, while a writer waited for room, or not.
+    /// The flusher; `forced` while a writer waited for room.
     Flusher { forced: bool },
     /// An operation that ends when it is on disk.
     Sync { op: u32 },
-    /// The end of such an operation.
+    /// The flush at the end of such an operation.
     Flush,
 }
 
-/// A request that has not ended.
 #[derive(Debug, Clone)]
 pub(super) struct Io {
     pub(super) owner: u32,
@@ -36,19 +35,18 @@ pub(super) struct Io {
     pub(super) issued_ns: u64,
     /// Operations that wait for its end.
     pub(super) waiters: Vec<u32>,
-    /// Of these, those that also want on disk what was written to its pages meanwhile.
+    /// Of these, those that also wait for what was written to its pages meanwhile.
     pub(super) repeat: Vec<u32>,
 }
 
 impl Io {
-    /// Whether it writes back.
     pub(super) fn writes(&self) -> bool {
         matches!(self.cause, Cause::Flusher { .. } | Cause::Sync { .. })
     }
 }
 
 impl PageCache {
-    /// Up to `wanted` pages of memory, evicting what is clean.
+    /// Up to `wanted` pages of memory; evicts clean pages.
     pub(super) fn take_memory(&mut self, wanted: u64) -> u64 {
         let free = self.limits.memory - self.pages.cached();
         if wanted > free {
@@ -59,7 +57,7 @@ impl PageCache {
         wanted.min(self.limits.memory - self.pages.cached())
     }
 
-    /// Notes a request; [`PageCache::hand_out`] sends it.
+    /// Creates a request; [`PageCache::hand_out`] sends it.
     fn new_io(&mut self, owner: u32, file: u32, start: u64, end: u64, cause: Cause) -> u64 {
         self.last_io += 1;
         let io = Io {
@@ -88,7 +86,6 @@ impl PageCache {
         self.out.push_back(CacheIo { id, owner: io.owner, file: io.file, op, offset, len, sync });
     }
 
-    /// Bytes of a request.
     fn len_of(&self, file: u32, start: u64, end: u64) -> u32 {
         if start == end {
             return 0;
@@ -100,8 +97,8 @@ impl PageCache {
         u32::try_from(last - first).expect("requests are bounded by the settings")
     }
 
-    /// Requests those of the pages from `start` to before `end` that are not cached, as far as there is memory; answers
-    /// where that ended. Pages before `asked_end` were asked for, others are read ahead.
+    /// Reads uncached pages from `start` to before `end`, as far as there is memory; returns where that ended. Pages
+    /// from `asked_end` on are read ahead.
     pub(super) fn read_range(
         &mut self,
         owner: u32,
@@ -141,7 +138,7 @@ impl PageCache {
         end
     }
 
-    /// Takes dirty pages of one owner on their way to the disk. The request is noted, not handed out.
+    /// Puts dirty pages of one owner under writeback. Creates the request without handing it out.
     pub(super) fn write_back(
         &mut self,
         owner: u32,
@@ -155,7 +152,7 @@ impl PageCache {
         io
     }
 
-    /// Lets the flusher work as far as it wants and may.
+    /// Lets the flusher write as far as it wants and may.
     pub(super) fn flush_in_background(&mut self) {
         while self.flushing < self.limits.depth {
             let too_much = self.pages.dirty() > self.limits.background;
@@ -172,7 +169,7 @@ impl PageCache {
         }
     }
 
-    /// Writes back the first dirty pages of one owner, if the flusher may; answers the request.
+    /// Writes back the first dirty pages of one owner, if the flusher may; returns the request.
     pub(super) fn write_back_of(&mut self, owner: u32) -> Option<u64> {
         if self.flushing >= self.limits.depth {
             return None;
@@ -187,7 +184,7 @@ impl PageCache {
         Some(io)
     }
 
-    /// Tells the flusher whether a file has dirty pages; some may be since `since_ns`.
+    /// Tells the flusher whether a file has dirty pages, possibly since `since_ns`.
     pub(super) fn note_dirty(&mut self, file: u32, since_ns: u64) {
         if self.pages.dirty_of(file) > 0 {
             self.flusher.note(self.now_ns, file, since_ns);
@@ -196,7 +193,7 @@ impl PageCache {
         }
     }
 
-    /// Asks the disk to make everything last that is on it, for an operation that ends with that.
+    /// Flushes the disk, for an operation that ends with that.
     pub(super) fn flush_disk(&mut self, op: u32) {
         let (owner, file) = (self.ops[op].owner, self.ops[op].file);
         let io = self.new_io(owner, file, 0, 0, Cause::Flush);
@@ -211,7 +208,7 @@ impl PageCache {
         self.ops[op].awaits += 1;
     }
 
-    /// A request ended: its pages are as on the disk, and its waiters go on.
+    /// A request has ended: its pages are as on the disk, and its waiters continue.
     pub(super) fn end_io(&mut self, id: u64) {
         let io = self.ios.remove(&id).unwrap_or_else(|| {
             panic!("request {id} ended: it was never handed out, or has ended before")
@@ -249,7 +246,7 @@ impl PageCache {
             page = end;
         }
         if matches!(io.cause, Cause::Flusher { .. } | Cause::Sync { .. }) {
-            // What was written meanwhile is dirty since then, or since later.
+            // What was written meanwhile is dirty since the request was issued, or later.
             self.note_dirty(io.file, io.issued_ns);
         }
         for op in io.repeat {

@@ -1,13 +1,13 @@
-//! Flusher: the order of dirty pages, and the look for old ones.
+//! Flusher: order of writeback, and expiry of old dirty pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pages::Pages;
 
-/// Pages of one file that the flusher writes before it goes on to the next: 4 MiB, the least that Linux gives a file.
+/// Pages of one file that the flusher writes before the next file: 4 MiB, as Linux at least.
 const VISIT_PAGES: u64 = 1024;
 
-/// One way through a file, from its beginning to where its dirty pages ended when it began.
+/// A pass through a file, up to the end of its dirty pages when it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pass {
     cursor: u64,
@@ -15,19 +15,18 @@ struct Pass {
     began_ns: u64,
 }
 
-/// A file with dirty pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct DirtyFile {
     /// Files take turns in this order.
     turn: u64,
-    /// No page that is dirty has been for longer than since then, but for those of a pass under way.
+    /// No page has been dirty for longer, except in a pass that has begun.
     since_ns: u64,
-    /// It has been dirty for too long, and is written whatever the limits say.
+    /// Expired: it is written even below the limits.
     due: bool,
     pass: Option<Pass>,
 }
 
-/// A piece of work: pages of one owner, neighbours, all dirty.
+/// Neighbouring dirty pages of one owner, to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Portion {
     pub(super) file: u32,
@@ -36,7 +35,7 @@ pub(super) struct Portion {
     pub(super) owner: u32,
 }
 
-/// The files with dirty pages, oldest first and in turns.
+/// Files with dirty pages, by age and by turn.
 #[derive(Debug, Clone)]
 pub(super) struct Flusher {
     expire_ns: u64,
@@ -48,7 +47,7 @@ pub(super) struct Flusher {
     /// By age: those that are not due yet.
     ages: BTreeSet<(u64, u32)>,
     last_turn: u64,
-    /// The file that it is at, and how many pages it may still write of it.
+    /// The present file, and pages that may still be written of it in this visit.
     visit: Option<(u32, u64)>,
     timer_ns: Option<u64>,
 }
@@ -68,12 +67,12 @@ impl Flusher {
         }
     }
 
-    /// When it wants to look for old data. None while nothing is dirty.
+    /// Next time to look for expired data. None while nothing is dirty.
     pub(super) fn timer_ns(&self) -> Option<u64> {
         self.timer_ns
     }
 
-    /// A file has dirty pages, and some may be dirty since `since_ns`.
+    /// A file has dirty pages, possibly since `since_ns`.
     pub(super) fn note(&mut self, now_ns: u64, file: u32, since_ns: u64) {
         if let Some(known) = self.files.get_mut(&file) {
             if since_ns < known.since_ns {
@@ -106,7 +105,7 @@ impl Flusher {
         }
     }
 
-    /// Looks for files that have been dirty for too long, if it is time.
+    /// Marks expired files, if it is time.
     pub(super) fn tick(&mut self, now_ns: u64) {
         if self.timer_ns.is_none_or(|at_ns| now_ns < at_ns) {
             return;
@@ -118,14 +117,14 @@ impl Flusher {
         {
             self.ages.remove(&(since_ns, file));
             let expired = self.files.get_mut(&file).expect("files by age are dirty");
-            // From the beginning again: what was written behind a pass under way may be as old.
+            // From the beginning again: pages behind a pass that has begun may be as old.
             (expired.due, expired.pass) = (true, None);
             self.due.insert((expired.turn, file));
         }
     }
 
-    /// What to write next, at most `chunk` pages: of a file that is due, or of any if there is `too_much`. The caller
-    /// has it on its way, and calls [`Flusher::forget`] if the file has no more, before the next call.
+    /// The next pages to write, at most `chunk`: of a file that is due, or of any if there is `too_much`. Before the
+    /// next call the caller puts them under writeback, and calls [`Flusher::forget`] if the file has no more.
     pub(super) fn next(
         &mut self,
         now_ns: u64,
@@ -155,7 +154,7 @@ impl Flusher {
         }
     }
 
-    /// The file to write, and how much of it in this visit.
+    /// The file to write, and pages of it in this visit.
     fn choose(&self, too_much: bool) -> Option<(u32, u64)> {
         let may = |file: u32| self.files.get(&file).is_some_and(|file| file.due || too_much);
         if let Some(visit) = self.visit.filter(|&(file, _)| may(file)) {
@@ -165,7 +164,7 @@ impl Flusher {
         next.map(|&(_, file)| (file, VISIT_PAGES))
     }
 
-    /// A pass is over. What is dirty now became so after it began.
+    /// A pass is over. Pages that are dirty now became so after it began.
     fn finish(&mut self, file: u32, began_ns: u64) {
         self.requeue(file);
         let at = self.files.get_mut(&file).expect("it was visited");
@@ -175,7 +174,7 @@ impl Flusher {
         self.ages.insert((began_ns, file));
     }
 
-    /// Ends the visit: all others are before this file now.
+    /// Ends the visit: this file has its next turn after all others.
     fn requeue(&mut self, file: u32) {
         self.visit = None;
         let at = self.files.get_mut(&file).expect("it was visited");
@@ -189,7 +188,7 @@ impl Flusher {
         }
     }
 
-    /// What must hold beside [`Pages::check`].
+    /// Invariants besides those of [`Pages::check`].
     pub(super) fn check(&self, dirty_files: &BTreeSet<u32>) -> Result<(), String> {
         if !self.files.keys().eq(dirty_files) {
             return Err(format!("{dirty_files:?} are dirty, the flusher knows {:?}", self.files));

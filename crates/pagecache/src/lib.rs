@@ -148,12 +148,12 @@ pub struct PageCache {
     /// By file and owner.
     readers: BTreeMap<(u32, u32), Reader>,
     flusher: Flusher,
-    /// Requests of the flusher under way.
+    /// Requests of the flusher in flight.
     flushing: u32,
     ops: Slots<Operation>,
     ios: BTreeMap<u64, Io>,
     last_io: u64,
-    /// Operations that can go on; empty between calls.
+    /// Operations that can continue; empty between calls.
     ready: VecDeque<u32>,
     /// Writes that wait for room below the dirty limit.
     sharing: Sharing,
@@ -165,7 +165,6 @@ pub struct PageCache {
     owners: BTreeMap<u32, OwnerCounters>,
 }
 
-/// What is known of a file.
 #[derive(Debug, Clone, Copy, Default)]
 struct File {
     bytes: u64,
@@ -203,7 +202,7 @@ impl PageCache {
     /// Reads bytes of a file. Ends when all are in memory, at once if they are, or if there are none: a read ends
     /// where the file does.
     ///
-    /// Reads of one owner in one file that continue each other are read ahead for; up to 8 such orders are told apart.
+    /// Sequential reads of one owner in one file have read-ahead; up to 8 such sequences are told apart.
     pub fn read(
         &mut self,
         now_ns: u64,
@@ -264,78 +263,76 @@ impl PageCache {
         self.turn_to(now_ns);
         let op = self.ops.insert(Operation::new(token, owner, file, Step::Syncing, 0, 0));
         self.begin_sync(op, 0, u64::MAX);
-        self.settle();
+        self.continue_ready();
     }
 
-    /// Advises on how a file is going to be read by `owner` (`posix_fadvise`), until advised otherwise.
+    /// Advises on access of `owner` to a file (`posix_fadvise`), until the next call.
     pub fn advise(&mut self, owner: u32, file: u32, advice: Advice) {
         self.readers.entry((file, owner)).or_default().advice = advice;
     }
 
-    /// Drops the clean pages of a file (`posix_fadvise` with `POSIX_FADV_DONTNEED`). Dirty ones stay, and those on
-    /// their way.
+    /// Drops the clean pages of a file (`posix_fadvise` with `POSIX_FADV_DONTNEED`). Dirty pages and pages under way
+    /// stay.
     pub fn invalidate(&mut self, now_ns: u64, file: u32) {
         self.turn_to(now_ns);
         self.drop_pages(file, 0, u64::MAX, false);
-        self.settle();
+        self.continue_ready();
     }
 
-    /// Forgets a range of a file, dirty or not: what is there need not be written any more. Only pages wholly inside
-    /// go, and those on their way to the disk or from it stay until they are there; what was written to them
-    /// meanwhile is forgotten.
+    /// Forgets a range of a file, dirty or not, without writing it. Only pages wholly inside are dropped. Pages under
+    /// way to or from the disk stay until they are there; what was written to them meanwhile is forgotten.
     pub fn trim(&mut self, file: u32, offset: u64, len: u32) {
         let end = offset.saturating_add(u64::from(len)) / PAGE_BYTES;
         self.drop_pages(file, offset.div_ceil(PAGE_BYTES), end, true);
-        self.settle();
+        self.continue_ready();
     }
 
-    /// Tells where a file ends: nothing beyond is read. Pages beyond it are forgotten, as by [`PageCache::trim`].
+    /// Sets the end of a file: nothing beyond is read. Pages beyond it are forgotten, as by [`PageCache::trim`].
     ///
-    /// Until told, a file ends where the furthest read or write has ended. Writes beyond the end make it grow.
+    /// Before, a file ends where the furthest read or write has ended. Writes beyond the end make it grow.
     pub fn set_file_size(&mut self, file: u32, bytes: u64) {
         self.files.insert(file, File { bytes, is_told: true });
         self.drop_pages(file, bytes.div_ceil(PAGE_BYTES), u64::MAX, true);
-        self.settle();
+        self.continue_ready();
     }
 
     /// A request of [`PageCache::poll_io`] has ended.
     ///
     /// # Panics
-    ///
     /// If there is no such request, or it has ended before.
     pub fn completed(&mut self, now_ns: u64, io: u64) {
         self.turn_to(now_ns);
         self.end_io(io);
-        self.settle();
+        self.continue_ready();
     }
 
     /// Time has passed. Early and repeated calls are harmless.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.turn_to(now_ns);
         self.flusher.tick(self.now_ns);
-        self.settle();
+        self.continue_ready();
     }
 
     // Out: ask until the answer is None.
 
-    /// What the disk should do, in order.
+    /// The next request to the disk.
     pub fn poll_io(&mut self) -> Option<CacheIo> {
         self.out.pop_front()
     }
 
-    /// An operation that has ended, each once.
+    /// The next operation that has ended; each once.
     pub fn poll_done(&mut self) -> Option<Token> {
         self.done.pop_front()
     }
 
-    /// When to call [`PageCache::handle_timeout`]; None while nothing is dirty that is not on its way.
+    /// When to call [`PageCache::handle_timeout`]; None while all dirty pages are under writeback.
     pub fn poll_timeout(&self) -> Option<u64> {
         self.flusher.timer_ns()
     }
 
     // About itself.
 
-    /// What it has counted, and its levels now.
+    /// Totals, and present levels.
     pub fn counters(&self) -> Counters {
         Counters {
             cached_bytes: self.pages.cached() * PAGE_BYTES,
@@ -345,7 +342,7 @@ impl PageCache {
         }
     }
 
-    /// What it has counted for one owner; zeros for one that it has not met.
+    /// Counters of one owner; zeros for an unknown one.
     pub fn owner_counters(&self, owner: u32) -> OwnerCounters {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
@@ -356,7 +353,7 @@ impl PageCache {
         !matches!(state, None | Some(State::Reading { .. }))
     }
 
-    /// Whose a byte of a file is that is dirty and not on its way, or that is dirty again while on its way.
+    /// Owner of a byte of a file, if it is dirty and not under writeback, or dirty again under writeback.
     pub fn dirty_owner(&self, file: u32, offset: u64) -> Option<u32> {
         match self.pages.at(file, offset / PAGE_BYTES).state {
             Some(State::Dirty { owner } | State::Writing { owner, again: true, .. }) => Some(owner),
@@ -368,7 +365,6 @@ impl PageCache {
     /// waiter waits for something that will happen. O(n) in pages, operations and requests.
     ///
     /// # Errors
-    ///
     /// The first that does not hold, in words.
     pub fn check(&self) -> Result<(), String> {
         check::check(self)
@@ -383,7 +379,7 @@ impl PageCache {
     fn begin(&mut self, op: Operation) {
         let index = self.ops.insert(op);
         self.advance(index, Turn::Nothing);
-        self.settle();
+        self.continue_ready();
     }
 
     /// The page after a file's last.
@@ -391,7 +387,7 @@ impl PageCache {
         self.files.get(&file).map_or(0, |file| file.bytes.div_ceil(PAGE_BYTES))
     }
 
-    /// Drops the clean pages from `start` to before `end`, and with `dirty_too` what is to be written.
+    /// Drops the clean pages from `start` to before `end`, and with `dirty_too` the dirty ones.
     fn drop_pages(&mut self, file: u32, start: u64, end: u64, dirty_too: bool) {
         let mut page = start;
         while let Some(from) = self.pages.next_cached(file, page).filter(|&from| from < end) {

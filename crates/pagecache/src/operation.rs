@@ -1,4 +1,4 @@
-//! Operations: reads, writes and syncs on their way through the cache.
+//! Operations: reads, writes and syncs in progress.
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,25 @@ use super::pages::State;
 use super::settings::{Owner, PAGE_BYTES};
 use super::{PageCache, Token};
 
-/// Requests of one sync that are at the disk at a time; a caller in the kernel waits when the queue is full
-/// (`queue/nr_requests`, 128 as it comes).
+/// Requests of one sync at the disk at a time; in Linux the caller waits when the queue is full (`queue/nr_requests`,
+/// 128 by default).
 const SYNC_DEPTH: u32 = 128;
 
-/// What an operation does now.
+/// State of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Comes to page after page, and waits for those that are not there.
+    /// Walks over its pages, and waits for uncached ones.
     Reading,
-    /// Makes page after page dirty, and waits for room.
+    /// Makes its pages dirty one after the other, and waits for room.
     Writing,
     /// Waits for its pages to be on disk.
     Syncing,
-    /// Waits for the disk to make them last.
+    /// Waits for a flush of the disk.
     Flushing,
 }
 
-/// An operation that has not ended. While none of its fields says that it waits for something, it stands in
-/// `ready`, `sharing` or `starved` of the [`PageCache`].
+/// An operation that has not ended. If no field says what it waits for, it is in `ready`, `sharing` or `starved` of
+/// the [`PageCache`].
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) token: Token,
@@ -35,12 +35,12 @@ pub(super) struct Operation {
     /// The next page, and the page after the last.
     pub(super) cursor: u64,
     pub(super) end: u64,
-    /// The same in bytes, as they were asked for.
+    /// First byte and end, as asked for.
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
-    /// Where the file ended when a write came.
+    /// End of the file when a write came.
     pub(super) file_bytes: u64,
-    /// A read that goes on where an earlier one ended.
+    /// A read that continues an earlier one.
     pub(super) in_order: bool,
     /// A write that ends when it is on disk.
     pub(super) sync: bool,
@@ -56,13 +56,12 @@ pub(super) struct Operation {
     pub(super) was_throttled: bool,
 }
 
-/// What an operation may take although others wait for it.
+/// Resource that an operation may take although others wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
     /// Room below the dirty limit.
     Room,
-    /// Memory.
     Memory,
 }
 
@@ -76,9 +75,9 @@ impl PageCache {
         }
     }
 
-    /// Lets all go on that can, in order: those whose request ended, writers for which there is room, others for which
+    /// Continues operations in order: those whose request ended, writers for which there is room, others for which
     /// there is memory. Then the flusher.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn continue_ready(&mut self) {
         loop {
             if let Some(index) = self.ready.pop_front() {
                 self.advance(index, Turn::Nothing);
@@ -103,7 +102,7 @@ impl PageCache {
         }
     }
 
-    /// Gives the next owner room, and lets its writes go on as far as that goes.
+    /// Gives the next owner room, and continues its writes.
     fn deal_room(&mut self) {
         let mut next = self.sharing.deal(self.now_ns, self.room());
         while let Some(index) = next {
@@ -114,7 +113,7 @@ impl PageCache {
         }
     }
 
-    /// A request ended that the operation waited for.
+    /// A request that the operation waited for has ended.
     pub(super) fn awaited(&mut self, index: u32) {
         let op = &mut self.ops[index];
         op.awaits -= 1;
@@ -140,7 +139,7 @@ impl PageCache {
         self.limits.dirty - self.pages.dirty() - self.pages.writing()
     }
 
-    /// Whether a page of memory is to be had now.
+    /// Whether a page of memory is available.
     pub(super) fn is_memory(&self) -> bool {
         self.pages.cached() - self.pages.clean() < self.limits.memory
     }
@@ -189,7 +188,7 @@ impl PageCache {
         }
     }
 
-    /// Requests what a reader needs that comes to a page which is not cached, and what it may need next.
+    /// Reads the pages that a reader needs, and read-ahead, from an uncached page on.
     fn read_window(&mut self, index: u32) {
         let op = &self.ops[index];
         let (owner, file, cursor, asked_end) = (op.owner, op.file, op.cursor, op.end);
@@ -209,7 +208,7 @@ impl PageCache {
         }
     }
 
-    /// A reader comes to these pages: reads the next window if it is time. Answers whether it was.
+    /// A reader comes to these pages: reads the next window if one is due, and returns whether it was.
     fn read_ahead(&mut self, owner: u32, file: u32, from: u64, to: u64, asked_end: u64) -> bool {
         if self.limits.read_ahead == 0 {
             return false;
@@ -227,7 +226,7 @@ impl PageCache {
         true
     }
 
-    /// A reader takes pages that are cached.
+    /// A reader takes cached pages.
     fn pass(&mut self, index: u32, until: u64, state: State) {
         let op = &mut self.ops[index];
         let (file, start) = (op.file, op.cursor);
@@ -299,8 +298,7 @@ impl PageCache {
         }
     }
 
-    /// A write has made the pages before `until` dirty. The file reaches as far, though it may have become shorter since
-    /// the write came.
+    /// A write has made the pages before `until` dirty. The file reaches as far, even if it was shortened meanwhile.
     fn passed(&mut self, index: u32, until: u64) {
         let op = &mut self.ops[index];
         op.cursor = until;
@@ -333,8 +331,8 @@ impl PageCache {
         self.begin_sync(index, first_byte / PAGE_BYTES, end);
     }
 
-    /// A write whose owner has as many dirty pages as it may waits for one of its requests to end, and sees to it that
-    /// there is one.
+    /// The owner of a write has as many dirty pages as it may: the write waits for one of the owner's requests, which
+    /// is created if there is none.
     fn wait_for_own(&mut self, index: u32) {
         self.note_throttled(index);
         let owner = self.ops[index].owner;
@@ -372,7 +370,7 @@ impl PageCache {
 
     // Syncs.
 
-    /// Writes the dirty ones of the pages from `start` to before `end`, then has the disk make them last.
+    /// Writes the dirty pages from `start` to before `end`, then flushes the disk.
     pub(super) fn begin_sync(&mut self, index: u32, start: u64, end: u64) {
         self.ops[index].step = Step::Syncing;
         self.write_for(index, start, end);
@@ -381,7 +379,7 @@ impl PageCache {
         }
     }
 
-    /// Writes the dirty ones of these pages for a sync, which also waits for those on their way.
+    /// Writes these dirty pages for a sync, which also waits for those under writeback.
     pub(super) fn write_for(&mut self, index: u32, start: u64, end: u64) {
         let file = self.ops[index].file;
         let mut page = start;
@@ -413,7 +411,7 @@ impl PageCache {
         self.hand_out_of(index);
     }
 
-    /// Hands out the requests of a sync, as many as may be at the disk.
+    /// Hands out the requests of a sync, up to [`SYNC_DEPTH`].
     pub(super) fn hand_out_of(&mut self, index: u32) {
         while self.ops[index].in_flight < SYNC_DEPTH {
             let Some(io) = self.ops[index].to_write.pop_front() else { return };

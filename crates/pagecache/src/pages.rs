@@ -11,20 +11,30 @@ use super::slots::Slots;
 
 const NONE: u32 = u32::MAX;
 
-/// What a cached page is.
+/// State of a cached page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Under read. `ahead` if no reader had asked for it when it was requested.
-    Reading { io: u64, ahead: bool },
+    Reading {
+        io: u64,
+        ahead: bool,
+    },
     /// As on the disk. `ahead` if it was read ahead and no reader has asked for it since.
-    Clean { ahead: bool },
-    /// To be written back.
-    Dirty { owner: u32 },
+    Clean {
+        ahead: bool,
+    },
+    Dirty {
+        owner: u32,
+    },
     /// Under writeback. `again` if it was written meanwhile, and is dirty after that.
-    Writing { io: u64, owner: u32, again: bool },
+    Writing {
+        io: u64,
+        owner: u32,
+        again: bool,
+    },
 }
 
-/// Neighbouring pages of a file in one state, from the page asked for on; or of none, where nothing is cached.
+/// The rest of a run from a page on, or of a gap without cached pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) start: u64,
@@ -32,11 +42,10 @@ pub(super) struct Stretch {
     pub(super) state: Option<State>,
 }
 
-/// What had to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Evicted {
     pub(super) pages: u64,
-    /// Of these, read ahead and never asked for.
+    /// Of these, pages read ahead and never asked for.
     pub(super) unused: u64,
 }
 
@@ -58,17 +67,17 @@ impl Run {
     }
 }
 
-/// All cached pages of all files. Every call is O(log n) in the number of runs for each run that it changes.
+/// All cached pages of all files. Calls are O(log n) in the number of runs for each run that they change.
 #[derive(Debug, Clone)]
 pub(super) struct Pages {
     runs: Slots<Run>,
-    /// Where they begin: all, those that are dirty, and those being written.
+    /// First pages of all runs, of dirty ones, and of those under writeback.
     places: Places,
     dirty: Places,
     writing: Places,
     /// Dirty pages of each file that has some.
     dirty_of: BTreeMap<u32, u64>,
-    /// Pages of each owner that are dirty or being written.
+    /// Pages of each owner that are dirty or under writeback.
     held_by: BTreeMap<u32, u64>,
     /// Clean runs, least recently used first; within a run the lower page goes first.
     oldest: u32,
@@ -102,32 +111,31 @@ impl Pages {
         self.cached
     }
 
-    /// Pages that can go at once.
+    /// Pages that can be evicted.
     pub(super) fn clean(&self) -> u64 {
         self.clean_pages
     }
 
-    /// Dirty and not yet on their way.
+    /// Pages that are dirty and not under writeback.
     pub(super) fn dirty(&self) -> u64 {
         self.dirty_pages
     }
 
-    /// On their way to the disk, those written meanwhile included.
+    /// Pages under writeback, those written meanwhile included.
     pub(super) fn writing(&self) -> u64 {
         self.writing_pages
     }
 
-    /// [`Pages::dirty`] of one file.
     pub(super) fn dirty_of(&self, file: u32) -> u64 {
         self.dirty_of.get(&file).copied().unwrap_or(0)
     }
 
-    /// Dirty or on their way to the disk, of one owner.
+    /// Pages of one owner that are dirty or under writeback.
     pub(super) fn held_by(&self, owner: u32) -> u64 {
         self.held_by.get(&owner).copied().unwrap_or(0)
     }
 
-    /// What begins at `page`: the rest of the run it is in, or the gap up to the next.
+    /// The rest of the run that `page` is in, or the gap up to the next.
     pub(super) fn at(&self, file: u32, page: u64) -> Stretch {
         if let Some(here) = self.covering(file, page) {
             let state = Some(self.runs[here.run].state);
@@ -137,7 +145,7 @@ impl Pages {
         Stretch { start: page, end: next.map_or(u64::MAX, |next| next.start), state: None }
     }
 
-    /// Where the cached pages of a file that begin at or after `page` do begin.
+    /// The first page, from `page` on, at which a run begins.
     pub(super) fn next_cached(&self, file: u32, page: u64) -> Option<u64> {
         let here = self.at(file, page);
         if here.state.is_some() {
@@ -146,7 +154,7 @@ impl Pages {
         (here.end < u64::MAX).then_some(here.end)
     }
 
-    /// The first dirty pages of a file at or after `from`, up to the end of their run.
+    /// The first dirty pages of a file from `from` on, up to the end of their run.
     pub(super) fn next_dirty(&self, file: u32, from: u64) -> Option<(u64, u64, u32)> {
         let Stretch { start, end, state } = self.first_of(&self.dirty, file, from)?;
         let Some(State::Dirty { owner }) = state else {
@@ -163,12 +171,12 @@ impl Pages {
         })
     }
 
-    /// Where the dirty pages of a file end; 0 if it has none.
+    /// End of the dirty pages of a file; 0 if it has none.
     pub(super) fn dirty_end(&self, file: u32) -> u64 {
         self.dirty.last_to(file, u64::MAX).map_or(0, Place::end)
     }
 
-    /// The first pages on their way to the disk at or after `from`, up to the end of their run.
+    /// The first pages under writeback from `from` on, up to the end of their run.
     pub(super) fn next_writing(&self, file: u32, from: u64) -> Option<Stretch> {
         self.first_of(&self.writing, file, from)
     }
@@ -180,19 +188,18 @@ impl Pages {
         Some(Stretch { start: here.start.max(from), end: here.end(), state })
     }
 
-    /// Makes the pages from `start` to before `end` what `state` says, whatever they are; `None` forgets them. Clean
-    /// pages count as just used.
+    /// Sets the state of the pages from `start` to before `end`; `None` forgets them. Clean pages count as just used.
     pub(super) fn set(&mut self, file: u32, start: u64, end: u64, state: Option<State>) {
         debug_assert!(start < end, "pages {start} to {end}");
         let mut left = self.places.last_to(file, start);
         if let Some(Place { run: index, .. }) =
             left.filter(|here| (here.start, here.end()) == (start, end))
         {
-            // What most requests are about: pages that came together and stay so.
-            self.retire(index);
+            // The usual case: a whole run.
+            self.leave_state(index);
             let Some(state) = state else { return self.forget(index) };
             self.runs[index].state = state;
-            return self.settle(index);
+            return self.enter_state(index);
         }
         let mut right = self.places.first_from(file, start);
         if left.is_some_and(|left| left.end() > start)
@@ -213,19 +220,18 @@ impl Pages {
         self.join(run, left, right);
     }
 
-    /// Forgets the pages from `start` to before `end`.
     fn clear(&mut self, file: u32, start: u64, end: u64) {
         self.split(file, start);
         self.split(file, end);
         while let Some(Place { run, .. }) =
             self.places.first_from(file, start).filter(|place| place.start < end)
         {
-            self.retire(run);
+            self.leave_state(run);
             self.forget(run);
         }
     }
 
-    /// Lets up to `pages` clean pages go, least recently used first.
+    /// Evicts up to `pages` clean pages, least recently used first.
     pub(super) fn evict(&mut self, pages: u64) -> Evicted {
         let mut gone = Evicted::default();
         while gone.pages < pages && self.oldest != NONE {
@@ -247,7 +253,7 @@ impl Pages {
         self.places.last_to(file, page).filter(|place| place.end() > page)
     }
 
-    /// Makes a run begin at `page`, if one reaches over it.
+    /// Splits a run at `page`.
     fn split(&mut self, file: u32, page: u64) {
         let Some(left) = self.covering(file, page).filter(|left| left.start < page) else { return };
         let len = (left.end() - page) as u32;
@@ -258,7 +264,7 @@ impl Pages {
         self.enlist(run, left.run);
     }
 
-    /// A run ends elsewhere.
+    /// Moves the end of a run.
     fn resize(&mut self, index: u32, len: u32) {
         let run = &mut self.runs[index];
         run.len = len;
@@ -270,8 +276,8 @@ impl Pages {
         }
     }
 
-    /// A run is in the state that it says it is in, and was used just now.
-    fn settle(&mut self, index: u32) {
+    /// Adds a run to the lists and sums of its state, as just used.
+    fn enter_state(&mut self, index: u32) {
         let run = &self.runs[index];
         let (file, start, end) = (run.file, run.start, run.end());
         self.count(file, run.state, end - start);
@@ -281,21 +287,19 @@ impl Pages {
         self.join(index, left, right);
     }
 
-    /// A run is not in that state any more.
-    fn retire(&mut self, index: u32) {
+    /// Removes a run from the lists and sums of its state.
+    fn leave_state(&mut self, index: u32) {
         self.delist(index);
         let run = &self.runs[index];
         self.discount(run.file, run.state, u64::from(run.len));
     }
 
-    /// There is no such run any more.
     fn forget(&mut self, index: u32) {
         let run = self.runs.remove(index);
         self.places.remove(run.file, run.start);
     }
 
-    /// Joins a run with those beside it, where there are any, if nothing tells them apart. That includes the order of
-    /// eviction: clean runs join only if they also go one after the other.
+    /// Joins a run with equal neighbours. Clean runs must also follow each other in the order of eviction.
     fn join(&mut self, mut index: u32, left: Option<Place>, right: Option<Place>) {
         if let Some(left) = left.filter(|left| self.are_alike(left.run, index)) {
             self.absorb(left.run, index);
@@ -306,7 +310,7 @@ impl Pages {
         }
     }
 
-    /// Whether nothing tells two runs apart of which the right one begins where the left one ends.
+    /// Whether two runs are equal, of which the right one begins where the left one ends.
     fn are_alike(&self, left: u32, right: u32) -> bool {
         let (a, b) = (&self.runs[left], &self.runs[right]);
         let in_turn = !matches!(a.state, State::Clean { .. }) || a.after == right;
@@ -320,7 +324,7 @@ impl Pages {
         self.resize(left, self.runs[left].len + len);
     }
 
-    /// Puts a run into the list of its state: a clean one behind `left`, or at the end if there is none.
+    /// Adds a run to the list of its state: a clean one behind `left`, or at the end if there is none.
     fn enlist(&mut self, index: u32, left: u32) {
         let run = &self.runs[index];
         let place = Place { start: run.start, len: run.len, run: index };
@@ -404,7 +408,6 @@ impl Pages {
         }
     }
 
-    /// All that is cached, in order of file and page.
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, Stretch)> {
         self.places.iter().map(|index| {
             let run = &self.runs[index];
@@ -516,7 +519,7 @@ mod tests {
         pages.set(1, 0, 10, CLEAN);
         pages.set(1, 10, 20, CLEAN);
         assert_eq!(picture(&pages), "1:0-20c");
-        // A page in the middle is used, and the run falls apart.
+        // Use of a page in the middle splits the run.
         pages.set(1, 5, 6, CLEAN);
         assert_eq!(picture(&pages), "1:0-5c 1:5-6c 1:6-20c");
         assert_eq!(pages.evict(7), Evicted { pages: 7, unused: 0 });

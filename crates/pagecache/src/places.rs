@@ -14,17 +14,15 @@ use super::slots::Slots;
 const PAGES: u64 = 256;
 const WORDS: usize = PAGES as usize / 64;
 
-/// Where a run lies in its file.
+/// Position of a run in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: u64,
     pub(super) len: u32,
-    /// Its index.
     pub(super) run: u32,
 }
 
 impl Place {
-    /// The page after the last.
     pub(super) fn end(self) -> u64 {
         self.start + u64::from(self.len)
     }
@@ -33,14 +31,14 @@ impl Place {
 /// The runs that begin in a block.
 #[derive(Debug, Clone, Default)]
 struct Block {
-    /// A bit for each page where one does.
+    /// A bit for each page where one begins.
     begins: [u64; WORDS],
-    /// Which that are, in order, and how long each is.
+    /// Index and length of each, in order.
     runs: Vec<(u32, u32)>,
 }
 
 impl Block {
-    /// How many begin before `page` of the block.
+    /// Runs that begin before `page` of the block.
     fn rank(&self, page: u64) -> usize {
         let (word, bit) = ((page / 64) as usize, page % 64);
         let whole: u32 = self.begins[..word].iter().map(|word| word.count_ones()).sum();
@@ -58,7 +56,7 @@ impl Block {
         Place { start: number * PAGES + page, len, run }
     }
 
-    /// The last that begins at `page` at the latest.
+    /// The last run that begins at `page` or before.
     fn last_to(&self, number: u64, page: u64) -> Option<Place> {
         let (word, bit) = ((page / 64) as usize, page % 64);
         let here = self.begins[word] & (u64::MAX >> (63 - bit));
@@ -69,7 +67,7 @@ impl Block {
         Some(self.place(number, last, nth - 1))
     }
 
-    /// The first that begins at `page` at the earliest.
+    /// The first run that begins at `page` or after.
     fn first_from(&self, number: u64, page: u64) -> Option<Place> {
         let (word, bit) = ((page / 64) as usize, page % 64);
         let here = self.begins[word] & (u64::MAX << bit);
@@ -90,7 +88,7 @@ const BLOCKS: u64 = 64;
 /// Neighbouring blocks.
 #[derive(Debug, Clone)]
 struct Group {
-    /// A bit for each block that is there.
+    /// A bit for each block.
     used: u64,
     blocks: [u32; BLOCKS as usize],
 }
@@ -111,14 +109,14 @@ impl Group {
         self.used &= !(1 << place);
     }
 
-    /// The last block before `place`, which may be that after the last.
+    /// The last block before `place`, which may be [`BLOCKS`].
     fn before(&self, place: u64) -> Option<(u64, u32)> {
         let bits = self.used & 1_u64.checked_shl(place as u32).unwrap_or(0).wrapping_sub(1);
         let last = bits.checked_ilog2()?;
         Some((last.into(), self.blocks[last as usize]))
     }
 
-    /// The first block at `place` or after it, which may be that after the last.
+    /// The first block from `place` on, which may be [`BLOCKS`].
     fn from(&self, place: u64) -> Option<(u64, u32)> {
         let bits = self.used & u64::MAX.checked_shl(place as u32).unwrap_or(0);
         let first = bits.trailing_zeros();
@@ -126,17 +124,17 @@ impl Group {
     }
 }
 
-/// Runs of pages of each file, none over another.
+/// Runs of pages of each file, without overlaps.
 ///
-/// Every call is O(log n) in the number of groups, and O(1) in the block of the call before. A run takes some
-/// fourteen bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a group.
+/// Calls are O(log n) in the number of groups, and O(1) in the block of the last call. A run takes some fourteen
+/// bytes where there are many in a block, a hundred where it is alone there, and 400 where it is alone in a group.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     /// Groups by file and number; neither they nor blocks are ever empty.
     index: BTreeMap<(u32, u64), u32>,
     groups: Slots<Group>,
     blocks: Slots<Block>,
-    /// The block that was asked for last: one request asks for a page, then for what is beside it.
+    /// The last block used: a request looks at a page, then beside it.
     near: Cell<Option<((u32, u64), u32)>>,
 }
 
@@ -189,7 +187,6 @@ impl Places {
         Some((group * BLOCKS + place, block))
     }
 
-    /// The run that begins at `page`.
     pub(super) fn get(&self, file: u32, page: u64) -> Option<Place> {
         let number = page / PAGES;
         let block = &self.blocks[self.find((file, number))?];
@@ -197,7 +194,7 @@ impl Places {
         block.is_begin(page).then(|| block.place(number, page, block.rank(page)))
     }
 
-    /// The last run of a file that begins at `page` at the latest.
+    /// The last run of a file that begins at `page` or before.
     pub(super) fn last_to(&self, file: u32, page: u64) -> Option<Place> {
         let number = page / PAGES;
         let here = self.find((file, number));
@@ -208,7 +205,7 @@ impl Places {
         })
     }
 
-    /// The first run of a file that begins at `page` at the earliest.
+    /// The first run of a file that begins at `page` or after.
     pub(super) fn first_from(&self, file: u32, page: u64) -> Option<Place> {
         let number = page / PAGES;
         let here = self.find((file, number));
@@ -219,7 +216,7 @@ impl Places {
         })
     }
 
-    /// A run begins where none did.
+    /// Adds a run where none begins.
     pub(super) fn insert(&mut self, file: u32, place: Place) {
         let Place { start: page, len, run } = place;
         let key = (file, page / PAGES);
@@ -238,7 +235,7 @@ impl Places {
         block.flip(page);
     }
 
-    /// The run that begins at `page` is so long now. Panics if none does.
+    /// Changes the length of the run that begins at `page`. Panics if none does.
     pub(super) fn resize(&mut self, file: u32, page: u64, len: u32) {
         let index = self.find((file, page / PAGES)).expect("something begins there");
         let block = &mut self.blocks[index];
@@ -248,7 +245,7 @@ impl Places {
         block.runs[nth].1 = len;
     }
 
-    /// No run begins at `page` any more. Panics if none did.
+    /// Removes the run that begins at `page`. Panics if none does.
     pub(super) fn remove(&mut self, file: u32, page: u64) {
         let key = (file, page / PAGES);
         let index = self.find(key).expect("something begins there");
@@ -271,14 +268,14 @@ impl Places {
         }
     }
 
-    /// All by their indexes, in order of file and page.
+    /// Indices of all runs, in order of file and page.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let groups = self.index.values().map(|&group| &self.groups[group]);
         let blocks = groups.flat_map(|group| (0..BLOCKS).filter_map(|place| group.get(place)));
         blocks.flat_map(|block| self.blocks[block].runs.iter().map(|&(run, _)| run))
     }
 
-    /// How many there are. O(blocks).
+    /// O(blocks).
     pub(super) fn count(&self) -> usize {
         self.blocks.iter().map(|(_, block)| block.runs.len()).sum()
     }
@@ -288,7 +285,6 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// As a map of all would answer, whatever came and went.
     #[test]
     fn places_are_a_map() {
         let mut places = Places::new();
@@ -301,7 +297,7 @@ mod tests {
         let mut most = 0;
         for step in 0..40_000 {
             let file = below(3) as u32;
-            // Blocks next to each other, some far off, and the last one that there can be.
+            // Neighbouring blocks, some far off, and the last possible one.
             let page = match below(8) {
                 0 => u64::MAX - below(300),
                 1 => below(1 << 40),

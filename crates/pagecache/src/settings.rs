@@ -1,4 +1,4 @@
-//! Settings of a tenant's machine, and what they come to in pages.
+//! Settings of a page cache, and their values in pages.
 
 use super::ahead::Sizes;
 
@@ -22,27 +22,27 @@ pub enum Owner {
     Last,
 }
 
-/// How the machine's page cache is set up. Sizes are rounded down to pages of 4 KiB.
+/// Settings of a machine's page cache. Sizes are rounded down to pages of 4 KiB.
 ///
-/// Any values work. What makes no sense counts as the nearest that does: memory of less than a page as one page and of
-/// more than 2^32 - 1 pages as that many, a dirty limit of more than the memory as all of it and of less than a page as
-/// one page, a background limit that is not below the dirty limit as half of it (as Linux does), a chunk of less than a
-/// page as one page, a chunk or window of more than a request can have (4 GiB) as the most it can, a depth of 0 as 1.
+/// Any values work. Impossible ones count as the nearest possible: memory of less than a page as one page and of more
+/// than 2^32 - 1 pages as that many, a dirty limit of more than the memory as all of it and of less than a page as
+/// one page, a background limit that is not below the dirty limit as half of it (as Linux does), a chunk of less than
+/// a page as one page, a chunk or window of more than a request can have (4 GiB) as the most it can, a depth of 0 as
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes that may be cached, clean and dirty together: the machine's memory less what programs take.
+    /// Bytes that may be cached, clean and dirty together: the machine's memory less that of programs.
     pub memory_bytes: u64,
-    /// Dirty bytes above which the flusher begins to write back by itself (`vm.dirty_background_bytes`).
+    /// Dirty bytes above which the flusher writes back (`vm.dirty_background_bytes`).
     pub dirty_background_bytes: u64,
-    /// Dirty bytes, those being written back included, at which writers wait (`vm.dirty_bytes`).
+    /// Dirty bytes, those under writeback included, at which writers wait (`vm.dirty_bytes`).
     pub dirty_bytes: u64,
-    /// The same of one owner, as Linux has it for a memory cgroup; 0 for no limit but that of all. Without it a slow
+    /// Dirty bytes of one owner at which it waits, as of a memory cgroup in Linux; 0 for none. Without it a slow
     /// owner comes to hold all that may be dirty, and others wait with it.
     pub dirty_owner_bytes: u64,
-    /// How long data may stay dirty before the flusher's next look writes it back (`vm.dirty_expire_centisecs`).
+    /// Age of dirty data from which the flusher writes it back (`vm.dirty_expire_centisecs`).
     pub dirty_expire_ns: u64,
-    /// Time between the flusher's looks for data that has been dirty for too long (`vm.dirty_writeback_centisecs`). 0
-    /// switches them off.
+    /// Interval in which the flusher looks for expired data (`vm.dirty_writeback_centisecs`). 0 switches that off.
     pub writeback_interval_ns: u64,
     /// The largest read-ahead window (`queue/read_ahead_kb`). Less than a page switches read-ahead off.
     pub read_ahead_bytes: u64,
@@ -55,10 +55,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Linux as it comes, on a machine with that much memory to cache in: background 10 %, dirty 20 %, expiry after
-    /// 30 s, a look every 5 s, read-ahead of 128 KiB (Linux, `Documentation/admin-guide/sysctl/vm.rst` and
-    /// `Documentation/ABI/stable/sysfs-block`), requests of at most 1,280 KiB, and 64 of them at a time: what a disk
-    /// with 32 commands of its own has as `queue/nr_requests`.
+    /// Linux's defaults, on a machine with that much memory to cache in: background 10 %, dirty 20 %, expiry after 30
+    /// s, a look every 5 s, read-ahead of 128 KiB (Linux, `Documentation/admin-guide/sysctl/vm.rst` and
+    /// `Documentation/ABI/stable/sysfs-block`), requests of at most 1,280 KiB, and 64 of them at a time:
+    /// `queue/nr_requests` of a disk with 32 commands.
     pub fn for_memory(memory_bytes: u64) -> Settings {
         Settings {
             memory_bytes,
@@ -74,7 +74,7 @@ impl Settings {
         }
     }
 
-    /// The same in pages, made sensible.
+    /// The settings in pages, made possible.
     pub(super) fn in_pages(&self) -> Limits {
         let memory = (self.memory_bytes / PAGE_BYTES).clamp(1, u64::from(u32::MAX));
         let dirty = (self.dirty_bytes / PAGE_BYTES).clamp(1, memory);
@@ -101,8 +101,8 @@ impl Default for Settings {
     }
 }
 
-/// [`Settings`] in pages. The background limit is below the dirty limit, and that is not above the memory: so whenever
-/// no page is to be had, or none may become dirty, a request is in flight whose end changes it.
+/// [`Settings`] in pages. The background limit is below the dirty limit, and that is not above the memory. So
+/// whenever no page is free, or none may become dirty, a request is in flight whose end changes that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) memory: u64,

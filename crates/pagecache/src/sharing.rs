@@ -1,23 +1,23 @@
-//! Shares of the dirty limit: writers share what becomes free, page for page.
+//! Shares of the dirty limit: owners share freed room, page for page.
 //!
 //! Linux measures how fast the disk takes pages and lets each writer sleep so long that all come to equal rates. Here
-//! pages of room are dealt out in turns. What makes it fair is that a writer keeps its place for a moment after its
-//! write has ended: one that writes 4 KiB at a time is always between two writes when room comes, and would have next to
-//! nothing beside one that writes megabytes. So its turns are saved up for it, until it has not come by the next time.
+//! room is dealt out in turns. An owner keeps its turn for a moment after its write has ended: a writer of 4 KiB at a
+//! time is always between two writes when room comes, and would get next to nothing beside one that writes megabytes.
+//! Its turns are saved as credit, until it has not come by the next time.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// Pages of a turn: 128 KiB.
 const TURN_PAGES: u64 = 32;
 
-/// What one owner has of the room.
+/// Share of one owner.
 #[derive(Debug, Clone, Default)]
 struct Share {
-    /// Its writes that wait, in order.
+    /// Its waiting writes, in order.
     waiting: VecDeque<u32>,
     /// Pages that it may make dirty.
     credit: u64,
-    /// When it last had a turn, and whether it has made use of it since.
+    /// When it last had a turn, and whether it has used it.
     turn_ns: u64,
     is_used: bool,
 }
@@ -29,7 +29,6 @@ pub(super) struct Sharing {
     shares: BTreeMap<u32, Share>,
     /// The owners that have a share, by turn.
     ring: VecDeque<u32>,
-    /// Writes that wait.
     waits: usize,
     /// The credit of all.
     reserved: u64,
@@ -41,12 +40,11 @@ impl Sharing {
         self.waits > 0
     }
 
-    /// Pages of credit that owners have together.
     pub(super) fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Pages that an owner may make dirty, of so many there is room for.
+    /// Pages that an owner may make dirty, of `room`.
     pub(super) fn allowed(&self, owner: u32, room: u64) -> u64 {
         if self.shares.is_empty() {
             return room;
@@ -77,8 +75,8 @@ impl Sharing {
         self.waits += 1;
     }
 
-    /// Gives the next owner its turn, with at most so many of the pages there is room for. Answers the write that goes
-    /// on; None if no write of that owner waits, or nothing is left.
+    /// Gives the next owner its turn, with at most `room` less all credit. Returns the write that continues; None if
+    /// no write of that owner waits, or nothing is left.
     pub(super) fn deal(&mut self, now_ns: u64, room: u64) -> Option<u32> {
         let owner = self.ring.pop_front()?;
         let share = self.shares.get_mut(&owner).expect("who has a turn has a share");
@@ -95,7 +93,7 @@ impl Sharing {
         self.next_of(owner)
     }
 
-    /// The next write of an owner that can go on with what credit is left.
+    /// The next write of an owner that can continue with its credit.
     pub(super) fn next_of(&mut self, owner: u32) -> Option<u32> {
         let share = self.shares.get_mut(&owner).filter(|share| share.credit > 0)?;
         let op = share.waiting.pop_front()?;
@@ -113,7 +111,6 @@ impl Sharing {
         self.shares.values_mut().for_each(|share| share.credit = 0);
     }
 
-    /// The writes that wait.
     pub(super) fn waiting(&self) -> impl Iterator<Item = u32> {
         self.shares.values().flat_map(|share| share.waiting.iter().copied())
     }

@@ -1,6 +1,6 @@
-//! A table of things that come and go, by u32 index.
+//! Slots: a table of values by u32 index.
 
-/// Values by index. Insertion and removal are O(1); a removed value's index is given to the next one.
+/// Insertion and removal are O(1); the index of a removed value is used again for the next one.
 #[derive(Debug, Clone)]
 pub(super) struct Slots<T> {
     slots: Vec<Option<T>>,
@@ -22,7 +22,7 @@ impl<T> Slots<T> {
         index
     }
 
-    /// Takes the value out. Panics on an index that holds none, as all below.
+    /// Panics if the slot is empty, as all methods below.
     pub(super) fn remove(&mut self, index: u32) -> T {
         self.free.push(index);
         self.slots[index as usize].take().expect("the slot holds a value")
