@@ -1,4 +1,4 @@
-//! One option's text into its field.
+//! Application of an option's text to its field.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) fn apply(
             Some(value) => bytes(value, KbBase::Binary).map(|value| *flag = value != 0),
         });
     }
-    // A key that is not typed must not ask for a value first.
+    // An unknown key must not ask for a value first.
     let text = value.unwrap_or_default();
     let result = valued(options, key, text)?;
     Some(if text.is_empty() { Err(ValueError::Missing) } else { result })
@@ -59,7 +59,6 @@ fn flag<'a>(options: &'a mut Options, key: &str) -> Option<&'a mut bool> {
     })
 }
 
-/// Sets `slot` to what `parsed` holds.
 fn set<T>(slot: &mut T, parsed: Result<T, ValueError>) -> Result<(), ValueError> {
     parsed.map(|value| *slot = value)
 }

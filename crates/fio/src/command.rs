@@ -17,7 +17,7 @@ pub struct CommandLine {
     pub(super) only: Vec<String>,
     /// `--readonly`: no job may write.
     pub(super) is_readonly: bool,
-    /// Options of fio itself that have no effect: name, reason, the argument as it stands.
+    /// Options of fio itself without effect: name, reason, argument.
     pub(super) ignored: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -31,7 +31,6 @@ pub(super) struct CommandSection {
     pub(super) options: Vec<CommandOption>,
 }
 
-/// One option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CommandOption {
     pub(super) key: String,
@@ -54,7 +53,7 @@ pub enum CommandError {
     Refused {
         /// The argument.
         argument: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// An option that neither fio nor its jobs have.
@@ -62,7 +61,7 @@ pub enum CommandError {
     Unknown {
         /// The argument.
         argument: String,
-        /// The option that was probably meant, if any is near.
+        /// The nearest option, if any is near.
         nearest: Option<&'static str>,
     },
     /// There is neither a job nor a file.
@@ -71,7 +70,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// What would be right.
+    /// How to mend it.
     pub fn hint(&self) -> Option<String> {
         match self {
             CommandError::Unknown { nearest, .. } => nearest.map(|near| format!("did you mean --{near}?")),
@@ -88,7 +87,6 @@ const PROCESS: &str = "how fio runs on the host does not matter";
 const ELSEWHERE: &str = "fio would run the jobs on other machines";
 const NO_RUN: &str = "fio would run no job";
 
-/// Whether an option has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arity {
     Flag,
@@ -175,9 +173,7 @@ impl CommandLine {
     /// Reads the arguments, with or without `fio` as the first.
     ///
     /// # Errors
-    ///
-    /// [`CommandError`]: the first argument that cannot be read. What is wrong with a job's option is told by
-    /// [`super::parse_input`].
+    /// [`CommandError`]: the first argument that cannot be read. [`super::parse_input`] checks options of jobs.
     pub fn read(arguments: &[String]) -> Result<CommandLine, CommandError> {
         let mut command = CommandLine::default();
         let is_program = |word: &&String| word.rsplit('/').next() == Some("fio");

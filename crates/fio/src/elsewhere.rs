@@ -1,7 +1,7 @@
 //! Options of libraries and services behind engines, and of versions of fio after 3.33.
 //!
-//! They are no mistakes in a job file. Those of an engine are listed as without effect. An engine that is not simulated is
-//! refused where it is named, and `--set fio.ioengine=nbd` then runs the same job past the page cache.
+//! They are no mistakes in a job file. Those of an engine are listed as without effect. An engine that is not
+//! simulated is refused where it is named; `--set fio.ioengine=nbd` then runs the same job past the page cache.
 
 use super::table::{CPU, LOGS, PROCESS, Refused, VERIFYING};
 

@@ -1,4 +1,4 @@
-//! Errors in a job file, and their places.
+//! Errors in job files, and their places.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{ERRORS_MAX, FILE_BYTES_MAX, INCLUDES_MAX, JOBS_MAX, VALUE_BYTES_MAX}
 /// A place in a job file, or an argument of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file where it is not the first one; the argument, of a command line.
+    /// The file, unless it is the first one; the argument, of a command line.
     pub file: Option<Arc<str>>,
     /// Line, from 1; 0 on a command line.
     pub line: usize,
@@ -24,12 +24,12 @@ impl Place {
         Place { file: None, line: 1, column: 1, order: 0 }
     }
 
-    /// Places by this key are in the order in which they were read.
+    /// Sorts places in the order of reading.
     pub(super) fn key(&self) -> (usize, usize) {
         (self.order, self.column)
     }
 
-    /// For a sentence that speaks of one input: `line 3`, `common.fio line 3`, `--bs=4k`.
+    /// For a sentence about one input: `line 3`, `common.fio line 3`, `--bs=4k`.
     pub fn words(&self) -> String {
         match (&self.file, self.line) {
             (None, line) => format!("line {line}"),
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// All that is wrong with a file, in the order of its lines; at most [`ERRORS_MAX`] are listed.
+/// All errors of a file, in the order of its lines; at most [`ERRORS_MAX`] are listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FioErrors {
     /// The file's name, as given to [`super::parse`].
@@ -62,16 +62,16 @@ pub struct FioErrors {
 /// One error and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FioError {
-    /// Where.
+    /// Its place.
     pub place: Place,
-    /// What.
+    /// What is wrong.
     pub problem: Problem,
 }
 
 /// What is wrong at a place.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// The file is too long to be read; nothing of it was.
+    /// A file that is too long to be read.
     #[error("the file is {bytes} bytes long: at most {FILE_BYTES_MAX} are allowed")]
     FileTooLong {
         /// Its length.
@@ -103,7 +103,7 @@ pub enum Problem {
     Include {
         /// The file named.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A file that is included again and again.
@@ -126,7 +126,7 @@ pub enum Problem {
     UnknownOption {
         /// The option.
         option: String,
-        /// The option that was probably meant, if any is near.
+        /// The nearest option, if any is near.
         nearest: Option<&'static str>,
     },
     /// An option that shapes I/O in a way that is not simulated.
@@ -134,7 +134,7 @@ pub enum Problem {
     NotSimulated {
         /// The option, by its main name.
         option: &'static str,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// An option's value.
@@ -168,7 +168,7 @@ pub enum Problem {
     NoWaitee {
         /// The name.
         name: String,
-        /// The job that was probably meant, if any is near.
+        /// The nearest job, if any is near.
         nearest: Option<String>,
     },
     /// `wait_for` names several jobs.
@@ -176,7 +176,7 @@ pub enum Problem {
     ManyWaitees {
         /// The name.
         name: String,
-        /// How many have it.
+        /// Sections with that name.
         sections: usize,
     },
     /// More jobs than [`JOBS_MAX`], clones included.
@@ -225,7 +225,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// What would be right, where that says more than the error does.
+    /// How to mend it, if that says more than the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Problem::UnknownOption { nearest: Some(nearest), .. } => {
@@ -311,30 +311,30 @@ pub enum ValueError {
         text: String,
         /// The words.
         allowed: Vec<&'static str>,
-        /// The word that was probably meant, if any is near.
+        /// The nearest word, if any is near.
         nearest: Option<&'static str>,
     },
     /// More than reads, writes and trims.
     #[error("{count} values: at most 3 are allowed, for reads, writes and trims")]
     TooManyDirections {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// A list that is too long.
     #[error("{count} entries: at most {max} are allowed")]
     TooManyEntries {
-        /// How many.
+        /// Their number.
         count: usize,
-        /// How many at most.
+        /// Most allowed.
         max: usize,
     },
-    /// Shares of a whole beyond it.
+    /// Percentages of more than 100 in all.
     #[error("the percentages add up to {sum}: at most 100 are allowed")]
     Percentages {
         /// Their sum.
         sum: u64,
     },
-    /// Shares of all requests that are not all of them.
+    /// Percentages of all requests that are not 100 in all.
     #[error("the shares of the requests add up to {sum}, not to 100")]
     Accesses {
         /// Their sum.
@@ -343,7 +343,7 @@ pub enum ValueError {
     /// `steadystate=iops` alone.
     #[error("it needs a limit: {criterion}:2, or {criterion}:0.5% for one in percent of the mean")]
     NoLimit {
-        /// What is there.
+        /// The criterion.
         criterion: String,
     },
     /// `pareto:1` and beyond, for which the distribution is not defined.
@@ -358,12 +358,12 @@ pub enum ValueError {
     /// `zipf:1`, for which the distribution is not defined.
     #[error("zipf needs a theta other than 1")]
     ZipfOne,
-    /// A value that fio has and the lab does not.
+    /// A value of fio that is not simulated.
     #[error("{text:?} is not simulated: {reason}")]
     NotSimulated {
         /// The value.
         text: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -388,10 +388,10 @@ impl fmt::Display for FioErrors {
 
 impl std::error::Error for FioErrors {}
 
-/// So much of what an error says is shown: what it quotes may be a whole file without an end of line.
+/// Characters of an error that are shown: it may quote a whole file without an end of line.
 const TEXT_MAX: usize = 500;
 
-/// `text` without its middle, if it is long: what was read stands in front, what is wrong with it behind.
+/// `text` without its middle, if it is long: a quotation stands in front, the problem behind.
 fn shortened(text: String) -> String {
     let letters = text.chars().count();
     if letters <= TEXT_MAX {
@@ -402,7 +402,7 @@ fn shortened(text: String) -> String {
     front.chain(['…']).chain(text.chars().skip(letters - half)).collect()
 }
 
-/// Errors on their way; full, it only counts.
+/// Collects errors; when full, it only counts.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     errors: Vec<FioError>,
@@ -410,7 +410,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Notes what `problem` says, and asks for it only if there is room: finding the nearest name is not free.
+    /// Adds an error. Calls `problem` only if there is room, for a search for the nearest name is expensive.
     pub(super) fn add(&mut self, place: &Place, problem: impl FnOnce() -> Problem) {
         if self.errors.len() < ERRORS_MAX {
             self.errors.push(FioError { place: place.clone(), problem: problem() });
@@ -423,7 +423,7 @@ impl Collector {
         self.errors.is_empty()
     }
 
-    /// `value` if nothing was noted.
+    /// `value` if there was no error.
     pub(super) fn finish<T>(mut self, name: &str, value: T) -> Result<T, FioErrors> {
         if self.errors.is_empty() {
             return Ok(value);

@@ -1,4 +1,4 @@
-//! Text of jobs: a command line of fio, job files, and the files that they include.
+//! Input of jobs: a command line of fio, job files, and the files that they include.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::command::CommandLine;
 use super::lines::included_paths;
 use super::{FILE_BYTES_MAX, INCLUDED_DEPTH_MAX, INCLUDES_MAX};
 
-/// All that jobs are read from.
+/// Everything that jobs are read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Input {
     /// Options and jobs of a command line; they come before those of the files, as in fio.
     pub command: CommandLine,
-    /// Job files, one after the other. Jobs of a later file start when those of the files before it have ended.
+    /// Job files. As in fio, jobs of one start when those of the file before have ended.
     pub files: Vec<JobText>,
     /// Values of `${VARIABLE}`s in files.
     pub env: BTreeMap<String, String>,
@@ -29,7 +29,7 @@ impl Input {
     }
 }
 
-/// Text of one job file, and those of the files that it includes.
+/// Text of a job file and of the files that it includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobText {
     /// The file's name, for messages.
@@ -40,20 +40,20 @@ pub struct JobText {
     pub(super) included: BTreeMap<String, Result<JobText, String>>,
 }
 
-/// Finds and reads an included file, by the path as written and the name of the file that includes it. Answers the name
-/// under which it was found, and its bytes; or why not.
+/// Reads an included file. Gets the path as written, and the name of the file that includes it; returns its name and
+/// bytes, or why it cannot be read.
 pub type ReadIncluded<'r> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'r;
 
 impl JobText {
-    /// A text that can include no others.
+    /// A text that cannot include others.
     pub fn alone(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> JobText {
         JobText { name: name.into(), bytes: bytes.into(), included: BTreeMap::new() }
     }
 
     /// A text with the files that it includes, and those that they include.
     ///
-    /// At most [`INCLUDES_MAX`] files are read, [`INCLUDED_DEPTH_MAX`] deep and [`FILE_BYTES_MAX`] long together; a file
-    /// that includes itself is not read again. What is beyond is an error of the line that includes it.
+    /// At most [`INCLUDES_MAX`] files are read, [`INCLUDED_DEPTH_MAX`] deep and [`FILE_BYTES_MAX`] long together; a
+    /// file that includes itself is not read again. Beyond these bounds the line that includes a file is an error.
     pub fn load(
         name: impl Into<String>,
         bytes: impl Into<Vec<u8>>,
@@ -117,7 +117,6 @@ fn load_one(
 mod tests {
     use super::*;
 
-    /// Files by name; all are found as they are written.
     fn loaded(files: &[(&str, &str)]) -> JobText {
         let read = &mut |path: &str, including: &str| {
             let found = files.iter().find(|(name, _)| *name == path);

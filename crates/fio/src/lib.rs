@@ -32,13 +32,13 @@ pub use workload::{
 /// Longest job file, in bytes; all files of an [`Input`] together.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Longest value after its variables are filled in, in bytes.
+/// Longest value after substitution of variables, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Most files that are included in one another.
+/// Deepest nesting of included files.
 pub const INCLUDED_DEPTH_MAX: usize = 16;
 
-/// Most files that a job file includes, each counted as often as it is included.
+/// Most files that a job file includes, counting repetitions.
 pub const INCLUDES_MAX: usize = 1000;
 
 /// Most jobs of a file, clones included.

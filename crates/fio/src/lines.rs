@@ -1,4 +1,4 @@
-//! From bytes to sections of `key=value` lines, with the place of each.
+//! Lines of job files: from bytes to sections of `key=value` lines, with the place of each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,18 +15,17 @@ pub(super) struct Section<'a> {
     pub(super) name: &'a str,
     pub(super) place: Place,
     pub(super) entries: Vec<Entry<'a>>,
-    /// It is the first job of a file after another file.
+    /// The first job of a file after another file.
     pub(super) is_after_file: bool,
 }
 
 impl Section<'_> {
-    /// Whether it speaks to the jobs below it. fio compares no more than the first six letters.
+    /// Whether it is a `[global]`. fio compares at most the first six letters.
     pub(super) fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
 }
 
-/// One option.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     pub(super) key: &'a str,
@@ -36,10 +35,10 @@ pub(super) struct Entry<'a> {
     pub(super) value_place: Place,
 }
 
-/// Words that fio replaces by what it finds on the machine.
+/// Words that fio replaces by figures of the machine.
 const MACHINE_KEYWORDS: [&str; 3] = ["$ncpus", "$pagesize", "$mb_memory"];
 
-/// Sections of all files of `input`, those of its command line before them; lines in error are left out and noted.
+/// Sections of all files of `input`, those of its command line first; lines with errors are left out.
 pub(super) fn sections<'a>(input: &'a Input, errors: &mut Collector) -> Vec<Section<'a>> {
     let mut reading = Reading {
         sections: Vec::new(),
@@ -56,7 +55,7 @@ pub(super) fn sections<'a>(input: &'a Input, errors: &mut Collector) -> Vec<Sect
     for (number, text) in input.files.iter().enumerate() {
         let file = (number > 0).then(|| Arc::from(text.name.as_str()));
         let first = reading.sections.len();
-        // Options above a file's first section are no section's of the file before.
+        // Options above a file's first section do not belong to the file before.
         reading.is_lost = false;
         reading.file(text, &file, Start::File { first });
         if number > 0 {
@@ -84,19 +83,18 @@ fn included_path(line: &str) -> Option<&str> {
     is_include.then(|| path.trim_ascii_start().trim_start_matches('=').trim_ascii())
 }
 
-/// What a file's lines belong to at its begin.
+/// Section that a file's first lines belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// Nothing, before its first section: sections from `first` on are its own.
+    /// None, before its first section: sections from `first` on are its own.
     File { first: usize },
     /// The section that includes it.
     Included,
 }
 
-/// Sections on their way.
 struct Reading<'a, 'e> {
     sections: Vec<Section<'a>>,
-    /// The header of a section was refused; its options are then no strangers.
+    /// The header of a section was refused, so its options are no further errors.
     is_lost: bool,
     env: &'a BTreeMap<String, String>,
     /// Lines and arguments so far.
@@ -255,7 +253,7 @@ impl<'a> Line<'a, '_> {
         Some(Section { name, place, entries: Vec::new(), is_after_file: false })
     }
 
-    /// What stands before a comment. As in fio, the first `;` or `#` ends the line, even inside a value.
+    /// The line before its comment. As in fio, the first `;` or `#` ends the line, even inside a value.
     fn uncommented(
         &self,
         range: Range<usize>,
@@ -267,7 +265,7 @@ impl<'a> Line<'a, '_> {
         Some((range, text))
     }
 
-    /// `key` or `key=value`, which is `text` and stands in `range`.
+    /// `key` or `key=value`: `text`, at `range`.
     fn entry(
         &self,
         range: Range<usize>,
@@ -304,7 +302,7 @@ impl<'a> Line<'a, '_> {
     }
 }
 
-/// `value` with its `${NAME}`s filled in, once: what a variable brings is not looked through again.
+/// `value` with its `${NAME}`s replaced, once: values are not searched again.
 fn expand(value: &str, env: &BTreeMap<String, String>) -> Result<String, Problem> {
     let mut expanded = String::new();
     let mut rest = value;
@@ -313,7 +311,7 @@ fn expand(value: &str, env: &BTreeMap<String, String>) -> Result<String, Problem
         let after = &rest[at + 2..];
         let (name, tail) = after.split_once('}').ok_or(Problem::UnclosedVariable)?;
         let brought = env.get(name).ok_or_else(|| Problem::UnsetVariable { name: name.into() })?;
-        // Looked at before it grows: variables in number times their length could fill the memory.
+        // Checked before it grows: many long variables could fill the memory.
         if expanded.len() + brought.len() > VALUE_BYTES_MAX {
             return Err(Problem::ValueTooLong);
         }

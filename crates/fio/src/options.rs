@@ -1,4 +1,4 @@
-//! All that an option can say about a job, with fio's defaults.
+//! Options of a job, with fio's defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::workload::{
     Split, SteadyState, Submission, SubmitMode, Sync, ThinkBlocks, UnifiedReporting,
 };
 
-/// Options of a job, resolved: its section's over those of the `[global]`s above it over fio's defaults.
+/// Options of a job: its section's over those of the `[global]`s above it over fio's defaults.
 ///
-/// A field that is an `Option` is None where fio has no default. Cloning is cheap: texts and lists are shared.
+/// None means that fio has no default. Cloning is cheap: texts and lists are shared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// `rw`: sequential reads by default.
@@ -41,7 +41,7 @@ pub struct Options {
     pub block_align: PerDirection<Option<u64>>,
     /// `bs_unaligned`.
     pub block_unaligned: bool,
-    /// `size`: of the region, and of the I/O unless [`Options::io_size`] says otherwise; all of the file by default.
+    /// `size`: of the region, and of the I/O unless [`Options::io_size`] is set; all of the file by default.
     pub size: Option<Amount>,
     /// `io_size`.
     pub io_size: Option<Amount>,
@@ -53,13 +53,13 @@ pub struct Options {
     pub offset: Amount,
     /// `offset_increment`: added once for each clone before this one.
     pub offset_increment: Amount,
-    /// `offset_align`: what an offset in percent is rounded to; None is the smallest block.
+    /// `offset_align`: unit to which an offset in percent is rounded; None is the smallest block.
     pub offset_align: Option<u64>,
-    /// `zonemode=strided`: a zone of the file after the other.
+    /// `zonemode=strided`: one zone of the file after the other.
     pub is_strided: bool,
-    /// `zonesize`: bytes moved in a zone before the next one's turn. None only without [`Options::is_strided`].
+    /// `zonesize`: bytes moved in a zone before the next one. None only without [`Options::is_strided`].
     pub zone_size: Option<u64>,
-    /// `zonerange`: bytes of a zone; as many as are moved there by default.
+    /// `zonerange`: bytes of a zone; `zonesize` by default.
     pub zone_range: Option<u64>,
     /// `zoneskip`: bytes between zones.
     pub zone_skip: u64,
@@ -70,7 +70,7 @@ pub struct Options {
 
     pub(super) filename: Option<Arc<str>>,
     pub(super) filename_format: Arc<str>,
-    /// `directory`: where files are.
+    /// `directory` of the files.
     pub directory: Option<Arc<str>>,
     /// `nrfiles`: at least 1.
     pub nr_files: u32,
@@ -87,15 +87,15 @@ pub struct Options {
 
     /// `ioengine`.
     pub engine: IoEngine,
-    /// `iodepth` as written; [`Options::depth`] is what it comes to.
+    /// `iodepth` as written; see [`Options::depth`].
     pub iodepth: u32,
     /// `iodepth_batch`: requests submitted at once, 1 to `iodepth`.
     pub iodepth_batch: u32,
-    /// `iodepth_batch_complete_min`: ends waited for at once, 0 (none) to `iodepth`.
+    /// `iodepth_batch_complete_min`: completions waited for at once, 0 (none) to `iodepth`.
     pub iodepth_batch_complete_min: u32,
-    /// `iodepth_batch_complete_max`: ends taken at once, at least the minimum.
+    /// `iodepth_batch_complete_max`: completions taken at once, at least the minimum.
     pub iodepth_batch_complete_max: u32,
-    /// `iodepth_low`: where the queue is filled again, 1 to `iodepth`.
+    /// `iodepth_low`: level at which the queue is filled again, 1 to `iodepth`.
     pub iodepth_low: u32,
     /// `io_submit_mode`.
     pub submit_mode: SubmitMode,
@@ -138,7 +138,7 @@ pub struct Options {
     pub thinktime: Thinktime,
     /// `max_latency`: a request above it ends the job.
     pub max_latency: Option<Duration>,
-    /// `latency_target` and its relatives: looks for the depth at which requests take no longer.
+    /// `latency_target` and its relatives: the job searches for the depth that keeps a latency.
     pub latency_target: LatencyTarget,
 
     /// `startdelay`: least and most; each clone draws one between.
@@ -151,9 +151,9 @@ pub struct Options {
     pub ramp_time: Duration,
     /// `steadystate`: ends when its rate is steady; None without a `steadystate_duration`, as in fio.
     pub steady_state: Option<SteadyState>,
-    /// `steadystate_duration`: how long that is looked at, in whole seconds.
+    /// `steadystate_duration`, in whole seconds.
     pub steady_duration: Duration,
-    /// `steadystate_ramp_time`: how long it is not, at the begin.
+    /// `steadystate_ramp_time`: rates at the beginning that do not count.
     pub steady_ramp: Duration,
     /// `numjobs`: clones, 1 to [`super::JOBS_MAX`].
     pub numjobs: u32,
@@ -161,13 +161,13 @@ pub struct Options {
     pub stonewall: bool,
     /// `new_group`: starts a new [`super::Job::group`].
     pub new_group: bool,
-    /// `wait_for`: the name; [`super::Job::wait_for`] are the jobs.
+    /// `wait_for`: the name; [`super::Job::wait_for`] has the jobs.
     pub wait_for: Option<Arc<str>>,
-    /// `exitall`: when the first of the jobs ends, others do; it is for all jobs of a file, whichever has it.
+    /// `exitall`: when the first of the jobs ends, others do; as in fio it applies to all jobs of a file.
     pub exitall: bool,
     /// `exitall_on_error`: others end when this one fails.
     pub exitall_on_error: bool,
-    /// `exit_what`: which do when this one ends.
+    /// `exit_what`: which jobs end with this one.
     pub exit_what: ExitWhat,
     /// `flow`: weight among the jobs of one `flow_id`; None is no flow control.
     pub flow: Option<u32>,
@@ -200,7 +200,7 @@ pub struct Options {
     /// `replay_skip`.
     pub replay_skip: ReplaySkip,
 
-    /// `verify`: the method. What it checks does not matter to a simulation; that written blocks are read again does.
+    /// `verify`: the method. Its checks do not matter here; reading written blocks again does.
     pub verify: Option<Arc<str>>,
     /// `do_verify`: read all of it after the writes. True by default.
     pub do_verify: bool,
@@ -211,7 +211,7 @@ pub struct Options {
     /// `verify_backlog_batch`: blocks read at a time; as many as the backlog by default.
     pub verify_backlog_batch: Option<u64>,
 
-    /// `name`: what reports call the job instead of its section's name.
+    /// `name`: name in reports instead of the section's.
     pub(super) name: Option<Arc<str>>,
     /// `group_reporting`: one row for the jobs of a group.
     pub group_reporting: bool,
@@ -232,7 +232,7 @@ pub struct Thinktime {
     pub blocks: u32,
     /// `thinktime_blocks_type`.
     pub blocks_type: ThinkBlocks,
-    /// `thinktime_iotime`: pause also after so much time of I/O; 0 is not.
+    /// `thinktime_iotime`: pause also after so much time of I/O; 0 is never.
     pub io_time: Duration,
 }
 
@@ -242,7 +242,7 @@ impl Options {
         self.rate.iter().chain(self.rate_iops.iter()).any(Option::is_some)
     }
 
-    /// Requests in flight at most: `iodepth`, and 1 for engines that wait for each.
+    /// Most requests in flight: `iodepth`, or 1 for synchronous engines.
     pub fn depth(&self) -> u32 {
         if self.is_synchronous() && self.submit_mode == SubmitMode::Inline {
             1
@@ -260,8 +260,9 @@ impl Options {
         }
     }
 
-    /// How requests are submitted. Linux serves buffered requests of libaio inside `io_submit`; glibc serves one request
-    /// of a descriptor at a time. Each thread of `io_submit_mode=offload` has descriptors and a context of its own.
+    /// How requests are submitted. Linux serves buffered requests of libaio inside `io_submit`; glibc serves one
+    /// request of a descriptor at a time. Each thread of `io_submit_mode=offload` has descriptors and a context of
+    /// its own.
     pub fn submission(&self) -> Submission {
         match self.engine {
             _ if self.submit_mode == SubmitMode::Offload => Submission::Parallel,
@@ -271,15 +272,14 @@ impl Options {
         }
     }
 
-    /// Whether trims are made by a call that returns when the trim has ended (`BLKDISCARD`), as fio 3.33 makes those of
-    /// all engines of the kernel's.
+    /// Whether trims are blocking calls (`BLKDISCARD`), as fio 3.33 makes those of all kernel engines.
     pub fn is_trim_blocking(&self) -> bool {
         let is_kernels =
             matches!(self.engine, IoEngine::Libaio | IoEngine::Posixaio | IoEngine::IoUring);
         is_kernels && self.submit_mode == SubmitMode::Inline
     }
 
-    /// How long requests are. `bssplit` goes before `bsrange`, and that before `bs`.
+    /// Sizes of requests. `bssplit` goes before `bsrange`, and that before `bs`.
     pub fn block_size(&self) -> PerDirection<BlockSize> {
         let one =
             |bs: u64, range: Option<(u64, u64)>, split: &Option<Arc<[Split]>>| match (split, range)
@@ -307,7 +307,7 @@ impl Options {
         }
     }
 
-    /// Brings what depends on other options into its range, as fio does once a section is read.
+    /// Brings options that depend on others into their range, as fio does at the end of a section.
     pub(super) fn settle(&mut self) {
         let depth = self.iodepth;
         let or_depth = |value: u32| if value == 0 { depth } else { value.min(depth) };

@@ -1,10 +1,10 @@
-//! Chance that is the same on every machine and in every version.
+//! Random numbers that are the same on every machine and in every version.
 //!
-//! The streams must never change: reports name a seed, and a seed has to mean the same requests for good. So the
-//! generator is here, in full, and held to the vectors its authors published.
+//! The generators never change: reports name a seed, which must mean the same requests for good. So they are here in
+//! full, and tested with their authors' vectors.
 
-/// Next number of `state`, and the state after it: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", 2014). Makes good 64-bit words of poor seeds.
+/// Next number of `state`, and the state after it: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
+/// number generators", 2014). Makes good 64-bit words of poor seeds.
 pub fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -19,7 +19,7 @@ pub fn splitmix64(state: &mut u64) -> u64 {
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// The generator of this seed; any seed is as good as any other.
+    /// The generator of this seed; all seeds are equally good.
     pub fn new(seed: u64) -> Random {
         let mut state = seed;
         Random(std::array::from_fn(|_| splitmix64(&mut state)))
@@ -59,7 +59,8 @@ impl Random {
 mod tests {
     use super::{Random, splitmix64};
 
-    /// From the authors' C programs, as many libraries print them: SplitMix64 from 1234567, xoshiro256++ from 1, 2, 3, 4.
+    /// From the authors' C programs, as many libraries print them: SplitMix64 from 1234567, xoshiro256++ from 1, 2,
+    /// 3, 4.
     #[test]
     fn published_vectors() {
         let mut state = 1_234_567;

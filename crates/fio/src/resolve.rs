@@ -1,4 +1,4 @@
-//! From sections to jobs.
+//! Resolution of sections to jobs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::options::Options;
 use super::table::{self, Fate, Ignored};
 use super::workload::{Amount, Files, Mix, PerDirection};
 
-/// A job file, read and found valid.
+/// A valid job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFile {
     /// All jobs, clones one by one, in the file's order. At least one.
@@ -29,25 +29,25 @@ pub struct JobFile {
 pub struct Job {
     /// Its section's name, or the option `name`. Not unique: two sections may share one, and clones do.
     pub name: Arc<str>,
-    /// Which clone it is, from 0.
+    /// Number of the clone, from 0.
     pub clone: u32,
     /// Jobs of a stage start together, when all of the stage before have ended. From 0.
     pub stage: u32,
-    /// Jobs of a group are reported together, if they ask for it. From 0.
+    /// Reporting group, from 0.
     pub group: u32,
-    /// Places in [`JobFile::jobs`] that must have ended before it starts; empty without `wait_for`.
+    /// Range of [`JobFile::jobs`] that must have ended before it starts; empty without `wait_for`.
     pub wait_for: Range<usize>,
     /// Line of its section's name, from 1; 0 for a job of a command line.
     pub line: usize,
     /// Its options, shared by its clones.
     pub options: Arc<Options>,
-    /// What its own section says, key and value as written, for reports.
+    /// Keys and values of its own section, as written, for reports.
     pub said: Arc<[(String, String)]>,
 }
 
 impl Job {
-    /// Where its region begins in a file of `file_bytes`: `offset`, and `offset_increment` for each clone before it.
-    /// What was given in percent is rounded up to `offset_align` or the smallest block. Saturates.
+    /// Start of its region in a file of `file_bytes`: `offset`, and `offset_increment` for each clone before it.
+    /// Percentages are rounded up to `offset_align` or the smallest block. Saturates.
     pub fn offset(&self, file_bytes: u64) -> u64 {
         let options = &self.options;
         let align = self.offset_unit();
@@ -62,8 +62,8 @@ impl Job {
             .saturating_add(bytes(options.offset_increment, u64::from(self.clone)))
     }
 
-    /// Bytes of a file that has room for `size` bytes behind [`Job::offset`], which grows with the file where it is in
-    /// percent; without room where that is of all of it. Saturates.
+    /// Bytes of a file that has room for `size` bytes behind [`Job::offset`], which grows with the file if it is in
+    /// percent; without that room if it is 100 %. Saturates.
     pub fn bytes_around(&self, size: u64) -> u64 {
         let Options { offset, offset_increment, .. } = *self.options;
         let percent = |amount, times: u64| match amount {
@@ -81,7 +81,7 @@ impl Job {
             u64::try_from(whole).unwrap_or(u64::MAX)
         };
         let bytes = whole(fixed);
-        // Each part that is in percent is rounded up, and by less than the unit it is rounded to.
+        // Each percentage is rounded up, by less than its unit.
         let short = self.offset(bytes).saturating_add(size).saturating_sub(bytes);
         if short == 0 {
             bytes
@@ -90,13 +90,13 @@ impl Job {
         }
     }
 
-    /// What an offset in percent is rounded up to.
+    /// Unit to which an offset in percent is rounded up.
     fn offset_unit(&self) -> u64 {
         let options = &self.options;
         options.offset_align.unwrap_or_else(|| options.block_min()).max(1)
     }
 
-    /// Its files: those of `filename`, or of its own.
+    /// Its files: those of `filename`, or its own.
     pub fn files(&self) -> Files {
         match &self.options.filename {
             Some(names) => Files::Named(split_names(names).into()),
@@ -107,7 +107,7 @@ impl Job {
         }
     }
 
-    /// The name of its file number `index` (from 0); None beyond the last. Without `directory` before it.
+    /// The name of its file number `index` (from 0), without `directory`; None beyond the last.
     pub fn file_name(&self, index: u32) -> Option<String> {
         match self.files() {
             Files::Named(names) => names.get(index as usize).cloned(),
@@ -138,13 +138,12 @@ fn split_names(names: &str) -> Vec<String> {
     split
 }
 
-/// Reads the job file `text`. `name` is for messages only; `env` is what `${VARIABLE}`s stand for.
+/// Reads the job file `text`. `name` is for messages only; `env` has the values of `${VARIABLE}`s.
 ///
-/// Costs time and memory in proportion to the text, its variables filled in, and the number of jobs: at most
+/// Time and memory are proportional to the text with its variables and the number of jobs: at most
 /// [`super::FILE_BYTES_MAX`], [`super::VALUE_BYTES_MAX`] a value, and [`super::JOBS_MAX`].
 ///
 /// # Errors
-///
 /// [`FioErrors`]: all errors of the file.
 pub fn parse(
     name: &str,
@@ -154,12 +153,11 @@ pub fn parse(
     parse_with(name, text, env, &[])
 }
 
-/// As [`parse`], with options that every job has besides, whatever its section says: pairs of key and value. What is
-/// wrong with them is told at the section's place; that the file has a value for one that cannot be, or is not
-/// simulated, is no error then.
+/// As [`parse`], with options `besides` that override those of every section: pairs of key and value. Their errors
+/// have the section's place; the file's own value for such an option is no error then, even if it is invalid or not
+/// simulated.
 ///
 /// # Errors
-///
 /// [`FioErrors`]: all errors of the file.
 pub fn parse_with(
     name: &str,
@@ -174,7 +172,6 @@ pub fn parse_with(
 /// As [`parse_with`], of a command line and several files, with those that they include.
 ///
 /// # Errors
-///
 /// [`FioErrors`]: all errors of the input.
 pub fn parse_input(input: &Input, besides: &[(String, String)]) -> Result<JobFile, FioErrors> {
     let mut errors = Collector::default();
@@ -195,7 +192,7 @@ pub fn parse_input(input: &Input, besides: &[(String, String)]) -> Result<JobFil
             reader.errors.add(&Place::top(), || Problem::NoSection { name: name.clone() });
         }
     }
-    // A refused section may be the only one; then the file's error is that.
+    // A refused section may be the only one; its error is enough.
     if reader.named == 0 {
         if reader.errors.is_empty() {
             reader.errors.add(&Place::top(), || Problem::NoJobs);
@@ -217,13 +214,12 @@ fn beside<'a>((key, value): &'a (String, String), place: &Place) -> Entry<'a> {
     Entry { key, key_place, value: Some(value.clone()), value_place }
 }
 
-/// What the sections so far have come to.
 #[derive(Default)]
 struct Reader<'a> {
     errors: Collector,
-    /// What every job has besides.
+    /// Options of every job besides its section's.
     besides: &'a [(String, String)],
-    /// No job may write (`--readonly`).
+    /// `--readonly`.
     is_readonly: bool,
     /// Of the `[global]`s so far.
     globals: Options,
@@ -232,7 +228,7 @@ struct Reader<'a> {
     /// Job sections so far, and their jobs, those refused included.
     named: usize,
     total: u64,
-    /// Sections of each name: the jobs of the first, and how many there are.
+    /// Sections of each name: the jobs of the first, and their number.
     names: BTreeMap<Arc<str>, (Range<usize>, usize)>,
     stage: u32,
     group: u32,
@@ -248,7 +244,7 @@ impl Reader<'_> {
         let besides: Vec<_> = besides.iter().map(|pair| beside(pair, &section.place)).collect();
         let entries = section.entries.iter().map(|entry| (entry, self.is_replaced(entry.key)));
         let entries: Vec<_> = entries.chain(besides.iter().map(|entry| (entry, false))).collect();
-        // Before all others: it says what their suffixes mean.
+        // `kb_base` first: suffixes depend on it.
         for pass in [true, false] {
             for (entry, is_replaced) in &entries {
                 if (entry.key == "kb_base") == pass {
@@ -265,7 +261,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether every job is given a value of this option, whatever the file says.
+    /// Whether `besides` overrides this option.
     fn is_replaced(&self, key: &str) -> bool {
         let main = |key| table::alias_of(key).unwrap_or(key);
         self.besides.iter().any(|(given, _)| main(given.as_str()) == main(key))
@@ -324,7 +320,7 @@ impl Reader<'_> {
         let first = self.jobs.len();
         let name: Arc<str> = options.name.clone().unwrap_or_else(|| section.name.into());
         if self.total > JOBS_MAX as u64 {
-            // Told once; beyond it no job is made.
+            // Reported once; no job is made beyond it.
             if within {
                 let jobs = self.total;
                 self.errors.add(&section.place, || Problem::TooManyJobs { jobs });
@@ -367,7 +363,7 @@ impl Reader<'_> {
             }
             None => self.errors.add(place, || Problem::NoWaitee {
                 name: name.into(),
-                // A file may have very many jobs, and each may wait for one that is not there.
+                // A bounded search: a file may have very many jobs, and each may wait for one that is not there.
                 nearest: nearest(name, self.names.keys().take(1000).map(|name| &**name))
                     .map(Into::into),
             }),
@@ -375,7 +371,7 @@ impl Reader<'_> {
         0..0
     }
 
-    /// What two options mean together.
+    /// Checks of options together.
     fn check(&mut self, section: &Section<'_>, options: &Options) {
         let place = &section.place;
         let is_set = |rates: &PerDirection<Option<u64>>| rates.iter().any(Option::is_some);
@@ -399,7 +395,7 @@ impl Reader<'_> {
                 });
             }
         }
-        // A mode that is an error by itself, or given besides the file, says nothing of its sizes.
+        // If the mode is invalid, or given in `besides`, its sizes are not checked.
         let is_other = |entry: &Entry<'_>| {
             entry.key == "zonemode" && entry.value.as_deref().is_some_and(|mode| mode != "none")
         };

@@ -1,4 +1,4 @@
-//! Values that have a form of their own: patterns, splits, zones, distributions.
+//! Structured values: patterns, splits, zones, distributions, engines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,7 +185,8 @@ pub(super) fn shares(text: &str, max: usize) -> Result<Vec<(&str, Option<&str>)>
         .collect())
 }
 
-/// Gives those without a percentage equal parts of what is left of 100, rounded down; the sum of all may not pass 100.
+/// Gives entries without a percentage equal parts of what is left of 100, rounded down; the sum of all may not pass
+/// 100.
 pub(super) fn fill<T: Copy>(entries: &[(T, Option<u8>)]) -> Result<Vec<(T, u8)>, ValueError> {
     let sum: u64 = entries.iter().filter_map(|(_, percent)| *percent).map(u64::from).sum();
     let left = 100_u64.checked_sub(sum).ok_or(ValueError::Percentages { sum })?;
@@ -199,7 +200,7 @@ pub(super) fn distribution(text: &str, base: KbBase) -> Result<RandomDistributio
         Some((kind, rest)) => (kind, Some(rest)),
         None => (text, None),
     };
-    // Two numbers at most: the law's own, and where its middle is.
+    // Two numbers at most: the distribution's own, and its centre.
     let numbers = |min, max| -> Result<(Option<f64>, Option<f64>), ValueError> {
         let Some(rest) = rest else { return Ok((None, None)) };
         let (first, center) = match rest.split_once(':') {
@@ -258,7 +259,7 @@ pub(super) fn distribution(text: &str, base: KbBase) -> Result<RandomDistributio
     }
 }
 
-/// Engines for all but reading and writing.
+/// Engines without reads and writes.
 const NO_STORAGE: &[&str] = &[
     "cpuio",
     "page_fault",
@@ -300,7 +301,7 @@ const USERSPACE: &[(&str, bool)] = &[
     ("xnvme", false),
 ];
 
-/// Engines whose requests are not for blocks of a disk.
+/// Engines without block requests.
 const NO_BLOCKS: &[&str] = &["dev-dax", "http", "libhdfs", "libpmem", "libzbc", "mtd", "pmemblk"];
 
 /// Engines of other systems than Linux.
@@ -390,7 +391,7 @@ pub(super) fn replay_skip(text: &str) -> Result<ReplaySkip, ValueError> {
     Ok(skip)
 }
 
-/// The method's name, or none for fio's three ways to say "do not".
+/// The method's name; None for fio's three ways to say "do not".
 pub(super) fn verify(text: &str) -> Result<Option<Arc<str>>, ValueError> {
     let method = text.split_once(':').map_or(text, |(method, _)| method);
     word(

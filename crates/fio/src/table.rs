@@ -1,18 +1,18 @@
-//! Every option that fio has, and what becomes of it.
+//! Table of all options of fio: typed, ignored or refused.
 
 use super::elsewhere;
 use super::error::Place;
 
-/// An option that was accepted and means nothing to a simulation.
+/// An option that was accepted without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
     /// Its main name.
     pub option: &'static str,
     /// Why nothing is lost.
     pub reason: &'static str,
-    /// Where it stands first.
+    /// Its first place.
     pub place: Place,
-    /// How often it stands in the file.
+    /// How often the file has it.
     pub times: u32,
 }
 
@@ -373,7 +373,7 @@ fn refused() -> impl Iterator<Item = &'static Refused> {
     REFUSED.iter().chain(elsewhere::REFUSED)
 }
 
-/// What becomes of an option that [`super::apply::apply`] does not know.
+/// Fate of an option that [`super::apply::apply`] does not know.
 pub(super) enum Fate {
     Ignored(&'static str, &'static str),
     Refused(&'static str, &'static str),
@@ -394,7 +394,7 @@ pub(super) fn fate(name: &str, value: Option<&str>) -> Fate {
     }
 }
 
-/// All names, for the nearest of them.
+/// All names, for spelling hints.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     typed_options()
         .chain(ignored_options().map(|(name, _)| name))

@@ -7,7 +7,7 @@ use weir_units::nearest;
 use super::error::ValueError;
 use super::workload::{Amount, PerDirection};
 
-/// Bytes that `k` stands for: 1024, or 1000 after `kb_base=1000`.
+/// Bytes of `k`: 1024, or 1000 after `kb_base=1000`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KbBase {
     Binary,
@@ -29,8 +29,8 @@ impl KbBase {
         }
     }
 
-    /// What a suffix multiplies by. `ki` and `kb` are `k`; `kib` is a `k` of the other base: that is what fio does,
-    /// whose HOWTO has `ki` swap as well.
+    /// Factor of a suffix. As in fio, `ki` and `kb` are `k`, and `kib` is a `k` of the other base; the HOWTO has `ki`
+    /// swap as well.
     fn multiplier(self, suffix: &str) -> Option<u64> {
         let suffix = suffix.to_ascii_lowercase();
         if matches!(suffix.as_str(), "" | "b") {
@@ -53,7 +53,6 @@ impl KbBase {
     }
 }
 
-/// A number with its suffix, from `min` to `max`.
 pub(super) fn integer(text: &str, base: KbBase, min: u64, max: u64) -> Result<u64, ValueError> {
     let value = bytes(text, base)?;
     if (min..=max).contains(&value) {
@@ -70,7 +69,6 @@ pub(super) fn small(text: &str, base: KbBase, min: u32, max: u32) -> Result<u32,
     Ok(u32::try_from(value).expect("the largest allowed has 32 bits"))
 }
 
-/// A number with fio's size suffixes.
 pub(super) fn bytes(text: &str, base: KbBase) -> Result<u64, ValueError> {
     let (number, suffix) = number(text)?;
     let factor = base.multiplier(suffix).ok_or_else(|| {
@@ -133,7 +131,6 @@ pub(super) fn amount(text: &str, base: KbBase) -> Result<Amount, ValueError> {
     }
 }
 
-/// A number from `min` to 100.
 pub(super) fn percentage(text: &str, min: u64) -> Result<u8, ValueError> {
     let value = integer(text, KbBase::Binary, min, 100)?;
     Ok(u8::try_from(value).expect("at most 100"))
@@ -175,12 +172,10 @@ pub(super) fn range<T: PartialOrd + Copy>(
     Ok(if low <= high { (low, high) } else { (high, low) })
 }
 
-/// 0 or 1.
 pub(super) fn boolean(text: &str) -> Result<bool, ValueError> {
     integer(text, KbBase::Binary, 0, 1).map(|value| value == 1)
 }
 
-/// A number with a point.
 pub(super) fn float(text: &str, min: i64, max: u64) -> Result<f64, ValueError> {
     let value: f64 = text
         .trim_ascii()
@@ -194,7 +189,6 @@ pub(super) fn float(text: &str, min: i64, max: u64) -> Result<f64, ValueError> {
     Ok(value)
 }
 
-/// The value that a word stands for.
 pub(super) fn word<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, ValueError> {
     words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
         ValueError::NotOneOf {
@@ -240,7 +234,7 @@ mod tests {
 
     const B: KbBase = KbBase::Binary;
 
-    /// Sizes that fio 3.33 was seen to take, and what it made of them.
+    /// Sizes that fio 3.33 was seen to take, with its results.
     #[test]
     fn sizes() {
         for (text, binary, decimal) in [

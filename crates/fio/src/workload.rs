@@ -1,4 +1,4 @@
-//! The words of a workload: patterns, block sizes, engines, distributions.
+//! Vocabulary of workloads: patterns, block sizes, engines, distributions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,12 +51,12 @@ impl Amount {
     }
 }
 
-/// What is done, and where: fio's `rw` with its `:N`.
+/// Operations and order: fio's `rw` with its `:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
     /// Reads, writes, trims or a mix.
     pub mix: Mix,
-    /// One after the other, or anywhere.
+    /// Order of the offsets.
     pub order: Order,
 }
 
@@ -75,7 +75,7 @@ pub enum Mix {
     TrimWrite,
 }
 
-/// The places of a pattern.
+/// Order of the offsets of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Each request where the last one ended.
@@ -83,7 +83,7 @@ pub enum Order {
         /// Bytes added to each offset (`rw=write:4k`): holes, or a walk backwards. 0 by default.
         skip: i64,
     },
-    /// Each request anywhere.
+    /// Random offsets.
     Random {
         /// Requests before a new offset is drawn (`rw=randread:8`), at least 1; those between follow
         /// [`RwSequencer`].
@@ -91,7 +91,7 @@ pub enum Order {
     },
 }
 
-/// Where the requests between two drawn offsets go.
+/// Offsets between two that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RwSequencer {
     /// One after the other.
@@ -100,10 +100,10 @@ pub enum RwSequencer {
     Identical,
 }
 
-/// How long the requests of one direction are.
+/// Sizes of the requests of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockSize {
-    /// All alike, in bytes.
+    /// One size, in bytes.
     Fixed(u64),
     /// Between two sizes in bytes, both included: multiples of the smaller, unless
     /// [`super::Options::block_unaligned`].
@@ -113,7 +113,7 @@ pub enum BlockSize {
         /// Largest.
         max: u64,
     },
-    /// Several sizes with their shares; shares below 100 in all leave the rest to the last.
+    /// Several sizes with their shares; the last one also has the rest of shares below 100.
     Split(Arc<[Split]>),
 }
 
@@ -146,7 +146,7 @@ pub struct Split {
     pub percent: u8,
 }
 
-/// How requests reach the kernel, or the server. Engines that make no block I/O are refused.
+/// Engine, by which requests reach the kernel or a server. Engines without block I/O are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoEngine {
     /// `read` and `write` after a seek.
@@ -185,7 +185,7 @@ pub enum IoEngine {
 }
 
 impl IoEngine {
-    /// Whether a request must end before the next is made, whatever `iodepth` says.
+    /// Whether a request must end before the next is made, whatever `iodepth` is.
     pub fn is_synchronous(self) -> bool {
         matches!(
             self,
@@ -201,18 +201,18 @@ impl IoEngine {
     }
 }
 
-/// Order in which an engine's requests reach the kernel, whatever `iodepth` says.
+/// How submitted requests are served, whatever `iodepth` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submission {
-    /// All that are submitted are under way at the same time.
+    /// All together.
     Parallel,
-    /// The call that submits a request returns when the request has ended.
+    /// The submitting call returns when its request has ended.
     Blocking,
-    /// Requests of one file are served one at a time, in order.
+    /// Requests of one file one at a time, in order.
     OnePerFile,
 }
 
-/// Advice to the kernel on how files are going to be read.
+/// Advice to the kernel on access to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FadviseHint {
     /// None.
@@ -236,7 +236,7 @@ pub enum Sync {
     Dsync,
 }
 
-/// How requests under a rate are spaced.
+/// Spacing of requests under a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateProcess {
     /// Evenly.
@@ -245,7 +245,7 @@ pub enum RateProcess {
     Poisson,
 }
 
-/// What counts towards `thinktime_blocks`.
+/// Events that count towards `thinktime_blocks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkBlocks {
     /// Requests that ended.
@@ -254,16 +254,16 @@ pub enum ThinkBlocks {
     Issue,
 }
 
-/// Where random requests go.
+/// Distribution of random offsets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RandomDistribution {
-    /// Everywhere alike.
+    /// Uniform.
     Random,
     /// Zipf's law.
     Zipf {
         /// Its exponent, not 1; 1.1 by default.
         theta: f64,
-        /// Where the hottest place is, 0 to 1 of the file; drawn by chance if not given.
+        /// Centre, 0 to 1 of the file; random if not given.
         center: Option<f64>,
     },
     /// Pareto's law.
@@ -273,11 +273,11 @@ pub enum RandomDistribution {
         /// As for Zipf.
         center: Option<f64>,
     },
-    /// A bell.
+    /// Normal distribution.
     Normal {
-        /// Its deviation in percent of the file, 0 to 100.
+        /// Standard deviation in percent of the file, 0 to 100.
         deviation: f64,
-        /// Its middle, 0 to 1 of the file; 0.5 by default.
+        /// Centre, 0 to 1 of the file; 0.5 by default.
         center: f64,
     },
     /// Shares of the requests to parts of the file, in percent of it.
@@ -291,7 +291,7 @@ pub enum RandomDistribution {
 pub struct Zone {
     /// Percent of the requests.
     pub access_percent: u8,
-    /// How long the part is: percent of the file, or bytes.
+    /// Length of the part: percent of the file, or bytes.
     pub length: u64,
 }
 
@@ -317,7 +317,7 @@ pub enum SubmitMode {
     Offload,
 }
 
-/// Which of several files is next.
+/// Choice of the next of several files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileService {
     /// Each in turn.
@@ -328,7 +328,7 @@ pub enum FileService {
     Random,
 }
 
-/// Which jobs end with the first that ends, after `exitall`.
+/// Jobs that end with the first one, after `exitall`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitWhat {
     /// Those of its reporting group.
@@ -350,21 +350,21 @@ pub enum UnifiedReporting {
     Both,
 }
 
-/// How long requests may take (`latency_target`), for which a job looks for the greatest depth.
+/// Target of the search for the largest depth (`latency_target`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyTarget {
     /// `latency_target`; 0 is none.
     pub time: Duration,
-    /// `latency_window`: for how long each depth is tried.
+    /// `latency_window`: time at each depth.
     pub window: Duration,
-    /// `latency_percentile`: how many of them, in percent.
+    /// `latency_percentile`: share of requests within the target.
     pub percentile: f64,
     /// `latency_run`: the job does not end where the depth is found, but follows it.
     pub runs_on: bool,
 }
 
 impl LatencyTarget {
-    /// None: fio's defaults.
+    /// No target: fio's defaults.
     pub const NONE: LatencyTarget = LatencyTarget {
         time: Duration::ZERO,
         window: Duration::ZERO,
@@ -372,23 +372,23 @@ impl LatencyTarget {
         runs_on: false,
     };
 
-    /// Whether not one may take longer.
+    /// Whether no request may take longer.
     pub fn is_for_all(&self) -> bool {
         self.percentile >= 100.0
     }
 }
 
-/// When a job's rate counts as steady (`steadystate`), and it ends.
+/// Rule for a steady rate (`steadystate`), at which a job ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyState {
-    /// What is taken once a second.
+    /// Sampled once a second.
     pub of: SteadyRate,
-    /// Looked at is the slope of the straight line that fits best, in units a second for each second, and not how far the
-    /// furthest one is from the mean.
+    /// The criterion is the slope of the least-squares line, in units a second for each second; else the largest
+    /// distance from the mean.
     pub by_slope: bool,
-    /// It has to be less than this.
+    /// The criterion must be below.
     pub limit: f64,
-    /// Whether that is in percent of the mean.
+    /// Whether the limit is in percent of the mean.
     pub in_percent: bool,
 }
 
@@ -402,7 +402,7 @@ pub enum SteadyRate {
 }
 
 impl fmt::Display for SteadyState {
-    /// As fio takes it.
+    /// In fio's notation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = match self.of {
             SteadyRate::Iops => "iops",

@@ -1,4 +1,4 @@
-//! Distribution of random offsets, where any block may come again.
+//! Distributions of random offsets, where any block may come again.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -9,25 +9,36 @@ use super::permute::shuffled;
 use crate::Zone;
 use crate::random::Random;
 
-/// How often a bell is drawn that falls outside of the file before its edge is taken.
+/// Draws of a normal offset outside of the file, before the file's edge is taken.
 const BELL_DRAWS_MAX: u32 = 64;
 
 /// A distribution over the blocks of a region.
 #[derive(Debug, Clone)]
 pub(super) enum Distribution {
-    /// All alike.
     Uniform,
     /// The k-th hottest block in proportion to k^-exponent.
-    Zipf { zipf: Zipf, heap: Heap },
+    Zipf {
+        zipf: Zipf,
+        heap: Heap,
+    },
     /// The hottest share x of the blocks gets the share x^(1/power) of the requests.
-    Pareto { power: f64, heap: Heap },
+    Pareto {
+        power: f64,
+        heap: Heap,
+    },
     /// A bell; both are shares of the region.
-    Normal { center: f64, deviation: f64 },
+    Normal {
+        center: f64,
+        deviation: f64,
+    },
     /// Parts of the region, by direction.
-    Zoned { zones: [Arc<[Zone]>; 3], absolute: bool },
+    Zoned {
+        zones: [Arc<[Zone]>; 3],
+        absolute: bool,
+    },
 }
 
-/// Where the hot blocks are: the hottest at `center` (0 to 1 of the region), the others spread about, as in fio.
+/// Places of blocks by rank: the hottest at `center` (0 to 1 of the region), the others scattered, as in fio.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heap {
     pub(super) center: f64,
@@ -52,7 +63,7 @@ fn part(share: f64, blocks: u64) -> u64 {
 }
 
 impl Distribution {
-    /// A block of `blocks`, at least one. `align` is how many bytes are from one to the next.
+    /// A block of `blocks`, at least one. `align` is the distance from one to the next in bytes.
     pub(super) fn draw(
         &self,
         random: &mut Random,
@@ -76,19 +87,20 @@ impl Distribution {
     }
 }
 
-/// Pareto's exponent: with it, a share `power` of the blocks gets the share 1 - `power` of the requests (0.2: 80 to 20).
+/// Pareto's exponent: with it, a share `power` of the blocks gets the share 1 - `power` of the requests (0.2: 80 to
+/// 20).
 pub(super) fn pareto_power(power: f64) -> f64 {
     log(power) / log1p(-power)
 }
 
-/// Draws from Zipf's law in constant time and memory, for any number of ranks.
+/// Zipf's law in constant time and memory, for any number of ranks.
 ///
 /// Source: Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
 /// 1996. fio sums the law over up to ten million ranks before the start; this draws from the same law without.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Zipf {
     exponent: f64,
-    /// The area's begin: that of rank 1 counts whole.
+    /// Start of the area: rank 1 counts whole.
     first: f64,
     /// Distance from the curve within which no comparison is needed.
     squeeze: f64,
@@ -107,7 +119,7 @@ impl Zipf {
         pow(rank, -self.exponent)
     }
 
-    /// Under the curve from 1 to `rank`. `expm1` and `log1p` keep their digits where the exponent is near 1.
+    /// Area under the curve from 1 to `rank`. `expm1` and `log1p` keep their digits where the exponent is near 1.
     fn area(&self, rank: f64) -> f64 {
         let power = 1.0 - self.exponent;
         expm1(power * log(rank)) / power
@@ -122,7 +134,7 @@ impl Zipf {
     fn rank(&self, random: &mut Random, ranks: u64) -> u64 {
         let last = self.area(ranks as f64 + 0.5);
         loop {
-            // Above the begin, up to and including the end.
+            // Above the start, up to and including the end.
             let area = last + random.fraction() * (self.first - last);
             let place = self.area_inverse(area).clamp(1.0, ranks as f64);
             let rank = floor(place + 0.5);
@@ -195,7 +207,7 @@ mod tests {
         counts
     }
 
-    /// Half a percent more or less than expected is five deviations of a share's count, here.
+    /// Half a percent more or less than expected is five standard deviations here.
     fn check(share: f64, expected: f64, what: &str) {
         assert!((share - expected).abs() < 0.005, "{what}: {share}, by the formula {expected}");
     }
@@ -261,7 +273,7 @@ mod tests {
             .map(|(n, block)| n * pow(f64::from(block) - mean, 2.0))
             .sum::<f64>();
         assert!((mean - 499.5).abs() < 1.0 && (sqrt(square / DRAWS as f64) - 100.0).abs() < 1.0);
-        // No deviation: one block. A middle on the edge: half a bell.
+        // No deviation: one block. A centre on the edge: half a bell.
         let narrow = Distribution::Normal { center: 1.0, deviation: 0.0 };
         assert_eq!(narrow.draw(&mut Random::new(0), 0, 10, 1), 9);
         let edge = Distribution::Normal { center: 0.0, deviation: 0.1 };

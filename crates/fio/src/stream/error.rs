@@ -1,42 +1,42 @@
-//! Why a job can make no requests.
+//! Errors of a stream: why a job can make no requests.
 
-/// What of a job and its files cannot work. All numbers are bytes; files count from 0.
+/// Why a job and its files give no requests. All numbers are bytes; files count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// There is nothing to read or write.
     #[error("the job has no file")]
     NoFiles,
-    /// `offset` and `offset_increment` go too far.
+    /// `offset` and `offset_increment` are beyond the file.
     #[error("file {file}: the region begins at byte {offset}, and the file has {bytes} bytes")]
     OffsetBeyondFile {
-        /// Which.
+        /// The file.
         file: u32,
-        /// Where the region begins.
+        /// Start of the region.
         offset: u64,
-        /// How long the file is.
+        /// Length of the file.
         bytes: u64,
     },
-    /// `offset` and `size` go too far.
+    /// `offset` and `size` are beyond the file.
     #[error("file {file}: the region ends at byte {end}, and the file has {bytes} bytes")]
     RegionBeyondFile {
-        /// Which.
+        /// The file.
         file: u32,
-        /// Where the region ends.
+        /// End of the region.
         end: u64,
-        /// How long the file is.
+        /// Length of the file.
         bytes: u64,
     },
     /// Not one block fits.
     #[error("file {file}: the smallest block has {block} bytes, and the region has {region} bytes")]
     BlockBeyondRegion {
-        /// Which.
+        /// The file.
         file: u32,
         /// The smallest block of a direction that the job uses.
         block: u64,
-        /// How long the region is.
+        /// Length of the region.
         region: u64,
     },
-    /// No request is that long.
+    /// A block is longer than a request may be.
     #[error("a block has {block} bytes, and the most that a request can have is {max} bytes")]
     BlockTooLong {
         /// The largest block of a direction that the job uses.
@@ -49,17 +49,17 @@ pub enum StreamError {
     BlockBeyondZone {
         /// The smallest block of a direction that the job uses.
         block: u64,
-        /// How long a zone is.
+        /// Length of a zone.
         zone: u64,
     },
     /// A zone of `zoned_abs` has no byte of the region.
     #[error("file {file}: a zone begins at byte {begin} of a region of {region} bytes")]
     ZoneBeyondRegion {
-        /// Which.
+        /// The file.
         file: u32,
-        /// Where the zone begins, from the region's begin.
+        /// Start of the zone in the region.
         begin: u64,
-        /// How long the region is.
+        /// Length of the region.
         region: u64,
     },
 }

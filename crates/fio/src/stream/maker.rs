@@ -1,4 +1,4 @@
-//! The requests of a pass over the files, one by one.
+//! Maker of the requests of a pass over the files, one by one.
 
 use std::cmp::Ordering;
 
@@ -13,9 +13,9 @@ use crate::{FileService, Mix};
 /// No request of this direction so far.
 const NOWHERE: u64 = u64::MAX;
 
-/// Where a process is in its files.
+/// Position of a process in its files.
 ///
-/// What comes first is all that a plain job needs, whose other parts are spread over memory.
+/// Fields of a plain job come first, for the others are spread over memory.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Maker {
@@ -39,25 +39,25 @@ pub(super) struct Maker {
     due: Ordering,
 }
 
-/// Where a process is in one file. Offsets count from the region's start, or from that of the zone.
+/// Position in one file. Offsets count from the start of the region or zone.
 #[derive(Debug, Clone, Default)]
 struct FileState {
-    /// Where the last request of each direction ended, and where it began.
+    /// End and start of the last request of each direction.
     ends: [u64; 3],
     begins: [u64; 3],
-    /// How far each direction is in the shuffled row, and which row it is.
+    /// Position of each direction in its permutation, and the permutation's key.
     indices: [u64; 3],
     key: u64,
     /// Whether the last request trimmed what is now to be written.
     is_trimmed: bool,
     marks: Marks,
-    /// Where the present zone begins in the region, and what was moved in it.
+    /// Start of the present zone in the region, and bytes moved in it.
     zone: u64,
     zone_bytes: u64,
 }
 
 impl FileState {
-    /// As if nothing of the region, or of the zone, had been touched.
+    /// Forgets what was touched of the region or zone.
     fn begin(&mut self, random: &mut Random) {
         self.ends = [0; 3];
         self.begins = [NOWHERE; 3];
@@ -67,14 +67,14 @@ impl FileState {
         self.marks.clear();
     }
 
-    /// A block by chance; as in fio, the next free one where it was touched, so that requests fill gaps from their
-    /// begin. Of as many blocks as there are marks. O(log blocks).
+    /// A random block of those with marks; as in fio, the next free one where it was touched, so that requests fill
+    /// gaps from their start. O(log blocks).
     fn draw_free(&self, random: &mut Random, blocks: u64) -> Option<u64> {
         let free = |from| self.marks.next_free(from).filter(|block| *block < blocks);
         free(random.below(blocks)).or_else(|| free(0))
     }
 
-    /// The next block of the shuffled row whose mark is free; for blocks that are not as long as what is marked.
+    /// The next block of the permutation whose mark is free; for blocks that are longer than a mark.
     fn walk_free(
         &mut self,
         direction: usize,
@@ -127,7 +127,7 @@ impl Maker {
         maker
     }
 
-    /// From the start of all files again.
+    /// Begins all files again.
     pub(super) fn begin_pass(&mut self, plan: &Plan) {
         if plan.is_same_each_pass {
             self.random = self.first.clone();
@@ -160,7 +160,7 @@ impl Maker {
     fn make_any(&mut self, plan: &Plan) -> Option<Step> {
         loop {
             let file = self.choose_file(plan)?;
-            // fio chooses the file first: what is synced is the file whose turn it is, and its turn is over.
+            // fio chooses the file first: it syncs the file whose turn it is, and ends its turn.
             if plan.is_syncing
                 && let Some(data_only) = self.sync_due(plan)
             {
@@ -209,7 +209,7 @@ impl Maker {
         Some(self.open[self.turn])
     }
 
-    /// The file whose turn it is has no room; the next that is not open yet takes its place in the end of the round.
+    /// The file whose turn it is has no room; the next that is not open yet takes its place at the end of the round.
     #[cold]
     fn finish_file(&mut self, plan: &Plan) {
         let turn = if self.open.len() == 1 { 0 } else { self.turn };
@@ -223,8 +223,8 @@ impl Maker {
         self.turn_left = 0;
     }
 
-    /// Whether it is time for a sync, and of the data only. fio looks before each request, reads included, so that in
-    /// a mix the reads after a write that was due are followed by syncs as well.
+    /// Whether a sync is due, and of the data only. fio looks before each request, reads included, so that in a mix
+    /// the reads after a write that was due are followed by syncs as well.
     fn sync_due(&self, plan: &Plan) -> Option<bool> {
         let is_due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
         if self.is_synced || self.writes == 0 {
@@ -253,8 +253,8 @@ impl Maker {
         }
     }
 
-    /// By the shares of the mix. As in fio, where what is drawn has to wait for its rate and the other has to wait less,
-    /// it is the other, whatever the shares but none.
+    /// Direction by the shares of the mix. As in fio, if the drawn direction waits for its rate and the other waits
+    /// less, it is the other, unless its share is none.
     #[inline]
     fn choose_mixed(&mut self, plan: &Plan) -> usize {
         let (drawn, other) = match plan.read_below {
@@ -272,14 +272,14 @@ impl Maker {
         self.due = due;
     }
 
-    /// The zone of a file whose turn it is, made ready for a request. O(units of a zone / 64) where it begins.
+    /// The zone of a file whose turn it is, ready for a request. O(units of a zone / 64) where it begins.
     ///
-    /// As in fio: zones go on behind the region to the file's end and begin again there; each begins untouched, and
+    /// As in fio, zones go on behind the region to the file's end and begin again there; each begins untouched, and
     /// does so again when all of its range has been moved.
     fn zone(&mut self, plan: &Plan, zones: &Zones, file: u32) -> Region {
         let state = &mut self.files[file as usize];
         let region = &plan.regions[file as usize];
-        // What was trimmed is written before anything else.
+        // A trimmed block is written before anything else.
         if !state.is_trimmed {
             if state.zone_bytes >= zones.turn {
                 state.zone_bytes = 0;
@@ -297,7 +297,7 @@ impl Maker {
         region.zone(plan, zones, state.zone)
     }
 
-    /// As [`Maker::place`]; where all of a whole zone was touched, in no order, it begins again.
+    /// As [`Maker::place`]; a random zone that was touched as a whole begins again.
     #[inline]
     fn place_or_begin(
         &mut self,
@@ -315,7 +315,7 @@ impl Maker {
         self.place(plan, region, file, direction)
     }
 
-    /// Where in the region, and how long; None when it has no more room.
+    /// Offset in the region, and length; None when it has no more room.
     #[inline]
     fn place(
         &mut self,
@@ -328,7 +328,7 @@ impl Maker {
         let sizes = &plan.sizes[direction];
         let at = match &plan.place {
             Place::Once => {
-                // One row for all directions: each block is read or written, once.
+                // One permutation for all directions: each block is read or written, once.
                 let index = state.indices[0];
                 let blocks = region.blocks[direction];
                 if index == blocks {
@@ -371,7 +371,7 @@ impl Maker {
         } else {
             follow(state, region, direction, 0)
         };
-        // What follows may run over blocks that were touched; at the region's end, a new place is drawn.
+        // A request that follows may run over touched blocks; at the region's end, a new offset is drawn.
         if let Some(at) = followed
             && let Some(bytes) = sizes.draw(&mut self.random, region.reach - at)
         {
@@ -388,7 +388,7 @@ impl Maker {
                     place.distribution.draw(&mut self.random, direction, blocks, align) * align;
                 Some((at, sizes.draw(&mut self.random, region.reach - at)?))
             }
-            Cover::Row => {
+            Cover::Permutation => {
                 let index = state.indices[0];
                 if index == blocks {
                     return None;
@@ -419,10 +419,10 @@ fn touch(marks: &mut Marks, unit: u64, at: u64, bytes: u64) {
     marks.touch(first, (at + bytes).div_ceil(unit) - first);
 }
 
-/// Where the last request of this direction ended, `skip` bytes further; None at the region's end.
+/// End of the last request of this direction, and `skip` bytes further; None at the region's end.
 ///
-/// As in fio: a walk backwards goes on at the region's end, and one forwards that would come out of the file, at its
-/// begin; but one that ended right at the file's end is over, and so is one that leaves a region within a longer file.
+/// As in fio, a walk backwards goes on at the region's end, and one forwards that would leave the file at its start.
+/// A walk ends exactly at the file's end, or where it leaves a region within a longer file.
 #[inline]
 fn follow(state: &FileState, region: &Region, direction: usize, skip: i64) -> Option<u64> {
     let end = state.ends[direction];
@@ -447,7 +447,6 @@ mod tests {
 
     use super::*;
 
-    /// The short way and the long one make the same rows, pass after pass.
     #[test]
     fn a_plain_job_makes_what_any_way_makes() {
         for (options, is_plain) in [

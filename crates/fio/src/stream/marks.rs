@@ -1,7 +1,7 @@
 //! Bitmap of the parts of a region that have been touched.
 
-/// A bit for each unit of a region, and above them one for each word that has all its bits, up to one word: the next
-/// free unit is found in O(log units).
+/// A bit for each unit of a region, and above them one for each full word, up to one word: the next free unit is
+/// found in O(log units).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
     /// Units first; each level is a 64th of the one before.
@@ -9,7 +9,6 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// None of `units` touched.
     pub(super) fn new(units: u64) -> Marks {
         let mut levels = Vec::new();
         let mut words = units.div_ceil(64).max(1);
@@ -22,7 +21,6 @@ impl Marks {
         }
     }
 
-    /// All untouched again.
     pub(super) fn clear(&mut self) {
         self.levels.iter_mut().for_each(|level| level.fill(0));
     }
@@ -31,12 +29,12 @@ impl Marks {
         self.levels[0][(unit / 64) as usize] >> (unit % 64) & 1 == 0
     }
 
-    /// How many of the `count` units from `first` on are free in a row, from the first.
+    /// Free units in a row from `first` on, at most `count`.
     pub(super) fn free_run(&self, first: u64, count: u64) -> u64 {
         (0..count).find(|more| !self.is_free(first + more)).unwrap_or(count)
     }
 
-    /// The first free unit from `unit` on. Those beyond the last, up to a multiple of 64, are free as long as nothing
+    /// The first free unit from `unit` on. Units beyond the last, up to a multiple of 64, are free as long as nothing
     /// touches them.
     pub(super) fn next_free(&self, unit: u64) -> Option<u64> {
         let mut at = unit;

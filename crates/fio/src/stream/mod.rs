@@ -1,33 +1,33 @@
-//! The row of requests that one process of a fio job makes.
+//! Streams: the requests that one process of a fio job makes, in order.
 //!
-//! [`Stream`] says what comes next: which file, where, how long, or a sync. When it comes, and how many are in flight, is
-//! its caller's. All that fio 3.33 makes of the options that shape the row is here: `rw` in all modes with `:N` and
-//! `rw_sequencer`, mixes, block sizes and their alignment, regions, strided zones, limits, distributions, several files,
-//! syncs and verification. The rows are held to ones that fio wrote down, in `tests/stream`.
+//! [`Stream`] returns the next request or sync. Its time, and the number of requests in flight, are the caller's. It follows
+//! fio 3.33 in all options that shape requests: `rw` in all modes with `:N` and `rw_sequencer`, mixes, block sizes and
+//! their alignment, regions, strided zones, limits, distributions, several files, syncs and verification. `tests/stream`
+//! has requests that fio wrote down.
 //!
-//! What differs from fio, on purpose:
+//! Intended differences from fio:
 //!
-//! - The random numbers themselves, and with them each single offset: xoshiro256++, never to change, from the seed, the
-//!   job's line, name and clone. `randseed` takes the place of the seed. In fio, as here, two jobs with one `randseed`
-//!   differ. `randrepeat=0` and `allrandrepeat` change nothing else than this: with `randrepeat` (the default) each pass
-//!   over a region with a random map has the same order, in fio too.
-//! - The random map: fio draws and looks for the next free block; here each pass walks a shuffled row, which is fairer
-//!   and needs no memory. Jobs whose lengths vary draw, look and mark what they touched, bit by bit, as fio does, up to
-//!   2^26 blocks and above without a map; a mix has one map for both directions, where fio takes each in its own unit, and
-//!   blocks longer than the shortest of the other direction walk a row there.
-//! - `random_distribution=zipf` is drawn exactly; fio's is an approximation, and sums up to ten million terms first.
+//! - Random numbers, and with them each single offset: xoshiro256++, never to change, from the seed, the job's line, name
+//!   and clone. `randseed` replaces the seed. In fio, as here, two jobs with one `randseed` differ. `randrepeat=0` and
+//!   `allrandrepeat` change only this: with `randrepeat` (the default) each pass over a region with a random map has the
+//!   same order, in fio too.
+//! - Random map: fio draws and looks for the next free block; here each pass walks a permutation, which is fairer and needs
+//!   no memory. Jobs with varying lengths draw, look and mark blocks in a bitmap, as fio does, up to 2^26 blocks, and
+//!   above without a map. A mix has one map for both directions, where fio takes each in its own unit; blocks longer than
+//!   the shortest of the other direction walk a permutation there.
+//! - `random_distribution=zipf` is exact; fio's is an approximation, and sums up to ten million terms first.
 //! - `random_distribution=normal` is a bell around its centre, as the HOWTO says. fio 3.33 scatters it over the file like
 //!   `zipf`, and hardly heeds the deviation.
 //! - Absolute zones are cut at the region's end; fio 3.33 makes a few places of what is beyond.
-//! - `zonemode=strided` counts what was moved in a zone for each file; fio for all files of a job together. Random requests
-//!   do not run over their zone's end, use what there is of one that the file's end cuts, and begin again in one whose
-//!   blocks are all touched before its turn is over; fio ends the pass for the latter two.
+//! - `zonemode=strided` counts bytes in a zone for each file; fio for all files of a job together. Random requests stay in
+//!   their zone, use the rest of one that the file's end cuts, and begin again in one whose blocks are all touched before
+//!   its turn is over; fio ends the pass for the latter two.
 //! - `fill_device` goes to the end of the region given by the file; here the space is never used up.
-//! - Walks backwards (`rw=read:-8k`) start at the region's begin and go on at its end, with `offset` too.
+//! - Walks backwards (`rw=read:-8k`) start at the region's start and go on at its end, with `offset` too.
 //! - `verify_only` reads in the order of the writes.
-//! - Reads again are in fio's order (of the writes; of the offsets where blocks may have been written twice, and here
-//!   also for a mix with rates), but no more than a million blocks are remembered where that is needed, and none for the
-//!   verification that would follow a `time_based` run, since fio's ends with the time too.
+//! - Verification is in fio's order (of the writes; of the offsets where blocks may have been written twice, and here also
+//!   for a mix with rates). It remembers at most a million blocks, and has no part after a `time_based` run, since fio's
+//!   ends with the time too.
 
 mod distribution;
 mod error;
@@ -50,56 +50,56 @@ use maker::Maker;
 use plan::Plan;
 use verify::Verify;
 
-/// What a process does next.
+/// A step of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A request.
     Io {
-        /// What is done.
+        /// Operation.
         access: Access,
-        /// To which of its files, from 0.
+        /// Index of the file, from 0.
         file: u32,
         /// First byte, from the file's start.
         offset: u64,
         /// Bytes, at least 1; the request ends within the file.
         len: u32,
     },
-    /// All that was written to a file is to be on the medium.
+    /// Everything written to a file must be on the medium.
     Sync {
-        /// Which of its files, from 0.
+        /// Index of the file, from 0.
         file: u32,
-        /// Whether the file's metadata need not be (`fdatasync`).
+        /// Without the file's metadata (`fdatasync`).
         data_only: bool,
     },
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Reads.
+    /// Read.
     Read,
-    /// Writes.
+    /// Write.
     Write,
-    /// Tells the device that the bytes are no longer needed.
+    /// Trim: the bytes are no longer needed.
     Trim,
 }
 
-/// The requests of one process, in their order.
+/// Requests of one process, in their order.
 ///
-/// Less than a kilobyte, and some 150 bytes for each further file; more where a note of single blocks is needed: a bit for
-/// each block of jobs with a random map and lengths that vary, some 24 bytes for each written block that is to be read
-/// again in the order of the offsets. A step of a plain job costs 10 to 30 ns (the latter for a random map with just
-/// more blocks than a power of two), one of `zipf` some 200 ns, and none allocates but those of such notes.
-// First what each step needs: with many processes the time goes into fetching it from memory.
+/// Takes less than a kilobyte, and some 150 bytes for each further file. Jobs with a random map and varying lengths
+/// need a bit for each block; jobs that verify in the order of offsets, some 24 bytes for each written block. A step
+/// of a plain job costs 10 to 30 ns (the latter for a random map with just more blocks than a power of two), one of
+/// `zipf` some 200 ns. Only those notes of blocks allocate.
+// Fields of each step first: with many processes the time goes into fetching them.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Stream {
     phase: Phase,
-    /// Whether the last step reads again what was written.
+    /// Whether the last step was one of verification.
     is_verifying: bool,
     /// Whether the files have no room left: the next pass is to begin.
     is_spent: bool,
-    /// As the plan has it: whether there is no end but that of the time, and whether writes follow trims.
+    /// From the plan: whether only time ends it, and whether writes follow trims.
     is_endless: bool,
     is_trim_write: bool,
     /// Loops after this one.
@@ -116,14 +116,14 @@ pub struct Stream {
     plan: Box<Plan>,
 }
 
-/// Where a loop is.
+/// Position in a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Requests.
     Making,
     /// Syncs of all files from this one on.
     Closing(u32),
-    /// Reads of what was written.
+    /// Verification.
     Verifying,
     /// Another pass, or the end.
     Deciding,
@@ -132,14 +132,13 @@ enum Phase {
 }
 
 impl Stream {
-    /// The row of `job` on `files`: bytes of each of its files, in the order of [`Job::files`].
+    /// The requests of `job` on `files`: bytes of each of its files, in the order of [`Job::files`].
     ///
-    /// The same job, files and seed give the same row, everywhere. Jobs of one file, and clones, have different rows from
-    /// one seed. Options that are about time, and `read_iolog`, have no effect.
+    /// The same job, files and seed give the same requests, on every machine. Jobs of one file, and clones, differ
+    /// with one seed. Options about time, and `read_iolog`, have no effect.
     ///
     /// # Errors
-    ///
-    /// [`StreamError`]: no request could be made, or not all where the job wants them.
+    /// [`StreamError`]: no request could be made, or not all that the job wants.
     pub fn new(job: &Job, files: &[u64], seed: u64) -> Result<Stream, StreamError> {
         let seed = job_seed(job, seed);
         let plan = Box::new(Plan::new(job, files, seed)?);
@@ -163,13 +162,16 @@ impl Stream {
         })
     }
 
-    /// The next step; None when all of this loop is made. Never None for a `time_based` job, whose end is its time's.
+    /// The next step; None at the end of this loop, but never for a `time_based` job, which ends with its time.
     ///
-    /// As in fio: a loop ends when a pass over the files is through, or with as many bytes (`io_size`, `size`) or requests
-    /// (`number_ios`) as all loops have together; after the last one passes go on where `io_size` asks for more. After
-    /// its requests come the syncs of `end_fsync` and `fsync_on_close`, and then the reads of `verify`.
+    /// As in fio, a loop ends with a pass over the files, or with the bytes (`io_size`, `size`) or requests
+    /// (`number_ios`) of all loops together; after the last one passes go on if `io_size` asks for more. After its
+    /// requests come the syncs of `end_fsync` and `fsync_on_close`, and then the reads of `verify`.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "a row goes on after None, with `restart`")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a stream goes on after None, with `restart`"
+    )]
     pub fn next(&mut self) -> Option<Step> {
         if self.phase == Phase::Making
             && self.verify.is_none()
@@ -182,8 +184,8 @@ impl Stream {
         self.next_rare()
     }
 
-    /// Puts the next requests into `run`, which is empty, where they depend on nothing but it: those of a plain job, up
-    /// to where a loop or a pass ends. Nothing else may be asked before [`Stream::take_back`].
+    /// Puts the next requests of a plain job into `run`, which is empty, up to the end of a loop or pass. Until
+    /// [`Stream::take_back`] no other method may be called.
     pub fn lend(&mut self, run: &mut Run) {
         let Some(plain) = &mut self.maker.plain else { return };
         if self.phase != Phase::Making || self.verify.is_some() {
@@ -192,9 +194,9 @@ impl Stream {
         let bytes = self.bytes_max.saturating_sub(self.made_bytes);
         let requests = self.requests_max.saturating_sub(self.made_requests);
         let in_loop = bytes.div_ceil(u64::from(plain.len).max(1)).min(requests);
-        // Endless rows do not count what they make.
+        // Endless streams do not count what they make.
         let in_loop = if self.is_endless && in_loop > 0 { u64::MAX } else { in_loop };
-        plain.left = u32::try_from(in_loop.min(plain.in_row())).unwrap_or(u32::MAX);
+        plain.left = u32::try_from(in_loop.min(plain.left_in_pass())).unwrap_or(u32::MAX);
         run.fill(&self.maker.random, plain);
     }
 
@@ -215,10 +217,10 @@ impl Stream {
         self.made_requests += made * counts;
     }
 
-    /// Another loop, as `loops` wants them, after [`Stream::next`] has ended one. Behind the last, all of them again.
+    /// Begins another loop of `loops`, after [`Stream::next`] has ended one; after the last, all of them again.
     ///
-    /// As in fio: files that were gone through are begun again, in the same order under `randrepeat`; where all bytes or
-    /// requests are made, only the syncs at the end come again. Without a sense for `time_based` jobs, and without harm.
+    /// As in fio, files that were gone through begin again, in the same order under `randrepeat`; if all bytes or
+    /// requests are made, only the syncs at the end come again. Without effect on `time_based` jobs.
     pub fn restart(&mut self) {
         if self.is_spent {
             self.begin_pass();
@@ -238,13 +240,12 @@ impl Stream {
         self.phase = Phase::Making;
     }
 
-    /// All loops together make so many requests more than `number_ios` has it.
+    /// Raises `number_ios`, for all loops together.
     pub fn allow(&mut self, requests: u64) {
         self.requests_max = self.requests_max.saturating_add(requests);
     }
 
-    /// Whether no further loop of this row is begun: all is made, and what syncs come at the end have come by themselves
-    /// once.
+    /// Whether no further loop begins: all is made, and the syncs at the end have come by themselves once.
     pub fn is_exhausted(&self) -> bool {
         !self.has_more() && (self.loops_left == 0 || !self.plan.syncs_at_end)
     }
@@ -255,12 +256,12 @@ impl Stream {
         self.made_bytes < self.bytes_max && self.made_requests < self.requests_max
     }
 
-    /// Whether the last step was a sync of `end_fsync` or `fsync_on_close`, which is of all that was made before.
+    /// Whether the last step was a sync of `end_fsync` or `fsync_on_close`, which covers all requests before.
     pub fn is_closing(&self) -> bool {
         matches!(self.phase, Phase::Closing(_))
     }
 
-    /// The time is up: what still comes are the syncs of `end_fsync` and `fsync_on_close`.
+    /// The time is up: only the syncs of `end_fsync` and `fsync_on_close` are left.
     pub fn stop(&mut self) {
         self.verify = None;
         self.is_verifying = false;
@@ -273,18 +274,18 @@ impl Stream {
         };
     }
 
-    /// Whether the next read is due before or after the next write, by their rates: which of them a mix makes next
-    /// depends on it. Until it is told otherwise, neither waits for its rate.
+    /// Compares the due times of the next read and write, by their rates; a mix chooses the next direction by it. By
+    /// default neither waits for its rate.
     pub fn steer(&mut self, due: Ordering) {
         self.maker.steer(due);
     }
 
-    /// Whether what comes now are the reads that follow all requests, of what was written.
+    /// Whether the reads of `verify` after all requests are under way.
     pub fn is_rereading(&self) -> bool {
         self.phase == Phase::Verifying && self.is_verifying
     }
 
-    /// Whether the step that came last reads again what the job wrote.
+    /// Whether the last step reads again what the job wrote.
     pub fn is_verifying(&self) -> bool {
         self.is_verifying
     }
@@ -296,7 +297,7 @@ impl Stream {
         self.moved_bytes += len;
         // A trim and its write are one, and fio counts the second.
         if access != Access::Trim || !self.is_trim_write {
-            // Endless rows have no limit.
+            // Endless streams have no limit.
             let counts = u64::from(!self.is_endless);
             self.made_bytes += len * counts;
             self.made_requests += counts;
@@ -306,7 +307,7 @@ impl Stream {
     #[inline(never)]
     fn next_rare(&mut self) -> Option<Step> {
         self.is_verifying = false;
-        // A pass that makes nothing would be followed by another such.
+        // A pass without requests would be followed by another such.
         let mut is_fresh = false;
         loop {
             match self.phase {
@@ -322,7 +323,7 @@ impl Stream {
                             return Some(step);
                         }
                     } else if !is_fresh && (self.plan.is_endless || self.made_requests == 0) {
-                        // The pass was through when the last loop ended, but nothing had told.
+                        // The pass was through when the last loop ended, but had not been noticed.
                         is_fresh = true;
                         if self.plan.is_endless {
                             self.maker.begin_pass(&self.plan);
@@ -372,7 +373,7 @@ impl Stream {
         }
     }
 
-    /// What becomes of a step of a job that verifies; None for one that `verify_only` leaves out.
+    /// A step as seen by verification; None for one that `verify_only` leaves out.
     fn noted(&mut self, step: Step) -> Option<Step> {
         let is_only = self.plan.verify.is_some_and(|verify| verify.is_only);
         match (step, &mut self.verify) {

@@ -1,11 +1,11 @@
-//! Every block once, in no order, without a list of those that are left.
+//! Random permutation of blocks, without a list of those that are left.
 
-/// The place of `index` in the shuffled row 0 to `count` - 1 that `key` names; a row holds each number once.
+/// The element `index` of the permutation of 0 to `count` - 1 with this `key`.
 ///
-/// `index` is below `count`. O(1) in memory. Costs a few nanoseconds: a shuffle of the next power of two, by steps that
-/// each can be undone (adding, multiplying by an odd number, folding the upper half on the lower), walked on until it
-/// falls below `count`, which takes less than two walks on average. Source: Black and Rogaway, "Ciphers with arbitrary
-/// finite domains" (cycle walking).
+/// `index` is below `count`. O(1) in memory. Costs a few nanoseconds: a permutation of the next power of two, by
+/// invertible steps (adding, multiplying by an odd number, folding the upper half on the lower), repeated until the
+/// result is below `count`, less than twice on average. Source: Black and Rogaway, "Ciphers with arbitrary finite
+/// domains" (cycle walking).
 #[inline]
 pub(super) fn shuffled(key: u64, count: u64, index: u64) -> u64 {
     if count <= 1 {
@@ -51,7 +51,7 @@ mod tests {
         }
     }
 
-    /// Neighbours go apart, and every key has its own row: nothing a disk could tell from dice.
+    /// Neighbours go apart, and every key has its own permutation.
     #[test]
     fn no_order() {
         let count = 1 << 16;
@@ -68,7 +68,7 @@ mod tests {
                 .zip(0..)
                 .filter(|(place, index)| shuffled(!key, count, *index) == **place);
             assert!(other.count() < 16);
-            // Which half a place is in says nothing about the next: a run of heads of each length.
+            // The half of one element says nothing about that of the next: counts of runs by length.
             let runs = row
                 .windows(2)
                 .filter(|pair| (pair[0] < count / 2) != (pair[1] < count / 2))

@@ -1,4 +1,4 @@
-//! The requests of a plain job: one file, one direction, one length, no syncs, random places.
+//! Requests of a plain job: one file, one direction, one length, no syncs, random places.
 
 use std::mem::offset_of;
 
@@ -9,9 +9,8 @@ use super::{Access, Step};
 use crate::Mix;
 use crate::random::Random;
 
-/// All that a plain job's next request depends on but the dice, in one place: most jobs are such, and with a thousand of
-/// them each line of memory that a request touches has to be fetched first. What comes of it is what
-/// [`super::maker::Maker`] would make of the same plan.
+/// State of a plain job besides its random numbers, in one place: most jobs are plain, and with a thousand of them
+/// each cache line that a request touches has to be fetched. Makes the same requests as [`super::maker::Maker`].
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Plain {
@@ -20,17 +19,17 @@ pub(super) struct Plain {
     pub(super) blocks: u64,
     pub(super) len: u32,
     align: u32,
-    /// As long as it is lent out: how many more may be made in the [`Run`], and in the stream how many were lent.
+    /// While it is lent out: in the [`Run`] how many more may be made, in the stream how many were lent.
     pub(super) left: u32,
     access: Access,
     pub(super) is_once: bool,
-    /// Of the shuffled row, where each block has its turn once: which row, and how far it is.
+    /// Key of the permutation, if each block has its turn once, and the position in it.
     key: u64,
     pub(super) index: u64,
 }
 
 impl Plain {
-    /// A pass over the file of `plan`, if it is a plain one. `key` is that of the shuffled row.
+    /// A pass over the file of `plan`, if it is a plain one. `key` is that of the permutation.
     pub(super) fn of(plan: &Plan, key: u64) -> Option<Plain> {
         let (direction, access) = match plan.mix {
             Mix::Read => (READ, Access::Read),
@@ -47,7 +46,7 @@ impl Plain {
             return None;
         };
         let (blocks, align) = (region.blocks[direction], plan.align[direction]);
-        // No place has too little room.
+        // Every block has room for a whole request.
         let is_roomy =
             blocks.saturating_sub(1).saturating_mul(align).saturating_add(*len) <= region.bytes;
         let is_one = plan.zones.is_none() && plan.open_files > 0;
@@ -57,7 +56,7 @@ impl Plain {
         Some(Plain { start, blocks, len, align, left: 0, access, is_once, key, index: 0 })
     }
 
-    /// The next request; None when the row is through.
+    /// The next request; None at the end of the permutation.
     #[inline]
     pub(super) fn next(&mut self, random: &mut Random) -> Option<Step> {
         let block = if self.is_once {
@@ -73,17 +72,16 @@ impl Plain {
         Some(Step::Io { access: self.access, file: 0, offset, len: self.len })
     }
 
-    /// How many are left of the row.
-    pub(super) fn in_row(&self) -> u64 {
+    /// Requests left of the permutation.
+    pub(super) fn left_in_pass(&self) -> u64 {
         if self.is_once { self.blocks - self.index } else { u64::MAX }
     }
 }
 
-/// The next requests of a plain job, for as long as they depend on nothing but this: so they can be made where the rest
-/// of what a process needs for each of them is. What [`super::Stream::lend`] has filled goes back with
-/// [`super::Stream::take_back`].
+/// Next requests of a plain job, which depend on nothing else, so that a caller can keep them beside its own data of
+/// the process. [`super::Stream::lend`] fills it, [`super::Stream::take_back`] takes it back.
 ///
-/// One line of cache, and some of the next where each block has its turn once.
+/// One cache line, and some of the next where each block has its turn once.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Run {
@@ -94,7 +92,7 @@ pub struct Run {
 const _: () = assert!(offset_of!(Run, plain) + offset_of!(Plain, key) <= 64);
 
 impl Run {
-    /// One with no request in it.
+    /// A run without requests.
     pub fn empty() -> Run {
         let (start, blocks, len, align) = (0, 0, 0, 1);
         let (left, access, is_once, key, index) = (0, Access::Read, false, 0, 0);
@@ -104,13 +102,13 @@ impl Run {
         }
     }
 
-    /// The requests that `plain` lends, at most as many as are left of the row.
+    /// Takes the requests that `plain` lends, at most as many as are left of the permutation.
     pub(super) fn fill(&mut self, random: &Random, plain: &Plain) {
         self.random = random.clone();
         self.plain = plain.clone();
     }
 
-    /// Where it has come to, and how many were not made; there are none left then.
+    /// Its position, and requests that were not made; none are left then.
     pub(super) fn drain(&mut self) -> (Random, Plain, u32) {
         let left = std::mem::take(&mut self.plain.left);
         (self.random.clone(), self.plain.clone(), left)

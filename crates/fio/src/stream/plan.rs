@@ -1,4 +1,4 @@
-//! Plan of a job and its files, settled once.
+//! Plan of a job and its files: all that stays the same while it runs.
 
 use super::distribution::{Distribution, Heap, Zipf, pareto_power};
 use super::error::StreamError;
@@ -8,16 +8,15 @@ use crate::{
     Amount, FileService, Job, Mix, Options, Order, PerDirection, RandomDistribution, RwSequencer,
 };
 
-/// Reads, writes and trims have these places in arrays.
+/// Indices of reads, writes and trims in arrays.
 pub(super) const READ: usize = 0;
 pub(super) const WRITE: usize = 1;
 pub(super) const TRIM: usize = 2;
 
-/// Most units that are marked one by one, over all files of a job: 8 MiB of bits. Above it a job whose requests vary in
-/// length runs without a map, as fio does where it has no memory for one (`softrandommap`).
+/// Most units that are marked one by one, over all files of a job: 8 MiB of bits. Above it a job whose requests vary
+/// in length runs without a map, as fio does where it has no memory for one (`softrandommap`).
 const MARKS_MAX: u64 = 1 << 26;
 
-/// All of a job that does not change while it runs.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) regions: Box<[Region]>,
@@ -29,7 +28,7 @@ pub(super) struct Plan {
     pub(super) block_min: [u64; 3],
     /// Random offsets are multiples of it.
     pub(super) align: [u64; 3],
-    /// A word below it makes a request of a mix a read; None where all or none are.
+    /// A random word below it makes a request of a mix a read; None where all or none are.
     pub(super) read_below: Option<u64>,
     pub(super) is_all_reads: bool,
     pub(super) fsync: u64,
@@ -41,13 +40,13 @@ pub(super) struct Plan {
     pub(super) open_files: usize,
     /// Whether files are synced when a loop's requests are made.
     pub(super) syncs_at_end: bool,
-    /// Bytes and requests of a loop, and how many loops there are.
+    /// Bytes and requests of a loop, and the number of loops.
     pub(super) bytes: u64,
     pub(super) requests: u64,
     pub(super) loops: u32,
-    /// Whether the region is gone through again until `bytes` are made.
+    /// Whether passes over the region repeat until `bytes` are made.
     pub(super) is_repeating: bool,
-    /// Whether there is no end but that of the time.
+    /// Whether only time ends it.
     pub(super) is_endless: bool,
     /// Whether each pass draws the same numbers.
     pub(super) is_same_each_pass: bool,
@@ -60,7 +59,7 @@ pub(super) struct Plan {
 pub(super) struct Region {
     pub(super) start: u64,
     pub(super) bytes: u64,
-    /// Where requests end at the latest, from the start: at its end, but where one zone's run into the next.
+    /// Latest end of a request, from the start: the region's end, unless requests of a zone run into the next.
     pub(super) reach: u64,
     pub(super) file_bytes: u64,
     /// Places where the smallest block fits, by direction.
@@ -78,14 +77,14 @@ pub(super) struct Zones {
     pub(super) stride: u64,
 }
 
-/// Where requests go.
+/// Choice of offsets.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    /// Each to the next block, by the shuffled row. The plain case of random requests.
+    /// Each block once, by the permutation. The plain case of random requests.
     Once,
-    /// Each anywhere. The plain case of random requests without a map.
+    /// Any block. The plain case of random requests without a map.
     Anywhere,
-    /// Each where the last one of its direction ended, and so much further.
+    /// Where the last one of the direction ended, and so much further.
     Sequential { skip: i64 },
     /// Everything else.
     Random(Box<RandomPlace>),
@@ -103,25 +102,25 @@ pub(super) struct RandomPlace {
     pub(super) percent: [u8; 3],
 }
 
-/// How it is known which blocks were touched.
+/// Record of touched blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// It is not: any block may come again.
+    /// None: any block may come again.
     None,
-    /// By how far the shuffled row has come: requests all have one length and a drawn place.
-    Row,
-    /// By a bit for each so many bytes.
+    /// The position in the permutation: all requests have one length and a drawn offset.
+    Permutation,
+    /// A bit for each so many bytes.
     Marks { unit: u64 },
 }
 
-/// How written blocks are read again.
+/// Verification of written blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifyPlan {
     pub(super) backlog: Option<u64>,
     pub(super) batch: u64,
-    /// Whether they are read in the order of their offsets, each once; else in the order of the writes.
+    /// In the order of offsets, each once; else in the order of the writes.
     pub(super) is_sorted: bool,
-    /// Whether nothing is written, and what would have been is read.
+    /// `verify_only`: nothing is written, and what would have been is read.
     pub(super) is_only: bool,
 }
 
@@ -184,11 +183,11 @@ impl Plan {
             is_same_each_pass: options.rand_repeat && !is_endless,
             block_max,
             verify: (writes && options.verify.is_some() && options.do_verify || is_only)
-                // The end of the time is the end of the job: what was not read by then never is.
+                // The end of the time ends the job: what was not read by then never is.
                 .then(|| VerifyPlan {
                     backlog: options.verify_backlog,
                     batch: options.verify_backlog_batch.or(options.verify_backlog).unwrap_or(1),
-                    // Which are the writes of a mix with rates depends on when they were made.
+                    // With rates, the writes of a mix depend on the times of requests.
                     is_sorted: is_sorted(pattern.order, &place, regions.len())
                         || pattern.mix == Mix::ReadWrite && options.has_rates(),
                     is_only,
@@ -201,14 +200,14 @@ impl Plan {
         })
     }
 
-    /// Requests of all loops together, at most.
+    /// Most requests of all loops together.
     pub(super) fn requests_max(&self) -> u64 {
         self.requests.saturating_mul(self.loops.into())
     }
 }
 
 impl Region {
-    /// Bytes that may have to be known one by one: its own, or those of a zone.
+    /// Bytes that may have to be marked one by one: its own, or those of a zone.
     pub(super) fn mapped(&self, zones: Option<&Zones>) -> u64 {
         zones.map_or(self.bytes, |zones| zones.range.min(self.file_bytes - self.start))
     }
@@ -233,7 +232,7 @@ impl Zones {
     }
 }
 
-/// The seed of a job's numbers: no two jobs of a file share one, clones neither.
+/// The seed of a job's numbers, different for each job and clone of a file.
 pub fn job_seed(job: &Job, seed: u64) -> u64 {
     let mut state = job.options.rand_seed.unwrap_or(seed);
     let words = [job.line as u64, job.clone.into(), job.name.len() as u64];
@@ -244,7 +243,7 @@ pub fn job_seed(job: &Job, seed: u64) -> u64 {
     splitmix64(&mut state)
 }
 
-/// The directions whose offsets a pattern works out.
+/// The directions whose offsets a pattern draws.
 fn directions(mix: Mix) -> &'static [usize] {
     match mix {
         Mix::Read => &[READ],
@@ -369,11 +368,11 @@ fn place(
 
     let unit = drawn.iter().fold(0, |unit, d| common_divisor(align[*d], unit));
     let units: u64 = mapped.iter().map(|bytes| bytes.div_ceil(unit)).fold(0, u64::saturating_add);
-    // fio: a distribution, and `blockalign`, each turn the map off.
+    // In fio, a distribution and `blockalign` each turn the map off.
     let cover = if options.no_random_map || is_unaligned {
         Cover::None
     } else if is_alike && all_drawn && (requests_per_offset == 1 || is_identical) {
-        Cover::Row
+        Cover::Permutation
     } else if units <= MARKS_MAX {
         Cover::Marks { unit }
     } else {
@@ -382,7 +381,7 @@ fn place(
     let distribution = distribution(options, seed);
     if requests_per_offset == 1 && all_drawn && mix != Mix::TrimWrite {
         match (&cover, &distribution) {
-            (Cover::Row, _) => return Place::Once,
+            (Cover::Permutation, _) => return Place::Once,
             (Cover::None, Distribution::Uniform) => return Place::Anywhere,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Length of a request.
+//! Sizes of requests.
 
 use crate::BlockSize;
 use crate::random::Random;
@@ -6,10 +6,13 @@ use crate::random::Random;
 /// The sizes of one direction.
 #[derive(Debug, Clone)]
 pub(super) enum Sizes {
-    /// All alike.
     Fixed(u64),
     /// Multiples of `min`, and `max`; any length between if `unaligned`.
-    Range { min: u64, max: u64, unaligned: bool },
+    Range {
+        min: u64,
+        max: u64,
+        unaligned: bool,
+    },
     /// Sizes and their percents, in the file's order.
     Split(Box<[(u64, u64)]>),
 }
@@ -28,7 +31,7 @@ impl Sizes {
 
     /// One of the sizes that are at most `room`; None if none is.
     ///
-    /// What does not fit is drawn again, as fio does, until it fits; here at once, among those that do.
+    /// fio draws until a size fits; this draws at once, among those that do.
     #[inline]
     pub(super) fn draw(&self, random: &mut Random, room: u64) -> Option<u64> {
         match self {
@@ -41,8 +44,8 @@ impl Sizes {
     }
 }
 
-/// fio counts from the smallest up over a width of the largest, and cuts: the largest is a little heavier where it is no
-/// multiple of the smallest, and all others weigh the same.
+/// fio counts from the smallest up over a width of the largest, and cuts: the largest is a little heavier where it is
+/// no multiple of the smallest, and all others weigh the same.
 fn draw_range(random: &mut Random, min: u64, max: u64, unaligned: bool, room: u64) -> Option<u64> {
     if min > room {
         return None;
@@ -59,7 +62,7 @@ fn draw_range(random: &mut Random, min: u64, max: u64, unaligned: bool, room: u6
 fn draw_split(random: &mut Random, splits: &[(u64, u64)], room: u64) -> Option<u64> {
     let fitting = || splits.iter().filter(|(bytes, _)| *bytes <= room);
     let all_fit = splits.iter().all(|(bytes, _)| *bytes <= room);
-    // Shares that do not come to 100 leave the rest to the last size.
+    // Shares of less than 100 leave the rest to the last size.
     let sum: u64 = if all_fit { 100 } else { fitting().map(|(_, percent)| percent).sum() };
     let mut drawn = random.below(sum);
     for (bytes, percent) in fitting() {
@@ -108,7 +111,7 @@ mod tests {
         assert_eq!(shares(&split, 100), [(4, 10), (32, 40), (64, 50)].into());
         assert_eq!(shares(&split, 40), [(4, 20), (32, 80)].into());
         assert_eq!(split.draw(&mut Random::new(0), 3), None);
-        // A rest goes to the last; so does everything where only sizes without a share fit.
+        // The last size has the rest, and everything where only sizes without a share fit.
         let split = Sizes::Split([(4, 0), (8, 30), (2, 0)].into());
         assert_eq!(shares(&split, 100), [(2, 70), (8, 30)].into());
         assert_eq!(shares(&split, 4), [(2, 100)].into());

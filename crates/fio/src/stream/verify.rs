@@ -1,4 +1,4 @@
-//! Reading again what was written.
+//! Verification: reads of written blocks.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::maker::Maker;
 use super::plan::{Plan, VerifyPlan};
 use super::{Access, Step};
 
-/// Most written blocks that are remembered, where it must be one by one. What is written beyond is not read again.
+/// Most written blocks that are remembered one by one. Blocks beyond are not verified.
 const PIECES_MAX: usize = 1 << 20;
 
-/// What was written and not read since.
+/// Blocks written and not read since.
 #[derive(Debug, Clone)]
 pub(super) struct Verify {
     plan: VerifyPlan,
@@ -23,7 +23,7 @@ pub(super) struct Verify {
 enum Written {
     /// In the order of the writes: a second maker makes them again, so many behind the first.
     Behind { twin: Box<Maker>, count: u64 },
-    /// In the order of files and offsets: lengths. A write drops all that it overlaps.
+    /// In the order of files and offsets, with lengths. A write drops all blocks that it overlaps.
     Sorted(BTreeMap<(u32, u64), u32>),
 }
 
@@ -37,7 +37,7 @@ impl Verify {
         Verify { plan, written, batch_left: 0, is_after_read: false }
     }
 
-    /// The maker has begun a pass, and nothing was made of it.
+    /// The maker has begun a pass, and made nothing of it.
     pub(super) fn begin_pass(&mut self, maker: &Maker) {
         match &mut self.written {
             Written::Behind { twin, count } => {
@@ -93,7 +93,7 @@ impl Verify {
                             return Some(read(file, offset, len));
                         }
                         Some(_) => {}
-                        // Only an endless row goes on past a pass with writes that are not read.
+                        // Only an endless stream goes on past a pass with unread writes.
                         None => twin.begin_pass(plan),
                     }
                 }
@@ -106,7 +106,6 @@ impl Verify {
     }
 }
 
-/// A read of a piece.
 pub(super) fn read(file: u32, offset: u64, len: u32) -> Step {
     Step::Io { access: Access::Read, file, offset, len }
 }
