@@ -1,41 +1,15 @@
 //! `scheduler = "bfq"` from outside: shares, order, and that nothing is lost whatever is done to the tree.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weir_engine::settings::{LowLatency, PrioClass};
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, Dimension, Dispatch, Engine, Extent, Instant, Limits, Op,
-    Outcome, PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket, Weight,
+    CgroupId, Change, ClientId, Dimension, Dispatch, Engine, Extent, Instant, Limits, Op, Outcome,
+    PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket, Weight,
 };
 
-fn engine(depth: u32) -> Engine {
-    let depth = NonZeroU32::new(depth).expect("a depth");
-    let config = Config { depth, scheduler: SchedulerKind::Bfq, ..Config::default() };
-    Engine::new(config, Instant::ZERO)
-}
-
-fn cgroup(engine: &mut Engine, parent: CgroupId, name: &str, weight: u64) -> CgroupId {
-    let cgroup = engine.create_cgroup(parent, name).expect("a name of its own");
-    weigh(engine, cgroup, weight);
-    cgroup
-}
-
-fn weigh(engine: &mut Engine, cgroup: CgroupId, weight: u64) {
-    let weight = Weight::new(weight).expect("a weight");
-    let change = Change::SetWeight { cgroup, weight };
-    engine.reconfigure(Instant::ZERO, change).expect("a live cgroup");
-}
-
-fn task(engine: &mut Engine, cgroup: CgroupId) -> TaskId {
-    let client = engine.open_client(cgroup).expect("a live cgroup");
-    engine.open_task(client).expect("a live client")
-}
-
-fn read(task: TaskId, offset: u64, len: u32) -> Request {
-    Request::new(task, Op::Read, Extent::new(offset, len), 0)
-}
+use crate::support::{bfq, child, read, task, weigh};
 
 /// Keeps `deep` requests of each task inside, on a device that takes `ns` for one of them; bytes served to each task.
 fn saturate(
@@ -92,10 +66,10 @@ fn streams(len: u32) -> impl FnMut(TaskId) -> (u64, u32) {
 
 #[test]
 fn shares_follow_weights() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     let tasks = [100, 200, 400].map(|weight| {
-        let cgroup = cgroup(&mut engine, root, &format!("w{weight}"), weight);
+        let cgroup = child(&mut engine, root, &format!("w{weight}"), weight);
         task(&mut engine, cgroup)
     });
     let served = saturate(&mut engine, &tasks, 16, 300_000, 70_000, streams(64 << 10));
@@ -112,10 +86,10 @@ fn shares_follow_weights() {
 #[test]
 fn a_new_weight_counts_for_who_waits() {
     for turns in [19_000, 19_500, 20_123, 21_777] {
-        let mut engine = engine(1);
+        let mut engine = bfq(1);
         let root = engine.root();
         let groups =
-            [1, 100, 1000].map(|weight| cgroup(&mut engine, root, &format!("w{weight}"), weight));
+            [1, 100, 1000].map(|weight| child(&mut engine, root, &format!("w{weight}"), weight));
         let tasks = groups.map(|cgroup| task(&mut engine, cgroup));
         let mut streams = streams(64 << 10);
         saturate(&mut engine, &tasks, 16, 300_000, turns, &mut streams);
@@ -124,7 +98,7 @@ fn a_new_weight_counts_for_who_waits() {
             groups
                 .iter()
                 .zip(weights)
-                .for_each(|(&group, weight)| weigh(&mut engine, group, weight));
+                .for_each(|(&group, weight)| weigh(&mut engine, Instant::ZERO, group, weight));
             let served = saturate_from(&mut engine, now, &tasks, 0, 300_000, 20_000, &mut streams);
             now = now.plus_nanos(20_000 * 300_000);
             let (all, sum) = (served.iter().sum::<u64>(), weights.iter().sum::<u64>());
@@ -142,9 +116,9 @@ fn a_new_weight_counts_for_who_waits() {
 /// Nor does it wait out its slot in the class that it had.
 #[test]
 fn a_new_class_counts_for_who_waits() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
-    let groups = [1, 1000].map(|weight| cgroup(&mut engine, root, &format!("w{weight}"), weight));
+    let groups = [1, 1000].map(|weight| child(&mut engine, root, &format!("w{weight}"), weight));
     let tasks = groups.map(|cgroup| task(&mut engine, cgroup));
     let mut streams = streams(64 << 10);
     saturate(&mut engine, &tasks, 16, 300_000, 20_000, &mut streams);
@@ -166,12 +140,12 @@ fn a_new_class_counts_for_who_waits() {
 
 #[test]
 fn shares_of_a_parent_are_shared_by_its_children() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
-    let a = cgroup(&mut engine, root, "a", 100);
-    let b = cgroup(&mut engine, root, "b", 300);
+    let a = child(&mut engine, root, "a", 100);
+    let b = child(&mut engine, root, "b", 300);
     let [b1, b2] =
-        [("b1", 500), ("b2", 1000)].map(|(name, weight)| cgroup(&mut engine, b, name, weight));
+        [("b1", 500), ("b2", 1000)].map(|(name, weight)| child(&mut engine, b, name, weight));
     let tasks = [a, b1, b2, b2].map(|cgroup| task(&mut engine, cgroup));
     let served = saturate(&mut engine, &tasks, 8, 300_000, 80_000, streams(64 << 10));
     let all: u64 = served.iter().sum();
@@ -183,7 +157,7 @@ fn shares_of_a_parent_are_shared_by_its_children() {
 
 #[test]
 fn a_client_with_eight_tasks_gets_what_one_with_one_gets() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     let many = engine.open_client(root).expect("the root");
     let mut tasks: Vec<TaskId> =
@@ -196,7 +170,7 @@ fn a_client_with_eight_tasks_gets_what_one_with_one_gets() {
 
 #[test]
 fn small_requests_buy_no_larger_share() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     let tasks = [(); 2].map(|()| task(&mut engine, root));
     let (small, mut next) = (tasks[0], streams(4 << 10));
@@ -212,7 +186,7 @@ fn small_requests_buy_no_larger_share() {
 fn a_seeky_flow_pays_for_its_time() {
     // A stream takes 1 ms for 64 KiB, random reads 8 ms for 4 KiB: by bytes, the stream would have the device 0.8 % of
     // the time. By time it has about half.
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     // While it is new, it would not.
     let low_latency = Some(LowLatency::Never);
@@ -246,7 +220,7 @@ fn a_seeky_flow_pays_for_its_time() {
 
 #[test]
 fn requests_go_by_position() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     let task = task(&mut engine, root);
     for offset in [50, 20, 40, 10, 30] {
@@ -258,7 +232,7 @@ fn requests_go_by_position() {
 
 #[test]
 fn the_oldest_goes_once_it_is_too_old() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let root = engine.root();
     let task = task(&mut engine, root);
     // A request of the flow has the device's position beyond the old one.
@@ -351,13 +325,13 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut engine = engine(3);
+        let mut engine = bfq(3);
         let root = engine.root();
         let mut cgroups = vec![root];
         for (name, parent, weight) in
             [("a", 0, 100), ("b", 0, 300), ("c", 1, 10), ("d", 1, 1000), ("e", 2, 100), ("f", 4, 7)]
         {
-            cgroups.push(cgroup(&mut engine, cgroups[parent], name, weight));
+            cgroups.push(child(&mut engine, cgroups[parent], name, weight));
         }
         let (inside, out) = (BTreeMap::new(), Vec::new());
         let mut world =
@@ -544,7 +518,7 @@ proptest! {
         offsets in prop::collection::vec(0..1000_u64, 40..300),
         old in 1..30_usize,
     ) {
-        let mut engine = engine(1);
+        let mut engine = bfq(1);
         let root = engine.root();
         let task = task(&mut engine, root);
         let mut arrivals = offsets.into_iter();

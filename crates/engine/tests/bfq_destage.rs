@@ -1,17 +1,11 @@
 //! `scheduler = "bfq"` on a disk that answers writes before they are on its platters: the next slot waits for those.
 
-use std::num::NonZeroU32;
-
-use weir_engine::settings::BfqSettings;
 use weir_engine::stats::IdlingCause;
-use weir_engine::{
-    ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind,
-    TaskId,
-};
+use weir_engine::{ClientId, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, TaskId};
+
+use crate::support::{self, MS, US};
 
 const BLOCK: u32 = 128 << 10;
-const US: u64 = 1_000;
-const MS: u64 = 1_000_000;
 
 /// A disk that takes each write in `write_ns`, and a reader that waits from the first of them on.
 struct Scene {
@@ -22,16 +16,13 @@ struct Scene {
 
 impl Scene {
     fn new(rotational: bool, settings: &str) -> Scene {
-        let bfq = weir_text::parse_bfq(settings, BfqSettings::DEFAULT).expect("settings");
-        let scheduler = SchedulerKind::Bfq;
-        let depth = NonZeroU32::new(32).expect("a depth");
-        let config = Config { depth, scheduler, rotational, bfq, ..Config::default() };
-        Scene { engine: Engine::new(config, Instant::ZERO), now: Instant::ZERO, tasks: Vec::new() }
+        let engine = support::bfq_on(rotational, 32, settings);
+        Scene { engine, now: Instant::ZERO, tasks: Vec::new() }
     }
 
     fn client(&mut self) -> (ClientId, TaskId) {
-        let client = self.engine.open_client(self.engine.root()).expect("the root");
-        let task = self.engine.open_task(client).expect("a live client");
+        let root = self.engine.root();
+        let (client, task) = support::client(&mut self.engine, root);
         self.tasks.push(task);
         (client, task)
     }

@@ -1,28 +1,17 @@
 //! Requests that lie side by side go to the device as one (spec/bfq 4.3).
 
-use std::num::NonZeroU32;
-
 use weir_engine::settings::BfqSettings;
 use weir_engine::{
-    Change, Class, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind,
-    TaskId,
+    Change, Class, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId,
 };
+
+use crate::support::{self, bfq, submit};
 
 const ZERO: Instant = Instant::ZERO;
 
-fn engine(depth: u32) -> Engine {
-    let depth = NonZeroU32::new(depth).expect("a depth");
-    let config = Config { depth, scheduler: SchedulerKind::Bfq, ..Config::default() };
-    Engine::new(config, ZERO)
-}
-
 fn task(engine: &mut Engine) -> TaskId {
-    let client = engine.open_client(engine.root()).expect("the root");
-    engine.open_task(client).expect("a live client")
-}
-
-fn submit(engine: &mut Engine, request: Request) {
-    engine.submit(ZERO, request).expect("room");
+    let root = engine.root();
+    support::task(engine, root)
 }
 
 fn read(task: TaskId, page: u64) -> Request {
@@ -47,10 +36,10 @@ fn run(engine: &mut Engine, completes: bool) -> Vec<u64> {
 #[test]
 fn what_lies_side_by_side_goes_as_one() {
     // In front, behind and between what waits already; a gap before the last.
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let task = task(&mut engine);
     for page in [10, 12, 9, 11, 14] {
-        submit(&mut engine, read(task, page));
+        submit(&mut engine, ZERO, read(task, page));
     }
     assert_eq!(run(&mut engine, true), [9, 10, 11, 12]);
     assert_eq!(run(&mut engine, true), [14]);
@@ -60,21 +49,25 @@ fn what_lies_side_by_side_goes_as_one() {
 
 #[test]
 fn what_goes_as_one_counts_as_one() {
-    let mut engine = engine(2);
+    let mut engine = bfq(2);
     let task = task(&mut engine);
-    (0..8).for_each(|page| submit(&mut engine, read(task, page)));
+    for page in 0..8 {
+        submit(&mut engine, ZERO, read(task, page));
+    }
     assert_eq!(run(&mut engine, false), [0, 1, 2, 3], "half of them, for there is room for two");
     assert_eq!(run(&mut engine, false), [4, 5, 6, 7]);
     assert_eq!(engine.device().in_flight, 8);
-    submit(&mut engine, read(task, 8));
+    submit(&mut engine, ZERO, read(task, 8));
     assert_eq!(run(&mut engine, false), [0; 0], "the window is full");
 }
 
 #[test]
 fn as_long_as_there_is_room_each_goes_by_itself() {
-    let mut engine = engine(8);
+    let mut engine = bfq(8);
     let task = task(&mut engine);
-    (0..8).for_each(|page| submit(&mut engine, read(task, page)));
+    for page in 0..8 {
+        submit(&mut engine, ZERO, read(task, page));
+    }
     for page in 0..8 {
         assert_eq!(run(&mut engine, false), [page]);
     }
@@ -90,31 +83,33 @@ fn what_is_not_alike_is_not_joined() {
     let long = |task| Request::new(task, Op::Read, Extent::new(4096, 512 << 10), second);
     let other: [&dyn Fn(TaskId) -> Request; 5] = [&write, &flush, &metadata, &discard, &long];
     for (number, other) in other.into_iter().enumerate() {
-        let mut engine = engine(1);
+        let mut engine = bfq(1);
         let task = task(&mut engine);
-        submit(&mut engine, read(task, first));
-        submit(&mut engine, other(task));
+        submit(&mut engine, ZERO, read(task, first));
+        submit(&mut engine, ZERO, other(task));
         let runs = [run(&mut engine, true), run(&mut engine, true)];
         assert!(runs.iter().all(|run| run.len() == 1), "{number}: {runs:?}");
     }
     // Nor what is of another client, unless both have become one flow.
     for (merge_window, expected) in [("off", &[first][..]), ("100", &[first, second])] {
-        let mut engine = engine(1);
+        let mut engine = bfq(1);
         let text = format!("merge_window={merge_window}");
         let settings = weir_text::parse_bfq(&text, BfqSettings::DEFAULT).expect("a setting");
         engine.reconfigure(ZERO, Change::SetBfq(settings)).expect("the same rules");
         let tasks = [(); 2].map(|()| task(&mut engine));
-        submit(&mut engine, read(tasks[0], first));
-        submit(&mut engine, read(tasks[1], second));
+        submit(&mut engine, ZERO, read(tasks[0], first));
+        submit(&mut engine, ZERO, read(tasks[1], second));
         assert_eq!(run(&mut engine, true), expected, "{text}");
     }
 }
 
 #[test]
 fn a_run_ends_where_something_comes_between() {
-    let mut engine = engine(1);
+    let mut engine = bfq(1);
     let task = task(&mut engine);
-    (0..3).for_each(|page| submit(&mut engine, read(task, page)));
+    for page in 0..3 {
+        submit(&mut engine, ZERO, read(task, page));
+    }
     let head = engine.poll_dispatch(ZERO).expect("a request");
     engine.withdraw_next(ZERO, task).expect("the second");
     assert_eq!(engine.poll_joined(ZERO), None, "it would leave a hole");

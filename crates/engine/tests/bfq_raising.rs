@@ -1,7 +1,5 @@
 //! Low latency of `scheduler = "bfq"` from outside: who begins beside streams, and what that costs the streams.
 
-use std::num::NonZeroU32;
-
 use proptest::prelude::*;
 use weir_engine::settings::{BfqSettings, LowLatency};
 use weir_engine::{
@@ -9,23 +7,20 @@ use weir_engine::{
     SchedulerKind, TaskId, Ticket,
 };
 
-const MS: u64 = 1_000_000;
-const KIB: u32 = 1 << 10;
+use crate::support::{self, KIB, MS, settings_of};
 
-fn engine(bfq: BfqSettings) -> Engine {
-    let config =
-        Config { depth: NonZeroU32::MIN, scheduler: SchedulerKind::Bfq, bfq, ..Config::default() };
-    Engine::new(config, Instant::ZERO)
+fn bfq_with(bfq: BfqSettings) -> Engine {
+    support::engine(Config { bfq, ..support::config(SchedulerKind::Bfq, 1) })
 }
 
 fn settings(low_latency: bool) -> BfqSettings {
     let text = if low_latency { "low_latency=1" } else { "low_latency=0" };
-    weir_text::parse_bfq(text, BfqSettings::DEFAULT).expect("a setting")
+    settings_of(BfqSettings::DEFAULT, text)
 }
 
 /// Each stays for itself.
 fn unmerged(low_latency: bool) -> BfqSettings {
-    weir_text::parse_bfq("stable=off merge_window=off", settings(low_latency)).expect("a setting")
+    settings_of(settings(low_latency), "stable=off merge_window=off")
 }
 
 /// One task of a client: asks, waits for the answer, thinks, asks again.
@@ -66,7 +61,7 @@ struct World {
 impl World {
     fn new(low_latency: bool) -> World {
         World {
-            engine: engine(unmerged(low_latency)),
+            engine: bfq_with(unmerged(low_latency)),
             now: Instant::ZERO,
             head: 0,
             at_disk: None,
@@ -77,8 +72,7 @@ impl World {
     }
 
     fn client(&mut self, cgroup: CgroupId) -> (ClientId, TaskId) {
-        let client = self.engine.open_client(cgroup).expect("a live cgroup");
-        (client, self.engine.open_task(client).expect("a live client"))
+        support::client(&mut self.engine, cgroup)
     }
 
     /// Someone new in the root, who begins at `from` ms.
@@ -511,7 +505,7 @@ proptest! {
     /// moment (spec/bfq 11.17 and 11.24); and all requests come out.
     #[test]
     fn raising_is_sound_whatever_happens(steps in prop::collection::vec(step(), 1..200)) {
-        let mut engine = engine(settings(true));
+        let mut engine = bfq_with(settings(true));
         let root = engine.root();
         let mut now = Instant::ZERO;
         let mut clients: Vec<(ClientId, TaskId)> = Vec::new();

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weir_engine::{
-    CgroupId, Change, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op, Outcome,
-    Path, PerDimension, Request, TaskId, Ticket,
+    CgroupId, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op, Outcome, PerDimension,
+    Request, TaskId, Ticket,
 };
+
+use crate::support;
 
 /// Nanoseconds that the device takes for each request.
 const SERVICE_NS: u64 = 300_000;
@@ -45,17 +47,9 @@ struct World {
 
 impl World {
     fn new(limiter: LimiterKind) -> World {
-        let depth = std::num::NonZeroU32::new(2).unwrap();
-        let mut engine = Engine::new(Config { depth, ..Config::default() }, Instant::ZERO);
-        let cgroups: Vec<CgroupId> = ["/a", "/a/b", "/c"]
-            .iter()
-            .map(|path| engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap())
-            .collect();
-        let mut tasks = Vec::new();
-        for cgroup in [cgroups[0], cgroups[1], cgroups[1], cgroups[2]] {
-            let client = engine.open_client(cgroup).unwrap();
-            tasks.push(engine.open_task(client).unwrap());
-        }
+        let mut engine = support::engine(support::config(weir_engine::SchedulerKind::None, 2));
+        let cgroups = ["/a", "/a/b", "/c"].map(|path| support::cgroup(&mut engine, path)).to_vec();
+        let tasks = [0, 1, 1, 2].map(|index| support::task(&mut engine, cgroups[index])).to_vec();
         let mut world = World {
             engine,
             now: Instant::ZERO,
@@ -88,7 +82,7 @@ impl World {
 
     fn set(&mut self, cgroup: usize, limits: Limits) {
         let cgroup = self.cgroups[cgroup];
-        self.engine.reconfigure(self.now, Change::SetLimits { cgroup, limits }).unwrap();
+        support::limit(&mut self.engine, self.now, cgroup, limits);
         self.turn();
     }
 

@@ -12,6 +12,7 @@ mod modelled_share;
 mod pieces;
 mod promote;
 mod rw_limit;
+mod support;
 mod switching;
 mod throttling;
 mod vectors;

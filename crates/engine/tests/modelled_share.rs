@@ -3,6 +3,8 @@
 use weir_engine::utilisation::{Capacity, CostFigures, CostModel};
 use weir_engine::{CgroupId, Config, Engine, Extent, Instant, Op, Outcome, Path, Request, TaskId};
 
+use crate::support;
+
 /// Pages of 4 KiB take 1/1024 s, requests in order as little as their pages, and random ones 1/32 s.
 fn engine(is_measured: bool) -> Engine {
     let figures = CostFigures::new(4 << 20, 1024, 32).unwrap();
@@ -12,9 +14,8 @@ fn engine(is_measured: bool) -> Engine {
 }
 
 fn client(engine: &mut Engine, path: &str) -> (CgroupId, TaskId) {
-    let cgroup = engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap();
-    let client = engine.open_client(cgroup).unwrap();
-    (cgroup, engine.open_task(client).unwrap())
+    let cgroup = support::cgroup(engine, path);
+    (cgroup, support::task(engine, cgroup))
 }
 
 fn serve(engine: &mut Engine, task: TaskId, op: Op, extent: Extent) {

@@ -3,29 +3,23 @@
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Config, Engine, Extent, Instant, Op, Outcome, Path, Request, SchedulerKind, TaskId,
-    Ticket,
+    CgroupId, Config, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId, Ticket,
 };
 
-const MIB: u32 = 1 << 20;
+use crate::support::{self, MIB};
+
 /// The device takes a millisecond for a mebibyte, and less for less.
 const NS_PER_MIB: u64 = 1_000_000;
 
 fn engine(scheduler: SchedulerKind, depth: u32) -> Engine {
-    let config = Config {
-        depth: NonZeroU32::new(depth).expect("a depth"),
-        scheduler,
-        rotational: false,
-        piece_bytes_max: NonZeroU32::new(MIB),
-        ..Config::default()
-    };
-    Engine::new(config, Instant::ZERO)
+    let piece_bytes_max = NonZeroU32::new(MIB);
+    let config = support::config(scheduler, depth);
+    support::engine(Config { rotational: false, piece_bytes_max, ..config })
 }
 
 fn task(engine: &mut Engine, path: &str) -> (CgroupId, TaskId) {
-    let cgroup = engine.ensure_cgroup(&Path::parse(path).expect("a path")).expect("room");
-    let client = engine.open_client(cgroup).expect("a cgroup");
-    (cgroup, engine.open_task(client).expect("a live client"))
+    let cgroup = support::cgroup(engine, path);
+    (cgroup, support::task(engine, cgroup))
 }
 
 /// A device of depth 1 until nothing is left: when each piece ended, in microseconds, with its tag.

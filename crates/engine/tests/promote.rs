@@ -1,14 +1,14 @@
 //! Promotion of asynchronous requests, with random calls: every request goes to the device once, and the engine's
 //! invariants hold after each call.
 
-use std::num::NonZeroU32;
-
 use proptest::prelude::*;
 use weir_engine::settings::{KernelProfile, SliceProfile};
 use weir_engine::{
-    CgroupId, Change, Class, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op,
-    Outcome, Path, PerDimension, Request, RequestId, SchedulerKind, TaskId, Ticket,
+    Class, Engine, Extent, Instant, LimiterKind, Op, Outcome, Request, RequestId, SchedulerKind,
+    TaskId, Ticket,
 };
+
+use crate::support;
 
 #[derive(Clone, Debug)]
 enum Call {
@@ -59,12 +59,11 @@ struct Scene {
 
 impl Scene {
     fn new(scheduler: SchedulerKind, limiter: LimiterKind) -> Scene {
-        let config = Config { scheduler, depth: NonZeroU32::new(4).unwrap(), ..Config::default() };
-        let mut engine = Engine::new(config, Instant::ZERO);
+        let mut engine = support::engine(support::config(scheduler, 4));
         let mut tasks = Vec::new();
-        for (path, wbps) in [("/all", 8 << 20), ("/all/a", 4 << 20), ("/all/b", 1 << 20)] {
-            let cgroup = engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap();
-            limit(&mut engine, cgroup, limiter, wbps);
+        for (path, max) in [("/all", "wbps=8M"), ("/all/a", "wbps=4M"), ("/all/b", "wbps=1M")] {
+            let cgroup = support::cgroup(&mut engine, path);
+            support::limit(&mut engine, Instant::ZERO, cgroup, support::limits(limiter, max));
             if path != "/all" {
                 for clients in [1, 2] {
                     let client = engine.open_client(cgroup).unwrap();
@@ -132,12 +131,6 @@ impl Scene {
         }
         assert!(self.engine.audit().balances());
     }
-}
-
-fn limit(engine: &mut Engine, cgroup: CgroupId, limiter: LimiterKind, wbps: u64) {
-    let max = PerDimension::NONE.with(Dimension::Wbps, wbps);
-    let limits = Limits { max, limiter, ..Limits::default() };
-    engine.reconfigure(Instant::ZERO, Change::SetLimits { cgroup, limits }).unwrap();
 }
 
 proptest! {

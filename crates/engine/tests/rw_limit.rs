@@ -2,8 +2,10 @@
 
 use weir_engine::{
     CgroupId, Change, Config, Dimension, Engine, Extent, Instant, LimiterKind, Limits, Op, Outcome,
-    Path, PerDimension, Request, TaskId, Weight,
+    PerDimension, Request, TaskId, Weight,
 };
+
+use crate::support;
 
 const MIB: u64 = 1 << 20;
 
@@ -34,7 +36,7 @@ impl World {
     }
 
     fn cgroup(&mut self, path: &str) -> CgroupId {
-        self.engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap()
+        support::cgroup(&mut self.engine, path)
     }
 
     fn change(&mut self, change: Change) {
@@ -48,16 +50,14 @@ impl World {
 
     fn limit_by(&mut self, path: &str, max: &str, limiter: LimiterKind) {
         let cgroup = self.cgroup(path);
-        let max = weir_text::parse_io_max(max, PerDimension::NONE).expect(max);
-        let limits = Limits { max, limiter, ..Limits::default() };
+        let limits = support::limits(limiter, max);
         self.change(Change::SetLimits { cgroup, limits });
     }
 
     /// A client of the cgroup at `path`; its number.
     fn flow(&mut self, path: &str, op: Op, len: u32, depth: u32) -> usize {
         let cgroup = self.cgroup(path);
-        let client = self.engine.open_client(cgroup).unwrap();
-        let task = self.engine.open_task(client).unwrap();
+        let task = support::task(&mut self.engine, cgroup);
         self.flows.push(Flow { task, op, len, done_bytes: 0, done_ios: 0 });
         let number = self.flows.len() - 1;
         (0..depth).for_each(|_| self.submit(number));

@@ -1,30 +1,23 @@
 //! Another scheduler, or other settings of it, while requests wait.
 
-use std::num::NonZeroU32;
-
 use proptest::prelude::*;
 use weir_engine::settings::BfqSettings;
 use weir_engine::stats::Expiration;
 use weir_engine::{
-    CgroupId, Change, ChangeError, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Request,
-    SchedulerKind, TaskId, Weight,
+    Change, ChangeError, Dispatch, Engine, Extent, Instant, Op, Outcome, Request, SchedulerKind,
+    TaskId, Weight,
 };
+
+use crate::support::{self, task};
 
 const ZERO: Instant = Instant::ZERO;
 
 fn engine(scheduler: SchedulerKind, depth: u32) -> Engine {
-    let depth = NonZeroU32::new(depth).expect("a depth");
-    Engine::new(Config { depth, scheduler, ..Config::default() }, ZERO)
-}
-
-fn task(engine: &mut Engine, cgroup: CgroupId) -> TaskId {
-    let client = engine.open_client(cgroup).expect("a live cgroup");
-    engine.open_task(client).expect("a live client")
+    support::engine(support::config(scheduler, depth))
 }
 
 fn submit(engine: &mut Engine, now: Instant, task: TaskId, tag: u64, gib: u64) {
-    let request = Request::new(task, Op::Read, Extent::new(gib << 30, 4096), tag);
-    engine.submit(now, request).expect("room");
+    support::submit(engine, now, Request { tag, ..support::read(task, gib << 30, 4096) });
 }
 
 fn switch(engine: &mut Engine, now: Instant, scheduler: SchedulerKind) {
@@ -33,7 +26,7 @@ fn switch(engine: &mut Engine, now: Instant, scheduler: SchedulerKind) {
 }
 
 fn tune(engine: &mut Engine, text: &str) -> Result<(), ChangeError> {
-    let settings = weir_text::parse_bfq(text, engine.bfq_settings()).expect(text);
+    let settings = support::settings_of(engine.bfq_settings(), text);
     engine.reconfigure(ZERO, Change::SetBfq(settings))
 }
 

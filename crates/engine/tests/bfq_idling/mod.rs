@@ -3,14 +3,14 @@
 mod defects;
 mod streams;
 
-use std::num::NonZeroU32;
-
 use weir_engine::settings::{BfqSettings, LowLatency, PrioClass, PriorityClass};
 use weir_engine::stats::{Expiration, IdlingCause, Injection};
 use weir_engine::{
-    CgroupId, Change, ClientId, Config, Dispatch, Engine, Extent, Instant, Op, Outcome, Priority,
-    Request, SchedulerKind, TaskId, Ticket, Weight,
+    CgroupId, Change, ClientId, Dispatch, Engine, Extent, Instant, Op, Outcome, Priority, Request,
+    TaskId, Ticket,
 };
+
+use crate::support;
 
 const BLOCK: u32 = 128 << 10;
 
@@ -23,27 +23,18 @@ struct Scene {
 
 impl Scene {
     fn new(rotational: bool, depth: u32) -> Scene {
-        let depth = NonZeroU32::new(depth).expect("a depth");
-        let scheduler = SchedulerKind::Bfq;
         // Each would be new, and waited for longer.
-        let bfq = weir_text::parse_bfq("low_latency=0", BfqSettings::DEFAULT).expect("a setting");
-        let config = Config { depth, scheduler, rotational, bfq, ..Config::default() };
-        let engine = Engine::new(config, Instant::ZERO);
+        let engine = support::bfq_on(rotational, depth, "low_latency=0");
         Scene { engine, now: Instant::ZERO, out: Vec::new() }
     }
 
     fn cgroup(&mut self, name: &str, weight: u64) -> CgroupId {
         let root = self.engine.root();
-        let cgroup = self.engine.create_cgroup(root, name).expect("a name of its own");
-        let weight = Weight::new(weight).expect("a weight");
-        let change = Change::SetWeight { cgroup, weight };
-        self.engine.reconfigure(self.now, change).expect("a live cgroup");
-        cgroup
+        support::child(&mut self.engine, root, name, weight)
     }
 
     fn client(&mut self, cgroup: CgroupId) -> (ClientId, TaskId) {
-        let client = self.engine.open_client(cgroup).expect("a live cgroup");
-        (client, self.engine.open_task(client).expect("a live client"))
+        support::client(&mut self.engine, cgroup)
     }
 
     fn task(&mut self) -> TaskId {
@@ -58,8 +49,7 @@ impl Scene {
     }
 
     fn read(&mut self, task: TaskId, offset: u64) {
-        let request = Request::new(task, Op::Read, Extent::new(offset, BLOCK), 0);
-        self.engine.submit(self.now, request).expect("room");
+        support::submit(&mut self.engine, self.now, support::read(task, offset, BLOCK));
         self.engine.check().expect("a sound engine");
     }
 
@@ -92,8 +82,7 @@ impl Scene {
     }
 
     fn tune(&mut self, text: &str) {
-        let bfq = weir_text::parse_bfq(text, self.engine.bfq_settings()).expect("a setting");
-        self.engine.reconfigure(self.now, Change::SetBfq(bfq)).expect("the same rules");
+        support::tune(&mut self.engine, self.now, text);
     }
 
     /// A stream of `task` that has the device: it has sent and got back one request from `offset` on, at this instant.

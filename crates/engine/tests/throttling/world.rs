@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 
 use weir_engine::settings::Prices;
 use weir_engine::{
-    CgroupId, Change, Config, Engine, Extent, Instant, LimiterKind, Limits, Op, Outcome, Path,
-    PerDimension, Request, RequestId, TaskId,
+    CgroupId, Change, Config, Engine, Extent, Instant, LimiterKind, Op, Outcome, Request,
+    RequestId, TaskId,
 };
 
-pub(crate) const MIB: u32 = 1 << 20;
-pub(crate) const MS: u64 = 1_000_000;
+use crate::support;
+pub(crate) use crate::support::{MIB, MS};
 
 /// Those that charge by instalments.
 pub(crate) const LIMITERS: [LimiterKind; 3] =
@@ -32,7 +32,7 @@ impl World {
     }
 
     pub(crate) fn cgroup(&mut self, path: &str) -> CgroupId {
-        self.engine.ensure_cgroup(&Path::parse(path).unwrap()).unwrap()
+        support::cgroup(&mut self.engine, path)
     }
 
     pub(crate) fn change(&mut self, change: Change) {
@@ -42,18 +42,13 @@ impl World {
 
     pub(crate) fn limit(&mut self, path: &str, max: &str, limiter: LimiterKind) {
         let cgroup = self.cgroup(path);
-        let max = weir_text::parse_io_max(max, PerDimension::NONE).expect(max);
-        self.change(Change::SetLimits {
-            cgroup,
-            limits: Limits { max, limiter, ..Limits::default() },
-        });
+        self.change(Change::SetLimits { cgroup, limits: support::limits(limiter, max) });
     }
 
     /// A connection of a client of its own.
     pub(crate) fn task(&mut self, path: &str) -> TaskId {
         let cgroup = self.cgroup(path);
-        let client = self.engine.open_client(cgroup).unwrap();
-        self.engine.open_task(client).unwrap()
+        support::task(&mut self.engine, cgroup)
     }
 
     pub(crate) fn submit(&mut self, task: TaskId, op: Op, len: u32) -> (RequestId, u64) {

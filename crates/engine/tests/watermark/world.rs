@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use weir_engine::{
-    CgroupId, Change, Class, Config, Engine, Extent, Instant, Limits, Op, Outcome, Path,
-    PerDimension, Request, SchedulerKind, TaskId, Ticket,
+    CgroupId, Change, Class, Config, Engine, Extent, Instant, Limits, Op, Outcome, PerDimension,
+    Request, SchedulerKind, TaskId, Ticket,
 };
+
+use crate::support;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -139,12 +141,10 @@ impl World {
             turns: 0,
         };
         for (index, tenant) in tenants.iter().enumerate() {
-            let path = Path::parse(&format!("/t{index}")).unwrap();
-            let cgroup = world.engine.ensure_cgroup(&path).unwrap();
+            let cgroup = support::cgroup(&mut world.engine, &format!("/t{index}"));
             world.cgroups.push(cgroup);
             world.set_max(index, tenant.max);
-            let client = world.engine.open_client(cgroup).unwrap();
-            world.tasks.push(world.engine.open_task(client).unwrap());
+            world.tasks.push(support::task(&mut world.engine, cgroup));
             let starts = match tenant.ask {
                 Ask::Closed { depth, .. } => vec![tenant.from_ms; depth as usize],
                 Ask::Open { .. } => vec![tenant.from_ms],
