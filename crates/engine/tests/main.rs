@@ -7,6 +7,7 @@ mod bfq_joining;
 mod bfq_properties;
 mod bfq_raising;
 mod blame;
+mod exports;
 mod merge;
 mod modelled_share;
 mod pieces;

@@ -21,6 +21,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod nearest;
 
 use alloc::format;
