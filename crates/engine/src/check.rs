@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::core::Core;
+use crate::ensure::ensure;
 use crate::request::Direction;
 use crate::requests::{Record, Stage};
 use crate::stats::Charge;
@@ -27,11 +28,6 @@ pub(crate) fn check(core: &mut Core, now: Instant) -> Result<(), String> {
     }
     check_clients(core)?;
     core.scheduler.check(&core.tree, &core.requests)
-}
-
-/// `what` does not hold, unless it does.
-pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(what()) }
 }
 
 /// Charged is dispatched, and what is between the two is what is ready.

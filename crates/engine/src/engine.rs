@@ -3,16 +3,17 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats, LowLatency};
+use crate::bfq::{BfqCgroupStats, BfqSettings, BfqStats};
 use crate::config::{Change, Config};
 use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
 use crate::limits::{Dimension, Limits};
+use crate::low_latency::LowLatency;
 use crate::priority::PrioClass;
 use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ticket};
+use crate::requests::Arriving;
 use crate::requests::{Record, Stage};
-use crate::scheduler::Arriving;
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Admission, Watermark, WatermarkStats};
 use crate::time::Instant;

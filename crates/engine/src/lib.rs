@@ -64,9 +64,11 @@ mod config;
 mod core;
 mod deadlines;
 mod engine;
+mod ensure;
 mod error;
 mod event;
 mod limits;
+mod low_latency;
 #[cfg_attr(
     not(feature = "check"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "its tests use all of it")
@@ -80,6 +82,7 @@ mod requests;
 mod scheduler;
 pub mod settings;
 pub mod stats;
+mod switch_scheduler;
 mod throttle;
 mod time;
 mod tree;

@@ -175,3 +175,13 @@ impl Links for Requests {
         &mut self.0[index].link
     }
 }
+
+/// A request that has passed every limit, with what the scheduler would look up.
+#[derive(Clone, Copy)]
+pub(crate) struct Arriving<'a> {
+    pub(crate) request: &'a Request,
+    /// Its task.
+    pub(crate) task: u32,
+    /// Its index.
+    pub(crate) index: u32,
+}

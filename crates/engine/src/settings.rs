@@ -1,7 +1,8 @@
 //! Settings beyond limits and weights: BFQ, merging, classes, prices, watermark modes and kernels.
 
-pub use crate::bfq::{BfqSettings, LowLatency};
+pub use crate::bfq::BfqSettings;
 pub use crate::limits::{KernelProfile, SliceProfile};
+pub use crate::low_latency::LowLatency;
 pub use crate::merge::{
     MergeWindow, Rules as MergeRules, Settings as MergeSettings, SettingsError as StableTimesError,
     StableTimes,

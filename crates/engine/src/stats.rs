@@ -8,7 +8,7 @@ use crate::limits::Dimension;
 pub use crate::merge::Counters as MergeCounters;
 pub use crate::merge::cooperation::Refusal;
 use crate::request::Direction;
-use crate::scheduler::SchedulerKind;
+use crate::scheduler::kind::SchedulerKind;
 use crate::throttle::Cost;
 pub use crate::throttle::WatermarkStats;
 use crate::tree::CgroupId;

@@ -9,7 +9,7 @@ use super::scenario::Scenario;
 use super::wf2q::EntityId;
 use super::wf2q::ServiceTree;
 use super::{Bfq, State};
-use crate::check::ensure;
+use crate::ensure::ensure;
 use crate::merge::Position;
 use crate::requests::{Requests, Stage};
 use crate::tree::{ROOT, Tree};

@@ -3,8 +3,9 @@
 use super::Bfq;
 use super::budget::Expiry;
 use super::slot::InService;
-use super::weight_raising::{Activation, Created, LowLatency, WeightRaising, WrParams, WrState};
+use super::weight_raising::{Activation, Created, WeightRaising, WrParams, WrState};
 use super::wf2q::{Entity, EntityId};
+use crate::low_latency::LowLatency;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;

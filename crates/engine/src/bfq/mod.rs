@@ -57,13 +57,12 @@ use self::shared_stream::SharedStream;
 use self::slot::InService;
 use self::tunables::Tunables;
 use self::weight_raising::Burst;
-pub use self::weight_raising::LowLatency;
 use self::wf2q::{EntityId, Hierarchy, Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
 use crate::priority::PriorityClass;
 use crate::request::Op;
+use crate::requests::Arriving;
 use crate::requests::Requests;
-use crate::scheduler::Arriving;
 use crate::time::Instant;
 use crate::tree::Tree;
 

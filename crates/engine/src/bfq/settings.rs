@@ -12,7 +12,7 @@ use crate::merge;
 ///
 /// ```
 /// use core::time::Duration;
-/// use weir_engine::BfqSettings;
+/// use weir_engine::settings::BfqSettings;
 ///
 /// let settings = BfqSettings::DEFAULT.with_slice_idle(Duration::ZERO).unwrap().with_low_latency(false);
 /// assert_eq!(settings.timeout_sync(), Duration::from_millis(125));

@@ -15,34 +15,6 @@ use crate::time::Instant;
 /// [`Merging::open`] and [`Merging::close`] as queues come and go, [`Merging::check`] when a request arrives, and
 /// [`Merging::part`] when a shared queue that expires is seeky. `S` is the state that a queue gets back at a split, for
 /// example a [`super::split::Raising`].
-///
-/// ```
-/// use weir_engine::Instant;
-/// use weir_engine::merge::cooperation::{Device, ServedQueue, QueueFacts, Start};
-/// use weir_engine::merge::stable::Evidence;
-/// use weir_engine::merge::{Ask, Check, Merging, Position, QueueId, Settings, Traits};
-///
-/// let mut merging: Merging<&str> = Merging::new(Settings::default());
-/// let traits = Traits { sync: true, ..Traits::default() };
-/// let [first, second] = [0, 1].map(|index| QueueId { index, generation: 0 });
-/// merging.open(Instant::ZERO, first, traits, false);
-/// merging.open(Instant::from_millis(1), second, traits, false);
-///
-/// // The first queue read until 1 MiB. The second is about to read from there on.
-/// let now = Instant::from_millis(2);
-/// let facts = |queue, busy| QueueFacts { queue, traits, seeky: false, busy, start: Start::NEW };
-/// let served = ServedQueue { facts: facts(first, true), last_end: Some(Position(1 << 20)) };
-/// let device = Device { queueing_flash: false, busy_queues: 1, in_service: Some(served) };
-/// let evidence = Evidence { just_created: true, insertions: 0, boosts_throughput: true };
-/// let ask = Ask { queue: second, facts: facts(second, false), at: Position(1 << 20), evidence };
-/// let Check::Merge(merge) = merging.check(now, &ask, &device, || None) else { panic!() };
-/// assert_eq!(merging.merge(merge, |_| "as it was"), first);
-/// assert_eq!(merging.representative(second), Some(first));
-///
-/// // They turn out to be seeky: both are alone again.
-/// merging.part(now, first, |_, state| assert_eq!(state, "as it was"));
-/// assert_eq!(merging.representative(second), Some(second));
-/// ```
 #[derive(Clone, Debug)]
 pub struct Merging<S> {
     settings: Settings,

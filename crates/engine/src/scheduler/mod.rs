@@ -3,62 +3,21 @@
 //! A scheduler gets a request when it has passed every limit, and gives it out when the device has room. It stores no
 //! request: lists are threaded through the records, turns through clients and tasks.
 
+pub(crate) mod kind;
 mod round_robin;
-mod switch;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::num::NonZeroU32;
 
+pub use self::kind::SchedulerKind;
 use self::round_robin::RoundRobin;
 use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
 use crate::config::Config;
 use crate::merge;
-use crate::request::Request;
-use crate::requests::Requests;
+use crate::requests::{Arriving, Requests};
 use crate::time::Instant;
 use crate::tree::Tree;
-
-/// Scheduler of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub enum SchedulerKind {
-    /// Round robin: first in, first out for each task; clients take turns, so do the tasks of a client. Weights do
-    /// not count.
-    #[default]
-    None,
-    /// Budget fair queueing: shares by the weights of cgroups, equal shares of clients in a cgroup, each client's
-    /// requests by position. O(depth × log siblings) a request.
-    Bfq,
-}
-
-impl SchedulerKind {
-    /// All schedulers, in the order of tables.
-    pub const ALL: [SchedulerKind; 2] = [SchedulerKind::None, SchedulerKind::Bfq];
-
-    /// Name in configurations and reports: `none` or `bfq`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SchedulerKind::None => "none",
-            SchedulerKind::Bfq => "bfq",
-        }
-    }
-
-    /// The scheduler of that name.
-    pub fn from_name(name: &str) -> Option<SchedulerKind> {
-        SchedulerKind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// A request that has passed every limit, with what the scheduler would look up.
-#[derive(Clone, Copy)]
-pub(crate) struct Arriving<'a> {
-    pub(crate) request: &'a Request,
-    /// Its task.
-    pub(crate) task: u32,
-    /// Its index.
-    pub(crate) index: u32,
-}
 
 /// The scheduler of an engine, and the counters of BFQ while another is active.
 pub(crate) struct Scheduler {

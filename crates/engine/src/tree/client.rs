@@ -5,8 +5,8 @@ use core::mem::offset_of;
 
 use super::list::{Link, Links, List};
 use super::{Arena, Line, NO_CGROUP};
-use crate::bfq::LowLatency;
 use crate::limits::Dimension;
+use crate::low_latency::LowLatency;
 use crate::priority::Priority;
 use crate::request::Direction;
 use crate::stats::TaskStats;

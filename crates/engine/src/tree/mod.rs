@@ -25,7 +25,7 @@ pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
 
-use crate::bfq::LowLatency;
+use crate::low_latency::LowLatency;
 use crate::request::Direction;
 use crate::throttle::Source;
 use crate::weight::Weight;

@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 
 use super::owner::{Kind, Owner};
 use super::payback::Payback;
+use super::queue::{Flow, FlowState};
 use super::sparse_state::{SparseState, SparseStates};
 use super::think_time::ThinkTime;
-use super::{Flow, FlowState};
 use crate::bfq::inject_limit::PackedInjectLimit;
 use crate::bfq::tunables::Tunables;
 use crate::bfq::weight_raising::{WeightRaising, WrDetection, WrPeriods};
-use crate::check::ensure;
+use crate::ensure::ensure;
 use crate::merge::QueueId;
 use crate::merge::waker::Waker;
 use crate::time::Instant;

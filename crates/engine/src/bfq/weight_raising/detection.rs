@@ -1,6 +1,5 @@
 //! Detection of interactive and soft real-time flows: state kept for all flows, raised or not (spec/bfq 6.3, 6.5).
 
-use super::WrParams;
 use crate::time::Instant;
 
 const MS: u64 = 1_000_000;
@@ -19,6 +18,17 @@ const SOFT_BYTES: u64 = 56;
 
 /// Bytes that most applications read to start. Of the traces of starts, xterm's is 3 MiB.
 const START_BYTES: u32 = 16 << 20;
+
+/// Parameters of weight raising beside the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrParams {
+    /// The setting `low_latency`.
+    pub(crate) enabled: bool,
+    /// See [`super::interactive_ms`].
+    pub(crate) interactive_ms: u16,
+    /// Length of idling.
+    pub(crate) slice_idle_ns: u64,
+}
 
 /// A flow that becomes backlogged.
 #[derive(Clone, Copy, Debug)]

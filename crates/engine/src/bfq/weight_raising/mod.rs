@@ -20,48 +20,13 @@ use alloc::string::String;
 
 pub(crate) use self::burst::{BURST_INTERVAL_NS, Burst, Created};
 use self::detection::PAUSE_NS;
-pub(crate) use self::detection::{Activation, WrDetection, WrTrigger};
+pub(crate) use self::detection::{Activation, WrDetection, WrParams, WrTrigger};
 use super::counters;
 use super::sparse_slots::SparseSlots;
-use crate::check::ensure;
+use crate::ensure::ensure;
+use crate::low_latency::LowLatency;
 use crate::merge::split::Raising;
 use crate::time::Instant;
-
-/// Whether a flow's weight may be raised for a while, so that a starting flow need not wait for steady readers and
-/// writers.
-///
-/// A cgroup's setting holds for all clients below it that have no nearer one. In the kernel's BFQ weights are raised
-/// only at weight 40, so that any explicit weight turns raising off.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum LowLatency {
-    /// By behaviour: raised when it begins after a pause, or wants little at a time, unless it belongs to a large
-    /// burst.
-    #[default]
-    Auto,
-    /// Never raised.
-    Never,
-    /// As `Auto`, and in large bursts too, for instance a session that starts ten programs at once.
-    Interactive,
-}
-
-impl LowLatency {
-    /// All policies, in the order of tables.
-    pub const ALL: [LowLatency; 3] = [LowLatency::Auto, LowLatency::Never, LowLatency::Interactive];
-
-    /// The name in configurations and reports: `auto`, `never` or `interactive`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LowLatency::Auto => "auto",
-            LowLatency::Never => "never",
-            LowLatency::Interactive => "interactive",
-        }
-    }
-
-    /// The policy of that name.
-    pub fn from_name(name: &str) -> Option<LowLatency> {
-        LowLatency::ALL.into_iter().find(|policy| policy.name() == name)
-    }
-}
 
 const MS: u64 = 1_000_000;
 
@@ -110,17 +75,6 @@ impl WrState {
             WrState::SoftRealTime => Some(counters::Raising::SoftRealTime),
         }
     }
-}
-
-/// Parameters of weight raising beside the flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WrParams {
-    /// The setting `low_latency`.
-    pub(crate) enabled: bool,
-    /// See [`interactive_ms`].
-    pub(crate) interactive_ms: u16,
-    /// Length of idling.
-    pub(crate) slice_idle_ns: u64,
 }
 
 /// Weight raising of a flow, with its detection state.

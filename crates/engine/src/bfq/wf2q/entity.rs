@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use super::heap::IdleLinks;
 use super::vtime::Vtime;
 use crate::bfq::flow::Owner;
 use crate::priority::PriorityClass;
@@ -54,6 +53,17 @@ impl EntityId {
     fn index(self) -> usize {
         (self.0 & !GROUP_BIT) as usize
     }
+}
+
+/// Neighbours in the idle list; [`EntityId::NONE`] at its ends. An entity in the heap has itself before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IdleLinks {
+    pub(crate) before: EntityId,
+    pub(crate) behind: EntityId,
+}
+
+impl IdleLinks {
+    pub(crate) const NONE: IdleLinks = IdleLinks { before: EntityId::NONE, behind: EntityId::NONE };
 }
 
 /// State of an entity in its parent's service tree.

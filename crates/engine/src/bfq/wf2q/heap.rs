@@ -6,7 +6,6 @@ mod idle_tree;
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 
-pub(crate) use self::idle_tree::IdleLinks;
 use super::entity::{Entities, EntityId};
 use super::vtime::Vtime;
 

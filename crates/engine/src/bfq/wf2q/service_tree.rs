@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::entity::{Entities, Entity, EntityId, State};
 use super::heap::{ELIGIBLE, Entry, Heaps, WAITING};
 use super::vtime::Vtime;
-use crate::check::ensure;
+use crate::ensure::ensure;
 
 /// Active, in-service and idle children of one cgroup, and their virtual time V.
 ///

@@ -8,19 +8,8 @@
 //! does not need it while the list has a member.
 
 use super::{Entry, Heaps, IDLE};
-use crate::bfq::wf2q::entity::{Entities, EntityId};
+use crate::bfq::wf2q::entity::{Entities, EntityId, IdleLinks};
 use crate::bfq::wf2q::vtime::Vtime;
-
-/// Neighbours in the idle list; [`EntityId::NONE`] at its ends. An entity in the heap has itself before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct IdleLinks {
-    before: EntityId,
-    behind: EntityId,
-}
-
-impl IdleLinks {
-    pub(crate) const NONE: IdleLinks = IdleLinks { before: EntityId::NONE, behind: EntityId::NONE };
-}
 
 /// Longest search from the end of the list. Each step may load a cache line, and the heap costs less than many of
 /// them.

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::{Arriving, SchedulerKind};
 use crate::bfq::BfqSettings;
 use crate::core::Core;
 use crate::error::ChangeError;
-use crate::requests::Stage;
+use crate::requests::{Arriving, Stage};
+use crate::scheduler::SchedulerKind;
 use crate::time::Instant;
 
 impl Core {
