@@ -28,7 +28,8 @@ impl PriorityClass {
 /// A client's priority among the clients and child cgroups of its cgroup.
 ///
 /// ```
-/// use weir_engine::{Priority, PriorityClass};
+/// use weir_engine::Priority;
+/// use weir_engine::settings::PriorityClass;
 ///
 /// assert_eq!(Priority::default().weight().get(), 100);
 /// assert_eq!(Priority::new(PriorityClass::BestEffort, 0).unwrap().weight().get(), 200);

@@ -3,7 +3,6 @@
 use crate::core::Core;
 use crate::limits::Dimension;
 use crate::request::{Class, Direction, Request};
-use crate::requests::Arriving;
 use crate::requests::{Served, Stage};
 use crate::throttle::fair_queue::Source;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
