@@ -1,4 +1,4 @@
-//! The procedure: which request goes next, and what the completions told.
+//! State machine of a calibration: the next request, and the results so far.
 
 use weir_engine::{Direction, Op};
 
@@ -11,7 +11,6 @@ use crate::plan::{self, Settings};
 /// A request to be sent to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// Comes back with [`Calibration::handle_completion`].
     pub id: u64,
     /// [`Op::Read`], [`Op::Write`] or [`Op::Flush`].
     pub op: Op,
@@ -21,45 +20,44 @@ pub struct Ask {
     pub len: u32,
 }
 
-/// How far a calibration is.
+/// Progress of a calibration.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// What is asked at the moment; `None` when all is measured.
+    /// The load under way; `None` when all is measured.
     pub load: Option<Load>,
-    /// Steps that are over.
+    /// Completed steps.
     pub steps: usize,
-    /// Steps that there can be at most; mostly there are fewer.
+    /// Upper bound of the number of steps.
     pub steps_max: usize,
-    /// The last step that is over.
+    /// The last completed step.
     pub last: Option<Step>,
 }
 
-/// What is going on.
+/// Phase of a calibration.
 #[derive(Debug)]
 enum State {
-    /// Requests of a load are kept at the device; the meter is there from the first on.
+    /// Keeps requests of a load at the device; the meter starts with the first.
     Loading {
         load: Load,
         meter: Option<Meter>,
     },
-    /// A step is over, and its requests are awaited.
+    /// Waits for the last requests of a step.
     Draining,
-    /// What was written is made last, so that the next step does not pay for it.
+    /// Flushes written data, so that the next step does not pay for it.
     Flushing {
         asked: bool,
     },
     Over,
 }
 
-/// Measures a device: a state machine that says what to send and takes completions with their times.
+/// Measures a device: yields requests to send, and takes completions with their times.
 ///
-/// Keeps a number of requests of one kind at the device, until their rate has settled; then the next depth, as long as
-/// that gains, and the next kind. So it finds what the device can do when it is kept busy, which is what utilisation is a
-/// share of. Requests of one step never overlap those of another; after a step of writes comes a flush.
+/// Keeps a number of requests of one kind at the device until their rate has settled, then raises the depth as long as that
+/// gains, then takes the next kind. The result is what a busy device can do; utilisation is a share of that. Requests of two
+/// steps never overlap; a flush follows each step of writes.
 ///
-/// The caller sends what [`Calibration::poll_request`] answers until that is `None`, tells each completion, and asks
-/// again. When `poll_request` answers `None` with nothing at the device, all is measured. A request that fails is the
-/// caller's reason to give up.
+/// The caller sends the requests of [`Calibration::poll_request`] until that returns `None`, reports each completion, and
+/// polls again. `None` with no request at the device means that all is measured. The caller gives up if a request fails.
 #[derive(Debug)]
 pub struct Calibration {
     settings: Settings,
@@ -72,7 +70,6 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Begins to measure a device.
     pub fn new(room: Room, settings: Settings) -> Calibration {
         let mut calibration = Calibration {
             settings,
@@ -87,7 +84,7 @@ impl Calibration {
         calibration
     }
 
-    /// The next request that is to be sent at `now_ns`; `None` before something has completed. O(1).
+    /// The next request to send at `now_ns`; `None` until a request completes. O(1).
     pub fn poll_request(&mut self, now_ns: u64) -> Option<Ask> {
         let ask = match &mut self.state {
             State::Loading { load, meter } if self.in_flight < load.depth => {
@@ -110,10 +107,10 @@ impl Calibration {
         Some(ask)
     }
 
-    /// A request was complete at `now_ns`; times never go back.
+    /// Reports a completion at `now_ns`; times must not go back.
     ///
     /// # Panics
-    /// If nothing is at the device.
+    /// If no request is at the device.
     pub fn handle_completion(&mut self, now_ns: u64) {
         self.in_flight =
             self.in_flight.checked_sub(1).expect("a completion of something that was sent");
@@ -145,7 +142,7 @@ impl Calibration {
         }
     }
 
-    /// Goes on to the next load, if there is one.
+    /// Starts the next load, if there is one.
     fn begin(&mut self) {
         self.state = match plan::next(&self.settings, self.room, &self.steps) {
             None => State::Over,
@@ -161,7 +158,6 @@ impl Calibration {
         matches!(self.state, State::Over)
     }
 
-    /// How far it is.
     pub fn progress(&self) -> Progress {
         let load = match &self.state {
             State::Loading { load, .. } => Some(*load),
@@ -176,7 +172,7 @@ impl Calibration {
         }
     }
 
-    /// What was measured; `None` before all is.
+    /// The results; `None` before all is measured.
     pub fn outcome(self) -> Option<Outcome> {
         if !self.is_over() {
             return None;

@@ -1,4 +1,4 @@
-//! From rates to the figures of the model.
+//! Fit of the linear model to measured rates.
 
 use weir_engine::utilisation::{CostFigures, CostModel};
 use weir_engine::{Direction, Op};
@@ -7,52 +7,51 @@ use crate::load::{Load, Order, Step};
 use crate::places::{PAGE, Room};
 use crate::plan::{self, LONG};
 
-/// A device in the figures of the linear model, and what else was learnt of it.
+/// A device in the figures of the linear model, with its streams and latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Model {
     /// Bytes on the device.
     pub size: u64,
-    /// What it does when it only reads.
+    /// Figures of reads alone.
     pub reads: CostFigures,
-    /// What it does when it only writes, if that was measured.
+    /// Figures of writes alone, if measured.
     pub writes: Option<CostFigures>,
     /// Sequential streams that it follows at once, 1 to 64.
     pub streams: u32,
-    /// How much longer a random read takes alone than its price: what others do not wait for.
+    /// Latency of a lone random read beyond its price; it overlaps with other requests.
     pub latency_ns: u64,
 }
 
 impl Model {
-    /// Prices of requests; writes that were not measured cost as reads do.
+    /// Prices of requests. Without measured writes, a write costs as much as a read.
     pub fn costs(&self) -> CostModel {
         CostModel::new(self.reads, self.writes.unwrap_or(self.reads))
     }
 }
 
-/// A load that the model was not made from, as it foretells it and as it was.
+/// A load that the model was not fitted to: predicted and measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Check {
-    /// What was measured.
     pub step: Step,
     /// Requests a second, by the model.
     pub foretold_per_sec: f64,
 }
 
 impl Check {
-    /// How much more the device did than foretold, as a part of that: 0.1 is 10 % more, -0.1 is 10 % less.
+    /// Relative error: 0.1 is 10 % more than predicted, -0.1 is 10 % less.
     pub fn deviation(&self) -> f64 {
         self.step.per_sec() / self.foretold_per_sec - 1.0
     }
 }
 
-/// All that a calibration has found.
+/// Result of a calibration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// The figures.
     pub model: Model,
     /// All steps, in order.
     pub steps: Vec<Step>,
-    /// How well the model tells what it was not made from: random requests of 64 KiB.
+    /// Test of the model on other loads: random requests of 64 KiB.
     pub checks: Vec<Check>,
 }
 
@@ -60,7 +59,7 @@ pub struct Outcome {
 const BYTES_PER_SEC_MAX: f64 = (1u64 << 40) as f64;
 const IOPS_MAX: f64 = 1e9;
 
-/// The model of a device that did so; `None` if a load is missing.
+/// The model for these results; `None` if a load is missing.
 pub(crate) fn fit(room: Room, steps: Vec<Step>) -> Option<Outcome> {
     let reads = figures(&steps, Direction::Read)?;
     let writes = figures(&steps, Direction::Write);
@@ -77,7 +76,7 @@ pub(crate) fn fit(room: Room, steps: Vec<Step>) -> Option<Outcome> {
     Some(Outcome { model, steps, checks })
 }
 
-/// What a request of the load costs.
+/// Price of a request of the load.
 fn price_ns(model: &Model, load: &Load) -> f64 {
     let op = match load.direction {
         Direction::Read => Op::Read,
@@ -89,8 +88,8 @@ fn price_ns(model: &Model, load: &Load) -> f64 {
 
 /// The figures of a direction, from the best rate of each of its loads.
 ///
-/// The rate in bytes is that of an endless request: what a long one takes more than a short one, both sequential, is the
-/// time of the pages between them. Where a long one takes no more, it is simply its own rate.
+/// The rate in bytes is that of an endless request: the difference in time between a long and a short sequential request
+/// is the time of the pages between them. If the long one takes no longer, the rate is its own.
 fn figures(steps: &[Step], direction: Direction) -> Option<CostFigures> {
     let [long, short, random] = plan::shapes(direction);
     let best = |shape| plan::best(steps, shape);

@@ -7,8 +7,8 @@
 //!              handle_completion: what came back, and when
 //! ```
 //!
-//! [`Calibration`] is a state machine: it decides which requests are sent and learns from the times at which they
-//! complete. Real devices and models are measured by the same code; only the clock and the disk are the caller's.
+//! [`Calibration`] is a state machine: it chooses requests and learns from the times of their completion. Real devices and
+//! models are measured by the same code; the caller brings the clock and the disk.
 //!
 //! ```
 //! use weir_calibrate::{Calibration, Room, Settings, virtual_time};

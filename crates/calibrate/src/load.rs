@@ -1,37 +1,35 @@
-//! Load of a step: requests to the device, and its answers.
+//! Load of a step, and its measured rate.
 
 use core::fmt;
 
 use weir_engine::Direction;
 use weir_units::Bytes;
 
-/// Where the next request goes.
+/// Order of offsets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Order {
-    /// To where one before it ended, in so many streams that take turns; at least one.
+    /// Sequential within each of several streams that take turns.
     Sequential {
-        /// Streams, evenly spread over the device.
+        /// Streams, at least one, evenly spread over the device.
         streams: u32,
     },
-    /// Anywhere, but near the one before.
+    /// Random, but not near the previous request.
     Random,
 }
 
-/// Requests of one kind, so many of them at the device all the time.
+/// Requests of one kind at a constant depth.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Load {
-    /// Whether they read or write.
     pub direction: Direction,
-    /// Where they go.
     pub order: Order,
-    /// Bytes of each.
+    /// Bytes of each request.
     pub len: u32,
     /// Requests at the device at once.
     pub depth: u32,
 }
 
 impl Load {
-    /// Requests until the device is in the middle of it: the queue is full, and it has been to each stream.
+    /// Warm-up in requests: the queue is full, and each stream has been visited.
     pub(crate) fn warm(&self) -> u64 {
         let streams = match self.order {
             Order::Sequential { streams } => streams,
@@ -40,7 +38,7 @@ impl Load {
         u64::from(self.depth) + 2 * u64::from(streams)
     }
 
-    /// Whether two loads differ in their depth at most.
+    /// Whether two loads differ at most in their depth.
     pub fn is_alike(&self, other: &Load) -> bool {
         Load { depth: other.depth, ..*self } == *other
     }
@@ -62,16 +60,15 @@ impl fmt::Display for Load {
     }
 }
 
-/// What a load came to.
+/// Measured rate of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What was asked.
     pub load: Load,
-    /// Requests that were counted, at least 1.
+    /// Counted requests, at least 1.
     pub requests: u64,
-    /// The time that they took together, at least 1.
+    /// Nanoseconds of the counted requests together, at least 1.
     pub elapsed_ns: u64,
-    /// Whether the rate had settled by then: it neither rose nor fell, and was known to a percent.
+    /// Whether the rate had settled: neither rising nor falling, and known to a percent.
     pub is_steady: bool,
 }
 
@@ -86,12 +83,12 @@ impl Step {
         self.per_sec() * f64::from(self.load.len)
     }
 
-    /// Nanoseconds of the device for a request, when it does nothing else.
+    /// Nanoseconds of the busy device for a request.
     pub fn price_ns(&self) -> f64 {
         self.elapsed_ns as f64 / self.requests as f64
     }
 
-    /// Nanoseconds that a request was at the device, in the mean (Little's law).
+    /// Mean nanoseconds of a request at the device (Little's law).
     pub fn latency_ns(&self) -> f64 {
         self.price_ns() * f64::from(self.load.depth)
     }

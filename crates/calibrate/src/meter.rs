@@ -1,18 +1,18 @@
-//! The rate of a load, once it has settled.
+//! Meter of a load's settled rate.
 
-/// Windows that a step has at least, and half of which are counted.
+/// Least number of windows of a step; half of them are counted.
 const WINDOWS_MIN: usize = 8;
 
-/// After so many times its shortest length a step ends, settled or not.
+/// Longest step, in multiples of the shortest one; it ends then even if it has not settled.
 const PATIENCE: u64 = 16;
 
-/// Requests of a window at least.
+/// Least number of requests of a window.
 const WINDOW_REQUESTS: u64 = 4;
 
-/// A step that never takes time, on a model without any, ends after so many requests.
+/// Longest step in requests, for models that take no time.
 const REQUESTS_MAX: u64 = 1 << 24;
 
-/// How far the halves of what is counted may differ, and how well its mean is known.
+/// Largest difference between the counted halves, and largest error of their mean.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// As parts of the mean.
@@ -20,39 +20,36 @@ struct Bounds {
     error: f64,
 }
 
-/// A step that is so even has gone on for long enough.
+/// Ends a step early.
 const EVEN: Bounds = Bounds { drift: 0.02, error: 0.01 };
 
-/// One that has gone on for too long has settled all the same if it is as even as this: seeks differ, and a disk with arms
-/// has few of them in a second.
+/// Counts as settled at the end of the longest step: seeks differ, and a disk with arms has few of them in a second.
 const SETTLED: Bounds = Bounds { drift: 0.1, error: 0.03 };
 
-/// Requests that completed in a stretch of time.
+/// Completions within a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Window {
     requests: u64,
     elapsed_ns: u64,
 }
 
-/// Counts completions in windows, of which the last half is what counts: what a cache took in, or a queue that was not
-/// full yet, lies before it. It has settled when its two halves agree, and when its windows differ so little that the mean
-/// is known.
+/// Counts completions in windows. Only the last half counts, since a write cache and a queue fill up before it. The rate has
+/// settled when the two halves of that agree, and its windows differ so little that the mean is known.
 ///
-/// Windows end with a completion, so that a slow device loses no part of a request.
+/// Windows end with a completion, so that no part of a slow request is lost.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// Requests that do not count, before the first that does.
+    /// Requests of the warm-up, not counted.
     warm: u64,
     began_ns: u64,
     shortest_ns: u64,
     windows: Vec<Window>,
-    /// The one that is filled, and when it began.
+    /// The current window and its begin.
     open: Window,
     opened_ns: u64,
     requests: u64,
 }
 
-/// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Verdict {
     pub(crate) requests: u64,
@@ -61,7 +58,7 @@ pub(crate) struct Verdict {
 }
 
 impl Meter {
-    /// A step that begins now, and takes this long at least once so many requests are over.
+    /// A step that begins now: its warm-up in requests, and its shortest length after that.
     pub(crate) fn new(now_ns: u64, shortest_ns: u64, warm: u64) -> Meter {
         Meter {
             warm,
@@ -74,7 +71,7 @@ impl Meter {
         }
     }
 
-    /// A request is complete; answers when the step is over.
+    /// Counts a completion; returns the verdict at the end of the step.
     pub(crate) fn note(&mut self, now_ns: u64) -> Option<Verdict> {
         if self.warm > 0 {
             self.warm -= 1;
@@ -125,7 +122,7 @@ fn is_even(windows: &[Window], bounds: Bounds) -> bool {
     let drift = (rate(sum(first)) - rate(sum(second))).abs();
     let count = windows.len() as f64;
     let spread = windows.iter().map(|window| (rate(*window) - mean).powi(2)).sum::<f64>();
-    // Of the mean: the spread of one, by the root of their number.
+    // Standard error of the mean.
     let error = (spread / (count - 1.0) / count).sqrt();
     drift <= bounds.drift * mean && error <= bounds.error * mean
 }
@@ -136,7 +133,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Completions at these distances until the step of 80 ms is over; answers how long it took, too.
+    /// Completions at these distances until the step of 80 ms ends; its verdict and length.
     fn measure(gap: impl FnMut(u64) -> u64) -> (Verdict, u64) {
         measure_warm(0, gap)
     }
@@ -184,7 +181,7 @@ mod tests {
     fn a_device_that_never_settles_is_given_up() {
         let (verdict, ms) = measure(|now| MS + now / 200);
         assert!(!verdict.is_steady && (16 * 80..16 * 80 + 100).contains(&ms), "{ms} {verdict:?}");
-        // Wild, though even in the long run.
+        // Irregular, but even over a long time.
         let mut turn = 0u64;
         let (verdict, _) = measure(|_| {
             turn += 1;

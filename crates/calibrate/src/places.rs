@@ -5,46 +5,46 @@ use weir_units::Bytes;
 
 use crate::load::{Load, Order};
 
-/// Bytes of the smallest requests, and what all offsets are multiples of.
+/// Bytes of the smallest request; all offsets are multiples of it.
 pub(crate) const PAGE: u64 = 4096;
 
-/// A request that begins within this of where another ended is sequential to the model.
+/// Distance from the end of another request within which the model counts a request as sequential.
 const NEAR: u64 = 16 << 20;
 
-/// The part of a device that is measured: all of it, in whole pages.
+/// The measured part of a device: all whole pages of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     size: u64,
 }
 
-/// Why a device cannot be measured.
+/// Reason why a device cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum RoomError {
-    /// Random places would be near one another.
+    /// Random offsets would be near each other.
     #[error(
         "{size} are too few to measure random requests in: at least {} are needed",
         Bytes(Room::SIZE_MIN)
     )]
     Small {
-        /// What there is.
+        /// Bytes of the device.
         size: Bytes,
     },
-    /// Requests of 4 KiB cannot be made.
+    /// Blocks are longer than 4 KiB.
     #[error("blocks of {block} are too large: the model counts in pages of 4 KiB")]
     Blocks {
-        /// What offsets and lengths must be multiples of.
+        /// Bytes of a block.
         block: Bytes,
     },
 }
 
 impl Room {
-    /// The least that can be measured: eight times the distance at which requests are near each other.
+    /// The smallest device that can be measured: eight times the distance at which requests count as near.
     pub const SIZE_MIN: u64 = 128 << 20;
 
     /// The room on a device of `size` bytes in blocks of `block`.
     ///
     /// # Errors
-    /// [`RoomError`], when there is too little of it or the blocks are too large.
+    /// [`RoomError`] if the device is too small or its blocks are too large.
     pub fn new(size: u64, block: u32) -> Result<Room, RoomError> {
         if u64::from(block) > PAGE {
             return Err(RoomError::Blocks { block: Bytes(block.into()) });
@@ -61,28 +61,28 @@ impl Room {
     }
 }
 
-/// Offsets, one after the other; the same ones every time.
+/// Generator of offsets; always the same sequence.
 #[derive(Debug)]
 pub(crate) struct Places {
     room: Room,
-    /// Where each stream is in its part of the room.
+    /// Offset of each stream in its part of the device.
     streams: Vec<u64>,
     turn: usize,
-    /// Where the last sequential step of one stream ended: the next goes on there, so that no cache has read it before.
+    /// End of the last sequential step of one stream. The next one continues there, so that no cache has read it before.
     cursor: u64,
     random: u64,
-    /// Where the last request ended.
+    /// End of the last request.
     end: u64,
 }
 
 impl Places {
     pub(crate) fn new(room: Room) -> Places {
-        // Platters have about the mean rate of their bytes there.
+        // Rates of platters are about average there.
         let cursor = room.size / 2 / PAGE * PAGE;
         Places { room, streams: Vec::new(), turn: 0, cursor, random: 0x9e37_79b9_7f4a_7c15, end: 0 }
     }
 
-    /// Goes to where `load` begins.
+    /// Moves to the begin of `load`.
     pub(crate) fn begin(&mut self, load: &Load) {
         self.streams.clear();
         self.turn = 0;
@@ -90,7 +90,7 @@ impl Places {
             Order::Sequential { streams: 1 } => self.streams.push(self.cursor),
             Order::Sequential { streams } => {
                 let part = self.part(streams);
-                // Half a part in, and not at its beginning: the first one would go on from where a new disk is.
+                // Half a part in: at its beginning, the first request would be sequential on a new disk.
                 self.streams.extend(
                     (0..u64::from(streams)).map(|stream| stream * part + part / 2 / PAGE * PAGE),
                 );
@@ -99,7 +99,7 @@ impl Places {
         }
     }
 
-    /// Bytes of a stream's part of the room.
+    /// Bytes of a stream's part of the device.
     fn part(&self, streams: u32) -> u64 {
         self.room.size / u64::from(streams) / PAGE * PAGE
     }
@@ -113,7 +113,7 @@ impl Places {
                 let (turn, first) = (self.turn, self.turn as u64 * part);
                 self.turn = (turn + 1) % self.streams.len();
                 let at = &mut self.streams[turn];
-                // A stream's part may be shorter than a request on a small device; then it begins there again and again.
+                // On a small device a part may be shorter than a request; then the stream starts again each time.
                 if *at + len > first + part {
                     *at = first;
                 }
@@ -130,7 +130,7 @@ impl Places {
         offset
     }
 
-    /// A random place that is not near the end of the last request, if chance allows.
+    /// A random offset, usually not near the end of the last request.
     fn far(&mut self, len: u64) -> u64 {
         const TRIES: usize = 16;
         let mut offset = 0;

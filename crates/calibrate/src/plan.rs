@@ -9,12 +9,12 @@ use crate::places::Room;
 /// How a device is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Whether it is written to as well; what is on it is then lost.
+    /// Measures writes as well; this destroys the data on the device.
     pub writes: bool,
     /// Most requests at the device at once, at least 1; 256 by default.
     pub depth_max: u32,
-    /// How long a step reads at least; half a second by default. Writes take four times as long, because caches take
-    /// them in at first. A step that has not settled by then goes on for up to 16 times as long.
+    /// Shortest step of reads; half a second by default. Writes take four times as long, since caches absorb the first ones.
+    /// A step that has not settled by then continues for up to 16 times as long.
     pub step_ns: u64,
 }
 
@@ -33,36 +33,35 @@ impl Settings {
         }
     }
 
-    /// What is measured, in this order.
+    /// Stages, in this order.
     pub(crate) fn directions(&self) -> impl Iterator<Item = Direction> {
         Direction::BOTH.into_iter().filter(|&direction| direction == Direction::Read || self.writes)
     }
 }
 
-/// Requests whose rate in bytes counts, and those whose number counts.
+/// Lengths of requests measured by bytes, and by number.
 pub(crate) const LONG: u32 = 1 << 20;
 pub(crate) const SHORT: u32 = 4096;
 
-/// Requests that the model is tried on: of a length that it was not made from.
+/// Length of the requests that the model is tested on.
 const TRIED: u32 = 64 << 10;
 
-/// The next depth is so many times the one before.
+/// Factor from one depth to the next.
 const DEPTH_STEP: u32 = 4;
 
-/// A deeper queue that gains less than this is deep enough.
+/// Least gain that makes the next depth worth trying.
 const GAIN_MIN: f64 = 1.03;
 
-/// Bytes at the device at once at most: more only fills memory.
+/// Most bytes at the device at once: more only fills memory.
 const IN_FLIGHT_MAX: u32 = 64 << 20;
 
-/// Where random requests cost less than this much more than sequential ones, it cannot be told how many streams are
-/// followed, and it does not matter.
+/// Least ratio of random to sequential cost at which streams can be counted, and matter.
 const RANDOM_MIN: f64 = 1.25;
 
-/// A stream's part of the device is at least this long; nearer to each other they would be one.
+/// Least distance of two streams; nearer ones would be one.
 const STREAM_PART_MIN: u64 = 64 << 20;
 
-/// The loads that the figures of a direction come from: long, sequential and random requests, without their depth.
+/// Loads that give a direction's figures: long, sequential and random requests, at any depth.
 pub(crate) fn shapes(direction: Direction) -> [Load; 3] {
     let one = Order::Sequential { streams: 1 };
     [(one, LONG), (one, SHORT), (Order::Random, SHORT)].map(|(order, len)| Load {
@@ -73,12 +72,12 @@ pub(crate) fn shapes(direction: Direction) -> [Load; 3] {
     })
 }
 
-/// What the model of a direction is tried on.
+/// Load that a direction's model is tested on.
 pub(crate) fn trial(direction: Direction) -> Load {
     Load { direction, order: Order::Random, len: TRIED, depth: 1 }
 }
 
-/// The step of that shape with the highest rate, whatever its depth.
+/// The step of that shape with the highest rate, at any depth.
 pub(crate) fn best<'a>(steps: &'a [Step], shape: &Load) -> Option<&'a Step> {
     let alike = steps.iter().filter(|step| step.load.is_alike(shape));
     alike.max_by(|a, b| a.per_sec().total_cmp(&b.per_sec()))
@@ -91,7 +90,7 @@ fn knee(steps: &[Step], shape: &Load) -> Option<u32> {
     alike.filter(|step| step.per_sec() >= enough).map(|step| step.load.depth).min()
 }
 
-/// How many sequential streams the device was seen to follow.
+/// Number of sequential streams that the device follows.
 pub(crate) fn streams(steps: &[Step]) -> u32 {
     let followed = steps.iter().filter_map(|step| match step.load.order {
         Order::Sequential { streams } if is_followed(steps, step) => Some(streams),
@@ -100,7 +99,7 @@ pub(crate) fn streams(steps: &[Step]) -> u32 {
     followed.max().unwrap_or(1)
 }
 
-/// Whether streams were served rather as sequential requests are than as random ones.
+/// Whether the rate of streams is nearer to sequential than to random.
 fn is_followed(steps: &[Step], step: &Step) -> bool {
     let [_, sequential, random] = shapes(Direction::Read);
     match (best(steps, &sequential), best(steps, &random)) {
@@ -123,7 +122,7 @@ pub(crate) fn next(settings: &Settings, room: Room, steps: &[Step]) -> Option<Lo
     })
 }
 
-/// The same requests at the next depth, as long as that gains.
+/// The same load at the next depth, as long as that gains.
 fn climb(settings: &Settings, steps: &[Step], shape: &Load) -> Option<Load> {
     let most = settings.depth_max.min(IN_FLIGHT_MAX / shape.len).max(1);
     let done: Vec<&Step> = steps.iter().filter(|step| step.load.is_alike(shape)).collect();
@@ -159,7 +158,7 @@ fn spread(room: Room, steps: &[Step]) -> Option<Load> {
     })
 }
 
-/// What the model was not made from, once, as deep as random requests want it.
+/// The test load, once, at the depth of random requests.
 fn try_out(steps: &[Step], direction: Direction) -> Option<Load> {
     let shape = trial(direction);
     let [.., random] = shapes(direction);
@@ -167,7 +166,7 @@ fn try_out(steps: &[Step], direction: Direction) -> Option<Load> {
     best(steps, &shape).is_none().then_some(Load { depth, ..shape })
 }
 
-/// Steps that there can be at most.
+/// Upper bound of the number of steps.
 pub(crate) fn steps_max(settings: &Settings) -> usize {
     let depths = |most: u32| {
         1 + std::iter::successors(Some(1), |&depth| {
@@ -193,7 +192,7 @@ mod tests {
 
     const READS: Settings = Settings { writes: false, depth_max: 256, step_ns: 1 };
 
-    /// What is asked of a device that takes so many nanoseconds for a request, in order.
+    /// Loads that are given to a device with this service time, in order.
     fn asked(settings: Settings, size: u64, price_ns: impl Fn(&Load) -> u64) -> Vec<String> {
         let room = Room::new(size, 512).unwrap();
         let mut steps = Vec::new();

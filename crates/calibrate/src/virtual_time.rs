@@ -1,4 +1,4 @@
-//! Measuring a disk model, in no time.
+//! Calibration of a disk model in virtual time.
 
 use weir_disk::{DiskModel, DiskOp};
 use weir_engine::Op;
@@ -11,7 +11,7 @@ pub fn run(calibration: Calibration, disk: &mut dyn DiskModel) -> Outcome {
     run_while(calibration, disk, &mut |_| true).expect("nobody ended it")
 }
 
-/// The same, as long as `go_on` says so; it is asked about every thousand requests. `None` if it was ended.
+/// The same, with `go_on` asked about every thousand requests; `None` if it returned false.
 ///
 /// # Panics
 /// If the model loses a request.

@@ -1,10 +1,10 @@
-//! Disks whose truth is known, measured in virtual time: every figure within 5 %.
+//! Disks with known figures, measured in virtual time: every figure within 5 %.
 
 use weir_calibrate::{Calibration, Outcome, Room, Settings, virtual_time};
 use weir_disk::{LinearSpec, Spec, presets};
 use weir_engine::utilisation::CostFigures;
 
-/// Steps are short: models have no noise that would have to be averaged out.
+/// Short steps: models have no noise.
 const SETTINGS: Settings = Settings { writes: true, depth_max: 256, step_ns: 20_000_000 };
 
 fn measure(line: &str, settings: Settings) -> Outcome {
@@ -83,7 +83,7 @@ fn a_latency_is_told_apart_from_the_price() {
     }
 }
 
-/// Where a random request costs about as much as a sequential one, streams cannot be told, and need not be.
+/// Where a random request costs about as much as a sequential one, streams are not counted.
 #[test]
 fn streams_are_counted_by_doubling() {
     for (line, streams) in [
@@ -148,7 +148,7 @@ fn a_calibration_can_be_repeated() {
     assert_eq!(measure(line, settings), measure(line, settings));
 }
 
-/// Without leave, nothing is written, and writes are taken to cost what reads do.
+/// Without `writes` nothing is written, and writes cost as much as reads.
 #[test]
 fn reads_alone_write_nothing() {
     let room = Room::new(1 << 40, 512).unwrap();

@@ -7,8 +7,8 @@
 //!    └──────────── wait until poll_timeout ◄──────────────┘
 //! ```
 //!
-//! The server turns it on io_uring, the lab in virtual time. They differ in clock, device and inbox, not in what
-//! happens between two readings of the clock; so what is tried in the lab is what serves.
+//! The server runs it on io_uring, the lab in virtual time. They differ in clock, device and inbox, not in what happens
+//! between two readings of the clock.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,34 +18,31 @@ use core::num::NonZeroU32;
 use weir_engine::{Dispatch, Engine, Event, Instant};
 
 /// Bytes of the largest command for a device: 1,280 KiB, the kernel's default for `max_sectors_kb`. A longer request goes
-/// there in pieces, so that it does not keep the device from others for longer than a disk takes for one, about 10 ms.
+/// there in pieces, so that others wait for one piece at most, about 10 ms of a disk.
 pub const PIECE_BYTES_MAX: NonZeroU32 = NonZeroU32::new(1280 << 10).expect("not zero");
 
-/// Where dispatched requests go. The inbox brings them back, as calls of [`Engine::complete`].
+/// Target of dispatched requests. The inbox returns them, as calls of [`Engine::complete`].
 pub trait Device {
-    /// Whether it does better with one large request than with many small ones that lie side by side. Where not, nothing
-    /// is ever joined.
+    /// Whether one large request is faster than many adjacent small ones. If not, requests are never joined.
     const JOINS: bool = false;
 
-    /// Starts a request; where the device joins them, it takes it, to be started with those that are joined to it. It must
-    /// not wait for it.
+    /// Starts a request, or takes it if the device joins requests. Must not wait for its completion.
     fn issue(&mut self, now: Instant, dispatch: Dispatch);
 
-    /// Joins a request to the one taken last: the same operation, which goes on where that one ends. Each is completed by
-    /// itself all the same.
+    /// Joins a request to the last one: the same operation, adjacent to its end. Each is completed by itself.
     fn join(&mut self, _now: Instant, _dispatch: Dispatch) {
         unreachable!("a device that joins nothing was given something to join");
     }
 
-    /// Starts what was taken and joined. It must not wait for it.
+    /// Starts the taken and joined requests. Must not wait for their completion.
     fn start(&mut self, _now: Instant) {}
 
-    /// Takes note of what the engine tells about itself.
+    /// Handles an event of the engine.
     fn record(&mut self, now: Instant, event: Event);
 }
 
-/// The engine's part of a turn, after the inbox has been drained into it: what may go, goes. Answers when the next
-/// turn is due, if nothing comes before.
+/// The engine's part of a turn, after the inbox: dispatches what may go. Returns when the next turn is due, if nothing
+/// comes before.
 ///
 /// One reading of the clock serves the whole turn. O(requests dispatched).
 pub fn turn<D: Device>(engine: &mut Engine, now: Instant, device: &mut D) -> Option<Instant> {

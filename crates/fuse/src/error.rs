@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a disk was not mounted.
+/// Reason why a disk was not mounted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// No name of a file.
+    /// Not a valid file name.
     #[error(
         "a file cannot be named {name:?}: 1 to 255 bytes are possible, without / and other than . and .."
     )]
@@ -17,7 +17,7 @@ pub enum MountError {
         /// As given.
         name: String,
     },
-    /// The directory cannot be looked at.
+    /// The directory cannot be read.
     #[error("{}: {source}", path.display())]
     Directory {
         /// As given.
@@ -25,13 +25,13 @@ pub enum MountError {
         /// What the system says.
         source: io::Error,
     },
-    /// The place to mount on is something else.
+    /// The mount point is not a directory.
     #[error("{} is no directory", path.display())]
     NotADirectory {
         /// As given.
         path: PathBuf,
     },
-    /// Files would be hidden by the mount.
+    /// The directory is not empty: the mount would hide files.
     #[error("{} is not empty", path.display())]
     NotEmpty {
         /// As given.
@@ -46,7 +46,7 @@ pub enum MountError {
     /// This system has no FUSE.
     #[error("/dev/fuse does not exist")]
     NoFuse,
-    /// FUSE is there, but not for this user.
+    /// This user may not use FUSE.
     #[error("/dev/fuse: {source}")]
     Device {
         /// What the system says.
@@ -66,7 +66,7 @@ pub enum MountError {
         /// What the system says.
         source: io::Error,
     },
-    /// Not even an empty disk can be had.
+    /// There is no memory for an empty disk.
     #[error("no memory for a disk of {size} bytes: {source}")]
     Memory {
         /// Bytes on the disk.
@@ -77,7 +77,7 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// What would be right, where that can be said.
+    /// A hint at what to do, if there is one.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             MountError::Directory { source, path } if source.kind() == io::ErrorKind::NotFound => {

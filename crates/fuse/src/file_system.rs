@@ -19,15 +19,15 @@ use crate::pending_replies::Work;
 use crate::store::Store;
 use crate::timing::Timing;
 
-/// The file's number; the directory's is the root's.
+/// Inode number of the file; the directory has the root's.
 const FILE: INodeNo = INodeNo(2);
 
-/// How long the kernel may believe what it was told. Nothing changes but how much memory is used, and that it asks for
-/// again after a write.
+/// Time for which the kernel may cache attributes. Only the memory in use changes, and the kernel asks for that again
+/// after a write.
 const TTL: Duration = Duration::from_secs(1);
 
-/// Requests that no process waits for in the kernel, which direct I/O of a loop device is: as many as the largest queue
-/// of a loop device and a few programs beside it. The kernel's default, 12, would be a queue depth of 12 for all.
+/// Most asynchronous requests, such as direct I/O of a loop device: its largest queue and a few programs beside it. The
+/// kernel's default, 12, would be a queue depth of 12 for all.
 const BACKGROUND_MAX: u16 = 1024;
 
 /// Largest read and write, which is also the kernel's (fs.fuse.max_pages_limit, 256 pages).
@@ -99,7 +99,7 @@ impl FileSystem {
     }
 }
 
-/// Gives a waiter what it waited for.
+/// Sends the reply.
 fn answer(store: &Store, buffer: &mut Vec<u8>, waiter: Waiter) {
     match waiter {
         Waiter::Read { offset, len, reply } => {
@@ -127,7 +127,7 @@ impl fuser::Filesystem for FileSystem {
         if config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).is_err() {
             return Err(io::Error::other("this kernel is too old for asynchronous direct I/O"));
         }
-        // What a kernel does not have, it does without: it was asked for speed only.
+        // Missing features are ignored: all are for speed only.
         let _ = config.add_capabilities(InitFlags::FUSE_MAX_PAGES);
         let _ = config.set_max_write(REQUEST_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
@@ -158,8 +158,8 @@ impl fuser::Filesystem for FileSystem {
         }
     }
 
-    /// A disk cannot be cut or made longer, and does not keep dates. Opening with `O_TRUNC`, which the kernel turns into
-    /// cutting to 0, is allowed and does nothing, as with a block device: `dd of=` and shells do it.
+    /// The size is fixed, and dates are not kept. Opening with `O_TRUNC`, which the kernel turns into a truncation to 0,
+    /// does nothing, as with a block device: `dd of=` and shells do it.
     fn setattr(
         &self,
         _request: &Request,
@@ -291,7 +291,7 @@ impl fuser::Filesystem for FileSystem {
         self.timing.submit(Work::new(op, offset, len), Waiter::Other(reply));
     }
 
-    /// What was never written is a hole, and finding that out takes no time.
+    /// Ranges that were never written are holes; looking them up takes no virtual time.
     fn lseek(
         &self,
         _request: &Request,

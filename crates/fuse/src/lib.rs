@@ -1,4 +1,4 @@
-//! Weir's file systems: so far one, an emulated disk as a file, in real time.
+//! FUSE file system: an emulated disk as a file, in real time.
 //!
 //! ```text
 //!   kernel ──► fuser ──► file_system ──► timing ──► pending ──► weir_disk::DiskModel
@@ -11,9 +11,9 @@
 //! time that the disk's model says. A loop device over the file is a block device with such a disk behind it, below the
 //! kernel's own schedulers and limits.
 //!
-//! The kernel's page cache is left out (`FOPEN_DIRECT_IO`), for it would answer what the disk is asked. What the
-//! kernel adds stays: 25 us a request on the way through the loop device and FUSE with awake processors (`make
-//! bench-fidelity`, 4 KiB at depth 1), and more where one has to be woken.
+//! The kernel's page cache is bypassed (`FOPEN_DIRECT_IO`), since it would answer in place of the disk. The loop device and
+//! FUSE add 25 us a request with awake processors (`make bench-fidelity`, 4 KiB at depth 1), and more where one must be
+//! woken.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Mounting a disk, and letting it go.
+//! Mount and unmount of a disk.
 
 use std::fs;
 use std::io;
@@ -16,13 +16,13 @@ use crate::error::MountError;
 use crate::file_system::FileSystem;
 use crate::store::Store;
 
-/// What can be chosen about a mount.
+/// Options of a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountOptions {
     /// The file's name, 1 to 255 bytes; `disk` by default.
     pub name: String,
-    /// Bytes of memory that what is written may take, 1 GiB by default. A write that needs more fails with `ENOSPC`;
-    /// discarding gives memory back, and what was never written takes none.
+    /// Most bytes of memory for written data, 1 GiB by default. A write that needs more fails with `ENOSPC`; a discard frees
+    /// memory.
     pub memory_max: u64,
 }
 
@@ -32,9 +32,9 @@ impl Default for MountOptions {
     }
 }
 
-/// An emulated disk that is a file, until it is unmounted or this is dropped.
+/// A mounted emulated disk; dropping it unmounts.
 ///
-/// Two threads work for it, one that reads the kernel's requests and one that answers them in time.
+/// Has two threads: one reads the kernel's requests, one answers them at their time.
 #[derive(Debug)]
 pub struct MountedDisk {
     path: PathBuf,
@@ -52,11 +52,11 @@ pub struct Unmounter {
 const NAME_MAX: usize = 255;
 
 impl MountedDisk {
-    /// Mounts an idle disk, all zeros, on `directory`, which has to be empty. The file is there when this returns.
+    /// Mounts an idle disk, all zeros, on the empty `directory`. The file exists when this returns.
     ///
     /// # Errors
     ///
-    /// What keeps it from being mounted; nothing stays behind then.
+    /// The reason, with nothing left behind.
     pub fn mount(
         spec: &Spec,
         directory: &Path,
@@ -92,22 +92,21 @@ impl MountedDisk {
         Ok(MountedDisk { path, unmounter, session })
     }
 
-    /// Where the disk is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What ends [`MountedDisk::wait`].
+    /// A handle that unmounts and so ends [`MountedDisk::wait`].
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
 
-    /// Waits until the disk is unmounted, by an [`Unmounter`] or from outside, and its last user has let it
-    /// go.
+    /// Waits until the disk is unmounted, by an [`Unmounter`] or from outside, and its last user has closed it.
     ///
     /// # Errors
     ///
-    /// When the kernel's requests could not be read to the end.
+    /// If the kernel's requests could not be read to the end.
     pub fn wait(self) -> io::Result<()> {
         let MountedDisk { path: _, unmounter, session } = self;
         let ended = session.guard.join();
@@ -119,8 +118,8 @@ impl MountedDisk {
 }
 
 impl Unmounter {
-    /// Takes the directory back. A user that has the disk open, such as a loop device, keeps it until letting it go: `true`
-    /// if there may be one, `false` if there is none. Once it is unmounted this does nothing.
+    /// Unmounts. A user that has the disk open, such as a loop device, keeps it until it closes it. Returns `true` if there
+    /// may be one, `false` if there is none. Does nothing once unmounted.
     ///
     /// # Errors
     ///
@@ -136,15 +135,15 @@ impl Unmounter {
             }
             // It was unmounted from outside.
             Ok(()) | Err(Errno::INVAL) => Ok(false),
-            // Without the right to mount a helper did it, which undoes it too, and does not say what has the disk open.
+            // An unprivileged mount was made by the helper. It unmounts too, and does not report open files.
             Err(Errno::PERM) => helper(&self.directory).map(|()| true),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The kernel ends what it was asking when the last user lets go of a disk that is unmounted already: the closing of that
-/// file. A read of just that is told that it was aborted, instead of that there is nothing to read any more.
+/// The kernel ends the connection when the last user closes a disk that is unmounted already. A read of that close is
+/// reported as aborted, instead of as the end.
 fn unless_aborted(error: io::Error) -> io::Result<()> {
     match Errno::from_io_error(&error) {
         Some(Errno::CONNABORTED) => Ok(()),
@@ -152,7 +151,7 @@ fn unless_aborted(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Unmounts without the right to; lazily, as there is no second try.
+/// Unmounts unprivileged; lazily, as there is no second try.
 fn helper(directory: &Path) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
     command.args(["-u", "-q", "-z", "--"]).arg(directory);
@@ -168,10 +167,10 @@ fn check_name(name: &str) -> Result<(), MountError> {
     if is_name { Ok(()) } else { Err(MountError::Name { name: name.into() }) }
 }
 
-/// The directory without symbolic links, if it is an empty one.
+/// The directory without symbolic links, if it is empty.
 fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
     let fail = |source: io::Error| match Errno::from_io_error(&source) {
-        // What the kernel answers for a file system whose server has gone.
+        // The kernel's answer for a file system without its server.
         Some(Errno::NOTCONN) => MountError::Dead { path: path.into() },
         Some(Errno::NOTDIR) => MountError::NotADirectory { path: path.into() },
         _ => MountError::Directory { path: path.into(), source },

@@ -1,16 +1,16 @@
-//! Requests at a disk model, each with its waiter.
+//! Requests at a disk model, each with the owner of its reply.
 
 use slab::Slab;
 use weir_disk::{DiskModel, DiskOp};
 
-/// What is to be done.
+/// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Work {
     pub(crate) op: DiskOp,
     /// Bytes; 0 for a flush.
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Followed by a flush before it counts as done.
+    /// Done only after a flush that follows it.
     pub(crate) is_durable: bool,
 }
 
@@ -24,10 +24,10 @@ impl Work {
     }
 }
 
-/// A model and what is under way there. Time is an argument.
+/// A model and its requests in flight. Time is an argument.
 ///
-/// A model counts a request's bytes in 32 bits, while a hole can be as long as the disk: such work goes to the model in
-/// parts, one after the other, so that a hole of any length holds one place.
+/// A model counts a request's bytes in 32 bits, and a hole can be as long as the disk. Such work goes to the model in parts,
+/// one after the other, so that a hole of any length takes one place in the queue.
 pub(crate) struct PendingReplies<T> {
     model: Box<dyn DiskModel>,
     jobs: Slab<Job<T>>,
@@ -50,7 +50,7 @@ impl<T> PendingReplies<T> {
         PendingReplies { model, jobs: Slab::new() }
     }
 
-    /// Hands `work` to the disk. `owner` comes back from [`PendingReplies::poll`] when it is done.
+    /// Submits `work`. [`PendingReplies::poll`] returns `owner` when it is done.
     pub(crate) fn submit(&mut self, now_ns: u64, work: Work, owner: T) {
         let Work { op, offset, len, is_durable } = work;
         let end = offset.saturating_add(len);
@@ -58,7 +58,7 @@ impl<T> PendingReplies<T> {
         self.part(now_ns, key);
     }
 
-    /// Whose work is done by now, each once, in the order in which the disk has done it. Ask until it answers `None`.
+    /// Owners of completed work, each once, in the disk's order. Poll until `None`.
     pub(crate) fn poll(&mut self, now_ns: u64) -> Option<T> {
         loop {
             let key = self.model.poll_complete(now_ns)? as usize;
@@ -73,12 +73,12 @@ impl<T> PendingReplies<T> {
         }
     }
 
-    /// When to ask again if nothing is submitted; `None` when nothing is under way.
+    /// When to poll again if nothing is submitted; `None` if nothing is in flight.
     pub(crate) fn next_event(&self) -> Option<u64> {
         self.model.next_event()
     }
 
-    /// Hands the next part of a job to the model.
+    /// Submits the next part of a job to the model.
     fn part(&mut self, now_ns: u64, key: usize) {
         let job = &mut self.jobs[key];
         let len = (job.end - job.next).min(PART);

@@ -1,4 +1,4 @@
-//! The bytes of an emulated disk: a file in memory, most of it holes.
+//! Memory of an emulated disk: a sparse file.
 
 use std::os::fd::OwnedFd;
 
@@ -7,10 +7,10 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result, pread, pwrite};
 
-/// As many bytes as the disk has, of which those that were written take memory, page by page.
+/// The bytes of the disk. Written pages take memory.
 ///
-/// A file that only this process knows (memfd), because the kernel keeps such files sparse, gives the pages of holes
-/// back and copies without a lock of ours. Ranges are the caller's to check.
+/// A memfd, since the kernel keeps it sparse, frees the pages of holes and copies without a lock of ours. The caller checks
+/// ranges.
 #[derive(Debug)]
 pub(crate) struct Store {
     file: OwnedFd,
@@ -21,7 +21,7 @@ pub(crate) struct Store {
 const BLOCK: u64 = 512;
 
 impl Store {
-    /// All holes. `memory_max` is how many bytes of memory what is written may take.
+    /// All holes. `memory_max` bounds the memory of written pages.
     pub(crate) fn new(size: u64, memory_max: u64) -> Result<Store> {
         let file = memfd_create("weir-disk", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, size)?;
@@ -43,11 +43,10 @@ impl Store {
         Ok(())
     }
 
-    /// Copies to `offset`; `NOSPC`, and nothing is written, if that needs more memory than there may be. Counted in
-    /// pages, so that it may be one more.
+    /// Copies to `offset`. Fails with `NOSPC`, and writes nothing, beyond `memory_max`, which may be exceeded by one page.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
         let (taken, len) = (self.memory()?, from.len() as u64);
-        // What is there already can be written over even when memory is used up.
+        // Overwriting is possible even when memory is used up.
         if taken + len > self.memory_max
             && taken + self.holes(offset, offset + len)? > self.memory_max
         {
@@ -65,7 +64,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `len` bytes at `offset` read as zeros, and gives whole pages of them back.
+    /// Zeroes `len` bytes at `offset`, and frees whole pages of them.
     pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
@@ -74,12 +73,12 @@ impl Store {
         fallocate(&self.file, hole, offset, len)
     }
 
-    /// Where the first written page at or after `offset` begins; `NXIO` if there is none.
+    /// Begin of the first written page at or after `offset`; `NXIO` if there is none.
     pub(crate) fn data_from(&self, offset: u64) -> Result<u64> {
         seek(&self.file, SeekFrom::Data(offset))
     }
 
-    /// Where the first hole at or after `offset` begins; the end of the disk is one.
+    /// Begin of the first hole at or after `offset`; the end of the disk is one.
     pub(crate) fn hole_from(&self, offset: u64) -> Result<u64> {
         seek(&self.file, SeekFrom::Hole(offset))
     }
@@ -99,7 +98,7 @@ impl Store {
         Ok(sum)
     }
 
-    /// Bytes of memory that are taken.
+    /// Bytes of memory in use.
     pub(crate) fn memory(&self) -> Result<u64> {
         // Never negative.
         Ok(fstat(&self.file)?.st_blocks as u64 * BLOCK)

@@ -1,4 +1,4 @@
-//! The thread that answers requests at the moment the disk has done them.
+//! Thread that replies when the disk model completes requests.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use weir_disk::DiskModel;
 use crate::clock::now_ns;
 use crate::pending_replies::{PendingReplies, Work};
 
-/// A disk in real time. Dropping it drops the owners of what is not done yet.
+/// A disk in real time. Dropping it drops the owners of requests in flight.
 pub(crate) struct Timing<T> {
     shared: Arc<Shared<T>>,
     thread: Option<JoinHandle<()>>,
@@ -19,25 +19,24 @@ pub(crate) struct Timing<T> {
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Something is due earlier than the thread sleeps, or it is to end.
+    /// Wakes the thread: an earlier deadline, or the end.
     wake: Condvar,
 }
 
 struct State<T> {
     pending: PendingReplies<T>,
-    /// How long the thread sleeps: 0 while it is awake, and looks for itself, `FOR_EVER` while nothing is under way.
+    /// Deadline of the sleeping thread: 0 while it is awake, `FOR_EVER` while nothing is in flight.
     asleep_until_ns: u64,
     is_closed: bool,
 }
 
 const FOR_EVER: u64 = u64::MAX;
 
-/// What the kernel may be late in order to wake several sleepers at once. The default is 50 us, of the order of a whole
-/// request of a fast disk.
+/// Timer slack of the kernel. The default, 50 us, is as long as a whole request of a fast disk.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1000).unwrap();
 
 impl<T: Send + 'static> Timing<T> {
-    /// Starts the thread. It calls `answer` with each owner when its work is done, in that order.
+    /// Starts the thread, which calls `answer` with each owner when its work is done, in that order.
     pub(crate) fn start(
         model: Box<dyn DiskModel>,
         answer: impl FnMut(T) + Send + 'static,
@@ -51,7 +50,7 @@ impl<T: Send + 'static> Timing<T> {
         Ok(Timing { shared, thread: Some(thread) })
     }
 
-    /// Hands `work` to the disk, now.
+    /// Submits `work` now.
     pub(crate) fn submit(&self, work: Work, owner: T) {
         let mut state = self.shared.lock();
         // Read under the lock, so that requests reach the disk in the order of their times.
@@ -75,7 +74,7 @@ impl<T> Drop for Timing<T> {
 }
 
 impl<T> Shared<T> {
-    /// A thread that panicked has left the state between two calls at worst: answers are given outside the lock.
+    /// A panicked thread has left the state valid: replies are sent outside the lock.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +115,7 @@ fn run<T>(shared: &Shared<T>, mut answer: impl FnMut(T)) {
     tracing::debug!("{late}");
 }
 
-/// How late the thread woke.
+/// Lateness of wake-ups.
 #[derive(Default)]
 struct Lateness {
     count: u64,
@@ -125,7 +124,7 @@ struct Lateness {
 }
 
 impl Lateness {
-    /// Awake at `now_ns` after sleeping until `until_ns`; earlier than that it was woken for something else.
+    /// Notes a wake-up at `now_ns` from a sleep until `until_ns`; an earlier one was for another reason.
     fn look(&mut self, until_ns: u64, now_ns: u64) {
         if until_ns == 0 || now_ns < until_ns {
             return;
