@@ -1,11 +1,11 @@
-//! Lines a second: how fast each format is read.
+//! Speed of each format's parser, in lines a second.
 //!
 //! ```text
 //! cargo bench -p weir-trace                   each format, and one of them compressed: a few seconds
 //! cargo bench -p weir-trace -- FILE…          these traces instead, each as it is
 //! ```
 //!
-//! The CloudPhysics trace is the excerpt of `tests/data`, repeated with time going on; the other formats say the same
+//! The CloudPhysics trace is the excerpt of `tests/data`, repeated with later times; the other formats have the same
 //! requests.
 
 use std::env;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use weir_engine::Op;
 use weir_trace::{Format, Reader, Record};
 
-/// A round is a few milliseconds, and the best of many counts: so one of them most likely had the processor to itself.
+/// A round is a few milliseconds; the best of many counts, since one of them probably had the processor to itself.
 const LINES: usize = 100_000;
 const ROUNDS: usize = 50;
 
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// The same requests over and over, each time a minute later.
+/// The same requests repeatedly, each time a minute later.
 fn scaled(records: &[Record], format: &Format) -> String {
     let mut text = String::new();
     if *format == Format::FioIolog {

@@ -1,21 +1,21 @@
-//! Lines that make no sense: how many, and the first of them with the reason.
+//! Bad lines: their number, and the first of them with the reason.
 
 use crate::lines::LINE_MAX;
 use crate::streams::{STREAM_NAME_MAX, STREAMS_MAX};
 
-/// So many bad lines are kept with their text; the rest are only counted.
+/// Bad lines that are kept with their text; the rest are only counted.
 pub const FIRST_BAD_MAX: usize = 10;
 
-/// So much of a bad line is kept, in characters; enough to find it again, and to see what it was meant to be.
+/// Characters of a bad line that are kept: enough to find and recognise it.
 const TEXT_MAX: usize = 100;
 
-/// The lines that were left out.
+/// The bad lines of a trace.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct BadLines {
-    /// All of them.
+    /// Their number.
     pub count: u64,
-    /// The first [`FIRST_BAD_MAX`]: number of the line, counted from 1; its text, shortened to 100 characters and with
-    /// control characters and stray bytes escaped, so that it can go to a terminal; what is wrong with it.
+    /// The first [`FIRST_BAD_MAX`]: line number, from 1; its text, shortened to 100 characters, with control characters and
+    /// stray bytes escaped for a terminal; the reason.
     pub first: Vec<(u64, String, Reason)>,
 }
 
@@ -28,27 +28,27 @@ impl BadLines {
     }
 }
 
-/// What is wrong with a line.
+/// Reason why a line is bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Reason {
     /// Longer than [`LINE_MAX`].
     #[error("the line is longer than {LINE_MAX} bytes")]
     LineTooLong,
-    /// Not as many columns as the format has.
+    /// Wrong number of columns.
     #[error("{found} columns where the format has {wanted}")]
     Columns {
-        /// Counted in the line.
+        /// Columns of the line.
         found: usize,
-        /// As the format has it.
+        /// Columns of the format.
         wanted: usize,
     },
-    /// A column that should be there is not.
+    /// A missing column.
     #[error("column `{column}` is missing")]
     Missing {
         /// Its name in `docs/traces.md`.
         column: &'static str,
     },
-    /// A column that should be digits is not, or is beyond 64 bits.
+    /// A column that is no whole number, or beyond 64 bits.
     #[error("column `{column}` is no whole number")]
     Number {
         /// Its name in `docs/traces.md`.
@@ -60,35 +60,35 @@ pub enum Reason {
         /// Its name in `docs/traces.md`.
         column: &'static str,
     },
-    /// An operation that the format does not have.
+    /// An operation unknown to the format.
     #[error("column `{column}` is no operation of this format")]
     Operation {
         /// Its name in `docs/traces.md`.
         column: &'static str,
     },
-    /// A read, write or discard of nothing.
+    /// A read, write or discard of no bytes.
     #[error("the request's length is 0")]
     LengthZero,
     /// A request of 4 GiB or more.
     #[error("the request's length is beyond 32 bits")]
     LengthTooLong,
-    /// The end of the request lies beyond the largest offset a file can have.
+    /// The request ends beyond the largest offset of a file.
     #[error("the request ends beyond byte {}", i64::MAX)]
     BeyondEnd,
-    /// An asker's name that is empty or too long.
+    /// An empty or too long name of a stream.
     #[error("the name of who asked is empty or longer than {STREAM_NAME_MAX} bytes")]
     Name,
-    /// One more name than there may be.
+    /// More streams than [`STREAMS_MAX`](crate::STREAMS_MAX).
     #[error("more than {STREAMS_MAX} names of who asked")]
     TooManyStreams,
-    /// A line of an iolog before the line that says its version.
+    /// A line of an iolog before its version line.
     #[error("no line `fio version 2 iolog` or `fio version 3 iolog` before it")]
     NoVersion,
 }
 
-/// A line for people: short, and harmless to a terminal.
+/// A line shortened and escaped for a terminal.
 pub(crate) fn shown(line: &[u8]) -> String {
-    // No character is longer than four bytes, so the cut is never inside what is shown.
+    // No character is longer than four bytes, so the cut is behind the shown part.
     let head = &line[..line.len().min(4 * (TEXT_MAX + 1))];
     let mut text = String::new();
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Traces by columns: which column of a line says what, as a text such as `csv:time_us=6,op=4,lba512=5,bytes=2`.
+//! Traces by columns: the meaning of each column, as a text such as `csv:time_us=6,op=4,lba512=5,bytes=2`.
 
 use std::fmt;
 use std::num::NonZeroI16;
@@ -6,51 +6,50 @@ use std::str::FromStr;
 
 use weir_engine::Op;
 
-/// The farthest column that can be named, from either end of a line.
+/// The farthest column, from either end of a line.
 const COLUMN_MAX: i16 = 256;
 
-/// The largest block in which places and lengths may be counted, in bytes.
+/// Largest unit of offsets and lengths, in bytes.
 const BLOCK_MAX: u32 = 1 << 20;
 
-/// The longest of the words that a specification has, in bytes.
+/// Longest word of a specification, in bytes.
 const WORD_MAX: usize = 255;
 
 /// Most words for one operation.
 const WORDS_MAX: usize = 16;
 
-/// Where a trace without a format of its own has what.
+/// Columns of a trace without a format of its own.
 ///
-/// Columns are counted from 1, or from the end: -1 is the last. Parsed from and printed as
-/// `csv:KEY=VALUE,...`, or `words:KEY=VALUE,...` where columns stand between spaces and tabs. `docs/traces.md` lists the
-/// keys.
+/// Columns count from 1, or from the end: -1 is the last. Parsed from and printed as `csv:KEY=VALUE,...`, or
+/// `words:KEY=VALUE,...` for columns between spaces and tabs. `docs/traces.md` lists the keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Columns {
     pub(crate) separator: Separator,
-    /// Lines at the beginning that are passed over.
+    /// Lines to skip at the beginning.
     pub(crate) skip: u32,
     pub(crate) time: Counted<TimeUnit>,
     pub(crate) op: Column,
-    /// Words for operations besides the usual ones.
+    /// Additional words for operations.
     pub(crate) named: Vec<(Op, Vec<u8>)>,
     pub(crate) place: Counted<u32>,
     pub(crate) length: Counted<u32>,
     pub(crate) device: Option<Column>,
     pub(crate) stream: Option<Column>,
-    /// Only lines that have this text in this column.
+    /// Only lines with this text in this column.
     pub(crate) only: Option<(Column, Vec<u8>)>,
 }
 
 /// A column, counted from 1, or from -1 backwards.
 pub(crate) type Column = NonZeroI16;
 
-/// A column of numbers, and what one of them is.
+/// A column of numbers, and their unit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Counted<U> {
     pub(crate) column: Column,
     pub(crate) unit: U,
 }
 
-/// What stands between two columns.
+/// Separator of columns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Separator {
     /// This byte, each time.
@@ -100,7 +99,7 @@ impl TimeUnit {
     }
 }
 
-/// Operations that can have words of their own: key and operation.
+/// Operations with additional words: key and operation.
 const NAMED: [(&str, Op); 4] =
     [("read", Op::Read), ("write", Op::Write), ("discard", Op::Discard), ("flush", Op::Flush)];
 
@@ -108,7 +107,7 @@ const NAMED: [(&str, Op); 4] =
 const KEYS: &str = "time_s, time_ms, time_us, time_100ns, time_ns, op, offset, lba512, lba4096 (any block), bytes, \
                     blocks512, blocks4096 (any block), device, stream, only, read, write, discard, flush, sep, skip";
 
-/// Why a text says no columns.
+/// Reason why a text is no description of columns.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ColumnsError {
     /// It does not begin with `csv:` or `words:`.
@@ -120,34 +119,34 @@ pub enum ColumnsError {
         /// The part.
         part: String,
     },
-    /// A key that there is not.
+    /// An unknown key.
     #[error("there is no key {key:?}; known: {KEYS}")]
     Key {
         /// The key.
         key: String,
     },
-    /// A value that cannot be.
+    /// A bad value.
     #[error("{key}={value}: {allowed}")]
     Value {
-        /// Of which key.
+        /// Its key.
         key: String,
-        /// As it stands.
+        /// The value.
         value: String,
-        /// What would be right.
+        /// Allowed values.
         allowed: &'static str,
     },
-    /// Two keys that say the same.
+    /// Two keys for one thing.
     #[error("{what} is given twice")]
     Twice {
-        /// What they say.
+        /// That thing.
         what: &'static str,
     },
-    /// Something that no trace can do without.
+    /// A missing key that every trace needs.
     #[error("{what} is missing: {example}")]
     Missing {
-        /// What.
+        /// Its meaning.
         what: &'static str,
-        /// A key that says it.
+        /// A key for it.
         example: &'static str,
     },
 }
@@ -155,7 +154,7 @@ pub enum ColumnsError {
 const A_COLUMN: &str = "a column is 1 to 256 from the left, or -1 to -256 from the end";
 
 impl Columns {
-    /// Whether a text is meant for one.
+    /// Whether a text is meant as columns.
     pub(crate) fn is_meant(text: &str) -> bool {
         ["csv", "words"]
             .iter()

@@ -1,19 +1,19 @@
-//! Devices of a trace: which there are, and the one that is wanted.
+//! Devices of a trace, and the selected one.
 
 use crate::streams::Called;
 
-/// So many are told by name.
+/// Most devices that are listed by name.
 pub(crate) const NAMES_MAX: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Devices {
-    /// Only requests of this one are taken.
+    /// The selected device.
     wanted: Option<Box<[u8]>>,
     seen: Vec<Box<[u8]>>,
-    /// The one of the line before, an index into `seen`: most often the next line has it too.
+    /// Index of the last line's device in `seen`: the next line usually has it too.
     last: usize,
     more: bool,
-    /// Lines of others than the wanted one.
+    /// Lines of other devices than the selected one.
     passed_over: u64,
 }
 
@@ -22,7 +22,7 @@ impl Devices {
         self.wanted = Some(name.as_bytes().into());
     }
 
-    /// The one that is wanted; then all have to be looked at.
+    /// Selects a device.
     pub(crate) fn wanted(&self) -> Option<String> {
         self.wanted.as_ref().map(|name| String::from_utf8_lossy(name).into_owned())
     }
@@ -41,7 +41,7 @@ impl Devices {
         (self.seen.iter().map(|key| name(key)).collect(), self.more)
     }
 
-    /// Whether a request of this device is to be taken. O([`NAMES_MAX`]).
+    /// Whether to take a request of this device. O([`NAMES_MAX`]).
     pub(crate) fn takes(&mut self, key: &[u8], called: Called<'_>) -> bool {
         if self.seen.get(self.last).is_none_or(|last| !is_same(last, key, called)) {
             self.remember(key, called);

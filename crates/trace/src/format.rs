@@ -1,4 +1,4 @@
-//! The formats there are, by name and by their looks.
+//! Formats of traces, their names and their detection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::columns::{Columns, ColumnsError, TimeUnit};
 use crate::reader::Reader;
 
-/// A kind of trace. `docs/traces.md` shows the columns of each.
+/// Format of a trace. `docs/traces.md` shows the columns of each.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Format {
     /// MSR Cambridge CSV: `timestamp,host,disk,Read|Write,offset,size,response`; time in ticks of 100 ns, the rest in
@@ -26,26 +26,26 @@ pub enum Format {
     /// CloudPhysics CSV: `version,time,op,size,lbn`; seconds, the SCSI operation code in hexadecimal, bytes, blocks of
     /// 512 bytes. One stream.
     CloudPhysics,
-    /// What `blkparse` prints unless told otherwise. A stream is a process.
+    /// The default output of `blkparse`. A stream is a process.
     ///
-    /// Requests are taken where they are queued (`Q`). Up to the first of those, and so in all of a trace recorded
-    /// without them, they are taken where they are sent to the driver (`D`).
+    /// Requests are taken when they are queued (`Q`). Until the first of those, and so in all of a trace recorded without
+    /// them, they are taken when they are sent to the driver (`D`).
     Blkparse,
-    /// What fio writes for `write_iolog` and reads for `read_iolog`, versions 2 and 3. A stream is a file.
+    /// The file of fio's `write_iolog` and `read_iolog`, versions 2 and 3. A stream is a file.
     ///
     /// Version 3 has a time in microseconds for each line. Version 2 has only `wait`s: the first record of each file
     /// after one is [`dependent`](crate::Record::dependent).
     FioIolog,
-    /// The application start-ups of the S benchmark suite. A stream is a process, and every record of it but the first
-    /// is [`dependent`](crate::Record::dependent): a start-up asks for the next thing when it has the one before.
+    /// Application start-ups of the S benchmark suite. A stream is a process, and each record of it but the first is
+    /// [`dependent`](crate::Record::dependent): a start-up needs one answer for its next request.
     Startup,
-    /// Any other text of a request a line, by what its columns are. Without columns for them, one device and one stream; a
-    /// device without a stream is one.
+    /// Any other text with a request a line, by its columns. Without a column for them there is one device and one stream; a
+    /// device without a stream is its own stream.
     Columns(Box<Columns>),
 }
 
 impl Format {
-    /// All that have a name, and are known by their looks, in the order in which messages list them.
+    /// All formats with a name, which can be detected, in the order of messages.
     pub const ALL: [Format; 7] = [
         Format::Msr,
         Format::Alibaba,
@@ -56,18 +56,18 @@ impl Format {
         Format::Startup,
     ];
 
-    /// The format that the first lines of a trace are in; `None` if they fit none, or two equally well.
+    /// Detects the format from the first lines of a trace; `None` if they fit none, or two equally well.
     ///
-    /// `head` is the beginning of the file, uncompressed, of any length; at most 100 lines of it are looked at, and a
-    /// last line without its end only if it is the only one. Each format's own parser reads them; the one that makes
-    /// sense of most wins, if it makes sense of more than half.
+    /// `head` is the beginning of the file, uncompressed, of any length. At most 100 lines of it are read, and a last line
+    /// without its end only if it is the only one. Each format's parser reads them; the one that parses most wins, if it
+    /// parses more than half.
     pub fn detect(head: &[u8]) -> Option<Format> {
         const LINES: usize = 100;
         let whole = match head.iter().rposition(|&byte| byte == b'\n') {
             Some(end) => &head[..=end],
             None => head,
         };
-        // Empty lines make sense to every format, and so say nothing.
+        // Empty lines are good in every format.
         let lines = whole.split_inclusive(|&byte| byte == b'\n');
         let telling = lines.filter(|line| !line.trim_ascii().is_empty()).take(LINES);
         let sample: Vec<u8> = telling.flatten().copied().collect();
@@ -101,12 +101,12 @@ impl Format {
         }
     }
 
-    /// The names of those that have one, for messages.
+    /// All names, for messages.
     pub fn names() -> String {
         Format::ALL.each_ref().map(Format::name).join(", ")
     }
 
-    /// Whether its traces say of which device, volume or file a request is; and whether that is the asker.
+    /// Where its traces have the device, volume or file of a request.
     pub(crate) fn devices(&self) -> DevicesAre {
         match self {
             Format::Msr | Format::Alibaba | Format::Tencent | Format::FioIolog => {
@@ -118,7 +118,7 @@ impl Format {
         }
     }
 
-    /// Whether its times may be whole seconds.
+    /// Whether times may be whole seconds.
     pub(crate) fn counts_seconds(&self) -> bool {
         match self {
             Format::Tencent | Format::CloudPhysics => true,
@@ -128,14 +128,14 @@ impl Format {
     }
 }
 
-/// Where a format says of which device a request is.
+/// Place of the device in a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DevicesAre {
-    /// Nowhere: a trace is of one.
+    /// None: a trace is of one device.
     One,
-    /// Each is a stream.
+    /// Each device is a stream.
     Streams,
-    /// Beside the stream.
+    /// A column beside the stream.
     Apart,
 }
 
@@ -160,19 +160,19 @@ impl FromStr for Format {
     }
 }
 
-/// A text that says no trace format.
+/// A text that is no trace format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnknownFormat {
-    /// There is none of that name.
+    /// An unknown name.
     #[error(
         "no trace format is called `{name}`; there are {}, and columns by number: csv:time_us=6,op=4,lba512=5,bytes=2",
         Format::names()
     )]
     Name {
-        /// The name that was asked for.
+        /// The name.
         name: String,
     },
-    /// Columns that cannot be.
+    /// A bad description of columns.
     #[error(transparent)]
     Columns(ColumnsError),
 }
@@ -213,9 +213,9 @@ mod tests {
             ("fio version 3 iolog\n32 /dev/sda add\n", Some(Format::FioIolog)),
             ("fio version 2 iolog\n/dev/sda add\n", Some(Format::FioIolog)),
             ("xterm-31657 0 8 113314048 Rand -427336 0 RM 4.6 START\n", Some(Format::Startup)),
-            // Cut in the middle of the second line.
+            // Cut within the second line.
             ("419,W,8792731648,16384,1577808144360767\n41", Some(Format::Alibaba)),
-            // Without an end, but all there is.
+            // The only line, without its end.
             ("419,W,8792731648,16384,1577808144360767", Some(Format::Alibaba)),
             ("\n\n419,W,8792731648,16384,1577808144360767\n", Some(Format::Alibaba)),
             ("what\n419,W,8792731648,16384,1577808144360767\n", None),

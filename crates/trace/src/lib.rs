@@ -1,21 +1,20 @@
-//! Block traces of others, read line by line.
+//! Block traces in eight formats, read line by line.
 //!
-//! Formats of traces, which record requests to disks with their time and asker. Seven kinds of them, each in its own shape, and others by their columns,
-//! become one stream of
-//! [`Record`]s, in the order of the file:
+//! A trace has the requests to a disk, with their time and source. Seven formats, and others by their columns, become one
+//! sequence of [`Record`]s, in the order of the file:
 //!
 //! ```text
 //!  file ─► gzip, zstd ─► lines ─► parser of the format ─► streams, clock ─► Record
 //!          open.rs       lines.rs  parsers/                reader.rs
 //! ```
 //!
-//! - [`Reader::open`] reads a file as it is: compressed or not, of the format it looks like unless told.
+//! - [`Reader::open`] reads a file, compressed or not; it detects the format unless told.
 //! - [`Reader::new`] reads anything that is `BufRead`, without a file system.
-//! - A line that makes no sense ends nothing: it is counted, and the first ten are kept with their number
-//!   ([`BadLines`]). Only an I/O error ends the reading.
+//! - A bad line is counted and skipped, and the first ten are kept with their number ([`BadLines`]). Only an I/O error ends
+//!   the reading.
 //!
-//! What is held does not grow with the trace: [`LINE_MAX`] bounds a line, [`STREAMS_MAX`] and [`STREAM_NAME_MAX`] the
-//! names of askers.
+//! Memory does not grow with the trace: [`LINE_MAX`] bounds a line, [`STREAMS_MAX`] and [`STREAM_NAME_MAX`] the names of
+//! streams.
 //!
 //! ```
 //! use weir_trace::{Format, Reader};

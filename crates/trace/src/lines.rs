@@ -1,31 +1,31 @@
-//! Lines out of bytes, in one block of memory.
+//! Splitter of bytes into lines, in one block of memory.
 
 use std::io::{self, Read};
 
-/// The longest line, in bytes without its end. A longer one is a bad line, whatever is in it.
+/// Longest line, in bytes without its end. A longer one is a bad line.
 pub const LINE_MAX: usize = 64 * 1024;
 
-/// Two lines of the longest, so that there is always room to read into behind a line that is not whole.
+/// Room for two longest lines, so that there is always room to read behind an incomplete line.
 const BLOCK: usize = 2 * (LINE_MAX + 2);
 
 /// A line without its end (`\n` or `\r\n`).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
-    /// Its beginning; the rest has been or will be passed over.
+    /// The beginning of a line that is too long; the rest is skipped.
     TooLong(&'a [u8]),
 }
 
-/// Cuts what it reads into lines. How the input comes in pieces makes no difference to what comes out.
+/// Splits its input into lines, independently of the pieces in which it arrives.
 pub(crate) struct Lines<R> {
     input: R,
     block: Box<[u8]>,
-    /// The bytes of the block that have been read and not given out.
+    /// Bytes of the block that have been read and not returned.
     start: usize,
     end: usize,
-    /// How many of those are known not to hold the end of a line.
+    /// Leading bytes of those that are known to have no end of line.
     searched: usize,
-    /// The line here was given out as too long: pass over what is left of it.
+    /// The current line was returned as too long: skip the rest of it.
     passing: bool,
     ended: bool,
 }
@@ -74,7 +74,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is there; false at the end of the input.
+    /// Reads more; false at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -106,16 +106,15 @@ fn whole(line: &[u8]) -> Line<'_> {
     if line.len() > LINE_MAX { Line::TooLong(line) } else { Line::Whole(line) }
 }
 
-/// Where the first `\n` is: eight bytes at a time. One by one, lines of 25 bytes take a fifth longer to read altogether.
+/// Position of the first `\n`, eight bytes at a time. Byte by byte, lines of 25 bytes take a fifth longer in all.
 ///
-/// Columns are looked for one by one: they are too short for this to pay.
+/// Columns are too short for this to pay.
 fn newline(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
     let (words, tail) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        // A byte of `word` that is `\n` is zero here, and the lowest zero sets the lowest high bit: a borrow only
-        // reaches bytes above it.
+        // A `\n` in `word` is zero here, and the lowest zero sets the lowest high bit: a borrow only reaches bytes above it.
         let zeroed = u64::from_le_bytes(*word) ^ u64::from_ne_bytes([b'\n'; 8]);
         let found = zeroed.wrapping_sub(ONES) & !zeroed & HIGHS;
         if found != 0 {
@@ -130,7 +129,7 @@ fn newline(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Gives out at most `step` bytes a call.
+    /// A reader of at most `step` bytes a call.
     struct Slowly<'a>(&'a [u8], usize);
 
     impl Read for Slowly<'_> {

@@ -1,15 +1,14 @@
-//! Sentences about how a trace was read, for reports: what a reader of figures should know.
+//! Notes on how a trace was read, for reports.
 
 use crate::reader::Reader;
 
-/// So many names of devices are written out.
+/// Most names of devices in a note.
 const NAMED_MAX: usize = 5;
 
 impl<R> Reader<R> {
-    /// Where times and places were not taken as they stand, or devices lie on one another: a sentence for each.
+    /// A sentence for each way in which times and offsets were changed, or devices joined.
     ///
-    /// Bad lines and times that run back are not among them: [`bad_lines`](Reader::bad_lines) and
-    /// [`reordered`](Reader::reordered) have those.
+    /// Without bad lines and times that run back; see [`bad_lines`](Reader::bad_lines) and [`reordered`](Reader::reordered).
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.spread() > 0 {
@@ -40,7 +39,7 @@ impl<R> Reader<R> {
         notes
     }
 
-    /// Why there was no request, for a trace that had none.
+    /// The reason why a trace had no request.
     pub fn without_requests(&self) -> String {
         let lines = counted(self.lines(), "line", "lines");
         let mut reason = format!("no request in {lines} read as {}", self.format());

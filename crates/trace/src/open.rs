@@ -1,4 +1,4 @@
-//! Files as they are found: compressed or not, of a format or another.
+//! Opening of trace files: decompression and detection of the format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -10,29 +10,29 @@ use crate::bad::shown;
 use crate::format::Format;
 use crate::reader::Reader;
 
-/// So much of a trace, uncompressed, is looked at to tell its format; in bytes.
+/// Uncompressed bytes that detection reads.
 pub const HEAD_MAX: usize = 64 * 1024;
 
-/// A file is read, and handed on uncompressed, in pieces of this size.
+/// Bytes of a read, and of a piece of decompressed text.
 const BUFFER: usize = 128 * 1024;
 
-/// Enough to know any file by, the mark of a tar archive at byte 257 included.
+/// Enough to recognise any file, including the mark of a tar archive at byte 257.
 const MAGIC: usize = 512;
 
 impl Reader<Box<dyn BufRead + Send>> {
-    /// Opens a trace: plain, gzip (of several members too) or zstd, known by its first bytes and not by its name.
+    /// Opens a trace: plain, gzip (also of several members) or zstd, by its first bytes and not by its name.
     ///
-    /// Without `format`, the first [`HEAD_MAX`] bytes tell it ([`Format::detect`]). `path` may be a pipe: nothing is
-    /// read twice.
+    /// Without `format`, it is detected from the first [`HEAD_MAX`] bytes ([`Format::detect`]). `path` may be a pipe: nothing
+    /// is read twice.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened, or so little of it read that it tells no format; is an archive, or compressed in
-    /// another way; or looks like no format or like two, and none was told. What cannot be read to its end fails there.
+    /// The file cannot be opened, or fails before its format is known; is an archive, or compressed in another way; or fits no
+    /// format or two, and none was given. Later failures are those of the reader.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
-        // A directory opens, and only fails to be read; the message is better here.
+        // A directory can be opened and fails at the first read; the message is better here.
         if file.metadata().map_err(io)?.is_dir() {
             return Err(io(io::ErrorKind::IsADirectory.into()));
         }
@@ -45,13 +45,13 @@ impl Reader<Box<dyn BufRead + Send>> {
             Wrapping::Foreign(what) => return Err(foreign(what)),
         };
         let mut head_of_text = Vec::new();
-        // What breaks off in here can be read up to there, like what breaks off behind it.
+        // A file that breaks off here is read up to there, as one that breaks off later.
         let mut broken = read_up_to(&mut input, HEAD_MAX, &mut head_of_text).err();
-        // What spreadsheets write in front of UTF-8. It is no part of the first line.
+        // The byte order mark of spreadsheets is no part of the first line.
         if head_of_text.starts_with(b"\xef\xbb\xbf") {
             head_of_text.drain(..3);
         }
-        // Published sets come as archives of many files; their headers would be a bad line each.
+        // Published sets are archives of many files; each header would be a bad line.
         if let Wrapping::Foreign(what) = Wrapping::of(&head_of_text) {
             return Err(foreign(what));
         }
@@ -71,8 +71,7 @@ impl Reader<Box<dyn BufRead + Send>> {
     }
 }
 
-/// The text of a gzip file: of all its members, one after the other, and of none of the zeroes with which tapes and block
-/// devices fill up behind a member, which are no part of it.
+/// Decompressed text of all members of a gzip file, without the zeroes with which tapes and block devices pad a member.
 struct Members<R: BufRead> {
     /// `None` only within a call.
     member: Option<GzDecoder<R>>,
@@ -83,7 +82,7 @@ impl<R: BufRead> Members<R> {
         Members { member: Some(GzDecoder::new(input)) }
     }
 
-    /// Goes on to the next member, if there is one.
+    /// Starts the next member, if there is one.
     fn advance(&mut self) -> io::Result<bool> {
         let member = self.member.as_mut().expect("there is always a member");
         let input = member.get_mut();
@@ -116,19 +115,19 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// The beginning of `input`, and `input` with it still there.
+/// The beginning of `input`, and all of `input` again.
 fn head<R: Read>(mut input: R, len: usize) -> io::Result<(Vec<u8>, impl Read)> {
     let mut head = Vec::new();
     read_up_to(&mut input, len, &mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
-/// Puts the first `len` bytes of `input` into `head`, or as many as there are before it ends or fails.
+/// Reads the first `len` bytes of `input` into `head`, or all before it ends or fails.
 fn read_up_to(input: &mut impl Read, len: usize, head: &mut Vec<u8>) -> io::Result<()> {
     input.take(len as u64).read_to_end(head).map(drop)
 }
 
-/// Nothing to read, after an error perhaps, once.
+/// An empty input, after at most one error.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {
@@ -137,12 +136,12 @@ impl Read for Broken {
     }
 }
 
-/// What lies around a trace.
+/// Compression of a trace.
 enum Wrapping {
     None,
     Gzip,
     Zstd,
-    /// Something to be unpacked first, by a command that the text names.
+    /// Must be unpacked first, by the command in the text.
     Foreign(&'static str),
 }
 
@@ -151,7 +150,7 @@ impl Wrapping {
         match head {
             [0x1f, 0x8b, ..] => Wrapping::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Wrapping::Zstd,
-            // A frame to be skipped, with which parallel compressors begin.
+            // A skippable frame, which parallel compressors write first.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Wrapping::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
                 Wrapping::Foreign("compressed with xz; unpack it with `xz -d`")
@@ -175,10 +174,10 @@ impl Wrapping {
     }
 }
 
-/// A trace that cannot be read at all.
+/// Reason why a trace cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system, or the decompressor, says no.
+    /// An error of the operating system or the decompressor.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The trace.
@@ -186,20 +185,20 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// It is packed in a way that is not read directly.
+    /// A compression or archive that is not supported.
     #[error("{} is {what}", path.display())]
     Foreign {
         /// The trace.
         path: PathBuf,
-        /// What it is, and the command that unpacks it.
+        /// Its name, and the command that unpacks it.
         what: &'static str,
     },
-    /// It looks like no format, or like two, and none was told.
+    /// No format was detected, or two were, and none was given.
     #[error("the format of {} cannot be told from its first lines; the first is `{first_line}`", path.display())]
     UnknownFormat {
         /// The trace.
         path: PathBuf,
-        /// Its first line, shortened and made harmless to a terminal.
+        /// Its first line, shortened and escaped for a terminal.
         first_line: String,
     },
 }

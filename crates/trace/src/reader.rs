@@ -1,4 +1,4 @@
-//! Records out of a trace.
+//! Reader of records.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -14,10 +14,10 @@ use crate::streams::{Called, Streams};
 
 /// Reads a trace of one format, as an iterator of [`Record`]s in the order of the file.
 ///
-/// Every line becomes a record, or is one of [`bad_lines`](Reader::bad_lines), or of [`skipped`](Reader::skipped).
-/// Holds 128 KiB and the names of the streams; allocates for a new stream and for the first bad lines only.
-/// A line takes from 55 ns (CloudPhysics) to 120 ns (MSR), and 190 ns where columns are padded (blkparse, start-up
-/// traces), so that a simulator has most of its time for itself (`cargo bench -p weir-trace`, one core of a Xeon).
+/// Every line is a record, or counts in [`bad_lines`](Reader::bad_lines) or [`skipped`](Reader::skipped). Holds 128 KiB and
+/// the names of the streams; allocates only for a new stream and for the first bad lines.
+/// A line takes from 55 ns (CloudPhysics) to 120 ns (MSR), and 190 ns where columns are padded (blkparse, start-up traces)
+/// (`cargo bench -p weir-trace`, one core of a Xeon).
 pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
@@ -26,20 +26,20 @@ pub struct Reader<R> {
     clock: Clock,
     devices: Devices,
     devices_are: DevicesAre,
-    /// Where times may be whole seconds, and until one is not.
+    /// Present where times may be whole seconds, until one is not.
     spread: Option<Spread>,
     read: u64,
     skipped: u64,
     completions: u64,
-    /// The line of the record that was given out last.
+    /// Line of the last returned record.
     line: u64,
-    /// Why it failed, until that is told.
+    /// The error, until it is returned.
     failure: Option<ReadError>,
     failed: bool,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads `input`, which is uncompressed, as `format`, without looking whether it is.
+    /// Reads the uncompressed `input` as `format`, without detection.
     ///
     /// Reads ahead, by up to 128 KiB.
     pub fn new(input: R, format: Format) -> Reader<R> {
@@ -63,16 +63,16 @@ impl<R: BufRead> Reader<R> {
 }
 
 impl<R> Reader<R> {
-    /// The format being read: told, or detected.
+    /// The format, given or detected.
     pub fn format(&self) -> Format {
         self.parser.format()
     }
 
-    /// Takes only requests of the device, volume or file of this name, from the next line on; lines of others are
+    /// Selects the requests of the device, volume or file of this name, from the next line on; lines of others count in
     /// [`passed_over`](Reader::passed_over).
     ///
     /// # Errors
-    /// The format does not say of which device requests are.
+    /// The format has no device of a request.
     pub fn only_device(&mut self, name: &str) -> Result<(), NoDevices> {
         if self.devices_are == DevicesAre::One {
             return Err(NoDevices { format: self.format() });
@@ -85,8 +85,8 @@ impl<R> Reader<R> {
         self.devices.wanted()
     }
 
-    /// The devices, volumes or files so far, those that were not wanted too: at most 64 names, and whether there are
-    /// more. Empty where a trace is of one.
+    /// All devices, volumes or files so far: at most 64 names, and whether there are more. Empty for a format without
+    /// devices.
     pub fn devices(&self) -> (Vec<String>, bool) {
         match self.devices_are {
             DevicesAre::Streams if !self.devices.is_choosy() => {
@@ -97,53 +97,53 @@ impl<R> Reader<R> {
         }
     }
 
-    /// Requests so far of other devices than the one that is wanted; [`skipped`](Reader::skipped) counts their lines.
+    /// Requests so far of devices that are not selected; [`skipped`](Reader::skipped) counts their lines.
     pub fn passed_over(&self) -> u64 {
         self.devices.passed_over()
     }
 
-    /// Records so far whose times were whole seconds, and that were spread evenly over their second.
+    /// Records so far whose whole-second times were spread over their second.
     pub fn spread(&self) -> u64 {
         self.spread.as_ref().map_or(0, Spread::moved)
     }
 
-    /// Records so far that a trace of the block layer has only where they completed. Their time is that of their
-    /// completion, their stream the device.
+    /// Records so far that are completions without an earlier event. Their time is that of the completion, their stream the
+    /// device.
     pub fn completions(&self) -> u64 {
         self.completions
     }
 
-    /// The line of the record that was given out last, counted from 1. More lines than that may have been read: up to
-    /// 65,536 records of a second are held where times are whole seconds.
+    /// Line of the last returned record, from 1. More lines may have been read: up to 65,536 records of a second are held
+    /// where times are whole seconds.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Lines read so far, whatever became of them.
+    /// Lines read so far.
     pub fn lines(&self) -> u64 {
         self.read
     }
 
-    /// The lines so far that made no sense.
+    /// Bad lines so far.
     pub fn bad_lines(&self) -> &BadLines {
         &self.bad
     }
 
-    /// The lines so far that made sense and asked for nothing: empty ones, headers, and what the format says besides
-    /// requests (other actions of blkparse and its summary, files opened and closed, SCSI commands without data).
+    /// Good lines so far without a request: empty ones, headers, and other events of the format (other actions of blkparse and
+    /// its summary, files opened and closed, SCSI commands without data).
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Askers so far; [`Record::stream`] is an index into this.
+    /// Names of the streams so far; [`Record::stream`] is an index into this.
     pub fn streams(&self) -> &[String] {
         self.streams.names()
     }
 
-    /// Records so far whose time was before that of a record above them. They were given the latest time so far
-    /// instead: the order of the file counts.
+    /// Records so far whose time was before that of an earlier line. They get the latest time so far: the order of the file
+    /// counts.
     ///
-    /// A few are a recorder with several CPUs. If it is most of the trace, look for one line with a time far ahead.
+    /// A few come from a recorder with several CPUs. If it is most of the trace, look for one line with a time far ahead.
     pub fn reordered(&self) -> u64 {
         self.clock.reordered
     }
@@ -186,7 +186,7 @@ impl<R: BufRead> Reader<R> {
                     return Some(Ok(record));
                 }
                 Some((Err(failure), _)) => {
-                    // What was read before it goes first.
+                    // Held records go first.
                     self.spread.as_mut()?.finish();
                     self.failure = Some(failure);
                 }
@@ -202,7 +202,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The next record as the trace has it, with its own time; an error once.
+    /// The next record with the trace's own time; an error once.
     fn read_on(&mut self) -> Option<(Result<Record, ReadError>, u64)> {
         if self.failed {
             return None;
@@ -251,9 +251,9 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Gives a request its time within the trace and its place within its stream.
+/// Sets a request's time within the trace and its place in its stream.
 ///
-/// A line that fails here leaves the clock as it was: a bad line has no say in when the others come.
+/// A bad line leaves the clock as it was.
 fn place(streams: &mut Streams, clock: &mut Clock, asked: Asked<'_>) -> Result<Record, Reason> {
     let Asked { time, op, offset, len, who, follows, metadata, .. } = asked;
     let at_ns = clock.would_be(time);
@@ -278,13 +278,13 @@ struct Clock {
 }
 
 impl Clock {
-    /// What a record of this time gets.
+    /// Adjusted time of a record.
     fn would_be(&self, time: u64) -> u64 {
         let since = time.saturating_sub(self.first.unwrap_or(time));
         since.max(self.latest)
     }
 
-    /// A record of this time got `at`.
+    /// Notes that a record of this time got `at`.
     fn advance(&mut self, time: u64, at: u64) {
         let first = *self.first.get_or_insert(time);
         self.reordered += u64::from(time < first || time - first < at);
@@ -292,7 +292,7 @@ impl Clock {
     }
 }
 
-/// A device was asked for where the format has none.
+/// A device was selected in a format without devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoDevices {
     /// The format.
@@ -307,12 +307,12 @@ impl fmt::Display for NoDevices {
 
 impl std::error::Error for NoDevices {}
 
-/// The trace could not be read to its end.
+/// Error while reading a trace.
 #[derive(Debug)]
 pub struct ReadError {
-    /// The line at which it failed, counted from 1.
+    /// The line at which it failed, from 1.
     pub line: u64,
-    /// Why. A compressed file that ends early is [`io::ErrorKind::UnexpectedEof`].
+    /// The cause. A compressed file that ends early is [`io::ErrorKind::UnexpectedEof`].
     pub source: io::Error,
 }
 

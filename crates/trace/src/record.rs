@@ -1,4 +1,4 @@
-//! Record of a trace, which every format becomes.
+//! Record of a trace, the same for all formats.
 
 use weir_engine::Op;
 
@@ -6,29 +6,27 @@ use weir_engine::Op;
 ///
 /// # When it is due
 ///
-/// Records of one stream are issued in the order of the trace. One that is not [`dependent`](Record::dependent) is due
-/// at `at_ns`. One that is, is due `delay_ns` after the record before it in its stream has completed, whenever that is;
-/// its `at_ns` still says when the trace had it. So a faster disk shortens the second kind of trace, as it would have
-/// shortened the work that was traced.
+/// Records of one stream are issued in the order of the trace. A [`dependent`](Record::dependent) record is due `delay_ns`
+/// after the completion of the previous one of its stream; its `at_ns` is still the trace's time. All others are due at
+/// `at_ns`. So a faster disk shortens a trace of dependent records, as it would have shortened the traced work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Nanoseconds since the trace's first record, which has 0. Never runs back: see
     /// [`Reader::reordered`](crate::Reader::reordered).
     pub at_ns: u64,
-    /// [`Op::Read`], [`Op::Write`], [`Op::Discard`] or [`Op::Flush`]; never another.
+    /// [`Op::Read`], [`Op::Write`], [`Op::Discard`] or [`Op::Flush`].
     pub op: Op,
     /// First byte on its volume, disk or file; 0 for a flush. `offset + len` is at most `i64::MAX`.
     pub offset: u64,
-    /// Bytes; 0 for a flush and never 0 for anything else.
+    /// Bytes; 0 for a flush only.
     pub len: u32,
-    /// The asker, as an index into [`Reader::streams`](crate::Reader::streams): a volume, disk, process or file,
-    /// numbered from 0 as they appear.
+    /// The stream, an index into [`Reader::streams`](crate::Reader::streams): a volume, disk, process or file, numbered from 0
+    /// in order of appearance.
     pub stream: u32,
-    /// Waits for the record before it in its stream. Never true for the first record of a stream.
+    /// Waits for the previous record of its stream. False for the first record of a stream.
     pub dependent: bool,
-    /// For dependent records the pause, in nanoseconds, after that completion; 0 for others.
+    /// For dependent records the pause after that completion, in nanoseconds; 0 for others.
     pub delay_ns: u64,
-    /// The file system asked for it on its own account, as traces of the block layer tell with an `M`; false where a
-    /// format does not tell.
+    /// Metadata of the file system, marked with an `M` in traces of the block layer; false in formats without such a mark.
     pub metadata: bool,
 }

@@ -1,31 +1,30 @@
 //! Spread of requests over seconds, for traces whose times are whole seconds.
 //!
-//! Such a trace says of each request only in which second it came. Taken as it is, all requests of a second come in its
-//! first nanosecond, and what waits is the burst, not the load. The requests of a second are put evenly over it instead,
-//! in their order. The first time with a fraction says that the trace is finer than that, and ends it.
+//! Taken literally, all requests of a second come in its first nanosecond, as a burst that never was. So the requests of a
+//! second are spread evenly over it, in their order. The first time with a fraction shows that the trace is finer, and ends
+//! this.
 
 use std::collections::VecDeque;
 
 use crate::record::Record;
 
-/// So many records of one second are held until the second is over. Those of a fuller second are spread in parts, each
-/// over half of what is left of it.
+/// Records of one second that are held. Those of a fuller second are spread in parts, each over half of the rest of it.
 const HELD_MAX: usize = 1 << 16;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A record, and the line that it is from.
+/// A record and its line.
 pub(crate) type Numbered = (Record, u64);
 
 #[derive(Default)]
 pub(crate) struct Spread {
     /// Records of one second, in order.
     held: Vec<Numbered>,
-    /// When the trace has them.
+    /// Their time in the trace.
     second_ns: u64,
-    /// Where the part of the second begins over which they go.
+    /// Begin of the part of the second over which they are spread.
     from_ns: u64,
-    /// Where the second ends.
+    /// End of the second.
     to_ns: u64,
     ready: VecDeque<Numbered>,
     moved: u64,
@@ -39,12 +38,12 @@ impl Spread {
         self.moved
     }
 
-    /// The next that has its time.
+    /// The next record with its time.
     pub(crate) fn pop(&mut self) -> Option<Numbered> {
         self.ready.pop_front()
     }
 
-    /// One more, whose time is whole seconds.
+    /// Adds a record whose time is whole seconds.
     pub(crate) fn push(&mut self, numbered: Numbered) {
         if self.is_finer {
             self.ready.push_back(numbered);
@@ -62,12 +61,12 @@ impl Spread {
         self.held.push(numbered);
     }
 
-    /// The trace is over: those of its last second go over all of it, too.
+    /// Ends the trace: spreads the records of its last second over all of it.
     pub(crate) fn finish(&mut self) {
         self.release(self.to_ns);
     }
 
-    /// One more, whose time has a fraction: the trace is finer, and those held go as they are.
+    /// Adds a record whose time has a fraction: the held ones keep their times.
     pub(crate) fn give_up(&mut self, numbered: Numbered) {
         self.is_finer = true;
         self.ready.extend(self.held.drain(..));

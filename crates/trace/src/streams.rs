@@ -1,28 +1,27 @@
-//! Askers of a trace: names to dense numbers.
+//! Streams of a trace: from names to dense numbers.
 
 use std::collections::HashMap;
 
 use crate::bad::Reason;
 
-/// So many streams a trace may have; a line of one more is bad. With names of ten bytes, a million streams are about
-/// 120 MB.
+/// Most streams of a trace; a line of one more is bad. With names of ten bytes, a million streams take about 120 MB.
 pub const STREAMS_MAX: usize = 1_000_000;
 
-/// The longest name of a stream, in bytes; that of a file name on Linux.
+/// Longest name of a stream, in bytes: that of a file name on Linux.
 pub const STREAM_NAME_MAX: usize = 255;
 
-/// The asker of a line.
+/// Identity of the stream of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who<'a> {
-    /// What makes it the same one as before.
+    /// Lines with equal keys are of one stream.
     pub(crate) key: &'a [u8],
     pub(crate) called: Called<'a>,
 }
 
-/// How a key becomes a name for people.
+/// Naming of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Called<'a> {
-    /// As it is.
+    /// The key itself.
     AsKeyed,
     /// The key is two columns, `host,disk`.
     HostDisk,
@@ -33,12 +32,12 @@ pub(crate) enum Called<'a> {
 /// Numbers from 0, in the order of appearance.
 pub(crate) struct Streams {
     max: usize,
-    /// For look-ups only; never walked, so its order decides nothing.
+    /// For look-ups only; never iterated, so its order decides nothing.
     numbers: HashMap<Box<[u8]>, u32>,
     names: Vec<String>,
-    /// When each stream had its latest record, in `at_ns`.
+    /// Time of each stream's latest record, in `at_ns`.
     latest: Vec<u64>,
-    /// The key of the line before and its number: most often the next line has it too.
+    /// Key and number of the last line's stream: the next line usually has it too.
     last: (Vec<u8>, u32),
 }
 
@@ -56,9 +55,9 @@ impl Streams {
         &self.names
     }
 
-    /// The stream's number, and when it had its record before this one; `None` if this is the first.
+    /// The stream's number, and the time of its previous record; `None` if this is the first.
     ///
-    /// Allocates when the name is new, else not.
+    /// Allocates only for a new name.
     pub(crate) fn visit(&mut self, who: Who<'_>, at: u64) -> Result<(u32, Option<u64>), Reason> {
         let number = if !who.key.is_empty() && self.last.0 == who.key {
             self.last.1
@@ -95,7 +94,7 @@ impl Streams {
     }
 }
 
-/// A name that is text, and can go to a terminal.
+/// A name as printable text.
 fn name(who: Who<'_>) -> String {
     let key = String::from_utf8_lossy(who.key);
     let name = match who.called {

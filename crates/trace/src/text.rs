@@ -1,8 +1,8 @@
-//! Pieces of lines: columns, words and numbers, without allocation.
+//! Columns, words and numbers of lines, without allocation.
 
 use crate::bad::Reason;
 
-/// Exactly `N` columns between commas. None of the formats quotes.
+/// Exactly `N` columns between commas. No format uses quotes.
 pub(crate) fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Reason> {
     let mut columns = [&line[..0]; N];
     let mut rest = line;
@@ -23,7 +23,7 @@ pub(crate) fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Reason>
     Ok(columns)
 }
 
-/// What stands between spaces and tabs.
+/// Words between spaces and tabs.
 #[derive(Clone)]
 pub(crate) struct Words<'a>(&'a [u8]);
 
@@ -32,17 +32,17 @@ impl<'a> Words<'a> {
         Words(line)
     }
 
-    /// The next word, or the error that `column` is not there.
+    /// The next word, or the error that `column` is missing.
     pub(crate) fn word(&mut self, column: &'static str) -> Result<&'a [u8], Reason> {
         self.next().ok_or(Reason::Missing { column })
     }
 
-    /// How many bytes have not been taken; from the line's beginning, if words were taken from its end only.
+    /// Length of the rest; from the line's beginning, if words were taken from its end only.
     pub(crate) fn untaken(&self) -> usize {
         self.0.len()
     }
 
-    /// All that has not been taken, without the spaces around it.
+    /// The rest, trimmed.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0.trim_ascii()
     }
@@ -70,9 +70,9 @@ impl<'a> DoubleEndedIterator for Words<'a> {
     }
 }
 
-/// Decimal digits, with spaces around them at most; `None` for anything else and beyond 64 bits.
+/// Decimal digits, possibly between spaces; `None` for anything else and beyond 64 bits.
 pub(crate) fn digits(text: &[u8]) -> Option<u64> {
-    // Nearly all numbers have no spaces and no more digits than cannot overflow.
+    // Fast path: no spaces, and too few digits to overflow.
     plain_digits(text).or_else(|| any_digits(text.trim_ascii()))
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn number(text: &[u8], column: &'static str) -> Result<u64, Reason> {
     digits(text).ok_or(Reason::Number { column })
 }
 
-/// Decimal seconds, such as `12`, `.015820` and `0.000000001`, in nanoseconds; what is finer is cut off.
+/// Decimal seconds, such as `12`, `.015820` and `0.000000001`, in nanoseconds; finer digits are cut off.
 pub(crate) fn seconds(text: &[u8], column: &'static str) -> Result<u64, Reason> {
     let whole = plain_digits(text).and_then(|whole| whole.checked_mul(1_000_000_000));
     whole.or_else(|| seconds_if(text.trim_ascii())).ok_or(Reason::Time { column })
@@ -133,7 +133,7 @@ fn seconds_if(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// A decimal count of `unit`s of nanoseconds, a power of ten up to a second; what is finer is cut off.
+/// A decimal count of `unit`s of nanoseconds, a power of ten up to a second; finer digits are cut off.
 pub(crate) fn decimal(text: &[u8], unit: u64, column: &'static str) -> Result<u64, Reason> {
     match digits(text) {
         Some(whole) => whole.checked_mul(unit).ok_or(Reason::Time { column }),
@@ -142,7 +142,7 @@ pub(crate) fn decimal(text: &[u8], unit: u64, column: &'static str) -> Result<u6
             let point =
                 text.iter().position(|&byte| byte == b'.').ok_or(Reason::Time { column })?;
             let whole = if point == 0 { 0 } else { ticks(&text[..point], unit, column)? };
-            // Below one, so in nanoseconds of a second that are as many of a billionth of the unit.
+            // A fraction in nanoseconds of a second is as many billionths of the unit.
             let part = match point + 1 < text.len() || point == 0 {
                 true => seconds(&text[point..], column)?,
                 false => 0,
@@ -161,7 +161,7 @@ pub(crate) fn ticks(text: &[u8], unit: u64, column: &'static str) -> Result<u64,
 /// The sector of the block layer, whatever the disk's own is.
 const SECTOR: u64 = 512;
 
-/// A request's place in bytes, if it is one that can be.
+/// A request's extent in bytes, if valid.
 pub(crate) fn extent(offset: u64, len: u64) -> Result<(u64, u32), Reason> {
     if len == 0 {
         return Err(Reason::LengthZero);
@@ -174,7 +174,7 @@ pub(crate) fn extent(offset: u64, len: u64) -> Result<(u64, u32), Reason> {
     Ok((offset, len))
 }
 
-/// [`extent`] of a place in sectors.
+/// [`extent`] from sectors.
 pub(crate) fn extent_of_sectors(first: u64, count: u64) -> Result<(u64, u32), Reason> {
     let offset = first.checked_mul(SECTOR).ok_or(Reason::BeyondEnd)?;
     extent(offset, count.checked_mul(SECTOR).ok_or(Reason::LengthTooLong)?)

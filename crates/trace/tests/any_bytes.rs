@@ -5,8 +5,7 @@ mod harness;
 use proptest::prelude::*;
 use weir_trace::Format;
 
-/// Pieces of lines of all formats, to be put together in any order: closer to a trace than bytes are, and wrong in more
-/// places than a person would think of.
+/// Pieces of lines of all formats, combined in any order: closer to a trace than random bytes.
 const PIECES: [&str; 70] = [
     "128166372003061629",
     "1577808144360767",
@@ -80,7 +79,7 @@ const PIECES: [&str; 70] = [
     "1154.5:",
 ];
 
-/// A line of each format, as it should be.
+/// A valid line of each format.
 const LINES: [&str; 11] = [
     "128166372003061629,usr,0,Read,7014609920,24576,41286\n",
     "419,W,8792731648,16384,1577808144360767\n",
@@ -99,7 +98,7 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::sample::select(&PIECES[..]).prop_map(|piece| piece.as_bytes().to_vec()),
         2 => prop::sample::select(&LINES[..]).prop_map(|line| line.as_bytes().to_vec()),
-        // A line with something else in the middle.
+        // A line with other bytes in the middle.
         2 => (prop::sample::select(&LINES[..]), 0..100_usize, prop::sample::select(&PIECES[..])).prop_map(
             |(line, at, piece)| {
                 let mut line = line.as_bytes().to_vec();
@@ -134,7 +133,7 @@ proptest! {
         }
     }
 
-    /// Lines around the longest, and beyond: bad or not, they count once, and what follows is read.
+    /// Lines around the longest, and beyond: each counts once, and the next line is read.
     #[test]
     fn long_lines(lengths in prop::collection::vec(65_000..67_000_usize, 1..4), more in 0..140_000_usize) {
         let mut text = Vec::new();
@@ -147,7 +146,7 @@ proptest! {
     }
 }
 
-/// A harness that never gets past the first column would find nothing.
+/// Guards against a harness that never gets past the first column.
 #[test]
 fn lines_as_they_should_be_are_records() {
     for line in LINES {

@@ -1,4 +1,4 @@
-//! Each format, in the shape in which it is published or printed.
+//! Each format as it is published or printed.
 
 mod harness;
 
@@ -174,7 +174,7 @@ fn blkparse_of_what_was_sent_to_the_driver_only() {
     );
 }
 
-/// What was queued before the trace began shows only when it is sent; what is queued later must not count twice.
+/// A request queued before the trace began shows only when it is sent; a later one must not count twice.
 #[test]
 fn blkparse_that_begins_with_requests_under_way() {
     check(
@@ -244,7 +244,7 @@ fn iolog_of_version_2() {
             "1500000 write 0+512 /b",
             "3000000 flush 0+0 /b after 1500000",
             "3000000 write 8704+512 /a after 1500000",
-            // Nothing has passed since the one before: both may be under way.
+            // No time has passed since the previous one: both may be in flight.
             "3000000 write 9216+512 /a",
         ],
         &[],
@@ -275,7 +275,7 @@ fn startup() {
             "0 read 58016792576+4096 xterm-31657 metadata",
             "15820000 read 57983242240+4096 xterm-31657 after 15820000",
             "44981000 read 55869308928+4096 Xorg-925 metadata",
-            // Two requests of xterm, with one of Xorg between them: the pause is its own.
+            // Two requests of xterm with one of Xorg between them: the pause is per process.
             "69945000 read 66606841856+4096 xterm-31657 after 54125000 metadata",
             "70011000 write 55869313024+4096 Xorg-925 after 25030000",
             "133411000 read 4096+4096 Web Content-7",
@@ -304,7 +304,7 @@ fn excerpts_of_real_traces() {
     assert_eq!((trace.records.len(), trace.bad.count), (400, 0));
     assert_eq!(trace.streams, ["xterm-31657", "Xorg-925"]);
     assert_eq!(trace.records.iter().filter(|record| !record.dependent).count(), 2);
-    // The gaps are those of the trace's own column, where one process goes on.
+    // The pauses equal the trace's own column within one process.
     assert_eq!(trace.records[1].delay_ns, 15_820_000);
     assert_eq!(trace.records[399].at_ns, 6_214_251_000 - 4_666_589_000);
 
@@ -318,7 +318,7 @@ fn excerpts_of_real_traces() {
     assert_eq!((written, syncs), (6 * 4096, 2));
 }
 
-/// Traces that have no format here, each in the shape that its tool or collection has, with the columns that take it.
+/// Traces of other tools and collections, with the columns that read them.
 #[test]
 fn columns_take_traces_of_others() {
     for (columns, text, wanted) in [
@@ -408,7 +408,7 @@ fn lines_without_the_columns_are_bad() {
     assert_eq!((trace.records.len(), trace.skipped), (1, 1), "the first line has the names");
 }
 
-/// A trace of completions has no better time than those, and no process: the one that ran then has asked for nothing.
+/// A trace of completions alone has their times, and no process.
 #[test]
 fn blkparse_of_completions_only() {
     check(
@@ -455,7 +455,7 @@ fn one_device_of_several_is_taken() {
     assert_eq!(error, "the format cloudphysics does not say of which device requests are");
 }
 
-/// Ten requests in each of three seconds, as they are written where a trace counts whole seconds.
+/// Ten requests in each of three seconds, with whole-second times.
 #[test]
 fn requests_of_whole_seconds_go_evenly_over_them() {
     let line = |at: u64| format!("{},{},8,0,1\n", 1_538_323_200 + at / 10, at * 8);
@@ -464,14 +464,14 @@ fn requests_of_whole_seconds_go_evenly_over_them() {
     for (at, record) in trace.records.iter().enumerate() {
         assert_eq!(record.at_ns, at as u64 * 100_000_000);
     }
-    // The first of each second is where it was.
+    // The first of each second keeps its time.
     assert_eq!(trace.spread, 27);
-    // A time with a fraction says that the others are what they are.
+    // A time with a fraction: the others keep theirs.
     let finer = "1,5,28,512,1\n1,5,28,512,1\n1,5.25,28,512,1\n1,6,28,512,1\n1,6,28,512,1\n";
     let trace = read(finer.as_bytes(), Format::CloudPhysics);
     let times: Vec<u64> = trace.records.iter().map(|record| record.at_ns).collect();
     assert_eq!((times, trace.spread), (vec![0, 0, 250_000_000, 1_000_000_000, 1_000_000_000], 0));
-    // Of a second with more than are held, later ones go over what is left of it: never back, never beyond.
+    // In a second with more than are held, later ones are spread over its rest: never back, never beyond.
     let text: String = (0..200_000).map(|at| format!("{},0,8,0,1\n", 5 + at / 199_999)).collect();
     let trace = read(text.as_bytes(), Format::Tencent);
     let times: Vec<u64> = trace.records.iter().map(|record| record.at_ns).collect();
@@ -480,7 +480,7 @@ fn requests_of_whole_seconds_go_evenly_over_them() {
     assert_eq!(in_half, 65_536);
 }
 
-/// The line of a record is its own, however many have been read behind it.
+/// The line of a record, however many later lines have been read.
 #[test]
 fn a_record_knows_its_line() {
     let text = "1,5,28,512,1\nbad\n1,5,28,512,2\n1,6,28,512,3\n";

@@ -1,4 +1,4 @@
-//! Files as they are found: compressed, in several members, cut short, or not what they should be.
+//! Trace files: compressed, of several members, truncated, or of another kind.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use weir_trace::{Format, HEAD_MAX, LINE_MAX, OpenError, Reader};
 
-/// A directory that goes when the test ends.
+/// A temporary directory.
 struct Place(PathBuf);
 
 impl Place {
@@ -59,14 +59,14 @@ fn plain_gzip_and_zstd_are_read_alike() {
     let (first, second) = text.split_at(text.len() / 2);
     let files = [
         place.file("plain", &text),
-        // The name does not decide.
+        // The content decides, not the name.
         place.file("plain.gz", &text),
         // As spreadsheets write text.
         place.file("marked", &[b"\xef\xbb\xbf", &text[..]].concat()),
         place.file("marked.gz", &gzip(&[b"\xef\xbb\xbf", &text[..]].concat())),
         place.file("one.gz", &gzip(&text)),
         place.file("members.gz", &[gzip(first), gzip(b""), gzip(second)].concat()),
-        // As tapes and block devices give it back; more than is read at once.
+        // Padded as by tapes and block devices, with more than is read at once.
         place.file("padded.gz", &[&gzip(&text)[..], &[0; 300_000]].concat()),
         place.file("between.gz", &[&gzip(first)[..], &[0; 512], &gzip(second)].concat()),
         place.file("one.zst", &zstd(&text)),
@@ -101,11 +101,11 @@ fn a_format_that_is_told_is_not_detected() {
 #[test]
 fn a_file_that_ends_early_is_an_error_after_what_there_was() {
     let place = Place::new("early");
-    // Lines that differ, so that there is something to cut.
+    // Different lines, so that compression leaves something to truncate.
     let text: String = (0..200_000_u32)
         .map(|i| format!("1,{i},2a,512,{}\n", i.wrapping_mul(2_654_435_761)))
         .collect();
-    // The last is over within what is looked at to tell the format.
+    // The last one ends within the bytes that detection reads.
     let cases = [
         ("cut.gz", gzip(text.as_bytes()), 1000),
         ("cut.zst", zstd(text.as_bytes()), 1000),
@@ -122,7 +122,7 @@ fn a_file_that_ends_early_is_an_error_after_what_there_was() {
         assert!(before.len() > *enough && before.iter().all(Result::is_ok), "{name}");
         assert!(reader.next().is_none(), "and then it is over");
     }
-    // Of these there is nothing, or nothing that would tell what it is.
+    // Empty, or too short to detect.
     let strange = gzip(&b"nothing known\n".repeat(1000));
     for (bytes, format) in [
         (&cases[0].1[..12], None),
@@ -152,7 +152,7 @@ fn what_must_be_unpacked_first_is_named() {
     ];
     for (bytes, command) in cases {
         let path = place.file("packed", bytes);
-        // Telling the format does not help.
+        // Giving the format does not help.
         for format in [None, Some(Format::Tencent)] {
             let error = open(&path, format);
             assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
@@ -174,7 +174,7 @@ fn an_unknown_format_quotes_its_first_line() {
     assert!(matches!(open(&path, None), OpenError::Io { .. }), "no gzip behind its mark");
 }
 
-/// What is held does not grow with the file: sixteen mebibytes of one line is one bad line.
+/// Memory does not grow with the file: sixteen mebibytes of one line is one bad line.
 #[test]
 fn a_line_without_end_is_one_bad_line() {
     let place = Place::new("endless");

@@ -1,4 +1,4 @@
-//! Records written as text of each format read back the same, and the columns are those that the `csv` crate finds.
+//! Round trip of records through each format, and a comparison with the columns of the `csv` crate.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_engine::Op;
 use weir_trace::{Format, Record};
 
-/// A record to be, in units that every format can say: microseconds and sectors.
+/// A record in units of all formats: microseconds and sectors.
 #[derive(Clone, Debug)]
 struct Planned {
     gap_us: u64,
@@ -32,7 +32,7 @@ fn planned() -> impl Strategy<Value = Vec<Planned>> {
     prop::collection::vec(one, 1..50)
 }
 
-/// What `format` cannot say becomes the nearest it can.
+/// Rounds to what `format` can express.
 fn sayable(planned: &[Planned], format: &Format) -> Vec<Planned> {
     let mut planned = planned.to_vec();
     planned[0].gap_us = 0;
@@ -42,7 +42,7 @@ fn sayable(planned: &[Planned], format: &Format) -> Vec<Planned> {
             (Format::CloudPhysics, Op::Discard) => Op::Write,
             (_, op) => op,
         };
-        // What is shorter, fio takes for noise.
+        // fio ignores shorter waits.
         if *format == Format::FioIolog && record.gap_us < 100 {
             record.gap_us = 0;
         }
@@ -53,7 +53,7 @@ fn sayable(planned: &[Planned], format: &Format) -> Vec<Planned> {
             record.stream = 0;
         }
     }
-    // Streams are numbered as they appear.
+    // Streams are numbered in order of appearance.
     let mut order = Vec::new();
     for record in &mut planned {
         let known = order.iter().position(|&stream| stream == record.stream);
@@ -66,7 +66,7 @@ fn sayable(planned: &[Planned], format: &Format) -> Vec<Planned> {
     planned
 }
 
-/// The text of a trace, and the records that should come of it. `version` is that of an iolog.
+/// The text of a trace, and its expected records. `version` is that of an iolog.
 fn write(planned: &[Planned], format: &Format, version: u32) -> (String, Vec<Record>) {
     let mut text = String::new();
     if *format == Format::FioIolog {
@@ -183,7 +183,7 @@ fn spread(records: &mut [Record]) {
     }
 }
 
-/// Those that are written: all with a name, and columns.
+/// All formats with a name, and columns.
 fn formats() -> Vec<Format> {
     let columns = "csv:time_us=1,op=2,lba512=3,blocks512=4,stream=-1".parse().unwrap();
     Format::ALL.into_iter().chain([columns]).collect()
@@ -203,7 +203,7 @@ proptest! {
         }
     }
 
-    /// Lines as they come from several CPUs: all of them are there, in the order of the file.
+    /// Lines of several CPUs, out of order: all are read, in the order of the file.
     #[test]
     fn times_that_run_back_are_the_latest(times in prop::collection::vec(0..1000_u64, 1..50)) {
         let text: String = times.iter().map(|time| format!("1,R,0,512,{time}\n")).collect();
@@ -217,7 +217,7 @@ proptest! {
         prop_assert_eq!((trace.records.len(), trace.reordered), (times.len(), reordered));
     }
 
-    /// Without quotes, a line of CSV is good exactly if another reader of CSV finds the columns we need in it.
+    /// Without quotes, a line of CSV is good exactly if the `csv` crate finds the needed columns in it.
     #[test]
     fn columns_are_those_of_csv(fields in prop::collection::vec("[0-9RW ]{0,4}", 1..8)) {
         let line = fields.join(",");

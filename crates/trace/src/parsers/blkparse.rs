@@ -8,14 +8,14 @@ use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text::{self, Words};
 
-/// What the lines before have shown.
+/// State from earlier lines.
 #[derive(Default)]
 pub(crate) struct State {
-    /// A request was queued: from here on those that are sent to the driver have been taken already.
+    /// A `Q` was seen: later `D` are of requests already taken.
     queues: bool,
-    /// A request was sent to the driver or queued: from here on those that complete have been taken already.
+    /// A `Q` or `D` was seen: later `C` are of requests already taken.
     sends: bool,
-    /// The events are over, and what follows is blkparse's own account of them.
+    /// The events have ended; blkparse's summary follows.
     summary: bool,
 }
 
@@ -62,7 +62,7 @@ impl State {
             None => (0, 0),
         };
         let who = match completes {
-            // The process that ran when it completed, and in brackets its error: neither is the asker.
+            // The process that ran at the completion, and in brackets its error: neither is the source.
             true => Who { key: device, called: Called::AsKeyed },
             false => {
                 let called = command(rest).map_or(Called::AsKeyed, Called::Command);
@@ -82,12 +82,12 @@ fn is_device(word: &[u8]) -> bool {
     number() && number() && numbers.next().is_none()
 }
 
-/// `CPU0 (sda):` comes once a CPU; a trace of nothing has only `Total` or `Throughput`.
+/// `CPU0 (sda):` comes once for each CPU; an empty trace has only `Total` or `Throughput`.
 fn starts_summary(word: &[u8]) -> bool {
     word.starts_with(b"CPU") || word == b"Total" || word == b"Throughput"
 }
 
-/// First sector and number of sectors: `223490 + 8 [kjournald]`; `None` where only the command is.
+/// First sector and number of sectors: `223490 + 8 [kjournald]`; `None` where only the command is given.
 fn place(rest: &[u8]) -> Result<Option<(u64, u64)>, Reason> {
     if rest.is_empty() || rest.starts_with(b"[") {
         return Ok(None);
@@ -100,7 +100,7 @@ fn place(rest: &[u8]) -> Result<Option<(u64, u64)>, Reason> {
     Ok(Some((sector, text::number(words.word("sectors")?, "sectors")?)))
 }
 
-/// What stands in brackets at the end; it may hold spaces and brackets itself.
+/// The text in brackets at the end, which may contain spaces and brackets.
 fn command(rest: &[u8]) -> Option<&[u8]> {
     let rest = rest.strip_suffix(b"]")?;
     let start = rest.iter().position(|&byte| byte == b'[')?;

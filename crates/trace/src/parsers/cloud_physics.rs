@@ -17,7 +17,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
         return Ok(None);
     }
     let [version, time, op, size, lbn] = text::columns(line)?;
-    // The recorder has had two; another number is another format that happens to have five columns.
+    // The recorder has had two versions; another number is another format with five columns.
     if !matches!(text::digits(version), Some(1 | 2)) {
         return Err(Reason::Number { column: "version" });
     }
@@ -38,7 +38,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
 
 enum Scsi {
     Does(Op),
-    /// Asks about the device, or has its extent in data that the trace does not have (UNMAP).
+    /// A query, or a command whose extents are in its data, which the trace does not have (UNMAP).
     Other,
 }
 

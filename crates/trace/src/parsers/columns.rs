@@ -1,4 +1,4 @@
-//! Columns that the user names: `csv:time_us=6,op=4,lba512=5,bytes=2`.
+//! Parser of lines by columns that the user names: `csv:time_us=6,op=4,lba512=5,bytes=2`.
 
 use weir_engine::Op;
 
@@ -9,12 +9,12 @@ use crate::columns::{Column, Columns, Separator};
 use crate::streams::{Called, Who};
 use crate::text::{self, Words};
 
-/// Whose requests they are where no column says it.
+/// Stream of requests without a column for it.
 const TRACE: Who<'static> = Who { key: b"trace", called: Called::AsKeyed };
 
 pub(crate) struct State {
     columns: Columns,
-    /// Lines that were looked at.
+    /// Lines read.
     lines: u64,
 }
 
@@ -33,7 +33,7 @@ impl State {
             return Ok(None);
         }
         let parsed = self.request(line);
-        // The names of the columns, most likely; where they are numbers, `skip` passes them over.
+        // Probably the names of the columns; where they are numbers, use `skip`.
         if self.lines == 1 && matches!(parsed, Err(Reason::Time { .. })) {
             return Ok(None);
         }
@@ -78,8 +78,8 @@ impl State {
         Ok(Some(Asked { device: device.unwrap_or_default(), metadata, ..asked }))
     }
 
-    /// The words that the user gave, else those that traces usually have, else the letters of the block layer.
-    /// And whether it is metadata.
+    /// Operation by the user's words, else by common words, else by the letters of the block layer; and whether it is
+    /// metadata.
     fn operation(&self, word: &[u8]) -> Result<Option<(Op, bool)>, Reason> {
         if let Some((op, _)) = self.columns.named.iter().find(|(_, known)| known == word) {
             return Ok(Some((*op, false)));
@@ -98,13 +98,13 @@ impl State {
                 None => return Err(Reason::Operation { column: "op" }),
             },
         };
-        // Words have no such mark, and letters are capitals.
+        // Words have no mark for metadata, and letters are capitals.
         let metadata = rwbs::does(word).is_some() && rwbs::is_metadata(word);
         Ok(Some((op, metadata)))
     }
 }
 
-/// A column without the spaces and the quotes around it.
+/// A column without surrounding spaces and quotes.
 fn field(line: &[u8], separator: Separator, at: Column) -> Option<&[u8]> {
     let nth = usize::from(at.get().unsigned_abs()) - 1;
     let from_left = at.get() > 0;

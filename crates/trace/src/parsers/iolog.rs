@@ -9,14 +9,14 @@ use crate::text::{self, Words};
 
 const MICROSECOND_NS: u64 = 1000;
 
-/// fio takes shorter waits for noise. Source: fio(1), "Trace file format v2".
+/// fio ignores shorter waits. Source: fio(1), "Trace file format v2".
 const WAIT_MIN_NS: u64 = 100 * MICROSECOND_NS;
 
-/// What the lines before have set.
+/// State from earlier lines.
 #[derive(Default)]
 pub(crate) struct State {
     version: Option<Version>,
-    /// The waits of version 2 so far, in nanoseconds: the only time it has.
+    /// Sum of the waits of version 2, in nanoseconds: its only time.
     waited: u64,
 }
 

@@ -1,4 +1,4 @@
-//! One parser a format: a line in, what it asks for out.
+//! Parsers, one for each format: from a line to a request.
 
 mod alibaba;
 mod blkparse;
@@ -16,47 +16,47 @@ use crate::bad::Reason;
 use crate::format::Format;
 use crate::streams::Who;
 
-/// What one line asks for, in the trace's own time.
+/// The request of a line, in the trace's own time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    /// Nanoseconds since whatever the trace counts from.
+    /// Nanoseconds since the trace's own origin.
     pub(crate) time: u64,
     pub(crate) op: Op,
     pub(crate) offset: u64,
     pub(crate) len: u32,
     pub(crate) who: Who<'a>,
     pub(crate) follows: Follows,
-    /// The device, where it is not the asker; empty where the format has none.
+    /// The device, where it is not the stream; empty where the format has none.
     pub(crate) device: &'a [u8],
     /// File-system metadata.
     pub(crate) metadata: bool,
-    /// The time is that of its completion, for want of anything before that.
+    /// The time is that of its completion, since the trace has no earlier event.
     pub(crate) completed: bool,
 }
 
 impl<'a> Asked<'a> {
-    /// Data, on the device that is asked.
+    /// Data, on the device of the stream.
     pub(crate) fn new(time: u64, op: Op, offset: u64, len: u32, who: Who<'a>) -> Asked<'a> {
         let (follows, device) = (Follows::Never, &b""[..]);
         Asked { time, op, offset, len, who, follows, device, metadata: false, completed: false }
     }
 }
 
-/// Whether a request waits for the one before it in its stream.
+/// Dependence of a request on the previous one of its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Follows {
-    /// No: it comes at its time.
+    /// Independent: it comes at its time.
     Never,
-    /// If time has passed between the two, in a trace where only waits make time pass.
+    /// Dependent if time has passed since the previous one, in a trace where only waits advance time.
     AfterGap,
-    /// Always.
+    /// Dependent.
     Always,
 }
 
-/// `Ok(None)` is a line that makes sense and asks for nothing.
+/// `Ok(None)` is a good line without a request.
 pub(crate) type Parsed<'a> = Result<Option<Asked<'a>>, Reason>;
 
-/// The format, and what its parser keeps from line to line.
+/// The format, and its parser's state.
 pub(crate) enum Parser {
     Msr,
     Alibaba,

@@ -13,7 +13,7 @@ const TICK_NS: u64 = 100;
 const HEADER: &[u8] = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
-    // The published files have no header; collections made of them do, and then one in each part.
+    // The published files have no header; collections of them have one in each part.
     if line.first() == Some(&b'T') && line == HEADER {
         return Ok(None);
     }
@@ -25,7 +25,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
         other if other.eq_ignore_ascii_case(b"write") => Op::Write,
         _ => return Err(Reason::Operation { column: "Type" }),
     };
-    // Read for its shape only: how long the old disk took is not asked of the new one.
+    // Checked and ignored: the response time of the old disk.
     text::number(response, "ResponseTime")?;
     if host.is_empty() || disk.is_empty() {
         return Err(Reason::Name);

@@ -1,21 +1,21 @@
-//! The letters with which the block layer says what a request does: `R`, `WS`, `RA`, `FWFS`, `D`.
+//! RWBS letters of the block layer: `R`, `WS`, `RA`, `FWFS`, `D`.
 
 use weir_engine::Op;
 
-/// What the letters come to.
+/// Operation of the letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Does {
     Data(Op),
     /// A write with a flush before it; without data, it is a flush.
     FlushWrite,
-    /// Nothing that moves data: `N`, and whatever is done to zones.
+    /// No data: `N`, and commands for zones.
     Nothing,
 }
 
 /// Source: blkparse(1), "RWBS description".
 ///
-/// The first letter says what it does, after an `F` for a flush before it; those that follow say how (`S` synchronous,
-/// `A` read ahead, `F` through the cache, `B` barrier, `E` erase), which changes nothing here; see [`is_metadata`].
+/// The first letter is the operation, after an `F` for a flush before it. The others are flags (`S` synchronous, `A` read
+/// ahead, `F` through the cache, `B` barrier, `E` erase), ignored here; see [`is_metadata`].
 pub(super) fn does(letters: &[u8]) -> Option<Does> {
     if letters.is_empty() || !letters.iter().all(u8::is_ascii_uppercase) {
         return None;
@@ -29,16 +29,16 @@ pub(super) fn does(letters: &[u8]) -> Option<Does> {
         Some(b'W') if flush => Does::FlushWrite,
         Some(b'W') => Does::Data(Op::Write),
         Some(b'D') => Does::Data(Op::Discard),
-        // `F` alone, `FF`, `FS`: a flush, and how.
+        // `F` alone, `FF`, `FS`: a flush, with flags.
         None | Some(b'F' | b'S') if flush => Does::Data(Op::Flush),
-        // What the kernel sends on its own for the flush before a write.
+        // The kernel's own request for the flush before a write.
         Some(b'N') if flush => Does::Data(Op::Flush),
         Some(b'N' | b'Z') => Does::Nothing,
         _ => return None,
     })
 }
 
-/// Whether the file system marked it as metadata, with an `M`.
+/// Whether it has the mark of metadata, `M`.
 pub(super) fn is_metadata(letters: &[u8]) -> bool {
     letters.contains(&b'M')
 }

@@ -8,8 +8,8 @@ use crate::bad::Reason;
 use crate::streams::{Called, Who};
 use crate::text::{self, Words};
 
-/// Everything is found from the word `Seq` or `Rand`: left of it lines may miss the time since the request before, right
-/// of it they may have fewer or more marks, and a process's name may have spaces.
+/// Columns are relative to the word `Seq` or `Rand`: left of it the time since the last request may be missing, right of it
+/// there may be fewer or more marks, and a process's name may have spaces.
 pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
     let mut left = Words::new(line);
     while let Some(word) = left.next_back() {
@@ -22,7 +22,7 @@ pub(super) fn parse(line: &[u8]) -> Parsed<'_> {
 }
 
 fn around<'a>(mut left: Words<'a>, mut right: Words<'a>) -> Parsed<'a> {
-    // How far the head went and how long it has gone straight: the reader can tell from the sectors.
+    // The head's movement follows from the sectors.
     right.word("distance")?;
     right.word("run")?;
     let kind = right.word("kind")?;
@@ -37,7 +37,7 @@ fn around<'a>(mut left: Words<'a>, mut right: Words<'a>) -> Parsed<'a> {
     let first =
         text::number(left.next_back().ok_or(Reason::Missing { column: "sector" })?, "sector")?;
     let count = text::number(left.next_back().ok_or(Reason::Missing { column: "size" })?, "size")?;
-    // The time since the request before says nothing that `time` does not: only the name is wanted.
+    // The time since the last request is redundant to `time`: only the name is used.
     let mut without = left.clone();
     let since = without.next_back().ok_or(Reason::Name)?;
     if !without.rest().is_empty() && text::seconds(since, "since").is_ok() {

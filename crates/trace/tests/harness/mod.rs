@@ -1,4 +1,4 @@
-//! Any bytes as a trace, with everything checked that holds for every input. Shared by `cargo test` and the fuzz target.
+//! Harness for arbitrary bytes as a trace, with the invariants of every input. Shared by `cargo test` and the fuzz target.
 
 #![allow(
     unreachable_pub,
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 use weir_engine::Op;
 use weir_trace::{BadLines, FIRST_BAD_MAX, Format, Reader, Record, STREAM_NAME_MAX, STREAMS_MAX};
 
-/// All that comes of a trace.
+/// Results of a trace.
 #[derive(PartialEq, Debug)]
 pub struct Trace {
     pub records: Vec<Record>,
@@ -24,7 +24,7 @@ pub struct Trace {
     pub completions: u64,
 }
 
-/// Columns of every kind, besides the formats that have names.
+/// Columns of every kind.
 const COLUMNS: [&str; 4] = [
     "csv:time_s=5,op=4,lba512=2,bytes=3,device=1",
     "csv:time_100ns=1,op=-3,offset=-2,blocks4096=6,stream=2,read=28+88,flush=x,skip=1,sep=;",
@@ -32,13 +32,13 @@ const COLUMNS: [&str; 4] = [
     "csv:time_ms=-1,op=2,lba4096=3,bytes=4",
 ];
 
-/// All formats that are tried.
+/// All formats.
 pub fn formats() -> Vec<Format> {
     let columns = COLUMNS.iter().map(|text| text.parse().expect("columns"));
     Format::ALL.into_iter().chain(columns).collect()
 }
 
-/// Reads all of it, and checks what holds for any input.
+/// Reads everything and checks the invariants.
 pub fn read(bytes: &[u8], format: Format) -> Trace {
     let trace = collect(Reader::new(bytes, format));
     check(&trace);
@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8], format: Format) -> Trace {
     trace
 }
 
-/// Text as columns: what is read is printed, and read again, as the same.
+/// Text as columns: parse, print and parse again agree.
 pub fn any_columns(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(format) = text.parse::<Format>()
@@ -61,7 +61,7 @@ pub fn any_columns(data: &[u8]) {
     }
 }
 
-/// The fuzz target: the first byte chooses the format, the second how the rest comes in pieces.
+/// The fuzz target: the first byte selects the format, the second the size of pieces.
 pub fn any_bytes(data: &[u8]) -> Option<Trace> {
     any_columns(data);
     let (&[format, piece], text) = data.split_first_chunk()?;
@@ -71,7 +71,7 @@ pub fn any_bytes(data: &[u8]) -> Option<Trace> {
     let pieces = Pieces { bytes: text, piece: usize::from(piece) + 1 };
     let again = collect(Reader::new(BufReader::with_capacity(1, pieces), format));
     assert_eq!(trace, again, "pieces make no difference");
-    // Whatever it says, it says without a panic, and something whole.
+    // Detection does not panic.
     if let Some(detected) = Format::detect(text) {
         let detected = read(text, detected);
         assert!(detected.lines > 0);
@@ -108,7 +108,7 @@ fn check(trace: &Trace) {
 
     assert!(streams.len() <= STREAMS_MAX);
     for name in streams {
-        // A stray byte of a key becomes a character of three; a process's name has its id beside it.
+        // A stray byte of a key becomes a character of three bytes; a process's name includes its id.
         assert!(name.len() <= 2 * 3 * STREAM_NAME_MAX + 1 && !name.contains(char::is_control));
     }
 
@@ -138,7 +138,7 @@ fn check(trace: &Trace) {
     assert_eq!(records.first().map_or(0, |record| record.at_ns), 0);
 }
 
-/// Gives out at most `piece` bytes a call.
+/// A reader of at most `piece` bytes a call.
 struct Pieces<'a> {
     bytes: &'a [u8],
     piece: usize,
