@@ -1,8 +1,8 @@
-//! Device models without I/O: what a disk would do, and when it would be done.
+//! Disk models without I/O: the time at which each request completes.
 //!
-//! A [`DiskModel`] is told what is submitted and when, and says when it is complete. It owns no clock, no data and no
-//! thread, and counts in integers, so that the same calls give the same times on every machine: the lab runs it in
-//! virtual time, the server in real time. Models are named by a line of text ([`Spec`]):
+//! A [`DiskModel`] takes requests with their times, and says when each completes. It has no clock, data or thread, and
+//! counts in integers, so the same calls give the same times on every machine. The lab runs it in virtual time, the server
+//! in real time. Models are named by a line of text ([`Spec`]):
 //!
 //! ```
 //! use weir_disk::{DiskModel, DiskOp, Spec};

@@ -1,6 +1,6 @@
-//! A number that looks like chance and is not.
+//! Integer hash.
 
-/// Spreads a number over all 64 bits; 0 stays 0. Each input has an output of its own.
+/// A bijective mix of 64 bits; 0 stays 0.
 ///
 /// Source: the finishing step of SplitMix64, Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
 /// (2014).

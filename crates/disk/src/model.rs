@@ -2,16 +2,16 @@
 
 use core::fmt::Debug;
 
-/// What a request does to a disk.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DiskOp {
     /// Transfer from the disk.
     Read,
     /// Transfer to the disk.
     Write,
-    /// The same with FUA (force unit access): complete when it is on the medium.
+    /// Transfer with FUA (force unit access): complete when it is on the medium.
     WriteFua,
-    /// Make what was written last.
+    /// Make earlier writes durable.
     Flush,
     /// Forget a range (TRIM).
     Discard,
@@ -19,21 +19,19 @@ pub enum DiskOp {
     WriteZeroes,
 }
 
-/// A disk's times. All times are nanoseconds since one origin of the caller's choosing.
+/// Timing of a disk. Times are nanoseconds since an origin of the caller's choice.
 ///
-/// Calls never go back in time: a `now_ns` that is earlier than one before counts as that one. The bytes themselves are
-/// the caller's business.
+/// A `now_ns` before that of an earlier call counts as the latest one. The model has no data.
 pub trait DiskModel: Debug + Send {
-    /// A request reaches the disk at `now_ns`. `id` is the caller's, handed back at the end; the model does not look
-    /// at it. `offset` and `len` are bytes inside [`DiskModel::capacity`]; a flush has neither.
+    /// A request reaches the disk at `now_ns`. `id` is opaque, and returned at completion. `offset` and `len` are bytes
+    /// inside [`DiskModel::capacity`]; a flush has neither.
     fn submit(&mut self, now_ns: u64, id: u64, op: DiskOp, offset: u64, len: u32);
 
-    /// When to ask again if nothing else is submitted; `None` when nothing is in flight. No request is complete earlier;
-    /// at that time one is, or the disk begins its next piece of work and the next answer is later.
+    /// When to poll again if nothing is submitted; `None` if nothing is in flight. No request completes earlier. At that
+    /// time one completes, or an internal step ends and the next event is later.
     fn next_event(&self) -> Option<u64>;
 
-    /// The id of a request that is complete at `now_ns`, each once, in the order of completion, equal times in the
-    /// order of submission. Ask until it answers `None`.
+    /// Ids of requests complete at `now_ns`, each once, in order of completion, then of submission. Poll until `None`.
     fn poll_complete(&mut self, now_ns: u64) -> Option<u64>;
 
     /// Bytes on the disk.

@@ -1,4 +1,4 @@
-//! A disk of fixed rate and latency, after the kernel's `null_blk`.
+//! Disk of fixed rate and latency, after the kernel's `null_blk`.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
@@ -10,7 +10,7 @@ const NANOS: u128 = 1_000_000_000;
 /// The settings of a [`Null`] disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NullSpec {
-    /// Bytes a second that reads and writes together may transfer; `None` for any number.
+    /// Bytes a second of reads and writes together; `None` for no bound.
     pub rate: Option<NonZeroU64>,
     /// Nanoseconds from the end of the transfer to completion.
     pub latency_ns: u64,
@@ -21,8 +21,8 @@ pub struct NullSpec {
 /// A disk that serves requests in order: reads and writes one after the other at a fixed rate, and completes each a
 /// fixed latency after its transfer. Flushes, discards and zeroing transfer nothing and wait their turn.
 ///
-/// Exact in the long run: a transfer ends at a fraction of a nanosecond, and the next begins there. Only the time that
-/// is told is rounded, up, so that nothing completes early. After an idle spell there is nothing to carry.
+/// Errors do not add up: a transfer ends at a fraction of a nanosecond, and the next begins there. Only the reported time is
+/// rounded, up.
 #[derive(Clone, Debug)]
 pub struct Null {
     spec: NullSpec,
@@ -40,7 +40,7 @@ impl Null {
         Null { spec, now_ns: 0, free_ns: 0, carry: 0, in_flight: VecDeque::new() }
     }
 
-    /// Puts a transfer behind those before it; answers when it ends, rounded up.
+    /// Queues a transfer; returns its end, rounded up.
     fn transfer(&mut self, bytes: u64) -> u64 {
         if self.now_ns > self.free_ns {
             (self.free_ns, self.carry) = (self.now_ns, 0);

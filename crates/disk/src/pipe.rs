@@ -1,15 +1,15 @@
-//! A wire that carries one thing at a time.
+//! Wire of a fixed rate that carries one transfer at a time.
 
 const NANOS: u64 = 1_000_000_000;
 
 /// A wire of a fixed rate, first come, first served.
 ///
-/// Exact in the long run: a transfer ends at a fraction of a nanosecond, and the next begins there. Only the time that
-/// is told is rounded, up, so that nothing is through early.
+/// Errors do not add up: a transfer ends at a fraction of a nanosecond, and the next begins there. Only the reported time is
+/// rounded, up.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipe {
     rate: u64,
-    /// What was sent so far is through at `free_ns + carry / rate`; `carry` is less than the rate.
+    /// The wire is free at `free_ns + carry / rate`; `carry` is less than the rate.
     free_ns: u64,
     carry: u64,
 }
@@ -20,7 +20,7 @@ impl Pipe {
         Pipe { rate, free_ns: 0, carry: 0 }
     }
 
-    /// Sends `bytes`, at most 2^32, that are there at `now_ns`; answers when they are through.
+    /// Sends `bytes`, at most 2^32, from `now_ns` on; returns the end.
     pub(crate) fn send(&mut self, now_ns: u64, bytes: u64) -> u64 {
         if now_ns > self.free_ns {
             (self.free_ns, self.carry) = (now_ns, 0);

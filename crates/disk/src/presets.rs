@@ -1,17 +1,17 @@
-//! The disks that are known by name.
+//! Disks by name.
 
 use crate::hdd::HddSpec;
 use crate::linear::DRIVES;
 use crate::ssd::SsdSpec;
 
-/// A disk that is known by name.
+/// A disk with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preset {
-    /// What a [`Spec`](crate::Spec) begins with.
+    /// Its name, the beginning of a [`Spec`](crate::Spec).
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description, in a line.
     pub about: &'static str,
-    /// Where its figures come from.
+    /// Source of its figures.
     pub source: &'static str,
 }
 
@@ -67,7 +67,7 @@ pub(crate) const SSDS: &[(Preset, SsdSpec)] = &[
     ),
 ];
 
-/// All disks that are known by name: `null`, platters, flash, the kernel's linear profiles and measured drives.
+/// All disks with a name: `null`, platters, flash, the kernel's linear profiles and measured drives.
 pub fn presets() -> impl Iterator<Item = Preset> + Clone {
     let hdds = HDDS.iter().map(|(preset, _)| *preset);
     let ssds = SSDS.iter().map(|(preset, _)| *preset);
@@ -75,7 +75,6 @@ pub fn presets() -> impl Iterator<Item = Preset> + Clone {
     core::iter::once(NULL).chain(hdds).chain(ssds).chain(drives)
 }
 
-/// The one of that name in a table.
 pub(crate) fn find<S: Copy>(table: &[(Preset, S)], name: &str) -> Option<(&'static str, S)> {
     let found = table.iter().find(|(preset, _)| preset.name == name)?;
     Some((found.0.name, found.1))

@@ -19,7 +19,7 @@ const SECTOR: u64 = 512;
 /// The largest disk: offsets are signed in the kernel's calls.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-/// One setting of a model whose settings are `S`. Words are told by their place in the list.
+/// One setting of a model whose settings are `S`. Words are indices into their list.
 pub(crate) struct Setting<S> {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -29,7 +29,7 @@ pub(crate) struct Setting<S> {
     pub(crate) set: fn(&mut S, u64),
 }
 
-/// What a setting takes.
+/// Type of a setting.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// Bytes on a disk.
@@ -75,7 +75,7 @@ pub(crate) const fn names<S, const N: usize>(table: &[Setting<S>; N]) -> [&'stat
     names
 }
 
-/// Changes `spec` by the settings at the end of `line`.
+/// Applies the settings at the end of `line` to `spec`.
 pub(crate) fn read<S>(
     line: &str,
     settings: &str,
@@ -91,7 +91,7 @@ pub(crate) fn read<S>(
     })
 }
 
-/// Writes the model's name and the settings that differ from its own.
+/// Prints the model's name and the settings that differ from its defaults.
 pub(crate) fn print<S>(
     model: &str,
     own: &S,
@@ -153,7 +153,7 @@ impl Kind {
     }
 }
 
-/// Why a value cannot be, and what would be right.
+/// Reason why a value is refused, and allowed ones.
 pub(crate) type Refusal = (String, Option<String>);
 
 pub(crate) fn refuse(reason: impl Into<String>) -> Refusal {

@@ -1,4 +1,4 @@
-//! The line of text that names a model and its settings.
+//! Specification of a disk: a line of text with a model and its settings.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -86,17 +86,17 @@ pub enum Spec {
     },
 }
 
-/// What is wrong with a line, and where.
+/// Error in a line, with its position.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{problem}")]
 pub struct SpecError {
-    /// The bytes of the line that are wrong, for pointing at them.
+    /// The wrong bytes of the line.
     pub span: Range<usize>,
-    /// What is wrong with them.
+    /// The error.
     pub problem: SpecProblem,
 }
 
-/// What can be wrong with a line.
+/// Kind of an error in a line.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpecProblem {
     /// No such model.
@@ -131,7 +131,7 @@ pub enum SpecProblem {
         /// The key.
         key: String,
     },
-    /// A value that cannot be.
+    /// A bad value.
     #[error("`{key}`: {reason}")]
     Value {
         /// The key.
@@ -177,13 +177,13 @@ impl SpecProblem {
 
 const NULL_KEYS: &[&str] = &["rate", "latency", "size"];
 
-/// Bytes on a disk that is not told its size.
+/// Default size of a disk.
 const SIZE: u64 = 4 << 30;
 
-/// What the kernel's null_blk takes to complete a request if nothing is said.
+/// Default completion time of the kernel's null_blk.
 const LATENCY_NS: u64 = 10_000;
 
-/// Slower than any disk: more is a mistake in the unit.
+/// Longer latencies are mistakes in the unit.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 impl Spec {
@@ -197,8 +197,7 @@ impl Spec {
         }
     }
 
-    /// Whether seeks take time on the disk: platters, and linear drives that do as much random reading in a second as
-    /// sequential reading in a tenth, or less.
+    /// Whether seeks take time: platters, and linear drives whose random reads are at most a tenth as fast as sequential ones.
     pub fn is_rotational(&self) -> bool {
         match self {
             Spec::Null(_) | Spec::Ssd { .. } => false,
@@ -225,7 +224,7 @@ impl Spec {
     }
 }
 
-/// A value without the blank before its unit, so that a line is one word for a shell.
+/// A value without the blank before its unit: a line is one word for a shell.
 fn compact(value: impl fmt::Display) -> String {
     value.to_string().replace(' ', "")
 }
@@ -306,7 +305,7 @@ fn whole(
     })
 }
 
-/// The model as it is without settings; of a name that is none, the first.
+/// The model with its defaults; for an unknown name, the first model.
 fn own<S: Copy>(table: &[(Preset, S)], model: &str) -> S {
     find(table, model).map_or(table[0].1, |(_, own)| own)
 }

@@ -1,4 +1,4 @@
-//! The disk with platters, held to what arithmetic says.
+//! Disk with platters against closed-form expectations.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn mean_seek(spec: &HddSpec) -> f64 {
         (spec.outer - step) as f64
     };
     let whole: f64 = (0..spec.zones).map(rate).sum();
-    // How far in the arm is for the share `offset` of the disk.
+    // Position of the arm for the share `offset` of the disk.
     let place = |offset: f64| {
         let (mut zone, mut left) = (0, offset * whole);
         while left > rate(zone) {
@@ -110,7 +110,7 @@ fn writes_are_acknowledged_when_held_and_a_flush_waits_for_the_platters() {
     assert!(disk.next_event().unwrap() > spec.track_to_track_ns);
 }
 
-/// When each of some requests is complete, by id, with none submitted meanwhile.
+/// Completion times of requests by id, with none submitted meanwhile.
 fn drain(disk: &mut Hdd) -> Vec<(u64, u64)> {
     let mut seen = Vec::new();
     while let Some(at) = disk.next_event() {
@@ -137,7 +137,7 @@ fn a_write_with_fua_is_on_the_platters_when_it_is_complete() {
     assert!(is_near(with_cache, without, 1), "{with_cache} and {without}");
 }
 
-/// What is before a flush is completed, then the cache is emptied; what is after it waits.
+/// Earlier commands complete before a flush empties the cache, and later ones wait.
 #[test]
 fn a_flush_is_not_overtaken_by_what_comes_later() {
     let spec = HddSpec::HDD7200;
@@ -195,7 +195,7 @@ fn a_flush_beside_readers_takes_as_long_as_they_have_at_the_disk() {
     assert!(longest < most && longest < spec.age_ns / 5, "{longest} ns of {most}");
 }
 
-/// Reads 128 KiB, and lets the heads read on for 20 ms; answers how long it took.
+/// Reads 128 KiB, and lets the heads read ahead for 20 ms; returns the time of the read.
 fn read_and_think(disk: &mut Hdd, now: &mut u64, offset: u64) -> u64 {
     disk.submit(*now, 0, DiskOp::Read, offset, 128 << 10);
     let start = *now;
@@ -292,8 +292,8 @@ proptest! {
     }
 }
 
-/// What is in the buffer after a pause comes at the rate of the interface, and what follows at that of the platters: the heads
-/// read on no further than the buffer takes.
+/// After a pause, the buffer's data comes at the rate of the interface, and the rest at that of the platters: reading ahead
+/// ends when the buffer is full.
 #[test]
 fn a_pause_fills_the_buffer_and_no_more() {
     for spec in [HddSpec::HDD7200, HddSpec::HDD4200, HddSpec::DISK2009] {

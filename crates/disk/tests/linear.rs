@@ -1,4 +1,4 @@
-//! The disk of the linear model, held to what arithmetic says.
+//! Disk of the linear model against closed-form expectations.
 
 mod common;
 
@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// As in `io.cost.model`: what a figure of 0 stands for takes no time.
+/// As in `io.cost.model`: a part whose figure is 0 takes no time.
 #[test]
 fn a_figure_of_0_takes_no_time() {
     for (settings, len, times_ns) in [

@@ -1,4 +1,4 @@
-//! The flash disk, held to what arithmetic says.
+//! Flash disk against closed-form expectations.
 
 mod common;
 

@@ -1,8 +1,7 @@
-//! Geometry of platters: place of a sector, time when it passes the head, time of the arm to get there.
+//! Geometry of platters: position of a sector, time when it passes the head, seek time.
 //!
-//! Mechanical times are counted in *ticks*: one turn is [`TURN`] ticks, so that a nanosecond is `rpm` ticks and nothing
-//! in the path of the heads is ever rounded to a nanosecond. A transfer that is rounded would miss the next sector and
-//! pay a turn for it.
+//! Mechanical times are in *ticks*: one turn is [`TURN`] ticks, so a nanosecond is `rpm` ticks and no mechanical time is
+//! rounded. A rounded transfer would miss the next sector and take one more turn.
 
 use alloc::vec::Vec;
 
@@ -14,7 +13,7 @@ pub(super) const TURN: u64 = 60_000_000_000;
 /// Bytes in a sector.
 pub(super) const SECTOR: u64 = 512;
 
-/// Neighbouring cylinders with as many sectors on each track.
+/// Adjacent cylinders with equal numbers of sectors on a track.
 #[derive(Clone, Debug)]
 struct Zone {
     first_lba: u64,
@@ -33,14 +32,14 @@ pub(super) struct Geometry {
     seek: Seek,
 }
 
-/// Where a sector is.
+/// Position of a sector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     track: u64,
     angle: u64,
 }
 
-/// Seek times in ticks by distance in cylinders: the square root of it up to a third of the stroke, linear beyond.
+/// Seek times in ticks by distance in cylinders: its square root up to a third of the stroke, linear beyond.
 #[derive(Clone, Copy, Debug)]
 struct Seek {
     track_to_track: u64,
@@ -106,7 +105,7 @@ impl Geometry {
         u64::try_from(ticks.div_ceil(u128::from(self.rpm))).unwrap_or(u64::MAX)
     }
 
-    /// The track of a sector, the sector's place on it, and how many the track has.
+    /// The track of a sector, the sector's index on it, and the number of sectors of the track.
     fn place(&self, lba: u64) -> (u64, u64, u64) {
         let zone = &self.zones[self.zones.partition_point(|zone| zone.first_lba <= lba) - 1];
         let rest = lba - zone.first_lba;
@@ -125,7 +124,7 @@ impl Geometry {
         zone.first_lba + (track - zone.first_track) * zone.sectors
     }
 
-    /// The angle at which a track begins: each is turned by the time that it takes to get there from the one before.
+    /// The angle at which a track begins: skewed by the time that it takes to get there from the previous one.
     fn skew(&self, track: u64) -> u64 {
         let (cylinder, head) = (track / self.heads, track % self.heads);
         let each = (self.heads - 1) * self.head_switch + self.seek.track_to_track;
@@ -149,29 +148,28 @@ impl Geometry {
         Spot { track, angle: (self.skew(track) + turned(sector, sectors)) % TURN }
     }
 
-    /// Ticks until a spot begins to pass the head, if the head leaves track `from` at `angle`, less than [`TURN`].
+    /// Ticks until a position begins to pass the head, if the head leaves track `from` at `angle`, less than [`TURN`].
     pub(super) fn wait(&self, angle: u64, from: u64, spot: Spot) -> u64 {
         self.wait_below(angle, from, spot, u64::MAX).unwrap_or(u64::MAX)
     }
 
-    /// The same if it is less than `bound`. What turns up too late anyway needs no seek time, which is most of the work.
+    /// The same if it is less than `bound`. Later positions need no seek time, which is most of the work.
     pub(super) fn wait_below(&self, angle: u64, from: u64, spot: Spot, bound: u64) -> Option<u64> {
         let turn = (spot.angle + TURN - angle) % TURN;
         if turn >= bound {
             return None;
         }
-        // The first time that it passes after the head is there.
+        // The first pass after the seek.
         let missed = self.travel(from, spot.track).saturating_sub(turn).div_ceil(TURN);
         Some(turn + missed * TURN).filter(|wait| *wait < bound)
     }
 
-    /// When sector `lba` begins to pass the head, if the head leaves track `from` at `start`.
+    /// Time when sector `lba` begins to pass the head, if the head leaves track `from` at `start`.
     pub(super) fn reach(&self, start: u128, from: u64, lba: u64) -> u128 {
         start + u128::from(self.wait(angle(start), from, self.spot(lba)))
     }
 
-    /// When sector `lba + count - 1` has passed, if the head leaves track `from` at `start` for `lba`. Costs a step for
-    /// each track on the way.
+    /// Time when sector `lba + count - 1` has passed, if the head leaves track `from` at `start` for `lba`. O(tracks).
     pub(super) fn pass(&self, start: u128, from: u64, lba: u64, count: u64) -> u128 {
         let (mut time, mut from, mut at, end) = (start, from, lba, lba + count);
         while at < end {
@@ -196,7 +194,7 @@ impl Geometry {
             let last = (sector + (limit - at)).min(sectors);
             let end = time + u128::from(turned(last, sectors) - turned(sector, sectors));
             if now < end {
-                // The last sector whose place, rounded down, has been passed.
+                // The last sector whose angle, rounded down, has passed.
                 let angle = u128::from(turned(sector, sectors)) + (now - time);
                 let passed = ((angle + 1) * u128::from(sectors) - 1) / u128::from(TURN);
                 return at + (passed as u64).clamp(sector, last) - sector;
@@ -224,7 +222,7 @@ impl Seek {
         } else if cylinders <= self.knee {
             // The root of the share of the knee, in 2^-20.
             let (part, whole) = (cylinders - 1, self.knee - 1);
-            // Nearly all disks are small enough for the short way, which is several times as fast.
+            // Fast path for nearly all disks.
             let root = match part.checked_mul(1 << 40) {
                 Some(part) => u128::from((part / whole).isqrt()),
                 None => ((u128::from(part) << 40) / u128::from(whole)).isqrt(),

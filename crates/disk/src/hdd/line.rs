@@ -1,4 +1,4 @@
-//! The settings of a disk with platters, in a line of text.
+//! Settings of a disk with platters, as a line of text.
 
 use alloc::format;
 use alloc::string::String;
@@ -32,7 +32,7 @@ pub(crate) const TABLE: &[Setting<HddSpec>; 17] = &[
 
 pub(crate) const KEYS: &[&str] = &names(TABLE);
 
-/// What the settings together cannot be: the key to name, and why not.
+/// Contradiction between settings: the key to name, and the reason.
 pub(crate) fn check(spec: &HddSpec) -> Result<(), (&'static str, String)> {
     if spec.inner > spec.outer {
         let (inner, outer) = (BytesPerSec(spec.inner), BytesPerSec(spec.outer));

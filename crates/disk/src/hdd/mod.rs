@@ -14,28 +14,27 @@ pub(crate) use line::{KEYS, TABLE, check};
 use segments::{Ahead, Segments};
 pub use spec::HddSpec;
 
-/// Sectors that go from the cache to the platters at once: a drain ends soon enough for a read that waits.
+/// Sectors of one drain from the cache to the platters, so few that a read does not wait long.
 const DRAIN_SECTORS: u64 = 512;
 
 /// Extents of the cache on either side of the heads that compete for the next drain.
 const DRAIN_NEAR: usize = 16;
 
-/// A disk with platters. Turns with time, so that where a sector is depends on the time alone.
+/// A disk with platters. The angle depends on the time alone.
 ///
-/// The next command is the one whose first sector passes a head soonest, among the first `ncq`. Reads go before what
-/// the cache holds; held writes go out when no command waits, or when a write or flush has waited for longer than
-/// `age`. Discards change nothing; zeroing, and a write with FUA, goes to the platters.
+/// The next command is the one whose first sector passes a head soonest, among the first `ncq`. Reads go before cached
+/// writes. Those are drained when no command waits, or when a write or flush has waited for longer than `age`. Discards
+/// change nothing; zeroing, and a write with FUA, goes to the platters.
 ///
-/// A flush is not a queued command (ATA: FLUSH CACHE EXT is no NCQ command, and a host must not mix the two kinds). So the
-/// commands before it are completed first, then the cache is emptied, and commands that come meanwhile reach the disk
-/// when the flush is complete.
+/// A flush is not a queued command (ATA: FLUSH CACHE EXT is no NCQ command, and a host must not mix the two kinds). Earlier
+/// commands are completed first, then the cache is emptied, and later commands reach the disk when the flush is complete.
 ///
-/// After a read the heads read on until there is something else to do, up to `readahead`; the buffer keeps that stretch,
-/// and as much before it, as one of `segments`, the last used. A read that is all in one of them does not wait for the
-/// heads; one that goes on beyond its end reads what is missing.
+/// After a read the heads read ahead until there is other work, up to `readahead`. The buffer keeps that range, and as much
+/// before it, as one of the last `segments`. A read within a segment does not wait for the heads; one beyond its end reads
+/// the missing part.
 ///
-/// Costs O(`ncq`) a command, O(log n) with n extents in the cache, and a step for each track that a transfer crosses.
-/// Memory: 48 bytes for each request in flight and about as many for each extent in the cache.
+/// O(`ncq`) a command, O(log n) with n extents in the cache, and a step for each track of a transfer. Memory: 48 bytes for
+/// each request in flight and about as many for each extent in the cache.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     spec: HddSpec,
@@ -46,26 +45,26 @@ pub struct Hdd {
     queue: Vec<Command>,
     /// Writes without room in the cache, oldest first.
     waiting: VecDeque<Command>,
-    /// The flush that the disk is to carry out, and when it is complete, once that is known.
+    /// The flush under way, and its time of completion, once that is known.
     flush: Option<(Command, Option<u64>)>,
-    /// Commands that the host keeps until the flush is complete, oldest first.
+    /// Commands that the host holds back until the flush is complete, oldest first.
     kept: VecDeque<Command>,
-    /// What the cache holds and the platters do not: sectors by first sector.
+    /// Dirty extents of the cache: number of sectors by first sector.
     dirty: BTreeMap<u64, u64>,
     dirty_sectors: u64,
     /// Sectors on their way from the cache to the platters.
     draining: u64,
-    /// When the heads are free, in ticks, and over which track.
+    /// Time when the heads are free, in ticks, and their track.
     free: u128,
     track: u64,
     ahead: Option<Ahead>,
-    /// What the buffer keeps of earlier reads.
+    /// Segments of read data.
     segments: Segments,
-    /// When the interface is free.
+    /// Time when the interface is free.
     bus_ns: u64,
     /// Ids by time of completion and order of submission.
     done: BTreeMap<(u64, u64), u64>,
-    /// When the last of all commands so far is complete.
+    /// Completion time of the last command so far.
     last_done_ns: u64,
 }
 
@@ -110,7 +109,7 @@ impl Hdd {
         }
     }
 
-    /// Does everything that happens up to `now_ns`.
+    /// Advances the model to `now_ns`.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         loop {
@@ -132,7 +131,7 @@ impl Hdd {
         }
     }
 
-    /// Takes writes into the cache while there is room, and ends a flush for which nothing is left to do.
+    /// Takes writes into the cache while there is room, and ends a flush once the cache is empty.
     fn admit(&mut self, now_ns: u64) {
         while let Some(&command) = self.waiting.front() {
             let now_ns = now_ns.max(command.at_ns);
@@ -155,18 +154,18 @@ impl Hdd {
         }
     }
 
-    /// The flush is complete: the disk gets what the host has kept, up to the next flush.
+    /// Completes the flush: the held-back commands reach the disk, up to the next flush.
     fn after_flush(&mut self, now_ns: u64) {
         self.flush = None;
         for _ in 0..self.kept.len() {
-            // Back at the end, and so in order again, if another flush is among those before it.
+            // Behind another flush they go back to the end, in order.
             if let Some(command) = self.kept.pop_front() {
                 self.receive(Command { at_ns: now_ns, ..command });
             }
         }
     }
 
-    /// A command reaches the disk, or is kept by the host while there is a flush.
+    /// A command reaches the disk, or is held back during a flush.
     fn receive(&mut self, command: Command) {
         let Command { op, at_ns, lba, sectors, .. } = command;
         if self.flush.is_some() {
@@ -200,7 +199,7 @@ impl Hdd {
         }
     }
 
-    /// Puts a write into the cache, joined with what it touches there.
+    /// Puts a write into the cache, joined with extents that it touches.
     fn hold(&mut self, lba: u64, sectors: u64) {
         let (mut first, mut end) = (lba, lba + sectors);
         while let Some((&at, &len)) = self.dirty.range(..=end).next_back() {
@@ -216,20 +215,20 @@ impl Hdd {
         self.forget(lba, sectors);
     }
 
-    /// What the buffer holds of these sectors is written over.
+    /// Invalidates these sectors in the buffer.
     fn forget(&mut self, lba: u64, sectors: u64) {
         self.ahead.take_if(|ahead| lba < ahead.limit && ahead.start < lba + sectors);
         self.segments.forget(lba, sectors);
     }
 
-    /// The heads leave the stretch that they read on, if any.
+    /// Ends reading ahead.
     fn leave(&mut self, now: u128) {
         if let Some(ahead) = self.ahead.take() {
             self.segments.leave(ahead, &self.geometry, now);
         }
     }
 
-    /// Gives the free heads something to do; `false` if there is nothing.
+    /// Starts work for the free heads; `false` if there is none.
     fn start(&mut self) -> bool {
         // The time of the decision, not of the call that finds it due.
         let freed_ns = self.geometry.nanos(self.free);
@@ -244,7 +243,7 @@ impl Hdd {
         self.drain()
     }
 
-    /// Serves the command that is nearest, or the oldest if it has waited too long.
+    /// Serves the nearest command, or the oldest if it has waited too long.
     fn serve(&mut self) {
         let start = self.free;
         let freed_ns = self.geometry.nanos(start);
@@ -271,7 +270,7 @@ impl Hdd {
         self.finish(command, done);
     }
 
-    /// Takes the heads over what a command wants from `start` on; answers when it has passed.
+    /// Moves the heads over a command's sectors from `start` on; returns the end time.
     fn move_to(&mut self, start: u128, command: &Command) -> u128 {
         let end = command.lba + command.sectors;
         let hit = self.ahead.filter(|ahead| self.is_hit(ahead, start, command));
@@ -282,7 +281,7 @@ impl Hdd {
                 (self.geometry.pass(ahead.time, track, ahead.from, end - ahead.from), ahead.start)
             }
             None => {
-                // Taking the command in is hidden behind the one before it, if there was one.
+                // The overhead overlaps with the previous command, if there was one.
                 let taken_ns = command.at_ns.saturating_add(self.spec.overhead_ns);
                 let begin = start.max(self.geometry.ticks(taken_ns));
                 let head = self.head(begin);
@@ -302,7 +301,7 @@ impl Hdd {
         let limit = (end + readahead).min(self.spec.size / SECTOR);
         let limit = limit.max(hit.map_or(0, |ahead| ahead.limit));
         let (from, time) = match hit {
-            // The heads had read as far as they may, and waited there: now they read on, and not since then.
+            // The heads had stopped at the limit: they continue now, and not since then.
             Some(ahead) if ahead.limit < limit && ahead.stopped(&self.geometry) <= start => {
                 (ahead.limit, start)
             }
@@ -314,7 +313,7 @@ impl Hdd {
         passed
     }
 
-    /// Whether what a read wants is in the buffer, or passes the heads as they read on.
+    /// Whether a read is in the buffer, or passes the heads as they read ahead.
     fn is_hit(&self, ahead: &Ahead, now: u128, command: &Command) -> bool {
         let end = command.lba + command.sectors;
         command.op == DiskOp::Read
@@ -323,7 +322,7 @@ impl Hdd {
             && (end <= ahead.limit || ahead.stopped(&self.geometry) > now)
     }
 
-    /// Whether all that a read wants is in a segment that the heads have left.
+    /// Whether a read is within a finished segment.
     fn is_held(&self, command: &Command) -> bool {
         self.first_missing(command) >= command.lba + command.sectors
     }
@@ -343,8 +342,8 @@ impl Hdd {
         }
     }
 
-    /// The command among the first `seen` whose first sector that is not in the buffer passes the heads soonest; the
-    /// oldest of several.
+    /// The command among the first `seen` whose first sector outside the buffer passes the heads soonest; the oldest of
+    /// several.
     fn nearest(&self, start: u128, seen: usize) -> usize {
         let (head, turned) = (self.head(start), angle(start));
         let (mut nearest, mut least) = (0, u64::MAX);
@@ -365,7 +364,7 @@ impl Hdd {
         nearest
     }
 
-    /// Moves the nearest of what the cache holds to the platters; `false` if it holds nothing.
+    /// Drains the nearest extent of the cache; `false` if it is empty.
     fn drain(&mut self) -> bool {
         let (start, head) = (self.free, self.head(self.free));
         let near = self.near_lba();
@@ -400,7 +399,7 @@ impl Hdd {
         self.geometry.first_lba(self.track)
     }
 
-    /// When `sectors` have crossed the interface if they begin at `now_ns` or when it is free.
+    /// Time when `sectors` have crossed the interface, if they begin at `now_ns` or when it is free.
     fn transfer(&mut self, now_ns: u64, sectors: u64) -> u64 {
         let time = u128::from(sectors * SECTOR) * 1_000_000_000 / u128::from(self.spec.interface);
         let begin = now_ns.saturating_add(self.spec.overhead_ns).max(self.bus_ns);

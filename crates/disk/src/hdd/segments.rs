@@ -1,10 +1,10 @@
-//! Segments of the read buffer: the stretch behind the heads as they read on, and what is left of others.
+//! Segments of the read buffer: the one being read ahead, and earlier ones.
 
 use alloc::vec::Vec;
 
 use super::geometry::Geometry;
 
-/// The heads read on: `from` begins to pass at `time`, and everything since `start` is in the buffer.
+/// Reading ahead: `from` begins to pass at `time`, and everything since `start` is in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     pub(super) start: u64,
@@ -27,7 +27,7 @@ impl Ahead {
     }
 }
 
-/// Stretches that the heads have left, as first and end, the one used last first.
+/// Finished segments, as first and end, the most recently used first.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     left: Vec<(u64, u64)>,
@@ -40,7 +40,7 @@ impl Segments {
         Segments { left: Vec::with_capacity(count), count }
     }
 
-    /// The heads leave a stretch at `now`.
+    /// Ends the current segment at `now`.
     pub(super) fn leave(&mut self, ahead: Ahead, geometry: &Geometry, now: u128) {
         let end = ahead.reached(geometry, now);
         if self.count == 0 || end <= ahead.start {
@@ -50,12 +50,12 @@ impl Segments {
         self.left.insert(0, (ahead.start, end));
     }
 
-    /// The stretch with a sector.
+    /// The segment with a sector.
     pub(super) fn find(&self, lba: u64) -> Option<(u64, u64)> {
         self.left.iter().copied().find(|(first, end)| *first <= lba && lba < *end)
     }
 
-    /// The stretch with a sector, which has been used again.
+    /// The segment with a sector, marked as used.
     pub(super) fn touch(&mut self, lba: u64) {
         let found = self.left.iter().position(|(first, end)| *first <= lba && lba < *end);
         if let Some(index) = found {
@@ -63,7 +63,7 @@ impl Segments {
         }
     }
 
-    /// What was read is no longer what is there.
+    /// Invalidates written sectors.
     pub(super) fn forget(&mut self, lba: u64, sectors: u64) {
         self.left.retain(|(first, end)| *end <= lba || lba + sectors <= *first);
     }

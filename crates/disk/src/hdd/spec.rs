@@ -1,6 +1,6 @@
 //! Specification of a disk with platters.
 
-/// The settings of a [`Hdd`](super::Hdd). Rates are bytes a second as a long transfer sees them, switches included.
+/// Settings of a [`Hdd`](super::Hdd). Rates are bytes a second of a long transfer, switches included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HddSpec {
     /// Bytes on the disk, a multiple of 512.
@@ -27,11 +27,11 @@ pub struct HddSpec {
     pub interface: u64,
     /// Nanoseconds to take in a command.
     pub overhead_ns: u64,
-    /// Bytes read on after a read, kept for the next; 0 for none.
+    /// Bytes of read-ahead; 0 for none.
     pub readahead: u64,
-    /// Stretches of what was read that the buffer keeps, 1 to 64, that behind the heads included.
+    /// Segments of the read buffer, 1 to 64, including the current one.
     pub segments: u64,
-    /// Bytes of writes that are held and acknowledged before they are on the platters; 0 switches the cache off.
+    /// Bytes of the write cache; 0 switches it off.
     pub cache: u64,
     /// Commands among which the next is chosen.
     pub ncq: u64,

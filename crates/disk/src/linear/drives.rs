@@ -1,4 +1,4 @@
-//! The profiles that are known by name: four of the kernel, and 36 drives that people have measured.
+//! Linear profiles by name: four of the kernel, and 36 measured drives.
 
 use super::LinearSpec;
 use crate::presets::Preset;
@@ -14,7 +14,7 @@ const GB_1000: u64 = 1_000_204_886_016;
 const GB_1024: u64 = 1_024_209_543_168;
 const GB_2000: u64 = 2_000_398_934_016;
 
-/// A profile that io.cost uses for a device that was not measured.
+/// A default profile of io.cost.
 const fn kernel(
     name: &'static str,
     about: &'static str,

@@ -1,10 +1,9 @@
-//! The settings of a disk of the linear model, in a line of text.
+//! Settings of a disk of the linear model, as a line of text.
 
 use super::LinearSpec;
 use crate::settings::{BILLION, Setting, names, setting};
 
-/// The keys, in the order in which they are printed; the six figures are named as io.cost names them, and 0 means there
-/// and here that the part takes no time.
+/// The keys, in the order of printing; the six figures have io.cost's names, and 0 means that the part takes no time.
 pub(crate) const TABLE: &[Setting<LinearSpec>; 9] = &[
     setting!("size", Disk, 1 << 20..=1 << 50, size),
     setting!("rbps", RateOrNone, 4096..=1 << 40, read_bps),

@@ -1,4 +1,4 @@
-//! A disk that serves at the cost that the linear model of io.cost puts on each request.
+//! Disk with the service times of io.cost's linear model.
 
 mod drives;
 mod line;
@@ -12,8 +12,8 @@ use crate::model::{DiskModel, DiskOp};
 pub(crate) use drives::DRIVES;
 pub(crate) use line::{KEYS, TABLE};
 
-/// The settings of a [`Linear`] disk: six figures as benchmarks tell them. As in the kernel's `io.cost.model`, what a figure
-/// of 0 stands for takes no time.
+/// Settings of a [`Linear`] disk: six figures of benchmarks. As in the kernel's `io.cost.model`, a part whose figure is 0
+/// takes no time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinearSpec {
     /// Bytes on the disk, a multiple of 512.
@@ -30,14 +30,14 @@ pub struct LinearSpec {
     pub write_seq_iops: u64,
     /// Writes of 4 KiB a second at random places.
     pub write_rand_iops: u64,
-    /// Nanoseconds from the end of service to completion, which others do not wait for.
+    /// Nanoseconds from the end of service to completion, overlapping with other requests.
     pub latency_ns: u64,
     /// Places near which a request is sequential, 1 to 64: the ends of the requests that came last.
     pub streams: u64,
 }
 
 impl LinearSpec {
-    /// What requests cost on the disk.
+    /// Prices of requests.
     pub const fn costs(&self) -> CostModel {
         let reads = [self.read_bps, self.read_seq_iops, self.read_rand_iops];
         let writes = [self.write_bps, self.write_seq_iops, self.write_rand_iops];
@@ -48,14 +48,13 @@ impl LinearSpec {
 /// A disk that serves requests in order, each for as long as the linear model says, and completes each a fixed latency
 /// later.
 ///
-/// A request costs a base, which depends on whether it is a read and whether it is random, and as much again for each
-/// page of 4 KiB that it touches in length ([`CostModel`]). Costs are kept in 2^-37 s, rounded up when they are made and
-/// not after: requests without a pause complete at the sum of their costs, and only the time that is told is rounded,
-/// up. Flushes, discards and zeroing cost nothing and wait their turn.
+/// A request costs a base, by direction and whether it is random, and a price for each 4 KiB ([`CostModel`]). Costs are in
+/// 2^-37 s, rounded up once: requests without a pause complete at the sum of their costs, and only the reported time is
+/// rounded, up. Flushes, discards and zeroing cost nothing and wait their turn.
 ///
-/// It is the device that io.cost believes in: one thing at a time, its capacity the same whatever the depth, no cache
-/// and no tail. A request alone takes its own cost and the latency; the kernel's profiles and the drives have a latency
-/// of 0, so they reach their full rate at depth 1, which a real flash disk does not.
+/// It is io.cost's ideal device: one request at a time, the same capacity at every depth, no cache and no tail. A lone
+/// request takes its cost and the latency. The kernel's profiles and the drives have a latency of 0, so they reach their
+/// full rate at depth 1, which a real flash disk does not.
 ///
 /// Costs O(`streams`) a request. Memory: 16 bytes for each request in flight.
 ///
@@ -87,7 +86,7 @@ impl Linear {
         }
     }
 
-    /// Puts a request behind those before it; answers when it is served, rounded up.
+    /// Queues a request; returns its end of service, rounded up.
     fn serve(&mut self, cost: DeviceTime) -> u64 {
         if self.now_ns > self.free_ns {
             (self.free_ns, self.carry) = (self.now_ns, 0);

@@ -1,37 +1,37 @@
-//! The memory that writes go through, and the flushes that wait for it.
+//! Write buffer of a flash disk, and the flushes that wait for it.
 
 use alloc::collections::VecDeque;
 
 use super::Command;
 
-/// Room, the writes that wait for it, and how far what came before each flush has got.
+/// Room, the writes that wait for it, and the progress of the bytes before each flush.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     room: u64,
     waiting: VecDeque<Waiting>,
-    /// What was written before each flush that has not completed, and after the last.
+    /// Groups of bytes: before each flush under way, and after the last.
     epochs: VecDeque<Epoch>,
     /// Number of the first of them.
     first: u64,
-    /// The one whose data goes to the flash next.
+    /// The group whose data goes to the flash next.
     leaving: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: Command,
-    /// Bytes that have no room yet.
+    /// Bytes without room yet.
     left: u64,
     epoch: u64,
 }
 
-/// Bytes by where they are: not yet in the buffer, there, on their way to the flash.
+/// Bytes by state: not yet in the buffer, in it, on their way to the flash.
 #[derive(Clone, Copy, Default, Debug)]
 struct Epoch {
     coming: u64,
     held: u64,
     leaving: u64,
-    /// What waits for all of them; nothing is added then.
+    /// The flush that waits for them; nothing is added then.
     flush: Option<Command>,
 }
 
@@ -50,7 +50,7 @@ impl Buffer {
         Buffer { room, waiting: VecDeque::new(), epochs, first: 0, leaving: 0 }
     }
 
-    /// A write wants in.
+    /// Adds a write.
     pub(super) fn push(&mut self, command: Command) {
         let epoch = self.first + self.epochs.len() as u64 - 1;
         if let Some(open) = self.epochs.back_mut() {
@@ -59,7 +59,7 @@ impl Buffer {
         self.waiting.push_back(Waiting { command, left: command.len, epoch });
     }
 
-    /// A flush waits for all that came before.
+    /// Adds a flush, which waits for all earlier bytes.
     pub(super) fn close(&mut self, flush: Command) {
         if let Some(open) = self.epochs.back_mut() {
             open.flush = Some(flush);
@@ -88,7 +88,7 @@ impl Buffer {
         (epoch.coming, epoch.held) = (epoch.coming - bytes, epoch.held + bytes);
     }
 
-    /// What goes to the flash next: `unit` bytes, or less if a flush waits for them.
+    /// Takes the next `unit` bytes for the flash, or less if a flush waits for them.
     pub(super) fn leave(&mut self, unit: u64) -> Option<(u64, u64)> {
         loop {
             let number = self.first + self.leaving as u64;
@@ -106,13 +106,13 @@ impl Buffer {
         }
     }
 
-    /// Something has reached the flash; its room is free.
+    /// Frees the room of bytes that have reached the flash.
     pub(super) fn left(&mut self, epoch: u64, bytes: u64) {
         self.room += bytes;
         self.epoch(epoch).leaving -= bytes;
     }
 
-    /// A flush for which everything has reached the flash, each once.
+    /// Completed flushes, each once.
     pub(super) fn flushed(&mut self) -> Option<Command> {
         let epoch = self.epochs.front()?;
         let flush = epoch.flush.filter(|_| epoch.coming + epoch.held + epoch.leaving == 0)?;

@@ -11,39 +11,39 @@ pub(super) struct Part {
     pub(super) bytes: u32,
 }
 
-/// Something to program.
+/// Data to program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Program {
-    /// What the buffer holds.
+    /// Buffered data.
     Data { epoch: u64, bytes: u32 },
     /// A unit of a write with FUA, by its number.
     Durable { write: u32, bytes: u32 },
-    /// What another block holds.
+    /// A valid page of another block.
     Copy,
 }
 
-/// A die: it does one thing at a time, and keeps in its register what it read last.
+/// A die: does one operation at a time, and keeps the unit read last in its register.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Die {
     is_busy: bool,
     reads: VecDeque<Part>,
     sensing: Option<Part>,
     register: Option<u64>,
-    /// What is to be programmed, and since when.
+    /// Queued programs, with their time.
     program: Option<(Program, u64)>,
     /// Programs since a block was erased.
     pub(super) programs: u64,
 }
 
-/// What a die is to do.
+/// Next operation of a die.
 pub(super) enum Next {
-    /// It is busy, or has nothing to do.
+    /// None: it is busy, or has no work.
     Nothing,
-    /// Hand out what is in the register.
+    /// Transfer from the register.
     Held(Part),
     /// Read a unit into the register.
     Sense,
-    /// Program, or read what is to be copied.
+    /// Program, or read a page to copy.
     Program(Program),
 }
 
@@ -53,12 +53,12 @@ impl Die {
         self.reads.push_back(part);
     }
 
-    /// Something to program, which it does not have.
+    /// Adds data to program.
     pub(super) fn assign(&mut self, program: Program, now_ns: u64) {
         self.program = Some((program, now_ns));
     }
 
-    /// Begins the next thing: a read, unless a program has waited for `age_ns` or there is no read.
+    /// Begins the next operation: a read, unless a program has waited for `age_ns` or there is no read.
     pub(super) fn next(&mut self, now_ns: u64, age_ns: u64) -> Next {
         if self.is_busy {
             return Next::Nothing;
@@ -66,7 +66,7 @@ impl Die {
         if let Some((program, since_ns)) = self.program
             && (self.reads.is_empty() || since_ns.saturating_add(age_ns) <= now_ns)
         {
-            // The register takes what is programmed.
+            // The register is overwritten by the program's data.
             (self.is_busy, self.register) = (true, None);
             return Next::Program(program);
         }
@@ -78,14 +78,14 @@ impl Die {
         Next::Sense
     }
 
-    /// It has read; what for.
+    /// Ends a read; returns its reason.
     pub(super) fn sensed(&mut self) -> Option<Part> {
         self.is_busy = false;
         self.register = self.sensing.map(|part| part.unit);
         self.sensing.take()
     }
 
-    /// It has programmed; what.
+    /// Ends a program; returns its data.
     pub(super) fn programmed(&mut self) -> Option<Program> {
         self.is_busy = false;
         self.program.take().map(|(program, _)| program)

@@ -1,4 +1,4 @@
-//! The settings of a flash disk, in a line of text.
+//! Settings of a flash disk, as a line of text.
 
 use alloc::format;
 use alloc::string::String;
@@ -57,7 +57,7 @@ pub(crate) const TABLE: &[Setting<SsdSpec>; 19] = &[
 
 pub(crate) const KEYS: &[&str] = &names(TABLE);
 
-/// What the settings together cannot be: the key to name, and why not.
+/// Contradiction between settings: the key to name, and the reason.
 pub(crate) fn check(spec: &SsdSpec) -> Result<(), (&'static str, String)> {
     let unit = spec.page * spec.planes;
     if spec.buffer < unit {

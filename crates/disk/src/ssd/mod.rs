@@ -28,17 +28,16 @@ const ROWS_SHIFT: u32 = 6;
 
 /// A flash disk.
 ///
-/// A command takes its turn at the controller (`overhead`). A read then goes in parts, one for each *unit* (a page of
-/// each plane) that it touches: the die reads the unit into its register unless it is there already, the channel carries
-/// what is wanted, then the interface. A write crosses the interface when the buffer has room, and is complete then; the
-/// buffer goes to the flash in whole units, each on the die that has waited longest for one. On a die, reads go before
-/// programs, until one has waited for `age`; nothing is interrupted. A write with FUA is programmed by itself, before what
-/// the buffer holds, and complete then. A flush waits until all that was submitted before it is in the flash. Discards, and zeroing, only tell the disk that the data is gone.
+/// A command takes its turn at the controller (`overhead`). A read has a part for each *unit* (a page of each plane) that it
+/// touches: the die reads the unit into its register unless it is there, then the channel and the interface carry the
+/// part. A write crosses the interface when the buffer has room, and is complete then. The buffer is programmed in whole
+/// units, each on the die that has waited longest for one. On a die, reads go before programs, until one has waited for
+/// `age`; no operation is interrupted. A write with FUA is programmed by itself, before buffered data, and complete then. A
+/// flush waits until all earlier writes are in the flash. Discards and zeroing only mark data as gone.
 ///
-/// Units lie on the dies in order, one after the other, whatever was written when; reading what was never written
-/// takes the same time. When blocks must be won back, the pages that have to be copied are those of a sample of the
-/// disk under the same writes; each copy reads, crosses its channel twice and programs on one die, and takes turns with
-/// the writes that made it necessary, so that an idle disk copies nothing.
+/// Units lie on the dies in order of address; reading unwritten ones takes the same time. Garbage collection copies as many
+/// pages as in a sample of the disk under the same writes. Each copy reads, crosses its channel twice and programs on one
+/// die, and takes turns with the writes that caused it, so an idle disk copies nothing.
 ///
 /// Costs O(log n) a request and unit, with n requests in flight, and 16 bytes for each unit in flight. Memory: a few KB
 /// and less than 200 bytes for each die; the sample adds about 1 MB at most (up to 1.5 MB with much over-provisioning),
@@ -63,7 +62,7 @@ pub struct Ssd {
     /// Dies without a program, the one that has waited longest first.
     ready: VecDeque<u32>,
     translation: Option<Translation>,
-    /// Copies that are due, and the share of the next.
+    /// Due copies, and the fraction of the next.
     copies: u64,
     copies_rest: u64,
     counts: SsdCounts,
@@ -71,7 +70,7 @@ pub struct Ssd {
     /// Writes with FUA, by their units that are not in the flash, and those of their units that wait for a die.
     durable: Reads,
     durable_units: VecDeque<(u32, u32)>,
-    /// What ends when.
+    /// Events by time.
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     /// Time of completion, order of submission and id.
@@ -79,7 +78,7 @@ pub struct Ssd {
     in_flight: u64,
 }
 
-/// What a flash disk has done to its flash.
+/// Operations on the flash so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SsdCounts {
     /// Programs with data of the host; a page of each plane.
@@ -99,7 +98,7 @@ struct Command {
     len: u64,
 }
 
-/// Something ends. Ordered by time, then by when it was known.
+/// An event. Ordered by time, then by the order in which it was scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Due {
     at_ns: u64,
@@ -158,12 +157,12 @@ impl Ssd {
         }
     }
 
-    /// What it has done to its flash so far. Write amplification is `(programs + copies) / programs`.
+    /// Operations on the flash so far. Write amplification is `(programs + copies) / programs`.
     pub fn counts(&self) -> SsdCounts {
         self.counts
     }
 
-    /// Does everything that happens up to `now_ns`.
+    /// Advances the model to `now_ns`.
     fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         loop {
@@ -265,7 +264,7 @@ impl Ssd {
         }
     }
 
-    /// Hands the parts of a read to their dies.
+    /// Queues the parts of a read at their dies.
     fn read(&mut self, now_ns: u64, command: Command) {
         let end = command.offset.saturating_add(command.len);
         let units = command.offset / self.unit..=(end - 1) / self.unit;
@@ -294,12 +293,12 @@ impl Ssd {
         }
     }
 
-    /// What writes cross from the host.
+    /// The pipe of writes from the host.
     fn wire(&mut self) -> &mut Pipe {
         if self.spec.is_duplex { &mut self.down } else { &mut self.up }
     }
 
-    /// Where a unit lies. Neighbours lie on different channels.
+    /// Die of a unit. Adjacent units lie on different channels.
     fn die_of(&self, unit: u64) -> u32 {
         let dies = self.dies.len() as u64;
         let turned = mix((unit / dies) >> ROWS_SHIFT) % dies;
@@ -307,7 +306,7 @@ impl Ssd {
         (if die < dies { die } else { die - dies }) as u32
     }
 
-    /// Gives a die something to do, if it is free and there is something.
+    /// Starts the next operation of a free die.
     fn start(&mut self, now_ns: u64, die: u32) {
         loop {
             match self.dies[die as usize].next(now_ns, self.spec.age_ns) {
@@ -333,13 +332,13 @@ impl Ssd {
         &mut self.channels[die as usize % self.spec.channels as usize]
     }
 
-    /// What a read wants is in the register of a die.
+    /// A part of a read is in the register of a die.
     fn cross(&mut self, now_ns: u64, die: u32, part: Part) {
         let at_ns = self.channel(die).send(now_ns, u64::from(part.bytes));
         self.plan(at_ns, Event::Crossed { read: part.read, bytes: part.bytes });
     }
 
-    /// Programs what is in the register of a die from `now_ns` on, and erases a block for each that is full.
+    /// Programs the register of a die from `now_ns` on, and erases a block for each full one.
     fn program(&mut self, now_ns: u64, die: u32) {
         let mut done_ns = now_ns.saturating_add(self.spec.program_ns);
         if self.translation.as_ref().is_some_and(Translation::is_recycling) {
@@ -365,7 +364,7 @@ impl Ssd {
         }
     }
 
-    /// Hands copies that are due, and what the buffer holds, to the dies.
+    /// Queues due copies and buffered data at the dies.
     fn dispatch(&mut self, now_ns: u64) {
         while let Some(&die) = self.ready.front() {
             let program = if self.copies > 0 {
@@ -422,9 +421,9 @@ impl DiskModel for Ssd {
     }
 
     fn next_event(&self) -> Option<u64> {
-        // What is in flight is in one of the three, or waits for something on the agenda. Whatever ends on the way of a
-        // command, the command itself ends no earlier than `latency` later: all that comes before is done then, each
-        // thing at its own time. To be asked at each of them would wake up a waiter in real time four times for a read.
+        // Requests in flight are in one of the three, or wait for an event. A command completes no earlier than `latency`
+        // after its last event, and events before that are handled then, each at its own time. Reporting each event would
+        // wake a waiter in real time four times for a read.
         let done = self.done.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
         let due = self.agenda.peek().map_or(u64::MAX, |Reverse(due)| due.at_ns);
         let arriving = self.arriving.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);

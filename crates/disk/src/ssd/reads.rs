@@ -1,10 +1,10 @@
-//! Requests of which parts are under way: reads, and writes with FUA.
+//! Requests with several parts: reads, and writes with FUA.
 
 use alloc::vec::Vec;
 
 use super::Command;
 
-/// Requests under way, by number; numbers are used again.
+/// Requests by number; numbers are reused.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reads {
     slots: Vec<Read>,
@@ -20,7 +20,7 @@ struct Read {
 }
 
 impl Reads {
-    /// A read of so many parts; its number.
+    /// Adds a read of this many parts; returns its number.
     pub(super) fn add(&mut self, command: Command, parts: u32) -> u32 {
         let read = Read { serial: command.serial, id: command.id, parts };
         if let Some(number) = self.free.pop() {
@@ -31,7 +31,7 @@ impl Reads {
         self.slots.len() as u32 - 1
     }
 
-    /// One part less; the order of submission and the id if it was the last.
+    /// Ends one part; returns the order of submission and the id if it was the last.
     pub(super) fn cross(&mut self, number: u32) -> Option<(u64, u64)> {
         let read = &mut self.slots[number as usize];
         read.parts -= 1;

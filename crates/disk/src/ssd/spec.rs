@@ -29,28 +29,28 @@ pub struct SsdSpec {
     pub is_duplex: bool,
     /// Nanoseconds of the controller for a command; commands wait for one another here, so this bounds their rate.
     pub overhead_ns: u64,
-    /// Nanoseconds that each command takes on top and that others do not wait for.
+    /// Additional nanoseconds of each command, overlapping with other commands.
     pub latency_ns: u64,
     /// Bytes of writes that are acknowledged before they are in the flash; at least a page of each plane.
     pub buffer: u64,
     /// A program that reads have kept waiting this long goes before them.
     pub age_ns: u64,
-    /// Whether space has to be won back before it is written again.
+    /// Whether garbage collection is modelled.
     pub has_gc: bool,
     /// Flash beyond `size`, in percent of it, 1 to 400.
     pub op: u64,
-    /// What has happened to the disk before.
+    /// State of the disk at the beginning.
     pub state: SsdState,
 }
 
-/// What has happened to a flash disk before the first request.
+/// State of a flash disk before the first request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SsdState {
     /// Nothing: all blocks are erased.
     Fresh,
     /// All of it was written once, in order.
     Full,
-    /// All of it was written once, and then four times over at random places: what it does now it will go on doing.
+    /// All of it was written once, and then four times over at random offsets: its steady state.
     Aged,
 }
 

@@ -1,10 +1,10 @@
-//! Flash translation layer, for a sample of the pages: how much must be copied to win space back.
+//! Flash translation layer of a sample of the pages: pages that garbage collection copies.
 //!
-//! A map of every page of a terabyte would take a gigabyte. One page in each *stretch* of the disk stands for the
-//! stretch instead, chosen by a hash of the stretch, and the flash is smaller by the same factor. A write counts when it
-//! touches such a page. A pass over the disk touches each of them once, whatever the sizes of its writes; writes at
-//! random places touch them as they would have touched any other. So what is seen is a disk of fewer pages under the
-//! same load, and the share of a block that is still valid when it is won back does not depend on the number of pages.
+//! A map of every page of a terabyte would take a gigabyte. Instead one page of each *stretch* of the disk, chosen by a hash,
+//! stands for the stretch, and the flash is smaller by the same factor. A write counts when it touches such a page. A pass
+//! over the disk touches each of them once, whatever the sizes of its writes, and random writes touch them like any other.
+//! So the sample is a disk of fewer pages under the same load, and the valid share of a block at collection does not depend
+//! on the number of pages.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::mix::mix;
 /// Bytes that are mapped together.
 const PAGE: u64 = 4096;
 
-/// Pages that are followed, at most: about 600 KB of memory with 7 % of over-provisioning.
+/// Most pages of the sample: about 600 KB of memory with 7 % of over-provisioning.
 const SAMPLE_MAX: u64 = 1 << 16;
 
 /// Pages in a block of the sample, at most: enough blocks to choose among.
@@ -24,7 +24,7 @@ const BLOCK_MAX: u64 = 64;
 /// Random passes over the disk that make it [`SsdState::Aged`].
 const AGED_PASSES: u64 = 4;
 
-/// The share to copy is that of about so many blocks, so that it changes no faster than that of many small blocks.
+/// Blocks over which the share to copy is averaged, so that it changes no faster than with many small blocks.
 const SMOOTH: u64 = 8;
 
 /// A page of the sample's flash, or of its address space, plus one; 0 for none.
@@ -36,11 +36,11 @@ pub(super) struct Translation {
     /// Pages that each page of the sample stands for, as a power of two.
     stretch_shift: u32,
     per_block: u32,
-    /// Where each page is.
+    /// Place of each page.
     map: Vec<Place>,
-    /// Which page each place holds.
+    /// Page of each place.
     holds: Vec<Place>,
-    /// Pages in each block that are still valid.
+    /// Valid pages of each block.
     valid: Vec<u32>,
     /// The block being written, and how much of it is.
     open: u32,
@@ -60,7 +60,7 @@ impl Translation {
         let sample = pages.div_ceil(1 << stretch_shift);
         let per_block = (sample / 64).clamp(4, BLOCK_MAX);
         let flash = (u128::from(sample) * u128::from(100 + spec.op) / 100) as u64;
-        // One block more than the data takes at least, so that one of them always has something to win; and the spare.
+        // At least one block more than the data takes, so that one of them always has invalid pages; and the spare.
         let blocks = flash.div_ceil(per_block).max(sample.div_ceil(per_block) + 1) + 1;
         let mut translation = Translation {
             stretch_shift,
@@ -90,12 +90,12 @@ impl Translation {
         self.fresh == self.valid.len() as u32 - 1
     }
 
-    /// How many pages are copied for how many that are written: `(copies, writes)`, not `(_, 0)`.
+    /// Ratio of copied to written pages: `(copies, writes)`, not `(_, 0)`.
     pub(super) fn share(&self) -> (u64, u64) {
         (self.copied, self.freed.max(1))
     }
 
-    /// Data is written. Costs a step for each stretch (16 MiB on a disk of 1 TB) that it touches.
+    /// Writes data. A step for each stretch (16 MiB on a disk of 1 TB) that it touches.
     pub(super) fn write(&mut self, offset: u64, len: u64) {
         for page in self.touched(offset, len) {
             if self.stands_in(page, offset, len) {
@@ -104,7 +104,7 @@ impl Translation {
         }
     }
 
-    /// Data is forgotten. Costs as much.
+    /// Discards data. The same cost.
     pub(super) fn discard(&mut self, offset: u64, len: u64) {
         for page in self.touched(offset, len) {
             if self.stands_in(page, offset, len) {
@@ -151,7 +151,7 @@ impl Translation {
         self.written += 1;
     }
 
-    /// Opens a block that was never written, or else the spare with the valid pages of the block that has fewest.
+    /// Opens an unwritten block, or else the spare with the valid pages of the block that has fewest.
     fn open_block(&mut self) {
         self.written = 0;
         if !self.is_recycling() {
@@ -167,7 +167,7 @@ impl Translation {
             }
         }
         self.valid[self.spare as usize] = 0;
-        // Decaying sums: blocks weigh by what was won, so that all that is due is copied in the long run.
+        // Decaying sums, weighted by freed pages, so that all due copies are made in the long run.
         let one = 1 << 16;
         self.copied += u64::from(self.written) * one;
         self.copied -= self.copied / SMOOTH;

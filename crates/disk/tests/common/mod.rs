@@ -6,7 +6,7 @@ use weir_disk::{DiskModel, DiskOp};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Keeps `depth` requests in flight until `count` are complete; answers when the last is.
+/// Keeps `depth` requests in flight until `count` are complete; returns the end.
 pub(crate) fn run(
     disk: &mut dyn DiskModel,
     depth: u64,
@@ -77,9 +77,8 @@ pub(crate) fn is_near(seen: u64, wanted: u64, permille: u64) -> bool {
     seen.abs_diff(wanted) * 1000 <= wanted * permille
 }
 
-/// The same calls twice: asked at each event, and only at the end. Every request completes
-/// once, none before it was submitted, in the order of time, and the same way both times. Answers the completions as
-/// (id, time).
+/// Runs the same calls twice: polled at each event, and only at the end. Both give the same completions, each request once,
+/// not before its submission, in order of time. Returns them as (id, time).
 pub(crate) fn check_calls(
     mut disk: Box<dyn DiskModel>,
     mut again: Box<dyn DiskModel>,
