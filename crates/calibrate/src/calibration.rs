@@ -11,6 +11,7 @@ use crate::plan::{self, Settings};
 /// A request to be sent to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
+    /// Identifies the request in [`Calibration::handle_completion`].
     pub id: u64,
     /// [`Op::Read`], [`Op::Write`] or [`Op::Flush`].
     pub op: Op,
@@ -70,6 +71,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// A calibration that has not sent a request.
     pub fn new(room: Room, settings: Settings) -> Calibration {
         let mut calibration = Calibration {
             settings,
@@ -158,6 +160,7 @@ impl Calibration {
         matches!(self.state, State::Over)
     }
 
+    /// The load under way, and the number of steps.
     pub fn progress(&self) -> Progress {
         let load = match &self.state {
             State::Loading { load, .. } => Some(*load),

@@ -32,6 +32,7 @@ impl Model {
 /// A load that the model was not fitted to: predicted and measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Check {
+    /// Measured rate.
     pub step: Step,
     /// Requests a second, by the model.
     pub foretold_per_sec: f64,

@@ -20,7 +20,9 @@ pub enum Order {
 /// Requests of one kind at a constant depth.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Load {
+    /// Reads or writes.
     pub direction: Direction,
+    /// Sequential or random.
     pub order: Order,
     /// Bytes of each request.
     pub len: u32,
@@ -63,6 +65,7 @@ impl fmt::Display for Load {
 /// Measured rate of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
+    /// The measured load.
     pub load: Load,
     /// Counted requests, at least 1.
     pub requests: u64,

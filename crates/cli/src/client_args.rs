@@ -1,4 +1,4 @@
-//! The flags of every command that asks a running server: which one, and how to print what it says.
+//! Flags of commands for a running server: its socket, and the output format.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// The server that was named, or the only one that runs. It is not spoken to yet.
+    /// The named server, or the only running one; no connection is made.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(&runtime_dir::find_control(self.control.as_deref())?))
     }

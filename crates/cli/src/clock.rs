@@ -1,4 +1,4 @@
-//! The time, and waiting for it.
+//! Clock and sleep of the command line.
 
 use std::time::Duration;
 

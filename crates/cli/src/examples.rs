@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser};
 
 use crate::Cli;
 
-/// The words of a command as a shell has them, up to a comment or what another program does with the output.
+/// Words of a command as in a shell, up to a comment or a pipe.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in line.chars() {
@@ -29,7 +29,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Why the parser does not take a command; None if it does. One that is `cut`, as in a sentence, may miss arguments.
+/// The parser's refusal of a command; None if it is accepted. A `cut` command, as in a sentence, may lack arguments.
 fn refusal(line: &str, is_cut: bool) -> Option<String> {
     let mut words = words(line);
     words[0] = "weir".into();
@@ -78,7 +78,7 @@ fn blocks(text: &str) -> impl Iterator<Item = &str> {
         .map(|block| block.split_once('\n').map_or("", |(_, code)| code))
 }
 
-/// A `weir` command in a line of a block: as it is, behind a prompt, or as it was built.
+/// A `weir` command in a line of a block: plain, behind a prompt, or by its path in `target`.
 fn command_of(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = ["$ ", "# "].iter().find_map(|prompt| line.strip_prefix(prompt)).unwrap_or(line);
@@ -104,7 +104,7 @@ fn the_parser_takes_every_example_of_the_help() {
             if !line.starts_with("weir ") {
                 continue;
             }
-            // What an example does stands two spaces or more behind it.
+            // Two spaces or more separate an example from its description.
             let example = line.split_once("  ").map_or(line, |(example, _)| example);
             assert_eq!(refusal(example, false), None, "{name} --help: {example}");
             count += 1;

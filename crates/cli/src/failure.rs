@@ -13,7 +13,7 @@ use crate::output;
 pub(crate) enum Failure {
     /// 1: it could not be done.
     Failed(Words),
-    /// 2: what was asked for makes no sense.
+    /// 2: wrong usage.
     Wrong(Words),
     /// 2: the configuration makes no sense.
     Config(ConfigErrors),
@@ -21,11 +21,11 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// 128 and the signal's number: a signal ended it.
     Signal(u8),
-    /// Everything is said already; the exit status only.
+    /// The exit status only, without a message.
     Said(u8),
 }
 
-/// What went wrong and what would be right.
+/// The error and a hint.
 #[derive(Debug)]
 pub(crate) struct Words {
     message: String,
@@ -48,7 +48,7 @@ impl Failure {
         self
     }
 
-    /// Says it on standard error, and what to exit with.
+    /// Prints it on standard error; returns the exit status.
     pub(crate) fn tell(self) -> ExitCode {
         let coloured = output::colours_on(&io::stderr());
         let (red, cyan, plain) =

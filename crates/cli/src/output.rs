@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
-/// Writes a line to standard error. Where that is gone or full there is no one to tell, and what is done is not undone for it.
+/// Writes a line to standard error; failures are ignored, as there is nowhere to report them.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -38,7 +38,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize, one_line: bool) -> Resul
     print(&(text + "\n"))
 }
 
-/// Prints the devices that did what they were asked, one a line.
+/// Prints a line for each device that was changed.
 pub(crate) fn print_done(reply: &DoneReply, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => print_json(reply, false),
@@ -59,7 +59,7 @@ pub(crate) fn is_screen(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether `stream` should get colours: a terminal whose user has not said otherwise (no-color.org).
+/// Whether `stream` gets colours: a terminal without `NO_COLOR` (no-color.org).
 pub(crate) fn colours_on(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     is_screen(stream) && !refused

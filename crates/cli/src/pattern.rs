@@ -1,6 +1,6 @@
 //! Payload pattern for writes whose content does not matter.
 
-/// Bytes to write: neither zeroes, which some disks leave out, nor compressible, and the same each time.
+/// Deterministic bytes: not zeroes, which some disks skip, and not compressible.
 ///
 /// Xorshift, after Marsaglia (2003).
 pub(crate) fn pattern(len: usize) -> Vec<u8> {

@@ -41,7 +41,7 @@ impl Signals {
         Ok(Signals { terminate, interrupt, hangup: None, told: None })
     }
 
-    /// Also for SIGHUP, unless `nohup` has said that it is to be ignored.
+    /// Also for SIGHUP, unless `nohup` has set it to be ignored.
     pub(crate) fn with_hangup() -> Result<Signals, Failure> {
         let hangup = SignalKind::hangup();
         let heard =
@@ -49,10 +49,10 @@ impl Signals {
         Ok(Signals { hangup: heard, ..Signals::new()? })
     }
 
-    /// The number of the next one that is a wish of its own.
+    /// Number of the next signal, without repetitions.
     pub(crate) async fn next(&mut self) -> u8 {
         if let Some(told) = self.told {
-            // Also what came before it could be asked for again, however long that took.
+            // Includes signals that came between two calls.
             let is_over = tokio::time::sleep_until((told + SAME_WISH).max(Instant::now()));
             tokio::pin!(is_over);
             loop {
@@ -68,7 +68,7 @@ impl Signals {
         number
     }
 
-    /// The last one was no wish for the end: another may come at once.
+    /// The last signal did not ask for the end: another one counts at once.
     pub(crate) fn was_no_end(&mut self) {
         self.told = None;
     }
@@ -98,12 +98,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// As it is now.
+    /// The current terminal.
     pub(crate) fn of_this_process() -> Terminal {
         Terminal { was_there: Terminal::is_there() }
     }
 
-    /// Whether there was one that is not there any more. The kernel takes it away before it sends SIGHUP.
+    /// Whether the terminal has closed. The kernel detaches it before it sends SIGHUP.
     pub(crate) fn has_closed(&self) -> bool {
         self.was_there && !Terminal::is_there()
     }
@@ -113,7 +113,7 @@ impl Terminal {
     }
 }
 
-/// How people call the signal of this number, one of those that [`Signals`] listens for.
+/// Name of a signal of [`Signals`].
 pub(crate) fn name(number: u8) -> &'static str {
     match SignalKind::from_raw(number.into()) {
         kind if kind == SignalKind::terminate() => "SIGTERM",
@@ -130,7 +130,7 @@ fn is_ignored(kind: SignalKind) -> bool {
     ignored.is_some_and(|bits| (bits >> (kind.as_raw_value() - 1)) & 1 == 1)
 }
 
-/// A runtime of the thread that asks for it, in which [`Signals`] work.
+/// A runtime of the calling thread for [`Signals`].
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if most < FILES_MIN {
@@ -162,7 +162,7 @@ pub(crate) fn on_thread(first: impl FnOnce(u8) -> bool + Send + 'static) -> Resu
     Ok(())
 }
 
-/// SIGINT and SIGTERM, noticed: the first asks for the end, and long work looks here now and then.
+/// SIGINT and SIGTERM as a flag that long work polls.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<AtomicU8>);
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// cannot be written is told before and not after; until it is written, and where it never is, what was there stays.
 pub(crate) struct WholeFile {
     path: PathBuf,
-    /// Beside it, with `.part` behind its name; `None` for what is no file, such as a pipe.
+    /// The temporary file, with the suffix `.part`; `None` for a pipe or device.
     part: Option<PathBuf>,
 }
 
@@ -20,7 +20,7 @@ impl WholeFile {
     pub(crate) fn begin(path: &Path) -> Result<WholeFile, Failure> {
         let begun = match fs::metadata(path) {
             Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
-            // To replace a device by a file is not what is asked for.
+            // A device must not be replaced by a file.
             Ok(there) if !there.is_file() => {
                 fs::OpenOptions::new().write(true).open(path).map(|_| None)
             }
@@ -48,7 +48,7 @@ impl WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            // What is left of it is of no use; that it cannot be removed either is no news.
+            // The temporary file is useless; an error of its removal is ignored.
             let _ = fs::remove_file(part);
         }
     }

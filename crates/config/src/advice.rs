@@ -5,7 +5,7 @@ use weir_engine::settings::BfqSettings;
 
 use crate::model::DeviceConfig;
 
-/// From this depth on BFQ takes a device for one that queues commands.
+/// Least depth with which a device queues commands for BFQ.
 const DEPTH_QUEUEING: u32 = 4;
 
 impl DeviceConfig {

@@ -1,4 +1,4 @@
-//! `path`: what a device is.
+//! Backend of a device, `path`.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ impl Files {
     }
 }
 
-/// What the system says of a file or block device.
+/// Properties of a file or block device.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Facts {
     /// Major and minor number of a block device.
@@ -39,7 +39,7 @@ pub(crate) struct Facts {
     pub(crate) size: Option<u64>,
 }
 
-/// Looks at what `backend` names, unless files are not looked at; nothing is opened.
+/// Inspects the file of `backend`, if files are to be inspected; opens nothing.
 pub(crate) fn facts(backend: &Backend, files: &Files) -> Facts {
     let (Backend::File { path, .. }, Files::Look(_) | Files::Plan(_)) = (backend, files) else {
         return Facts::default();
@@ -140,7 +140,7 @@ fn look(text: &Text, files: &Files, report: &mut Report) -> Option<PathBuf> {
     }
 }
 
-/// What to do about an image that is not there.
+/// Hint for a missing image.
 fn instead_of(path: &Path) -> String {
     let directory = path.parent().unwrap_or(Path::new("/"));
     if path.starts_with("/dev") {

@@ -7,7 +7,7 @@ use crate::report::{Problem, Report};
 use crate::source::{Span, Text};
 use crate::table::Section;
 
-/// Reads the keys of `section`; what is not said is the default.
+/// Reads the keys of `section`; missing ones keep their defaults.
 pub(crate) fn read(section: &Section<'_>, report: &mut Report) -> BfqSettings {
     let mut edit = BfqEdit::new(BfqSettings::DEFAULT);
     section.allow(&BfqKey::ALL.map(BfqKey::name), report);
@@ -38,7 +38,7 @@ pub(crate) fn words(text: &Text, report: &mut Report) -> BfqSettings {
     finish(edit, text.span, &text.key, report)
 }
 
-/// What is wrong with a value whose key stands before the message anyway.
+/// Error of a value, without its key.
 fn message(error: &BfqError) -> String {
     match error {
         BfqError::Value { key, value } => format!("{value:?}: allowed are {}", key.allowed()),

@@ -15,7 +15,7 @@ use crate::source::Text;
 use crate::table::{Entry, Section};
 use crate::value;
 
-/// Most cgroups, those counted that are not listed but above one that is.
+/// Most cgroups, including unlisted ancestors.
 pub(crate) const CGROUPS_MAX: usize = 1_000_000;
 /// Deepest cgroup: a request is checked at each level.
 pub const DEPTH_MAX: usize = 64;
@@ -76,7 +76,7 @@ pub(crate) fn read_all(
     cgroups
 }
 
-/// How many cgroups come into being: each path adds what it does not share with the one before it.
+/// Number of cgroups: each sorted path adds the names that it does not share with the previous one.
 fn count(sorted: &[CgroupConfig]) -> usize {
     let mut count = 0;
     let mut before: Option<&Path> = None;
@@ -137,7 +137,7 @@ fn read(entry: Entry<'_>, devices: &Devices, report: &mut Report) -> Option<Cgro
     })
 }
 
-/// The lines of `io.weight`, or of `io.bfq.weight`, which is the same setting: the cgroup's weight, and those of single
+/// Lines of `io.weight`, or of `io.bfq.weight`, which is the same setting: the cgroup's weight, and those of single
 /// devices. Lines are applied in their order.
 fn weights(
     section: &Section<'_>,
@@ -190,10 +190,10 @@ fn refuse_root(section: &Section<'_>, report: &mut Report) {
     }
 }
 
-/// What a path that makes no sense could be instead.
+/// Suggestion for a bad path.
 pub(crate) const A_PATH: &str = "write names between slashes, such as \"/vms/db\"";
 
-/// `text` as a cgroup's path, or what is wrong and which path may have been meant.
+/// Parses a cgroup's path; an error has a suggestion.
 pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
     let path = Path::parse(text).map_err(|error| {
         let meant = match &error {
@@ -209,13 +209,13 @@ pub(crate) fn path(text: &str) -> Result<Path, (String, Option<String>)> {
     Ok(path)
 }
 
-/// `text` as what becomes of a cgroup's priority classes.
+/// Parses `io.prio.class`.
 fn prio_class(text: &Text, report: &mut Report) -> Option<PrioClass> {
     let names = PrioClass::ALL.map(PrioClass::name);
     value::word(text, &names, report).map(|index| PrioClass::ALL[index])
 }
 
-/// `text` as whose weights may be raised.
+/// Parses `io.bfq.low_latency`.
 fn low_latency(text: &Text, report: &mut Report) -> Option<LowLatency> {
     let names = LowLatency::ALL.map(LowLatency::name);
     value::word(text, &names, report).map(|index| LowLatency::ALL[index])

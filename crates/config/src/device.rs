@@ -47,18 +47,18 @@ const KEYS: [&str; 13] = [
     "price",
 ];
 
-/// The devices of a configuration and what else is known about them.
+/// Devices of a configuration, and their properties.
 #[derive(Default)]
 pub(crate) struct Devices {
     pub(crate) configs: Vec<DeviceConfig>,
     /// Every name in the file, also of devices that were refused: those are known, if not usable.
     names: BTreeMap<String, Option<usize>>,
-    /// What the system says of each, as far as files are looked at.
+    /// Properties of each file, as far as files are inspected.
     facts: Vec<Facts>,
     paths: BTreeMap<std::path::PathBuf, String>,
 }
 
-/// What a name stands for.
+/// Meaning of a device name.
 pub(crate) enum Lookup {
     Found(usize),
     /// It was refused, and that has been reported.
@@ -79,7 +79,7 @@ impl Devices {
         self.names.keys().map(String::as_str)
     }
 
-    /// The devices that the first word of `line` stands for; reports one that is not there.
+    /// Devices of the first word of `line`; reports an unknown one.
     pub(crate) fn targets(
         &self,
         device: DeviceRef<'_>,
@@ -110,7 +110,7 @@ impl Devices {
         }
     }
 
-    /// How long the device at `index` is, as far as that is known.
+    /// Size of the device at `index`, if known.
     pub(crate) fn size(&self, index: usize) -> Option<u64> {
         match &self.configs[index].backend {
             Backend::Memory { size } => Some(*size),
@@ -119,7 +119,7 @@ impl Devices {
         }
     }
 
-    /// Adds `device`; `path` is what was written for it.
+    /// Adds `device`, configured with `path`.
     pub(crate) fn add(
         &mut self,
         device: DeviceConfig,
@@ -189,7 +189,7 @@ fn read(entry: Entry<'_>, files: &Files, devices: &mut Devices, report: &mut Rep
     devices.add(device, &path, files, report);
 }
 
-/// Whether seeks take time there, as far as that is known: a file may be anywhere.
+/// Whether seeks take time, if known: a file may be on any disk.
 pub(crate) fn is_rotational(backend: &Backend) -> bool {
     match backend {
         Backend::File { .. } => true,
@@ -198,7 +198,7 @@ pub(crate) fn is_rotational(backend: &Backend) -> bool {
     }
 }
 
-/// What the engine is told; its defaults where nothing is said.
+/// Configuration of the engine.
 fn engine(section: &Section<'_>, report: &mut Report) -> weir_engine::Config {
     let mut engine = weir_engine::Config::default();
     let nonzero = |number: Option<u32>| number.and_then(NonZeroU32::new);
@@ -237,7 +237,7 @@ pub(crate) fn scheduler(text: &Text, report: &mut Report) -> Option<SchedulerKin
     value::word(text, &names, report).map(|index| SchedulerKind::ALL[index])
 }
 
-/// A utilisation from which on limits bind.
+/// Watermark of a device.
 pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
     match parse_watermark(&text.value) {
         Ok(watermark) => Some(watermark),
@@ -248,7 +248,7 @@ pub(crate) fn watermark(text: &Text, report: &mut Report) -> Option<Watermark> {
     }
 }
 
-/// What a file of `weir calibrate` says of the device; `None` also where files are not looked at.
+/// Model from a file of `weir calibrate`; `None` also where files are not inspected.
 pub(crate) fn model(text: &Text, files: &Files, report: &mut Report) -> Option<Capacity> {
     let path = value::path(text, report)?;
     if matches!(files, Files::Ignore) {

@@ -5,10 +5,10 @@ use std::fmt;
 use crate::render;
 use crate::source::Excerpt;
 
-/// One thing that is wrong, where it is, and what would be right. Serialises as a flat record.
+/// One error with its place and a suggestion. Serialises as a flat record.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct ConfigError {
-    /// The file's name as it was given, or `command line`.
+    /// The file's name as given, or `command line`.
     pub file: String,
     /// Line, from 1; `None` where the whole file is meant.
     pub line: Option<usize>,
@@ -18,7 +18,7 @@ pub struct ConfigError {
     pub key: String,
     /// What is wrong.
     pub message: String,
-    /// What would be right; all that this crate refuses has something.
+    /// A suggestion; every error of this crate has one.
     pub hint: Option<String>,
     #[serde(skip)]
     pub(crate) excerpt: Option<Excerpt>,

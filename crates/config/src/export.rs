@@ -87,7 +87,7 @@ fn read(
     })
 }
 
-/// What clients can show.
+/// Description for clients.
 const A_NAME: &str = "write one short line of letters, digits and signs";
 
 fn check_string(text: &str) -> Option<String> {
@@ -136,7 +136,7 @@ impl<'c> Known<'c> {
         if path.as_str() == "/" || self.0.contains(path.as_str()) || is_above() {
             return Some(path);
         }
-        // Looking for the nearest of very many is not worth the wait.
+        // With very many names, a search for the nearest takes too long.
         let near = unknown_name(path.as_str(), self.0.iter().copied().take(10_000))
             .filter(|hint| hint.starts_with("did"));
         let hint = near.unwrap_or_else(|| {

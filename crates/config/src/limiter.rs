@@ -12,13 +12,13 @@ use crate::report::{Problem, Report};
 use crate::source::{Source, Span, Text};
 use crate::value::cut;
 
-/// Ticks per second where none is given: what Debian and Ubuntu build their kernels with.
+/// Default ticks per second: those of Debian's and Ubuntu's kernels.
 const HZ: u16 = 250;
 /// Length of a slice where none is given: today's kernels, and all before 4.12.
 const SLICE: Duration = Duration::from_millis(100);
 /// The longest that `throttle_sample_time` allowed.
 const SLICE_MAX: Duration = Duration::from_secs(1);
-/// What kernels are built with.
+/// Ticks per second that kernels can be built with.
 const HZS: [u16; 4] = [100, 250, 300, 1000];
 
 const PROFILES: [(&str, KernelProfile); 6] = [
@@ -34,7 +34,7 @@ const PROFILES: [(&str, KernelProfile); 6] = [
 ///
 /// # Errors
 ///
-/// What is wrong with it, under the key `io.limiter`, and what would be right.
+/// Error under the key `io.limiter`, with a suggestion.
 pub fn parse_limiter(value: &str) -> Result<LimiterKind, ConfigErrors> {
     let source = Source { name: "setting".into(), text: value.into(), has_lines: false };
     let span = Span { start: 0, end: value.len() };

@@ -10,7 +10,7 @@ use crate::table::Section;
 use crate::validate::{self, Contradiction};
 use crate::value::unknown_name;
 
-/// What the lines of one cgroup have said so far.
+/// Limits of one cgroup from its lines so far.
 pub(crate) struct LimitLines {
     /// By device.
     limits: Vec<Limits>,
@@ -18,7 +18,7 @@ pub(crate) struct LimitLines {
     said: Vec<[Option<Said>; LimitKey::ALL.len()]>,
 }
 
-/// Where something was said.
+/// Place of a limit's text.
 #[derive(Clone)]
 struct Said {
     key: String,
@@ -113,7 +113,7 @@ impl LimitLines {
         self.limits[index].max.get(dimension).is_some()
     }
 
-    /// The devices that have limits, and their limits; what contradicts itself is reported and left out.
+    /// Devices with their limits; contradictions are reported and left out.
     pub(crate) fn finish(
         self,
         limiter: LimiterKind,
@@ -145,7 +145,7 @@ impl LimitLines {
     }
 }
 
-/// For a line whose device was forgotten, the line with the one there is.
+/// For a line without a device, the line with the only one.
 fn device_error(error: &IoMaxError, devices: &Devices) -> (String, Option<String>) {
     let IoMaxError::Device { device } = error else { return (error.to_string(), error.hint()) };
     let message = format!("{device:?} is no device's name");

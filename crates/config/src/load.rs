@@ -16,10 +16,10 @@ use crate::{cgroup, device, export, server};
 
 /// Largest file in bytes.
 pub(crate) const FILE_MAX: usize = 16 << 20;
-/// Largest file of which all syntax errors are told; of a larger one only the first, since each costs memory.
+/// Largest file for which all syntax errors are reported; for larger ones only the first, since each costs memory.
 const ALL_SYNTAX_ERRORS_MAX: usize = 256 << 10;
 
-/// What to do about a file that is no configuration, or of too many tenants for one server.
+/// Hint for a file that is no configuration, or has too many tenants for one server.
 const TOO_MUCH: &str =
     "is it an image? `weir serve` takes names that end in .toml for configurations";
 
@@ -98,7 +98,7 @@ pub(crate) fn file<T>(
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more tells too large from just fitting.
+    // One byte more shows that the file is too large.
     std::fs::File::open(path)?.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -141,7 +141,7 @@ fn read_text<T>(
             }
         }
     };
-    // What the parser guessed after a syntax error would only raise errors that are none.
+    // After a syntax error the parser's guesses would only raise false errors.
     if !errors.is_empty() {
         errors.iter().for_each(|error| report.add(syntax(error)));
         return None;
@@ -158,7 +158,7 @@ fn config(root: &Section<'_>, files: &Files, report: &mut Report) -> Option<Conf
     Some(Config { server, devices: devices.configs, cgroups, exports })
 }
 
-/// A syntax error as the parser tells it: the problem in its first line, what it expected in the others.
+/// A syntax error of the parser: the problem in its first line, expectations in the others.
 fn syntax(error: &toml::de::Error) -> Problem {
     let mut lines = error.message().lines();
     let message = lines.next().unwrap_or("not TOML").to_owned();

@@ -71,14 +71,14 @@ impl DeviceModel {
         Spec::Linear { model: "linear-hdd", spec: self.spec }
     }
 
-    /// What the engine is told of the device.
+    /// Capacity for the engine.
     pub fn capacity(&self) -> Capacity {
         let costs = self.spec.costs();
         // At most 64.
         Capacity { costs, streams: self.spec.streams as u8 }
     }
 
-    /// The file's text, which [`DeviceModel::from_str`] reads to the same; `about` becomes comments at its beginning.
+    /// The file's text, which [`DeviceModel::from_str`] reads back; `about` becomes comments at its beginning.
     pub fn to_toml(&self, about: &str) -> String {
         let mut text = String::new();
         let mut say = |key: &str, value: u64| {
@@ -164,7 +164,7 @@ fn figures(root: &Section<'_>, names: [&str; 3], report: &mut Report) -> Option<
     Some([bytes?, sequential?, random?])
 }
 
-/// A figure that must be there; `parse` answers it, whether it is allowed, and between what it should be.
+/// A required figure; `parse` returns it, whether it is allowed, and its range.
 fn figure(
     root: &Section<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Rendering of one error: the line, a caret, and what would be right.
+//! Rendering of an error: the line, a caret, and the suggestion.
 
 use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,

@@ -1,4 +1,4 @@
-//! Collects what is wrong, so that one reading of a file tells all of it.
+//! Collector of errors, so that one pass reports all of them.
 
 use crate::error::{ConfigError, ConfigErrors};
 use crate::source::{Source, Span, Text};
@@ -16,7 +16,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// `message` about `key`, which stands at `span`.
+    /// `message` about `key` at `span`.
     pub(crate) fn new(span: Span, key: &str, message: impl Into<String>) -> Problem {
         Problem { span: Some(span), key: key.into(), message: message.into(), hint: None }
     }
@@ -26,7 +26,7 @@ impl Problem {
         Problem { span: None, key: String::new(), message: message.into(), hint: None }
     }
 
-    /// What would be right.
+    /// Suggestion.
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Problem {
         self.hint = hint.into();
         self

@@ -14,12 +14,12 @@ use crate::source::Text;
 use crate::table::Section;
 use crate::value::{cut, path, quantity, socket_path};
 
-/// Connections at once where nothing is said.
+/// Default of `max_connections`.
 pub(crate) const CONNECTIONS: u32 = 1_024;
 pub(crate) const CONNECTIONS_MAX: u32 = 65_536;
-/// Connections that a client, or an export, may have at least where nothing is said: what programs open at once.
+/// Least default of connections of a client or export: as many as programs open.
 const CONNECTIONS_MIN: u32 = 16;
-/// Cgroups of a device where nothing is said.
+/// Default of `max_cgroups`.
 const CGROUPS: u32 = 10_000;
 /// The port that IANA gave to NBD.
 const NBD_PORT: u16 = 10_809;
@@ -59,13 +59,13 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Where sockets are if nothing is said and the server is root's.
+    /// Default directory of sockets for root.
     pub const RUNTIME_DIR: &'static str = "/run/weir";
 
-    /// The mode of the NBD socket's file if nothing is said: its owner's alone.
+    /// Default mode of the NBD socket: only its owner.
     pub const SOCKET_MODE: u32 = 0o600;
 
-    /// Connections that one of `exports` exports may have if nothing is said.
+    /// Default connections of each of `exports` exports.
     pub fn max_connections_per_export(&self, exports: usize) -> u32 {
         match exports {
             ..=1 => self.max_connections,
@@ -155,7 +155,7 @@ pub(crate) fn control(
     }
 }
 
-/// Mode of the Unix socket, as `chmod` takes it: three octal digits, which must let its owner in.
+/// Mode of the Unix socket as for `chmod`: three octal digits, which must allow its owner.
 pub(crate) fn socket_mode(text: &Text, report: &mut Report) -> Option<u32> {
     let digits = text.value.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&text.value);
     let is_octal = digits.len() == 3 && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
@@ -181,7 +181,7 @@ pub(crate) fn unix(text: &Text, files: &Files, report: &mut Report) -> Option<Pa
     socket_path(files.place(path), text, report)
 }
 
-/// Adds one TCP address. `permission` is what has to be said to listen for other machines.
+/// Adds a TCP address. `permission` names the setting that allows other machines.
 pub(crate) fn listen(
     server: &mut ServerConfig,
     text: &Text,

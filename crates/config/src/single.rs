@@ -75,7 +75,7 @@ impl SingleExport {
 }
 
 impl Config {
-    /// What the flags of `single` ask for. An image must exist; relative paths begin in the current directory.
+    /// Configuration of the flags of `single`. An image must exist; relative paths begin in the current directory.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ fn server(
     server
 }
 
-/// Reports a device in front of a limit, as lines of a file have: with one image there is none to name.
+/// Reports a device in front of a limit: with one image there is none to name.
 fn names_no_device(text: &Text, report: &mut Report) -> bool {
     let Some((first, rest)) = text.value.trim_ascii().split_once(|c: char| c.is_ascii_whitespace())
     else {
@@ -269,7 +269,7 @@ fn burst(lines: &mut LimitLines, text: &Text, report: &mut Report) {
     } else {
         (Resource::Bytes, "rbps, wbps or rwbps")
     };
-    // Read once here, so that what is wrong with it is told once.
+    // Read once here, so that an error is reported once.
     let readable = match resource {
         Resource::Ios => value::quantity::<Ios>(text, report).map(|Ios(amount)| amount),
         Resource::Bytes => value::quantity::<Bytes>(text, report).map(|Bytes(amount)| amount),

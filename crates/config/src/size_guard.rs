@@ -13,7 +13,7 @@ pub(crate) fn marks(text: &str) -> usize {
 }
 
 fn marks_of_line(line: &str) -> usize {
-    // A string of several lines may end here, and what looks like outside of it is inside: count all.
+    // A multi-line string may begin or end here: count all.
     let strings_count = line.contains("\"\"\"") || line.contains("'''");
     let mut quote = None;
     let mut marks = 0;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What was read: a file, or a command line put together again so that errors can point into it.
+/// Source text: a file, or a command line joined again so that errors can point into it.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// How errors call it.

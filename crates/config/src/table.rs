@@ -1,4 +1,4 @@
-//! Walks parsed TOML, keeping the place of everything and collecting what has the wrong type.
+//! Reader of parsed TOML that keeps positions and reports wrong types.
 
 use std::borrow::Cow;
 
@@ -106,7 +106,7 @@ impl<'t> Section<'t> {
         self.get(name)?.text(report)
     }
 
-    /// The value of `name` if it is a string or an integer, which stands for its digits.
+    /// The value of `name` as a string; an integer gives its digits.
     pub(crate) fn amount(&self, name: &str, report: &mut Report) -> Option<Text> {
         self.get(name)?.amount(report)
     }
@@ -280,7 +280,7 @@ pub(crate) fn join(parent: &str, name: &str) -> String {
     if parent.is_empty() { quoted(name) } else { format!("{parent}.{}", quoted(name)) }
 }
 
-/// The name of `entry` with those of the tables in it, the first ones: what stood there before TOML took it apart.
+/// The dotted name of `entry` as in the file.
 fn whole_key(entry: &Entry<'_>) -> String {
     let mut whole = entry.name.to_owned();
     let mut value = entry.value.get_ref();

@@ -3,7 +3,7 @@
 use weir_engine::{Limits, LimitsError};
 use weir_text::LimitKey;
 
-/// What is wrong, and which of the three texts to blame.
+/// The contradiction, and which of the three texts has it.
 pub(crate) struct Contradiction {
     pub(crate) limit: LimitKey,
     pub(crate) message: String,

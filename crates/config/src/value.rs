@@ -46,7 +46,7 @@ pub(crate) fn word(text: &Text, words: &[&str], report: &mut Report) -> Option<u
     index
 }
 
-/// What is said about a name that is not there.
+/// Message about an unknown name.
 pub(crate) fn unknown_name<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A file of another kind: as many errors as words, of which a hundred are kept.
+/// A file of another kind: an error for each word, a hundred of which are kept.
 #[test]
 fn many_errors_are_counted_not_kept() {
     let text: String = (0..5_000).map(|index| format!("key{index} = 1\n")).collect();

@@ -275,7 +275,7 @@ fn a_range_is_inside_the_image_that_is_there() {
                 assert_eq!(errors.errors()[0].message, message, "{range}");
             }
         }
-        // A caller that opens nothing need not have it all, but what is there is looked at.
+        // A caller that opens nothing does not need all files; existing ones are inspected.
         assert_eq!(Config::plan_from_file(&file).is_ok(), fits, "{range}");
         assert!(Config::from_str("weir.toml", &text).is_ok(), "{range}");
     }

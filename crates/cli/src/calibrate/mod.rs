@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let found = report::Report::new(&args.target, &target, took_ns, &outcome);
     let written = model.write(&found.model_file());
-    // What was measured is not lost with a file that cannot be written.
+    // Results are printed even if the file cannot be written.
     let place = written.is_ok().then_some(path.as_path());
     match args.format {
         output::Format::Json => output::print_json(&found.json(place), false)?,
@@ -140,7 +140,7 @@ fn step_ns(text: &str) -> Result<u64, Failure> {
     Ok(step_ns)
 }
 
-/// Asks whether what is there may go; only a clear yes is one.
+/// Asks for permission to destroy the data; only a clear yes counts.
 fn ask(name: &str) -> Result<(), Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

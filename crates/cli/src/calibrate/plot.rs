@@ -34,7 +34,7 @@ fn bars(block: &[Step]) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The rate in what counts for the load: bytes of long requests, the number of short ones.
+/// The rate in the load's unit: bytes of long requests, number of short ones.
 pub(super) fn rate(step: &Step) -> String {
     let is_long = step.load.len >= 1 << 20;
     match step.load.order {

@@ -15,7 +15,7 @@ use super::plot;
 use super::target::Target;
 use crate::table::{Align, Table};
 
-/// A model is told to fit where it foretells what it was not made from within this share.
+/// Largest relative error on the test load with which a model counts as good.
 const FITS: f64 = 0.1;
 
 pub(super) struct Report<'o> {
@@ -124,7 +124,7 @@ impl<'o> Report<'o> {
         })
     }
 
-    /// Names are stable and carry their units; `docs/calibrate.md` tells each.
+    /// Names are stable and have their units; `docs/calibrate.md` lists them.
     pub(super) fn json(&self, path: Option<&Path>) -> Value {
         let model = &self.outcome.model;
         json!({
@@ -157,7 +157,7 @@ fn row(name: &str, figures: &CostFigures) -> [String; 4] {
     ]
 }
 
-/// What the model foretold of a load that it was not made from, and what came.
+/// The model's prediction of the test load, and the measured rate.
 fn trial(check: &Check) -> String {
     let foretold = IosPerSec(check.foretold_per_sec as u64).rounded();
     let (measured, off) = (plot::rate(&check.step), check.deviation() * 100.0);

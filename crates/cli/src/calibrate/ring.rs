@@ -15,7 +15,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::pattern::pattern;
 
-/// Room for the largest load, 64 requests of 1 MiB, and a little.
+/// Memory for the largest load, 64 requests of 1 MiB, and a little more.
 const POOL_BYTES: usize = 80 << 20;
 
 /// `None` if a signal ended it.
@@ -39,7 +39,7 @@ pub(super) fn measure(
     loop {
         let mut now_ns = clock::now_ns();
         if !watch.look(now_ns, &calibration) {
-            // Dropping the ring waits for what the device still has.
+            // Dropping the ring waits for requests at the device.
             return Ok(None);
         }
         while let Some(ask) = calibration.poll_request(now_ns) {
@@ -59,7 +59,7 @@ pub(super) fn measure(
     }
 }
 
-/// What requests are made of.
+/// Payload of writes.
 struct Sender {
     disk: Disk,
     /// Buffers of the last length, to be used again.
@@ -102,7 +102,7 @@ impl Sender {
         Ok(buffer)
     }
 
-    /// Takes back what has ended; whether it was a request.
+    /// Handles completions; returns whether one was a request.
     fn is_done(&mut self, completion: Completion, path: &Path) -> Result<bool, Failure> {
         let (what, buffer, result) = match completion {
             Completion::Read { buffer, result, .. } => ("read", Some(buffer), result),

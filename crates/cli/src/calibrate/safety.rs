@@ -16,7 +16,8 @@ use crate::output;
 /// systems, volume managers and RAIDs lie within.
 const ENDS: u64 = 1 << 20;
 
-/// Refuses what is mounted, swapped to or held by another device in any case; what does not look empty, unless `force`.
+/// Refuses a device that is mounted, used for swap or held by another device; without `force` also one that does not look
+/// empty.
 pub(super) fn check(path: &Path, force: bool) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
     let path = &path.canonicalize().map_err(failed)?;
@@ -37,7 +38,7 @@ pub(super) fn check(path: &Path, force: bool) -> Result<(), Failure> {
     })
 }
 
-/// Says so where reading a file would not ask the device for anything.
+/// Warns where reads of a file would not reach the device.
 pub(super) fn warn_of_holes(path: &Path) {
     let Ok(metadata) = fs::metadata(path) else { return };
     let (size, held) = (metadata.len(), metadata.blocks().saturating_mul(512));
@@ -71,7 +72,7 @@ fn children(place: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What the system says about mounts, swaps and loop devices.
+/// Mounts, swaps and loop devices of the system.
 struct Users {
     /// Numbers of devices, as `8:1`, and where each is mounted.
     mounts: Vec<(String, String)>,
@@ -157,7 +158,7 @@ fn unescaped(text: &str) -> String {
     replaced.iter().fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// What is on a device that is not empty; `None` if both ends are zeroes.
+/// Description of a device's data; `None` if both ends are zeroes.
 fn contents(path: &Path) -> io::Result<Option<String>> {
     let file = File::open(path)?;
     let size = seek(&file, SeekFrom::End(0))?;
@@ -175,7 +176,7 @@ fn contents(path: &Path) -> io::Result<Option<String>> {
     }))
 }
 
-/// Where common formats have their mark, and which.
+/// Offsets and magic bytes of common formats.
 const MARKS: [(usize, &[u8], &str); 12] = [
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),

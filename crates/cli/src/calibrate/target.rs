@@ -31,7 +31,7 @@ impl Target {
         }
     }
 
-    /// Where the model of what was named `text` goes: the device's own name, in this directory.
+    /// Default file of the model: the device's own name, in this directory.
     pub(super) fn model_name(&self, text: &str) -> PathBuf {
         let name = match self {
             Target::Emulated { .. } => {

@@ -36,7 +36,7 @@ impl Watch {
         now_ns + EVERY_NS
     }
 
-    /// Draws, if it is time to, and tells whether to go on.
+    /// Draws progress, if due; returns whether to continue.
     pub(super) fn look(&mut self, now_ns: u64, calibration: &Calibration) -> bool {
         if self.stop.signal().is_some() {
             return false;

@@ -53,7 +53,7 @@ impl Figures {
         100.0 * self.late as f64 / self.latencies.len().max(1) as f64
     }
 
-    /// Forgets what was, at `now_ns`.
+    /// Resets all figures at `now_ns`.
     pub(super) fn begin_anew(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
         self.latencies.reset();

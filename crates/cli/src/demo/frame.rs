@@ -68,7 +68,7 @@ pub(super) fn row(title: &str, figures: &Figures, now_ns: u64, plot: Plot) -> St
     line
 }
 
-/// Parts of the whole as bars of eight heights; what is not nothing is seen.
+/// Parts of the whole as bars of eight heights; any non-zero part is visible.
 fn bars(parts: &[f64]) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bar = |part: &f64| match (part * 8.0).ceil() as usize {

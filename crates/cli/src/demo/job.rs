@@ -11,7 +11,7 @@ use super::figures::Figures;
 use super::nbd::Disk;
 use crate::clock;
 
-/// What one program does.
+/// Job of one program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Job {
     /// Bytes of a read.
@@ -24,7 +24,7 @@ pub(super) struct Job {
     pub(super) hiccup_ns: u64,
 }
 
-/// Timer slack of a job's thread. The usual 50 us would be most of what is left to see under Weir.
+/// Timer slack of a job's thread. The default, 50 us, would be most of the variation under Weir.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 /// The end of a pause is spun through: sleeping alone is 20 to 70 us late, and differently so each time.
 const SPIN_NS: u64 = 50_000;
@@ -57,17 +57,17 @@ impl Working {
         Ok(Working { figures, stop, error, thread: Some(thread) })
     }
 
-    /// What it has measured so far.
+    /// Measurements so far.
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
         lock(&self.figures)
     }
 
-    /// Why it has ended by itself, which it does only when the server fails it.
+    /// The server's failure that ended it, if any.
     pub(super) fn error(&self) -> Option<&io::Error> {
         self.error.get()
     }
 
-    /// Lets what is asked come back, and ends it.
+    /// Waits for requests in flight and ends the job.
     pub(super) fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -136,7 +136,7 @@ fn pause_until(at_ns: u64) {
     }
 }
 
-/// Xorshift, after Marsaglia (2003): which blocks are read does not matter, only that they are spread.
+/// Xorshift, after Marsaglia (2003), to spread the blocks.
 struct Random(u64);
 
 impl Random {

@@ -114,7 +114,7 @@ fn reading(control: &Client) -> Result<DeviceStatus, Failure> {
         .ok_or_else(|| Failure::failed("the demo's server has no device"))
 }
 
-/// What requests of `cgroup` waited for between two readings.
+/// Waits of `cgroup` between two readings, by cause.
 fn blame(before: &DeviceStatus, after: &DeviceStatus, cgroup: &str) -> Vec<Cause> {
     let found = after.cgroups.iter().find(|status| status.cgroup == cgroup);
     found.map(|status| CgroupRates::between(before, after, status).waited_for).unwrap_or_default()
@@ -128,7 +128,7 @@ fn check(working: &[Working]) -> Result<(), Failure> {
     }
 }
 
-/// The same job under four limiters. Weir's goes on.
+/// Runs the same job under four limiters; Weir's continues.
 async fn four(
     watch: &mut Watch,
     server: &Server,

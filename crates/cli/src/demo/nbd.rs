@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_nbd::client::{Client, Connecting, Reply, Wishes};
 use weir_nbd::{Command, Cookie, Op};
 
-/// Silence after which a server counts as gone. No wait of the demo is nearly as long.
+/// Silence after which a server counts as gone, far longer than any wait of the demo.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Room for a queue of 4 KiB replies in one receive.
 const BUFFER: usize = 256 << 10;
@@ -59,7 +59,7 @@ impl Disk {
         self.stream.write_all(&out)
     }
 
-    /// Waits for the next read to be done; the bytes are not looked at.
+    /// Waits for the next read; its bytes are ignored.
     pub(super) fn wait(&mut self) -> io::Result<u64> {
         loop {
             let parsed =

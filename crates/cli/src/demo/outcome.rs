@@ -3,7 +3,7 @@
 use super::figures::Summary;
 use crate::status::Cause;
 
-/// What came out.
+/// Results of the demo.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub(super) struct Outcome {
     /// The same job under four limiters.

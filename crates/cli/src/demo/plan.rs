@@ -15,7 +15,7 @@ pub(super) const GREEDY: Job = Job { block: 4096, queue_depth: 32, think_ns: 0, 
 pub(super) struct Tenant {
     /// Export and cgroup.
     pub(super) name: &'static str,
-    /// What the table calls it.
+    /// Its name in the table.
     pub(super) title: &'static str,
     /// How the limit is enforced.
     pub(super) limiter: &'static str,
@@ -40,7 +40,7 @@ pub(super) const TENANTS: [Tenant; 4] = [
     Tenant { name: "weir", title: "Weir", limiter: "pace" },
 ];
 
-/// The polite and the greedy one that share Weir's limit at the end.
+/// The polite and the greedy client that share Weir's limit at the end.
 pub(super) const WEB: &str = "/weir/web";
 pub(super) const BACKUP: &str = "/weir/backup";
 

@@ -1,4 +1,4 @@
-//! The terminal: a picture drawn over the one before, or, where there is no terminal, one after another.
+//! Terminal output: each frame over the last one, or one after another without a terminal.
 
 use std::io::stdout;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Screen {
         self.print(&text)
     }
 
-    /// Leaves the last picture where it is; what follows comes below it.
+    /// Keeps the last frame; later output is below it.
     pub(super) fn keep(&mut self) {
         self.lines = 0;
     }

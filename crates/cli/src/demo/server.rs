@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::clock;
 
-/// Time that a server gets to finish what is inside; what is left at the end waits for milliseconds.
+/// Time that a server gets to finish its requests; they wait for milliseconds.
 const DRAIN_MAX_NS: u64 = 3_000_000_000;
 
 /// A running server, with a directory of its own. Dropping it ends it and removes the directory.
@@ -66,7 +66,7 @@ fn spawn(config: &str, directory: &Path) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
-        // Ctrl-C in the terminal is for the demo, which then ends its server in order.
+        // Ctrl-C in the terminal reaches the demo only, which then ends its server.
         .process_group(0)
         .spawn()
 }

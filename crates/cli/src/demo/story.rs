@@ -16,7 +16,7 @@ in twenty: no program is a clock), repeat.
     )
 }
 
-/// What the four have shown; `p99` of each in milliseconds, `blame` Weir's own account.
+/// Summary of the four: `p99` of each in milliseconds, and Weir's `blame`.
 pub(super) fn moral(p99: [f64; 4], blame: &str) -> String {
     let [before, after, today, weir] = p99;
     format!(
@@ -57,7 +57,7 @@ And while both are at it, nine parts to one: weir set /weir/web io.weight 900
 "
 }
 
-/// If the machine itself was late: then not all of what was seen is the limiters' doing.
+/// Note on a late machine: then the limiters have not caused all of it.
 pub(super) fn busy(late_percent: f64) -> String {
     format!(
         "\
@@ -68,7 +68,7 @@ late, and so did reads.)
     )
 }
 
-/// What to do with it. `program` is how this one was called, `directory` where its servers have their sockets.
+/// Next steps for the user. `program` is this program's name, `directory` that of its servers' sockets.
 pub(super) fn next(program: &str, directory: &Path) -> String {
     let socket = directory.join("memory.sock");
     let socket = socket.display();

@@ -30,7 +30,7 @@ impl Watch {
         })
     }
 
-    /// Draws `picture`, which is told the time and the seconds passed, until `seconds` are over.
+    /// Draws `picture`, a function of the time and the seconds passed, for `seconds`.
     pub(super) async fn run(
         &mut self,
         seconds: u64,

@@ -126,7 +126,7 @@ fn start(args: &Args) -> Result<(), Failure> {
         BufReader::new(stdout).read_line(&mut line).map_err(fail)?;
     }
     if line.is_empty() {
-        // It has said why.
+        // It has printed the reason.
         let status = child.wait().map_err(fail)?;
         return Err(Failure::Said(
             status.code().and_then(|code| code.try_into().ok()).unwrap_or(1),

@@ -149,7 +149,7 @@ impl Settings {
         ones.into_iter().flatten().chain(lists).collect()
     }
 
-    /// Takes them over, and then `more`, which are keys and values.
+    /// Applies the flags, and then `more` keys and values.
     pub(super) fn apply(
         &self,
         builder: &mut ScenarioBuilder,
@@ -196,12 +196,12 @@ pub(super) fn pair(flag: &str, text: &str) -> Result<(String, String), Failure> 
     }
 }
 
-/// Whether settings say what kind of trace it is that is run.
+/// Whether settings give the format of a trace.
 pub(super) fn tells_a_trace<V>(settings: &[(String, V)]) -> bool {
     settings.iter().any(|(key, _)| key == "trace.format")
 }
 
-/// Builder for what is to be run: by name or file, a command line of fio after `--`, or a job file and both.
+/// Builder for a run: by name or file, a command line of fio after `--`, or a job file and both.
 ///
 /// A file is a trace in any case where the settings say so.
 pub(super) fn open_either(
@@ -215,7 +215,7 @@ pub(super) fn open_either(
     }
 }
 
-/// Builder for a command line of fio. A job file named before `--` is the first of those that it names.
+/// Builder for a command line of fio. A job file named before `--` comes first.
 fn open_command(what: Option<&str>, fio: &[String]) -> Result<ScenarioBuilder, Failure> {
     let is_program = |word: &&String| word.rsplit('/').next() == Some("fio");
     let skipped = usize::from(fio.first().filter(is_program).is_some());
@@ -237,7 +237,7 @@ fn open_command(what: Option<&str>, fio: &[String]) -> Result<ScenarioBuilder, F
         }
         files.push(fio::JobText::load(name.as_str(), read_job(name)?, &mut read_included));
     }
-    // Long command lines are told by their begin.
+    // Long command lines are shortened.
     const TITLE_MAX: usize = 200;
     let mut title = format!("fio {}", words.join(" "));
     if let Some((end, _)) = title.char_indices().nth(TITLE_MAX) {
@@ -248,14 +248,14 @@ fn open_command(what: Option<&str>, fio: &[String]) -> Result<ScenarioBuilder, F
     Ok(ScenarioBuilder::new(title, Source::Input(input)))
 }
 
-/// What `${VARIABLE}`s of a job file stand for.
+/// Values of `${VARIABLE}`s of a job file.
 fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// Builder for what is named: a scenario by name or file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
+/// Builder for a named scenario, a scenario file (`.toml`), a trace (`.gz`, `.csv`, ...), or a fio job file.
 fn open(what: &str, is_told_a_trace: bool) -> Result<ScenarioBuilder, Failure> {
     let env = environment();
     let path = Path::new(what);
@@ -320,7 +320,7 @@ fn read_included(path: &str, including: &str) -> Result<(String, Vec<u8>), Strin
     Ok((name, bytes))
 }
 
-/// What there is, a byte beyond the largest job file at most: a pipe or a device has no length to look at.
+/// Reads at most a byte beyond the largest job file: a pipe or a device has no length.
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(fio::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;

@@ -42,7 +42,7 @@ enum What {
     Reproductions,
 }
 
-/// Versions of Linux whose limits differ in behaviour.
+/// Versions of Linux with different limiters.
 const KERNELS: [(&str, &str); 6] = [
     ("4.18", "up to 4.18: waits past the end of its slice"),
     ("K419a", "4.19 as first released: the fix, whose wait may be 0"),

@@ -11,7 +11,7 @@ use weir_units::Ios;
 use crate::clock;
 use crate::signals::Stop;
 
-/// Nothing is shown of what takes no longer.
+/// Time before progress is shown.
 const QUIET_NS: u64 = 2_000_000_000;
 /// Between two pictures.
 const EVERY_NS: u64 = 100_000_000;
@@ -32,7 +32,7 @@ impl Watch {
         Watch { stop: stop.clone(), began_ns: now_ns, drawn_ns: now_ns, bar: None, on_terminal }
     }
 
-    /// Draws, if it is time to, and tells whether to go on.
+    /// Draws progress, if due; returns whether to continue.
     pub(super) fn look(&mut self, progress: Progress) -> ControlFlow<()> {
         if self.stop.signal().is_some() {
             return ControlFlow::Break(());

@@ -71,7 +71,7 @@ fn outcome(one: &Reproduction) -> Result<Outcome, Failure> {
 }
 
 fn picture(outcome: &Outcome) -> String {
-    // What came out has all columns, in their order; what was published has some.
+    // Results have all columns, in order; published figures have some.
     let names: Vec<&str> = outcome
         .runs
         .iter()
@@ -102,7 +102,7 @@ fn picture(outcome: &Outcome) -> String {
     text
 }
 
-/// A case in a line: what was published, and what came out of each way of running it.
+/// A case in a line: published figures, and the result of each variant.
 fn beside(outcome: &Outcome) -> String {
     let ways = outcome.ways();
     let heads = ["", "published"].into_iter().chain(ways.iter().copied());
@@ -120,7 +120,7 @@ fn beside(outcome: &Outcome) -> String {
     lines(&table, 1 + ways.len())
 }
 
-/// A table whose first column is names, and the `others` numbers.
+/// A table with names in the first column and numbers in the `others`.
 fn lines(table: &Table, others: usize) -> String {
     let align = [Align::Left].into_iter().chain(core::iter::repeat_n(Align::Right, others));
     table.lines(&align.collect::<Vec<_>>()).join("\n")

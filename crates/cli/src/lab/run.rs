@@ -56,7 +56,7 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 }
 
-/// What `weir lab run` prints.
+/// Output formats of `weir lab run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum Format {
     /// For people
@@ -97,7 +97,7 @@ pub(super) fn simulate(scenario: &Scenario, stop: &Stop) -> Result<Results, Fail
     results.map_err(flags::refused)
 }
 
-/// What was printed is not all there would have been, if a signal came.
+/// Exit status after a signal: the report is incomplete.
 pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
     match stop.signal() {
         None => Ok(()),
@@ -108,7 +108,7 @@ pub(super) fn ended_early(stop: &Stop) -> Result<(), Failure> {
     }
 }
 
-/// What was printed is not what was asked for, if a job failed.
+/// Exit status after a failed job.
 pub(super) fn all_succeeded<'r>(
     runs: impl IntoIterator<Item = &'r Results>,
 ) -> Result<(), Failure> {

@@ -129,7 +129,7 @@ fn axis(text: &str) -> Result<(String, Vec<String>), Failure> {
     Ok((key, values))
 }
 
-/// Where a setting's later value replaces the earlier, two lists of it would be runs that are told apart by nothing.
+/// Where a later value replaces the earlier one, two lists of a setting would give identical runs.
 fn refuse_repeats(axes: &[(String, Vec<String>)]) -> Result<(), Failure> {
     for (at, (key, values)) in axes.iter().enumerate() {
         let earlier = axes[..at].iter().find(|(earlier, _)| earlier == key);
@@ -173,7 +173,7 @@ fn grid(axes: &[(String, Vec<String>)]) -> Vec<Vec<(String, String)>> {
     })
 }
 
-/// Runs all, `threads` at a time; None for those that a signal kept from running.
+/// Runs all, `threads` at a time; None for runs that a signal prevented.
 fn all(
     runs: &[(Vec<(String, String)>, Scenario)],
     threads: usize,

@@ -23,7 +23,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The time that so many per cent do not exceed; `None` if there is none at all.
+    /// A percentile; `None` without requests.
     pub(super) fn percentile(&self, percent: f64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(percent / 100.0))
     }
@@ -67,10 +67,10 @@ impl Figures {
     }
 }
 
-/// The figures of one kind as they are written for programs; latencies are `null` where there are none.
+/// Figures of one kind for programs; latencies are `null` without requests.
 #[derive(Serialize)]
 pub(super) struct Summary {
-    /// Served; those that failed are in `errors` only.
+    /// Completed requests; failed ones are in `errors` only.
     pub(super) requests: u64,
     pub(super) errors: u64,
     pub(super) bytes: u64,

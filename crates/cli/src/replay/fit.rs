@@ -5,11 +5,11 @@
 pub(super) struct Room {
     /// Bytes that can be reached: whole blocks.
     size: u64,
-    /// What offsets and lengths must be multiples of; a power of two.
+    /// Alignment of offsets and lengths; a power of two.
     block: u64,
 }
 
-/// A place on the target, and what had to be done for it.
+/// An extent on the target, and how it was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fitted {
     pub(super) offset: u64,

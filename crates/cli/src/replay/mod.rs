@@ -96,7 +96,7 @@ enum Switch {
     Off,
 }
 
-/// What may be done to the target, and how.
+/// Access to the target.
 #[derive(Clone, Copy, Debug)]
 struct Intent {
     write: bool,
@@ -104,13 +104,13 @@ struct Intent {
     direct: Option<bool>,
 }
 
-/// What the replay waits for.
+/// Event of a replay.
 #[derive(Debug)]
 enum Message {
     Done(Done),
     /// The target is gone.
     Broken(io::Error),
-    /// A signal asks for the end.
+    /// A signal to end.
     Signal(u8),
 }
 

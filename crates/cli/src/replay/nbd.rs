@@ -39,12 +39,12 @@ pub(super) struct Nbd {
     filler: Vec<u8>,
 }
 
-/// What the sending and the receiving thread both need.
+/// State shared by the sending and the receiving thread.
 struct Shared {
     client: Client,
     /// Pieces by cookie: the request they belong to.
     pieces: BTreeMap<u64, u64>,
-    /// Requests under way: pieces that are missing, and what went wrong with the others.
+    /// Requests in flight: missing pieces, and errors of the others.
     jobs: BTreeMap<u64, (u64, io::Result<()>)>,
 }
 
@@ -84,7 +84,7 @@ impl Nbd {
                 return Err(looks_used(name));
             }
         }
-        // From here on a reply may take as long as the limits on it want.
+        // From here on a reply may take as long as its limits require.
         patience(None).map_err(failed)?;
         let shared = Shared { client, pieces: BTreeMap::new(), jobs: BTreeMap::new() };
         let shared = Arc::new(Mutex::new(shared));
@@ -177,7 +177,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 type Patience = Box<dyn Fn(Option<Duration>) -> io::Result<()>>;
 type Connection = (Box<dyn Read + Send>, Box<dyn Write + Send>, Patience);
 
-/// Both directions of a new connection, and how to set how long to wait for it.
+/// Both directions of a new connection, and its timeout.
 fn connect(server: &Address) -> io::Result<Connection> {
     match server {
         Address::Unix(path) => {
@@ -314,7 +314,7 @@ impl Shared {
 }
 
 impl Input {
-    /// What has come and was not read; waits if that is nothing.
+    /// Received bytes; waits if there are none.
     fn bytes(&mut self) -> io::Result<&[u8]> {
         while self.unread.is_empty() {
             self.unread = match self.stream.read(&mut self.buffer) {

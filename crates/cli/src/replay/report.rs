@@ -11,7 +11,7 @@ use super::run::{Ended, OPS, Outcome};
 use crate::output;
 use crate::table::{Align, Table};
 
-/// The report; names are stable and carry their units. `docs/traces.md` tells each.
+/// The report; names are stable and have their units. `docs/traces.md` lists them.
 #[derive(Serialize)]
 pub(super) struct Report {
     trace: Trace,
@@ -46,7 +46,7 @@ struct Trace {
     reordered: u64,
     bad_lines: u64,
     first_bad_lines: Vec<BadLine>,
-    /// Where it was not read as it stands.
+    /// Notes on how the trace was read.
     notes: Vec<String>,
     /// Time of the last record that was read, over all passes.
     at_ns: u64,

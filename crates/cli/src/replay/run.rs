@@ -1,4 +1,4 @@
-//! The replay itself: one thread that reads, decides and issues, and hears from the target what is done.
+//! Replay loop: one thread reads the trace, schedules and issues requests, and receives completions.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -17,7 +17,7 @@ use super::target::{Done, IN_FLIGHT_MAX, Job, Target};
 use crate::clock;
 use crate::failure::Failure;
 
-/// Records that are read ahead: so many may wait for slow streams before those that are read later wait too. About 5 MB.
+/// Records of read-ahead, which bounds how far slow streams may fall behind. About 5 MB.
 const AHEAD_MAX: usize = 65_536;
 
 /// Without this the kernel is free to end each sleep 50 us late.
@@ -26,7 +26,7 @@ const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 /// The operations of a trace, in the order in which reports list them.
 pub(super) const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
 
-/// Places that did not fit, and what was not asked for.
+/// Changed extents, and requests that were left out.
 #[derive(Default)]
 pub(super) struct Adjusted {
     pub(super) wrapped: u64,
@@ -45,7 +45,7 @@ pub(super) struct Run {
     progress: Progress,
     under_way: BTreeMap<u64, UnderWay>,
     exhausted: bool,
-    /// The trace cannot be read any further: told when what was read of it has been replayed.
+    /// Error of the trace, reported after the replay of its readable part.
     unreadable: Option<Failure>,
     stop_ns: u64,
     outcome: Measured,
@@ -58,7 +58,7 @@ struct UnderWay {
     issued_ns: u64,
 }
 
-/// What was measured so far.
+/// Measurements so far.
 pub(super) struct Measured {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
@@ -91,7 +91,7 @@ pub(super) struct Outcome {
 }
 
 impl Run {
-    /// Reads ahead, so that nothing is late because the trace has to be unpacked first; then the time begins.
+    /// Reads ahead before the clock starts, so that decompression delays no request.
     pub(super) fn new(
         source: Source,
         target: Target,
@@ -142,7 +142,7 @@ impl Run {
         })
     }
 
-    /// Replays, until the trace, the time or the user's patience is over and what was asked has come back.
+    /// Replays until the end of the trace, of the time, or a signal; then waits for requests in flight.
     pub(super) fn finish(mut self) -> Outcome {
         let ended = self.issue_all().and_then(|ended| self.drain().map(|()| ended));
         self.outcome.ended = match (ended, self.unreadable.take()) {
@@ -217,7 +217,7 @@ impl Run {
             .map_err(|error| Failure::failed(format!("the target broke: {error}")))
     }
 
-    /// Waits for the next thing to do, and takes in all that has happened. Some signal's number, if there was one.
+    /// Waits for the next deadline or event, and handles all events. Returns the number of a signal.
     fn hear(&mut self, now: u64) -> Result<Option<u8>, Failure> {
         let full = self.under_way.len() >= IN_FLIGHT_MAX;
         let due = self.schedule.next_due().filter(|_| !full).unwrap_or(u64::MAX).min(self.stop_ns);
@@ -274,13 +274,13 @@ impl Run {
                 self.outcome.first_error.get_or_insert_with(said);
             }
         }
-        // A failed request is over too; those that waited for it go on, as a program's next attempt would.
+        // A failed request completes too: dependent ones continue, like a program's next attempt.
         self.schedule.handle_complete(record.stream, issue.turn, at_ns);
     }
 }
 
 impl Outcome {
-    /// What the command ends with, now that the report is printed.
+    /// Exit status after the report.
     pub(super) fn into_result(self) -> Result<(), Failure> {
         let Measured { figures, first_error, ended, .. } = self.measured;
         match ended {

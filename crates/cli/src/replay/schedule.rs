@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use weir_trace::Record;
 
-/// What becomes of the trace's time.
+/// Pace of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// All times and pauses as they were, times so many millionths.
+    /// All times and pauses, scaled by millionths.
     Millionths(u64),
     /// No times and no pauses: only the order of dependent requests.
     Asap,
@@ -76,7 +76,7 @@ pub(super) struct Schedule {
     depth: u32,
     start_ns: u64,
     streams: Vec<Stream>,
-    /// The first of each stream that waits for nothing but its time: when, in which order it was read, and whose.
+    /// Head of each stream without a dependency: time, order of reading, stream.
     ready: BinaryHeap<Reverse<(u64, u64, u32)>>,
     waiting: usize,
     read: u64,
@@ -137,7 +137,7 @@ impl Schedule {
         self.ready.peek().map(|&Reverse((due, ..))| due)
     }
 
-    /// A request whose time has come. Among those, the one that is most overdue, and then the one read first.
+    /// A due request: the most overdue one, and then the one read first.
     pub(super) fn poll_issue(&mut self, now_ns: u64) -> Option<Issue> {
         let &Reverse((due, _, number)) = self.ready.peek()?;
         if due > now_ns {
@@ -251,7 +251,7 @@ mod tests {
         schedule.handle_complete(0, 2, 120);
         assert_eq!(schedule.next_due(), Some(130));
         assert_eq!(issues(&mut schedule, 129), []);
-        // What comes after it in the stream goes after it, long overdue.
+        // Later ones of the stream follow it, even if overdue.
         assert_eq!(issues(&mut schedule, 130), [(10, Some(130)), (20, Some(20))]);
     }
 

@@ -8,7 +8,7 @@ use weir_trace::{BadLines, Format, OpenError, Reader, Record};
 
 use crate::failure::Failure;
 
-/// What becomes of requests that change data.
+/// Treatment of requests that change data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writes {
     CarryOut,
@@ -17,11 +17,11 @@ pub(super) enum Writes {
     Refuse,
 }
 
-/// A trace that is read as often as it is to be replayed.
+/// A trace that is read once for each pass.
 pub(super) struct Source {
     path: PathBuf,
     reader: Reader<Box<dyn BufRead + Send>>,
-    /// The only one whose requests are taken.
+    /// The selected device.
     device: Option<String>,
     writes: Writes,
     passes_left: u64,
@@ -29,7 +29,7 @@ pub(super) struct Source {
     base_ns: u64,
     latest_ns: u64,
     left_out: u64,
-    /// By stream, the pauses of those that were left out since its last record: what waits for them waits as long.
+    /// By stream, the pauses of requests left out since its last record; the next dependent one waits for them.
     pauses: Vec<u64>,
     /// Whether this pass has a request.
     has_any: bool,
@@ -136,12 +136,12 @@ impl Source {
         (self.reader.lines(), self.reader.skipped(), self.reader.bad_lines())
     }
 
-    /// How the last pass was read, where not as it stands.
+    /// Notes on how the last pass was read.
     pub(super) fn notes(&self) -> Vec<String> {
         self.reader.notes()
     }
 
-    /// Records of the last pass whose time ran back.
+    /// Records of the last pass with a time that ran back.
     pub(super) fn reordered(&self) -> u64 {
         self.reader.reordered()
     }

@@ -19,7 +19,7 @@ pub(super) const IN_FLIGHT_MAX: usize = 256;
 /// file systems and volume managers lie within.
 pub(super) const EMPTY_HEAD: u64 = 1 << 20;
 
-/// A request for the target; the place is one that [`Room::fit`] made.
+/// A request for the target, with an extent of [`Room::fit`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     /// Comes back with the [`Done`].
@@ -45,7 +45,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens `name`, and makes sure that it may be written to if that is intended. What comes of requests goes to `done`.
+    /// Opens `name`, and checks that it may be written to if intended. Results of requests go to `done`.
     pub(super) fn open(
         name: &str,
         intent: Intent,
@@ -65,7 +65,7 @@ impl Target {
         }
     }
 
-    /// Whether the target can do this at all; asking for the rest would only make errors.
+    /// Whether the target supports the operation.
     pub(super) fn can(&self, op: Op) -> bool {
         match self {
             Target::Disk(_) => true,

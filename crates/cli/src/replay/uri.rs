@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The port that IANA keeps for NBD.
 const PORT: u16 = 10809;
 
-/// Where a server listens, and which of its exports is meant.
+/// Address of a server, and the export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NbdUri {
     pub(super) server: Address,

@@ -8,10 +8,10 @@ use weir_config::{Backend, Config, SingleExport};
 use super::Args;
 use crate::failure::Failure;
 
-/// What is to be served.
+/// Image or configuration to serve.
 #[derive(Debug)]
 pub(super) enum Plan {
-    /// A configuration with what flags add, and as the file has it.
+    /// A configuration with the flags applied, and as in the file.
     File(Config, Config),
     /// An image, and a name for its sockets.
     Image(Config, String),

@@ -6,7 +6,7 @@ use weir_config::{Config, ConfigErrors};
 use weir_server::DeviceHandle;
 use weir_server::reload::{ReloadError, needs_restart, reload};
 
-/// The file of a configuration, and what of it holds.
+/// The file of a configuration, and its applied state.
 #[derive(Debug)]
 pub(super) struct Reload {
     path: PathBuf,
@@ -27,8 +27,8 @@ impl Reload {
         Reload { path, applied: read.clone(), started: read }
     }
 
-    /// Reads the file again and applies what can change while the server runs, all of it or nothing; the log tells what has
-    /// come of it, and what needs a restart.
+    /// Reads the file again and applies what can change while the server runs, all or nothing. The log has the result, and
+    /// keys that need a restart.
     pub(super) async fn read_again(&mut self, devices: &[DeviceHandle]) {
         let path = self.path.display().to_string();
         match self.apply(devices).await {

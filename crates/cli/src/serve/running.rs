@@ -1,4 +1,4 @@
-//! The control thread: signals, the control API, and waiting for the device threads.
+//! Control thread: signals, the control API, and the end of the device threads.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::signals::{self, Signals, Terminal};
 
 /// How often to look whether a device thread has failed. Only a broken server waits for this.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long device threads may take to say what they cut, after a second signal.
+/// Time for device threads to report cut requests, after a second signal.
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
-/// Paths beside the usual one that are tried for a default control socket.
+/// Additional paths to try for a default control socket.
 const ASIDE_MAX: u32 = 9;
 
 /// Serves until a signal or a failure ends it.
@@ -113,7 +113,7 @@ enum Why {
     Failed,
 }
 
-/// The next signal that asks for the end, of a server that is ending.
+/// The next signal to end, in a server that is ending.
 async fn next_end(signals: &mut Signals) -> u8 {
     loop {
         match signals.next().await {

@@ -10,7 +10,7 @@ use super::rates::seconds;
 
 type ByKind = BTreeMap<String, u64>;
 
-/// Its settings, where it is the scheduler, as far as they are not the defaults.
+/// Settings that differ from the defaults, where bfq is the scheduler.
 pub(super) fn settings_of(device: &DeviceStatus) -> Option<String> {
     if device.scheduler != SchedulerKind::Bfq.name() {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn settings_of(device: &DeviceStatus) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// What it did on a device, part after part; nothing where it did nothing.
+/// Lines of a device's counters; none where all are zero.
 pub(super) fn of_device(before: &DeviceStatus, after: &DeviceStatus) -> Vec<String> {
     let (old, new) = (&before.bfq, &after.bfq);
     let since = |of: fn(&BfqStatus) -> u64| of(new).saturating_sub(of(old));
@@ -65,7 +65,7 @@ pub(super) fn of_device(before: &DeviceStatus, after: &DeviceStatus) -> Vec<Stri
     parts
 }
 
-/// What it did for a cgroup and those below it, in one line.
+/// Line of a cgroup's counters, with those below it.
 pub(super) fn of_cgroup(
     before: &DeviceStatus,
     after: &DeviceStatus,
@@ -98,7 +98,7 @@ fn kept_free(ns: u64, seconds: f64) -> String {
     format!("device kept free {:.0} % of the time", (ns as f64 / 1e7 / seconds).min(100.0))
 }
 
-/// What was counted between two readings, the most first.
+/// Counters between two readings, the largest first.
 fn between(old: &ByKind, new: &ByKind) -> Vec<(String, u64)> {
     let counted = new.iter().map(|(kind, new)| {
         let old = old.get(kind).copied().unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
         pairs.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect()
     }
 
-    /// A device that has run for so many seconds.
+    /// A device that has run for this many seconds.
     fn reading(seconds: u64) -> DeviceStatus {
         let bfq = BfqStatus {
             expirations: kinds(&[("no_more_requests", 90 * seconds), ("too_idle", 10 * seconds)]),

@@ -6,7 +6,7 @@ use weir_server::status::{DeviceStatus, Status};
 use super::rates::{CgroupRates, seconds, utilisation_percent};
 use crate::failure::Failure;
 
-/// The second reading, with what happened since the first added to each device and cgroup.
+/// The second reading, with the differences to the first added to each device and cgroup.
 pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure> {
     let fail = |error| Failure::failed(format!("cannot write JSON: {error}"));
     let mut devices = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn document(before: &Status, after: &Status) -> Result<Value, Failure
     Ok(json!({ "version": after.version, "uptime_secs": after.uptime_secs, "devices": devices }))
 }
 
-/// The earlier reading of `device`; itself for one that was not there, so that nothing has happened.
+/// The earlier reading of `device`; itself for a new one, so that all differences are zero.
 pub(super) fn earlier<'s>(before: &'s Status, device: &'s DeviceStatus) -> &'s DeviceStatus {
     before.devices.iter().find(|old| old.device == device.device).unwrap_or(device)
 }

@@ -4,7 +4,7 @@ use weir_server::status::{CgroupStatus, DeviceStatus};
 
 use super::why::{Cause, causes};
 
-/// Rates of one cgroup; all zero for one that is new. The names are those of the JSON.
+/// Rates of one cgroup; all zero for a new one. The names are those of the JSON.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub(crate) struct CgroupRates {
     pub(crate) read_bytes_per_sec: u64,
@@ -22,7 +22,7 @@ pub(crate) struct CgroupRates {
     pub(crate) modelled_share_percent: Option<f64>,
     /// Time inside for a request that completed, the device's included; `null` if none did.
     pub(crate) wait_ns_mean: Option<u64>,
-    /// What that time was spent on, the longest first.
+    /// Waits by cause, the longest first.
     pub(crate) waited_for: Vec<Cause>,
 }
 
@@ -36,7 +36,7 @@ impl CgroupRates {
         let path = &cgroup.cgroup;
         let none = CgroupStatus::default();
         let old = before.cgroups.iter().find(|old| old.cgroup == *path).unwrap_or(&none);
-        // A device's first cgroup is its root, in which all is.
+        // A device's first cgroup is its root, with the sums.
         let [first, last] =
             [before, after].map(|device| Done::of(device.cgroups.first().unwrap_or(&none)));
         let all = last.since(first);
@@ -67,7 +67,7 @@ impl CgroupRates {
     }
 }
 
-/// What the device did for a cgroup.
+/// Work of the device for a cgroup.
 #[derive(Clone, Copy)]
 struct Done {
     completed: u64,
@@ -143,7 +143,7 @@ mod tests {
             modelled_ns,
             ..CgroupStatus::default()
         };
-        // As many small requests as large ones: half of the requests, and hardly any of what the device does.
+        // As many small requests as large ones: half of the requests, and almost none of the work.
         let device = |seconds: u64, busy_ns: u64| {
             let (small, large) = (2_000 * seconds, 2_000 * seconds);
             let mut root = cgroup("/", small + large, 0, 10 * busy_ns * seconds);

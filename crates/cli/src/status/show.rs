@@ -1,4 +1,4 @@
-//! The status for people. Tables are as wide as they are; what is told in words has the lines it needs.
+//! Status as text. Tables keep their width; sentences are wrapped.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::why::breakable;
 use super::writeback;
 use crate::table::{Align, Table};
 
-/// Cgroups of one device that are listed; more would scroll away what matters.
+/// Most cgroups of a device that are listed.
 const CGROUPS_MAX: usize = 100;
 
 /// The whole picture, on a terminal of `width` columns.
@@ -95,7 +95,7 @@ fn device(before: &DeviceStatus, after: &DeviceStatus, coloured: bool, width: us
     text
 }
 
-/// How busy the device is, and what waits for it.
+/// Utilisation and queue of the device.
 fn summary(before: &DeviceStatus, after: &DeviceStatus) -> String {
     let DeviceStatus { in_flight, depth, throttled, ready, connections, .. } = after;
     let parts = [
@@ -109,7 +109,7 @@ fn summary(before: &DeviceStatus, after: &DeviceStatus) -> String {
     format!("{used}   {at_it}   {limited}, {ready}   {connected}")
 }
 
-/// What a watermark does to limits now.
+/// Current effect of a watermark on limits.
 fn watermark(mark: &WatermarkStatus, device: &DeviceStatus) -> String {
     let used = device.utilisation_percent_500ms.unwrap_or_default();
     let limits = match (mark.lifted, mark.multiplier) {
@@ -148,7 +148,7 @@ fn table(shown: &[(&CgroupStatus, CgroupRates)]) -> Vec<String> {
     table.lines(&[Left, Right, Right, Right, Right, Right, Right, Right])
 }
 
-/// What is set, and what was waited for.
+/// Settings, and waits by cause.
 fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     let mut lines = Vec::new();
     let limits: Vec<String> =
@@ -187,7 +187,7 @@ fn details(cgroup: &CgroupStatus, rates: &CgroupRates) -> Vec<String> {
     lines
 }
 
-/// `rbps=4194304 wbps=max ...` without what is not limited, with units.
+/// `rbps=4194304 wbps=max ...` with units and without `max`.
 fn human(limits: &str) -> String {
     let words = limits.split_ascii_whitespace().filter_map(|word| {
         let (key, value) = word.split_once('=')?;

@@ -12,9 +12,9 @@ pub(crate) struct Cause {
     /// `limit`, `other_clients`, `lifted_limit`, `window`, `device`, or outside the engine `connection`, `memory`, `queue`,
     /// `unsent`, `turn`, `payload`, `sending`.
     pub(crate) cause: &'static str,
-    /// Whose limit; `null` for other causes, and for one that has been removed.
+    /// The cgroup of the limit; `null` for other causes, and for a removed cgroup.
     pub(crate) cgroup: Option<String>,
-    /// Which of its limits.
+    /// The dimension of the limit.
     pub(crate) dimension: Option<&'static str>,
     /// Nanoseconds, averaged over the requests completed.
     pub(crate) wait_ns_mean: u64,
@@ -37,7 +37,7 @@ fn sums(wait: &WaitStatus) -> BTreeMap<What, u64> {
     sums
 }
 
-/// What `completed` requests waited for between two readings, the longest first; nothing if none completed.
+/// Waits of `completed` requests between two readings by cause, the longest first; empty if none completed.
 pub(super) fn causes(before: &WaitStatus, after: &WaitStatus, completed: u64) -> Vec<Cause> {
     let (before, mut waits) = (sums(before), sums(after));
     for (what, ns) in &mut waits {
@@ -95,7 +95,7 @@ pub(crate) fn sentence(causes: &[Cause]) -> String {
     parts(causes).collect::<Vec<_>>().join(", ")
 }
 
-/// The same for `wrap`, which then breaks it between two causes only.
+/// The same for `wrap`, which breaks lines between causes only.
 pub(crate) fn breakable(causes: &[Cause]) -> String {
     parts(causes).map(|part| unbroken(&part)).collect::<Vec<_>>().join(", ")
 }

@@ -15,7 +15,7 @@ pub(super) fn of_device(device: &DeviceStatus) -> Option<String> {
 /// Columns that a line of a cgroup's has.
 const WIDTH: usize = 94;
 
-/// What it has of a cgroup and did for it, in one line or two; nothing where it has and did nothing.
+/// Line or two of a cgroup's write-back; none where all is zero.
 pub(super) fn of_cgroup(
     before: &DeviceStatus,
     after: &DeviceStatus,

@@ -45,7 +45,7 @@ fn a_model_is_measured_written_and_loaded() {
     let (status, out, err) = place.run_inside(&lab);
     assert_eq!(status, 0, "{err}");
     assert!(out.contains("linear-hdd,size=500107862016,rbps=4886"), "{out}");
-    // The lab knows what the disk can do: a watermark uses up all of it, and not one request after the other.
+    // The lab uses the model: a watermark uses up the whole disk, and not one request after the other.
     let job = place.file("two.fio", TWO);
     let lab = ["lab", "run", &job, "--disk", "linear-ssd-default.model.toml", "--format", "json"];
     let limits = ["--max", "/a rbps=4M", "--max", "/b rbps=2M", "--set", "watermark=90"];

@@ -1,4 +1,4 @@
-//! Tests of the `weir` command as it is built: one program, so that what they share is used by it.
+//! Tests of the built `weir` command, in one program with a shared module.
 
 mod calibrate;
 mod config_check;

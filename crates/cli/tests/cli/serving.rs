@@ -65,7 +65,7 @@ fn a_server_is_found_by_set_and_status() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A partition for logs that is full, and a reader of the log that is gone: the server goes on, and ends as it should.
+/// A full partition for logs, and a log pipe without a reader: the server continues, and ends in order.
 #[test]
 fn a_log_that_cannot_be_written_costs_nothing() {
     let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
@@ -76,7 +76,7 @@ fn a_log_that_cannot_be_written_costs_nothing() {
         let socket = place.path().join("weir/memory.sock");
         let mut client = UnixStream::connect(&socket).unwrap();
         client.write_all(&[0xff; 64]).unwrap();
-        // What it has to say of that client is lost; what it does with it is not.
+        // The log lines of that client are lost, and its requests are served.
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         client.read_to_end(&mut Vec::new()).or_else(gone_is_an_end).unwrap();
         let (status, out, err) = place.run(&["status", "--interval", "10ms"]);

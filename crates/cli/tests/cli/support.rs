@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far longer than anything here takes, so that only what hangs reaches it.
+/// Timeout, far longer than any test takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory that is removed at the end; default sockets go there too.
@@ -47,7 +47,7 @@ impl Place {
         Place::finish(self.weir(args))
     }
 
-    /// Likewise on a terminal of so many columns.
+    /// Likewise on a terminal of this width.
     pub(crate) fn run_at(&self, columns: &str, args: &[&str]) -> (i32, String, String) {
         let mut command = self.weir(args);
         command.env("COLUMNS", columns);
@@ -76,7 +76,7 @@ impl Drop for Place {
     }
 }
 
-/// What `wait` makes of `child`, which is killed if that takes too long.
+/// Result of `wait` on `child`, which is killed after a timeout.
 fn within<R: Send + 'static>(child: Child, wait: impl FnOnce(Child) -> R + Send + 'static) -> R {
     let pid = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
@@ -140,7 +140,7 @@ impl Server {
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end: exit status, and what else it printed.
+    /// Waits for its end; returns the exit status and the remaining output.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut out = self.out.take().unwrap();
         let status = within(self.child.take().unwrap(), |mut child| child.wait().unwrap());

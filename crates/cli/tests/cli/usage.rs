@@ -36,13 +36,13 @@ fn help_has_examples_everywhere_and_fits_eighty_columns() {
             let long = narrow.lines().find(|line| line.chars().count() > 80);
             assert_eq!(long, None, "{command:?}");
             assert!(!narrow.contains("\\\""), "{command:?}: quotes that are escaped");
-            // What is written by hand, tables and lines to be copied, is not broken in the middle.
+            // Hand-written lines, such as tables and commands, are not wrapped.
             assert_eq!(by_hand(&narrow), by_hand(&wide), "{command:?}");
         }
     }
 }
 
-/// What follows the list of options, where everything has its lines already.
+/// Text after the list of options, which has its own line breaks.
 fn by_hand(help: &str) -> &str {
     let begins = ["\nExamples:\n", "\nKeys and values are", "\nTraces: "];
     let first = begins.iter().filter_map(|begin| help.find(begin)).min();
@@ -144,7 +144,7 @@ fn a_complaint_that_cannot_be_written_keeps_its_status() {
     }
 }
 
-/// A laptop on which limits are tried does not have the server's images.
+/// A laptop where limits are tried does not have the server's images.
 #[test]
 fn the_lab_takes_a_configuration_without_its_images() {
     let place = Place::new("plan");

@@ -1,4 +1,4 @@
-//! One picture of the tenants: what each may, what it gets, and how that went over the last seconds.
+//! Frame of the tenants: limit, rate, and the rate over the last seconds.
 
 use super::plan::{DISK, TENANTS, Tenant};
 use super::rates::Rates;
@@ -50,7 +50,7 @@ fn row(tenant: &Tenant, now: Option<f64>, past: impl Iterator<Item = f64>) -> St
     format!("{:8}{limit:>11}{rate:>13}  {bar}  {past}", tenant.cgroup())
 }
 
-/// A part of the whole as one of eight heights; what is not nothing is seen.
+/// A part of the whole as one of eight heights; any non-zero part is visible.
 fn height(part: f64) -> char {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     match (part * 8.0).ceil() as usize {

@@ -22,7 +22,7 @@ use crate::output::{self, Format};
 /// Default time: 8 s for each of three parts.
 const SECONDS: u64 = 24;
 
-/// One part of the story, as it is written for programs.
+/// One part of the demo, for programs.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 struct Part {
     part: &'static str,

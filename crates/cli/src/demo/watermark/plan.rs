@@ -2,13 +2,13 @@
 
 use super::super::job::Job;
 
-/// Bytes a second that the disk can do: four times what the limits allow together.
+/// Rate of the disk in bytes a second: four times the sum of the limits.
 pub(super) const DISK: u64 = 24 << 20;
 
-/// Reads of 64 KiB, four at a time: with one at a time the way over the socket, not the disk, would be what is measured.
+/// Reads of 64 KiB, four at a time: one at a time would measure the socket, not the disk.
 pub(super) const JOB: Job = Job { block: 65_536, queue_depth: 4, think_ns: 0, hiccup_ns: 0 };
 
-/// One that reads as fast as it may.
+/// A tenant that reads as fast as it may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tenant {
     /// Export and cgroup.

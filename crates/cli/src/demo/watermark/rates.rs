@@ -72,7 +72,7 @@ impl Rates {
         }
         self.recent.push_back(reading);
         let newest = self.recent.back().map_or(0, |reading| reading.at_ns);
-        // The oldest that is left is the last one that is at least a second old.
+        // The oldest remaining one is at least a second old.
         while self.recent.get(1).is_some_and(|second| second.at_ns + OVER_NS <= newest) {
             self.recent.pop_front();
         }

@@ -32,7 +32,7 @@ It leaves. What it needed is lent to the other two again.
 "
 }
 
-/// What came out, in one line each.
+/// Results, a line each.
 pub(super) fn closing(parts: &[Part]) -> String {
     let mut text = "\nIn the second half of each part, in MiB/s:\n".to_owned();
     for part in parts {

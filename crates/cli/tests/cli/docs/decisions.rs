@@ -10,7 +10,7 @@ const MAX_LINES: usize = 60;
 
 const HEADINGS: [&str; 4] = ["## Decision", "## Context", "## Alternatives", "## Consequences"];
 
-/// What is wrong with the decision `number`; empty if nothing is.
+/// Errors of the decision `number`.
 fn check(number: u32, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if !text.starts_with(&format!("# {number}. ")) {

@@ -6,7 +6,7 @@ use crate::support::Place;
 /// Images of absolute paths are in the place of the test, as large as the configurations here want.
 const IMAGE_BYTES: u64 = 1 << 40;
 
-/// What a block of TOML is.
+/// Kind of a block of TOML.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Configuration,

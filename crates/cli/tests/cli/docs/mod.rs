@@ -1,4 +1,4 @@
-//! The manual against the program: what it prints, what it takes, what it knows.
+//! Checks of the manual: printed output, examples, references, decisions.
 
 mod decisions;
 mod examples;

@@ -12,9 +12,9 @@ pub(super) struct Page {
 
 /// A fenced block of code.
 pub(super) struct Block<'t> {
-    /// What the fence says first: `console`, `toml`.
+    /// Language of the fence: `console`, `toml`.
     pub(super) language: &'t str,
-    /// What follows the language: the name of a file.
+    /// Text after the language: the name of a file.
     pub(super) file: &'t str,
     pub(super) text: &'t str,
     /// Where `text` begins on the page.
@@ -23,7 +23,7 @@ pub(super) struct Block<'t> {
     pub(super) line_before: &'t str,
 }
 
-/// A command that a block shows, with what it shows of its output.
+/// A command of a block, with its shown output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown<'t> {
     pub(super) command: String,
@@ -86,7 +86,7 @@ impl Page {
 }
 
 impl<'t> Block<'t> {
-    /// Its commands, which begin with `$ `, each with what is shown below it.
+    /// Commands, which begin with `$ `, each with the output below it.
     pub(super) fn commands(&self) -> Vec<Shown<'t>> {
         let mut commands: Vec<Shown<'t>> = Vec::new();
         let mut is_continued = false;
@@ -113,7 +113,7 @@ impl<'t> Block<'t> {
     }
 }
 
-/// The words of a command, as a shell sees them as far as it goes here: blanks and double quotes.
+/// Words of a command, between blanks and with double quotes.
 pub(super) fn words(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in command.split('"').enumerate() {

@@ -1,4 +1,4 @@
-//! Output of commands in the manual: it is what the commands print now.
+//! Output of commands in the manual against the commands' output.
 //!
 //! A `console` block below [`MARK`] is run and compared; with `WEIR_DOCS=write`, as `make docs-figures` sets it, it is
 //! written anew instead. What costs no time and needs nothing from outside has to be marked.
@@ -28,7 +28,7 @@ fn arguments(command: &str) -> Option<Vec<String>> {
     matches!(program.as_str(), "weir" | "target/release/weir").then(|| arguments.to_vec())
 }
 
-/// Whether `printed` is what is `shown`.
+/// Whether `printed` matches `shown`.
 fn is_shown(shown: &[&str], printed: &[&str]) -> bool {
     match shown.split_first() {
         None => printed.is_empty(),
@@ -39,7 +39,7 @@ fn is_shown(shown: &[&str], printed: &[&str]) -> bool {
     }
 }
 
-/// What stays of a line when its figures and their units change.
+/// A line without its figures and units.
 fn shape(line: &str) -> String {
     let is_figure = |word: &&str| {
         word.contains(|letter: char| letter.is_ascii_digit())
@@ -90,7 +90,7 @@ fn shown_anew(shown: &[&str], printed: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// What the command prints now.
+/// Current output of the command.
 fn run(place: &Place, page: &Page, shown: &Shown<'_>) -> String {
     let arguments =
         arguments(&shown.command).unwrap_or_else(|| panic!("{}: {}", page.name, shown.command));
@@ -100,7 +100,7 @@ fn run(place: &Place, page: &Page, shown: &Shown<'_>) -> String {
     out
 }
 
-/// A block as it would be if it were written today.
+/// A block with the current output.
 fn written_anew(place: &Place, page: &Page, block: &Block<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for shown in block.commands() {

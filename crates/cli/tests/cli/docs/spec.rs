@@ -182,7 +182,7 @@ impl Found {
     }
 }
 
-/// What is wrong with the references in a file, each with its line, and how many are right.
+/// Errors of the references in a file, each with its line, and the number of good ones.
 fn check(name: &str, text: &str, specs: &[Spec]) -> (Vec<String>, usize) {
     let (mut wrong, mut right) = (Vec::new(), 0);
     let has_processes = PROCESSES.iter().any(|processes| name.starts_with(processes));
@@ -209,7 +209,7 @@ fn check(name: &str, text: &str, specs: &[Spec]) -> (Vec<String>, usize) {
     (wrong, right)
 }
 
-/// Mentions of a specification, with an item or as *the* one, that do not say which.
+/// Mentions of a specification, with an item or as *the* one, without its name.
 fn unnamed(name: &str, text: &str) -> Vec<String> {
     let lines = text.lines().enumerate().flat_map(|(index, line)| {
         // Code between two comments ends a sentence.
