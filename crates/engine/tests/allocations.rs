@@ -47,7 +47,7 @@ fn a_request_allocates_nothing() {
 }
 
 #[test]
-fn what_is_taken_back_leaves_nothing_behind() {
+fn withdrawn_requests_leave_no_memory_behind() {
     let mut engine = Engine::new(Config::default(), Instant::ZERO);
     let now = Instant::ZERO;
     let [early, late] = ["early", "late"].map(|name| {
@@ -82,7 +82,7 @@ fn what_is_taken_back_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_stays_away_is_forgotten_when_others_come() {
+fn absent_flows_are_evicted_when_others_come() {
     let config = Config { scheduler: SchedulerKind::Bfq, ..Config::default() };
     let mut engine = Engine::new(config, Instant::ZERO);
     let root = engine.root();
@@ -92,7 +92,7 @@ fn who_stays_away_is_forgotten_when_others_come() {
             engine.open_task(client).expect("a live client")
         })
         .collect();
-    // Fifty of those who are there ask once, then another fifty, 11 s later.
+    // Fifty tasks send one request each, then another fifty, 11 s later.
     let mut held = Vec::new();
     for (shift, tasks) in tasks.chunks(50).enumerate() {
         for (number, &task) in tasks.iter().enumerate() {

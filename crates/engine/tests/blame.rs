@@ -175,7 +175,7 @@ proptest! {
 /// spec/throttle P6: whoever waits is looked at a bounded number of times before it goes; where slices are, every eight
 /// of them.
 #[test]
-fn a_long_wait_takes_few_looks() {
+fn a_long_wait_takes_few_polls() {
     let kernel = weir_engine::settings::KernelProfile::K612;
     let slice = weir_engine::settings::SliceProfile { kernel, hz: 1000, slice_ticks: 100 };
     let every_800_ms = |wait_ns: u64| 2 + wait_ns / 800_000_000;

@@ -26,7 +26,7 @@ fn serve(engine: &mut Engine, task: TaskId, op: Op, extent: Extent) {
 }
 
 #[test]
-fn a_request_is_booked_at_its_price_on_its_cgroup() {
+fn a_request_is_counted_at_its_price_for_its_cgroup() {
     let mut engine = engine(true);
     let (random, random_task) = client(&mut engine, "/vms/random");
     let (stream, stream_task) = client(&mut engine, "/vms/stream");
@@ -52,7 +52,7 @@ fn a_request_is_booked_at_its_price_on_its_cgroup() {
 }
 
 #[test]
-fn nothing_is_booked_without_a_model() {
+fn no_time_is_counted_without_a_model() {
     let mut engine = engine(false);
     let (cgroup, task) = client(&mut engine, "/vms");
     serve(&mut engine, task, Op::Read, Extent::new(1 << 32, 4096));

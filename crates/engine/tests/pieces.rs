@@ -123,7 +123,7 @@ fn a_piece_that_fails_ends_the_request() {
 }
 
 #[test]
-fn what_is_left_of_a_request_between_two_pieces_can_be_withdrawn() {
+fn the_rest_of_a_request_can_be_withdrawn_between_pieces() {
     let mut engine = engine(SchedulerKind::Bfq, 1);
     let (_, task) = task(&mut engine, "/a");
     let ticket = first_piece(&mut engine, task);

@@ -158,7 +158,7 @@ proptest! {
 
 /// A request in the middle of a limit's queue goes now, and those behind it pay: they end when they would have.
 #[test]
-fn what_is_owed_goes_now_and_is_paid_by_what_waits() {
+fn an_owed_request_goes_now_and_later_requests_pay_for_it() {
     // A leaky bucket takes all of this in one burst.
     for limiter in LIMITERS.into_iter().filter(|limiter| *limiter != LimiterKind::Leaky) {
         let mut scene = Scene::new(SchedulerKind::None, limiter);

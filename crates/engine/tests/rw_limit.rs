@@ -146,7 +146,7 @@ fn the_rate_is_reached_by_reads_by_writes_and_by_both() {
 }
 
 #[test]
-fn both_wait_and_each_has_half_in_time_of_the_limit() {
+fn reads_and_writes_that_both_wait_get_half_of_the_limits_time_each() {
     for limiter in LIMITERS {
         let mut world = World::new();
         world.limit_by("/a", "rwbps=4M", limiter);
@@ -164,7 +164,7 @@ fn both_wait_and_each_has_half_in_time_of_the_limit() {
 
 /// A bucket holds what small reads leave of it, and a write of its whole size has to wait for all: it must not wait for ever.
 #[test]
-fn large_writes_are_not_kept_out_by_small_reads() {
+fn small_reads_do_not_starve_large_writes() {
     let mut world = World::new();
     let cgroup = world.cgroup("/a");
     let limits = Limits {
@@ -222,7 +222,7 @@ fn children_share_by_weight_in_whichever_direction_they_go() {
 }
 
 #[test]
-fn what_one_direction_may_not_use_is_the_others() {
+fn the_unused_share_of_one_direction_goes_to_the_other() {
     let mut world = World::new();
     world.limit("/a", "rwbps=4M wbps=1M");
     world.flow("/a", Op::Read, 16_384, 8);
@@ -235,7 +235,7 @@ fn what_one_direction_may_not_use_is_the_others() {
 }
 
 #[test]
-fn limits_of_ancestors_hold_too_whichever_kind_they_are() {
+fn limits_of_ancestors_hold_whatever_their_kind() {
     for (top, middle, own, wanted) in [
         ("rwbps=1M", "rwbps=8M", "rwbps=8M", MIB),
         ("rwbps=8M", "rwbps=1M", "rwbps=8M", MIB),
@@ -260,7 +260,7 @@ fn limits_of_ancestors_hold_too_whichever_kind_they_are() {
 }
 
 #[test]
-fn a_limit_that_changes_counts_from_then_on_for_what_waits() {
+fn a_changed_limit_applies_to_queued_requests_at_once() {
     for limiter in LIMITERS {
         let mut world = World::new();
         world.limit_by("/a", "rwbps=1M", limiter);
@@ -296,7 +296,7 @@ fn waiting(limiter: LimiterKind) -> World {
 }
 
 #[test]
-fn what_waits_goes_when_the_limit_does() {
+fn queued_requests_go_when_the_limit_is_removed() {
     for limiter in LIMITERS {
         let mut world = waiting(limiter);
         world.limit_by("/a", "", limiter);
@@ -307,7 +307,7 @@ fn what_waits_goes_when_the_limit_does() {
 }
 
 #[test]
-fn what_waits_moves_along_and_is_under_the_limits_that_are_there() {
+fn queued_requests_move_with_their_cgroup_under_the_new_limits() {
     for limiter in LIMITERS {
         let mut world = waiting(limiter);
         let (cgroup, parent) = (world.cgroup("/a/b"), world.engine.root());
@@ -326,7 +326,7 @@ fn what_waits_moves_along_and_is_under_the_limits_that_are_there() {
 }
 
 #[test]
-fn what_waits_in_a_removed_cgroup_goes_at_its_limit() {
+fn queued_requests_of_a_removed_cgroup_keep_its_limit() {
     let mut world = World::new();
     world.goes_on = false;
     world.limit("/a", "rwiops=10");
@@ -344,7 +344,7 @@ fn what_waits_in_a_removed_cgroup_goes_at_its_limit() {
 }
 
 #[test]
-fn what_is_withdrawn_makes_way_for_the_other_direction() {
+fn a_withdrawn_request_makes_way_for_the_other_direction() {
     let mut world = World::new();
     world.goes_on = false;
     world.limit_by("/a", "rwbps=4K", LimiterKind::Token);
@@ -360,7 +360,7 @@ fn what_is_withdrawn_makes_way_for_the_other_direction() {
 }
 
 #[test]
-fn waits_are_told_by_the_limit_and_by_whom_it_went_to() {
+fn waits_are_blamed_on_the_limit_and_on_other_clients() {
     let mut world = World::new();
     world.goes_on = false;
     world.limit("/a", "rwiops=100");

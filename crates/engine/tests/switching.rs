@@ -49,7 +49,7 @@ fn drain(engine: &mut Engine, mut now: Instant) -> Vec<u64> {
 }
 
 #[test]
-fn what_waits_goes_over_as_it_came() {
+fn queued_requests_keep_their_order_across_a_switch() {
     let mut engine = engine(SchedulerKind::Bfq, 1);
     let root = engine.root();
     let [a, b] = [(); 2].map(|()| task(&mut engine, root));
@@ -65,7 +65,7 @@ fn what_waits_goes_over_as_it_came() {
 }
 
 #[test]
-fn ages_go_over_too() {
+fn ages_survive_a_switch() {
     let mut engine = engine(SchedulerKind::None, 1);
     let root = engine.root();
     let task = task(&mut engine, root);
@@ -80,7 +80,7 @@ fn ages_go_over_too() {
 }
 
 #[test]
-fn what_is_at_the_device_comes_back_to_the_new_one() {
+fn requests_in_flight_complete_at_the_new_scheduler() {
     for (old, new) in [
         (SchedulerKind::None, SchedulerKind::Bfq),
         (SchedulerKind::Bfq, SchedulerKind::None),
@@ -111,7 +111,7 @@ fn what_is_at_the_device_comes_back_to_the_new_one() {
 }
 
 #[test]
-fn a_client_that_waited_for_its_turn_in_vain_has_one_afterwards() {
+fn a_client_whose_requests_were_withdrawn_still_gets_turns() {
     let mut engine = engine(SchedulerKind::None, 1);
     let root = engine.root();
     let task = task(&mut engine, root);
@@ -124,16 +124,16 @@ fn a_client_that_waited_for_its_turn_in_vain_has_one_afterwards() {
     assert_eq!(drain(&mut engine, ZERO), [2]);
 }
 
-/// A request that waits alone is in no list; nobody can tell.
+/// A request that waits alone is in no list; every call works all the same.
 #[test]
-fn the_only_one_that_waits_is_found_by_whoever_looks_for_it() {
+fn a_lone_queued_request_is_found_by_every_call() {
     let mut engine = engine(SchedulerKind::None, 1);
     let root = engine.root();
     let [a, b] = [(); 2].map(|()| task(&mut engine, root));
     submit(&mut engine, ZERO, a, 1, 0);
     assert_eq!(engine.withdraw_next(ZERO, a).map(|request| request.tag), Some(1));
     engine.check().expect("a sound engine");
-    // The place of who withdrew is kept until it comes up.
+    // The place of the withdrawn request is kept until its turn.
     for (tag, task) in [(2, b), (3, a)] {
         submit(&mut engine, ZERO, task, tag, 0);
     }
@@ -191,7 +191,7 @@ fn weights_count_from_the_switch_on() {
 }
 
 #[test]
-fn settings_wait_for_bfq_and_reach_it() {
+fn settings_made_before_a_switch_apply_to_bfq() {
     let mut engine = engine(SchedulerKind::None, 1);
     let root = engine.root();
     let task = task(&mut engine, root);
@@ -211,7 +211,7 @@ fn settings_wait_for_bfq_and_reach_it() {
 }
 
 #[test]
-fn rules_of_merging_stay_while_bfq_is_at_work() {
+fn merge_rules_cannot_change_while_bfq_is_active() {
     let mut engine = engine(SchedulerKind::Bfq, 1);
     assert_eq!(tune(&mut engine, "merge_rules=kernel"), Err(ChangeError::MergeRules));
     assert_eq!(engine.bfq_settings(), BfqSettings::DEFAULT);
@@ -222,9 +222,9 @@ fn rules_of_merging_stay_while_bfq_is_at_work() {
 }
 
 #[test]
-fn books_outlive_the_scheduler_and_the_cgroup() {
+fn counters_outlive_the_scheduler_and_the_cgroup() {
     let mut engine = engine(SchedulerKind::Bfq, 1);
-    // Whoever begins would not pay.
+    // A new flow would not pay.
     tune(&mut engine, "low_latency=0").expect("a setting");
     let root = engine.root();
     let parent = engine.create_cgroup(root, "a").expect("a name");
@@ -271,7 +271,7 @@ fn books_outlive_the_scheduler_and_the_cgroup() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever was not served before a switch to turns is served in the order in which its task asked.
+    /// After a switch to round robin each task's requests are served in the order of their submission.
     #[test]
     fn the_order_within_a_task_survives(
         arrivals in prop::collection::vec((0..6_usize, 0..64_u64, 0..20_u64), 1..80),
@@ -293,7 +293,7 @@ proptest! {
         let mut gone = 0;
         let mut out = Vec::new();
         while gone < before {
-            // The device may be kept free for somebody.
+            // The device may idle.
             now = engine.poll_timeout().map_or(now, |at| at.max(now));
             engine.handle_timeout(now);
             let Some(dispatch) = engine.poll_dispatch(now) else { break };

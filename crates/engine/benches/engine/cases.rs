@@ -154,7 +154,7 @@ const fn server(name: &'static str, scheduler: SchedulerKind, habit: Habit) -> C
 }
 
 /// Each flow has one request in a turn, so every request is a slot of its own: the most that BFQ has to do for one.
-/// Nobody is waited for: with a wait there is nothing to measure but the clock. `1-bfq-idling` has the bookkeeping of it.
+/// No idling: it would measure the clock. `1-bfq-idling` has its bookkeeping.
 const fn bfq(name: &'static str, tree: Tree, load: Load, time_ns_goal: Option<u32>) -> Case {
     Case {
         scheduler: SchedulerKind::Bfq,

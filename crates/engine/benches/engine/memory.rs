@@ -137,7 +137,7 @@ const SIBLINGS: u32 = 10;
 
 impl Served {
     fn new(clients: u32) -> Served {
-        // Nobody is waited for, so that each is served at once.
+        // No idling, so that each is served at once.
         let bfq = weir_text::parse_bfq("slice_idle=0", BfqSettings::DEFAULT).expect("a setting");
         let config = Config { scheduler: SchedulerKind::Bfq, bfq, ..Config::default() };
         let mut engine = Engine::new(config, Instant::ZERO);
@@ -169,7 +169,7 @@ impl Served {
     fn serve_cgroup(&mut self, now: Instant) {
         for _ in 0..SIBLINGS {
             let task = self.tasks.pop().expect("a client that was not served yet");
-            // In a place of its own: whoever reads where others do merges with them.
+            // At an offset of its own, so that flows do not merge.
             let extent = Extent::new((self.tasks.len() as u64) << 30, 4096);
             let read = Request::new(task, Op::Read, extent, 0);
             self.engine.submit(now, read).expect("room for ten requests");

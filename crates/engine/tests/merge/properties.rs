@@ -352,7 +352,7 @@ proptest! {
 
     /// Merging and parting is as if nothing had been.
     #[test]
-    fn merge_then_part_restores_everybody(pairs in vec((0..20u32, 0..20u32), 1..60)) {
+    fn a_split_restores_every_member(pairs in vec((0..20u32, 0..20u32), 1..60)) {
         let mut sets: Sets<u64> = Sets::new(Rules::Weir);
         let id = |index| QueueId { index, generation: 3 };
         let state = |id: QueueId| u64::from(id.index) * 1_000_003;

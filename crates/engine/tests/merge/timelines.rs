@@ -108,7 +108,7 @@ fn d9_a_queue_in_service_that_merges_away_has_nobody_to_idle_for() {
     }
 }
 
-/// Requests of a queue that merged stay in it. What is close to them is close to nobody in particular.
+/// Requests of a merged queue stay in it, and have no queue that is close to them.
 #[test]
 fn a_queue_that_only_drains_is_no_target() {
     for (rules, reason) in [(Rules::Kernel, "same_set"), (Rules::Weir, "no_process")] {
@@ -126,7 +126,7 @@ fn a_queue_that_only_drains_is_no_target() {
         let near_left = world.insert(at(0.3), fourth, left + 64);
         assert_eq!(near_left, "Q4 no_process", "{rules:?}");
 
-        // Q1 merges into Q2 while P3 is still to move, if anybody is. P2 then comes close to Q1's head.
+        // Q1 merges into Q2 while P3 may still have to move. P2 then comes close to Q1's head.
         assert_eq!(world.insert(at(0.4), id(0), START + 100_064), "Q1 -> Q2 close");
         assert_eq!(world.insert(at(0.5), id(1), START + 128), format!("Q2 {reason}"));
     }
@@ -264,7 +264,7 @@ fn sqlite(settings: Settings, queueing_flash: bool, lifetime_ms: u64) -> (Vec<St
         queue.start.serve(now);
         let seeks = bits.count_ones();
         *bits = *bits << 1 | u32::from(k > 0);
-        // Nobody is anywhere near: places are a million sectors apart, and in no order.
+        // No queue is near: positions are a million sectors apart, and in no order.
         let sector = (k * 7 + u64::from(process) * 3) % 64 * 1_000_000;
         let story = world.insert(now, own, sector);
         if story.contains("->") || story.contains("cancelled") {
@@ -319,7 +319,7 @@ fn short_lived_processes_and_the_second_time() {
 }
 
 #[test]
-fn who_lives_shorter_than_the_late_time_does_not_merge_unless_the_device_queues() {
+fn short_lived_queues_merge_late_only_on_queueing_devices() {
     for settings in [Settings::KERNEL, Settings::WEIR] {
         let (lines, world) = sqlite(settings, false, 590);
         assert_eq!((lines, world.map()), (Vec::new(), "1234".to_owned()));
@@ -423,7 +423,7 @@ fn d26_a_seeky_set_parts_at_once_or_one_by_one() {
 }
 
 #[test]
-fn a_wish_that_came_true_the_other_way_round_is_forgotten() {
+fn a_merge_in_the_other_direction_cancels_a_pending_one() {
     for rules in [Rules::Weir, Rules::Kernel] {
         let mut world = World::new(Settings { rules, ..Settings::WEIR });
         for process in 0..2 {
@@ -440,7 +440,7 @@ fn a_wish_that_came_true_the_other_way_round_is_forgotten() {
 }
 
 #[test]
-fn who_parts_is_not_judged_before_it_has_shown_itself_again() {
+fn a_split_queue_is_judged_by_new_evidence_only() {
     let mut world = World::new(Settings::WEIR);
     for process in 0..2 {
         world.open(at(0.0), TRAITS);
@@ -462,7 +462,7 @@ fn who_parts_is_not_judged_before_it_has_shown_itself_again() {
 }
 
 #[test]
-fn the_anchor_goes_where_its_queue_goes() {
+fn the_anchor_follows_its_queue() {
     let mut world = World::new(Settings::WEIR);
     let traits = TRAITS;
     world.open(at(-1000.0), traits);

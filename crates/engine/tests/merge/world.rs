@@ -1,4 +1,4 @@
-//! As much of a scheduler as merging needs to be told things: who is queued, served and late. Tests decide when.
+//! A minimal scheduler around merging: queues, service and lateness, driven by tests.
 
 use weir_engine::Instant;
 use weir_engine::merge_internals::cooperation::{Device, QueueFacts, ServedQueue, Start};

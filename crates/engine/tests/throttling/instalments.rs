@@ -59,7 +59,7 @@ fn where_large_requests_count_by_size_a_sibling_waits_for_one_io() {
 }
 
 #[test]
-fn neither_a_limit_of_its_own_nor_weights_nor_depth_let_a_large_request_keep_others_out() {
+fn a_large_request_never_keeps_others_out() {
     for limiter in LIMITERS {
         for own in ["wbps=10M", "wiops=5", "wbps=400M"] {
             let mut world = World::new(Prices::default());
@@ -102,7 +102,7 @@ fn another_connection_of_the_same_client_waits_for_one_instalment_and_its_turn()
 }
 
 #[test]
-fn a_mebibyte_takes_its_second_at_a_mebibyte_a_second() {
+fn a_mebibyte_takes_a_second_at_a_mebibyte_a_second() {
     for (limiter, first_ms) in
         [(LimiterKind::Pace, 900), (LimiterKind::Token, 900), (LimiterKind::Leaky, 995)]
     {
@@ -159,7 +159,7 @@ fn one_large_request_at_a_time_has_all_of_its_limit() {
 }
 
 #[test]
-fn what_is_withdrawn_half_paid_is_charged_what_it_has_paid() {
+fn a_withdrawn_request_is_charged_what_it_has_paid() {
     let mut world = World::new(Prices::default());
     world.limit("/a", "wbps=1M", LimiterKind::Pace);
     let task = world.task("/a");
@@ -180,7 +180,7 @@ fn what_is_withdrawn_half_paid_is_charged_what_it_has_paid() {
 }
 
 #[test]
-fn what_goes_half_paid_as_debt_owes_the_other_half() {
+fn a_half_paid_request_promoted_to_debt_owes_the_rest() {
     let mut world = World::new(Prices::default());
     world.limit("/a", "wbps=1M", LimiterKind::Pace);
     let (task, other) = (world.task("/a"), world.task("/a"));
@@ -198,7 +198,7 @@ fn what_goes_half_paid_as_debt_owes_the_other_half() {
 }
 
 #[test]
-fn half_paid_requests_go_on_under_the_limits_that_are_there() {
+fn half_paid_requests_continue_under_changed_limits() {
     let half_paid = || {
         let mut world = World::new(Prices::default());
         world.limit("/p", "wbps=1M", LimiterKind::Pace);

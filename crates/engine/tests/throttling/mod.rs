@@ -1,4 +1,4 @@
-//! Limits while requests wait for them: who goes when, and how much in all.
+//! Requests at limits: order, times and totals.
 
 #[path = "../../../model/tests/cases/mod.rs"]
 mod cases;

@@ -52,7 +52,7 @@ fn a_reserve_of_capacity_is_kept() {
 }
 
 #[test]
-fn who_has_no_limit_takes_capacity_from_the_first_request_on() {
+fn an_unlimited_tenant_gets_capacity_from_its_first_request_on() {
     // 128 KiB every 1.25 ms are 100 MiB/s, half of the disk.
     let third =
         Tenant { max: "", len: 131_072, ask: Ask::Open { every_us: 1250 }, ..Tenant::limited("") };

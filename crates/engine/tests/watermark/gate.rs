@@ -32,7 +32,7 @@ fn limits_bind_for_a_period_after_one_in_which_the_disk_was_busy() {
 }
 
 #[test]
-fn below_the_watermark_nothing_waits_and_all_is_booked() {
+fn below_the_watermark_no_request_waits_and_all_are_counted() {
     // 64 KiB each 10 ms: 31 % of the disk, and a hundred times the limit.
     let tenant = Tenant { ask: open(10_000), ..Tenant::limited("wbps=64K") };
     let mut world = World::new(GATE, &[tenant]);
@@ -47,7 +47,7 @@ fn below_the_watermark_nothing_waits_and_all_is_booked() {
 
 /// What waits for a far deadline when limits cease to bind goes then, with every limiter.
 #[test]
-fn what_waits_goes_when_limits_cease_to_bind() {
+fn queued_requests_go_when_limits_are_lifted() {
     let slice = SliceProfile {
         kernel: weir_engine::settings::KernelProfile::K612,
         hz: 1000,
@@ -66,7 +66,7 @@ fn what_waits_goes_when_limits_cease_to_bind() {
 }
 
 #[test]
-fn when_limits_bind_again_no_more_than_a_burst_is_owed() {
+fn at_most_a_burst_is_owed_when_limits_bind_again() {
     for limiter in [LimiterKind::Pace, LimiterKind::Token, LimiterKind::Leaky] {
         let tenant = Tenant { ask: open(5_000), ..Tenant::limited("") };
         let other = Tenant { ask: Ask::Closed { depth: 4, think_us: 0 }, ..Tenant::limited("") };
@@ -81,7 +81,7 @@ fn when_limits_bind_again_no_more_than_a_burst_is_owed() {
 }
 
 /// Metadata goes over the limit and leaves a debt. Once limits have ceased to bind no more than a burst of it is left, also
-/// where nobody asked for anything meanwhile.
+/// without requests meanwhile.
 #[test]
 fn a_debt_is_capped_when_limits_cease_to_bind() {
     let slice = SliceProfile {

@@ -35,7 +35,7 @@ struct Run {
 impl Run {
     fn new(percent: u64, tenants: &[Tenant]) -> Run {
         let mut world = World::new(&format!("{percent} mode=gate period=50ms"), tenants);
-        // Those who give up would not be the same in both runs.
+        // Given-up requests would differ between the runs.
         world.inside_max = u32::MAX;
         world.run(UNTIL_MS);
         let services = world.services().into_iter().map(|(begins, ends, _)| (begins, ends));
@@ -170,7 +170,7 @@ fn lag(moments: &[Moment], at_ms: u64) -> u64 {
 }
 
 #[test]
-fn nobody_gives_up_where_two_watermarks_are_compared() {
+fn no_tenant_gives_up_where_two_watermarks_are_compared() {
     // Together they ask for 1.44 times what the disk has. Where each gives up what comes while 64 of its requests wait,
     // it is not the same that is given up with 69 and with 82, which after 3 s came to 26 requests, or 1.6 samples of
     // the disk's work. Nobody gives up here.
@@ -212,7 +212,7 @@ fn a_gate_may_stay_shut_under_the_larger_watermark_only() {
     assert_eq!(lags, [18, 45, 72]);
 }
 
-/// Whoever asks for something that does not depend on what becomes of it.
+/// A tenant with open-loop requests.
 fn tenant() -> impl Strategy<Value = Tenant> {
     let max = prop_oneof![
         4 => Just("wbps=1M"),
@@ -234,7 +234,7 @@ fn tenant() -> impl Strategy<Value = Tenant> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whoever asks, without limits too.
+    /// For any tenants, including unlimited ones.
     #[test]
     fn p20_a_larger_watermark_is_behind_by_what_it_holds_back(
         tenants in prop::collection::vec(tenant(), 1..5),

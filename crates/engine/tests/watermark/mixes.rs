@@ -1,10 +1,10 @@
-//! Random mixes of tenants: with a watermark nobody gets less than without one.
+//! Random mixes of tenants: with a watermark no tenant gets less than without one.
 
 use proptest::prelude::*;
 
 use super::world::{Ask, MIB, Tenant, World};
 
-/// Limits that a disk of 20 MiB/s can give to five tenants at once, so that nobody could be told to wait for the disk.
+/// Limits that a disk of 20 MiB/s can give to five tenants at once.
 fn tenant() -> impl Strategy<Value = Tenant> {
     let max = prop_oneof![
         Just("wbps=1M"),
@@ -35,7 +35,7 @@ fn watermark() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Who gets less under `watermark` than with hard limits.
+/// Tenants that get less under `watermark` than with hard limits.
 fn wronged(tenants: &[Tenant], watermark: &str, depth: u32) -> Option<String> {
     let run = |watermark: &str| {
         let mut world = World::new(watermark, tenants);
@@ -71,7 +71,7 @@ proptest! {
     /// What a limit allows on a disk that can give it, a watermark allows as well to whoever asks for it, and delays each
     /// request of others by one request at most.
     #[test]
-    fn nobody_gets_less_than_the_limit_allows(
+    fn no_tenant_gets_less_than_its_limit_allows(
         tenants in prop::collection::vec(tenant(), 1..6),
         watermark in watermark(),
     ) {
@@ -85,7 +85,7 @@ proptest! {
     /// The same for mode `gate`. While limits are lifted all compete for the disk with whatever they have, so it can give
     /// each its limit only if those who wait for it go by turns, one at a time, with requests of one size.
     #[test]
-    fn nobody_gets_less_through_a_gate(
+    fn no_tenant_gets_less_through_a_gate(
         tenants in prop::collection::vec(tenant(), 1..6),
         percent in 1..=100u32,
     ) {
@@ -110,7 +110,7 @@ proptest! {
     ) {
         let reserve = if kept { "kept" } else { "lent" };
         let mut world = World::new(&format!("{percent} reserve={reserve}"), &tenants);
-        // Nobody is there for whom it would not be lent.
+        // No tenant is there for which it would not be lent.
         let percent = if kept { u64::from(percent) } else { 99 };
         for ms in (50..1_500).step_by(50) {
             world.run(ms);

@@ -19,14 +19,14 @@ struct Run {
     /// Work that the disk has not rested from, in hundredths of a nanosecond. Working takes `100 - percent` of these each
     /// nanosecond, and resting gives `percent` back.
     ahead: u64,
-    /// What it need not rest from, since nobody waits for more than 100 ms of rest.
+    /// Work without idle time, since the debt is at most 100 ms of idle time.
     let_off: u64,
 }
 
 impl Run {
     fn new(percent: u64, tenants: &[Tenant]) -> Run {
         let mut world = World::new(&format!("{percent} reserve=kept"), tenants);
-        // Those who give up would not be the same in both runs.
+        // Given-up requests would differ between the runs.
         world.inside_max = u32::MAX;
         world.run(2_000);
         Run {
@@ -136,7 +136,7 @@ fn lags(moments: &[Moment]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_disk_with_a_reserve_is_not_kept_idle_for_who_is_expected() {
+fn a_kept_reserve_has_no_anticipation() {
     // At 1,967.4 ms both had done the same. Then with 93 the disk was idle until 1,974.1 ms, because whoever had asked for
     // three pages was expected back, while eight pages waited. At 1,997.2 ms it was 29 pages behind.
     let tenants = [every(5_882, 10), every(4_176, 8), every(11_218, 2), every(7_366, 3)];
@@ -148,7 +148,7 @@ fn a_disk_with_a_reserve_is_not_kept_idle_for_who_is_expected() {
 }
 
 #[test]
-fn what_limits_let_go_while_the_disk_should_rest_comes_on_top_of_one_request() {
+fn requests_let_go_during_idle_time_add_to_the_lag_of_one_request() {
     // The first tenant asks for twelve pages, and has to wait for the next twelve until the disk has rested: 7.8 ms with 30,
     // 5.9 ms with 40. So the larger watermark sets its clock forward by 2 ms more. At 37 ms both set it forward for its third
     // request, to the same time, and so the smaller one by 2 ms more. That brings the second tenant, which came meanwhile,
@@ -183,7 +183,7 @@ fn tenant() -> impl Strategy<Value = Tenant> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever asks, without limits too.
+    /// For any tenants, including unlimited ones.
     #[test]
     fn p20_a_larger_watermark_does_no_less(
         tenants in prop::collection::vec(tenant(), 1..6),
@@ -195,7 +195,7 @@ proptest! {
         }
     }
 
-    /// Where the reserve is lent, the watermark makes no difference while nobody is there without limits.
+    /// Where the reserve is lent, the watermark makes no difference without unlimited tenants.
     #[test]
     fn p20_a_lent_reserve_is_none(
         tenants in prop::collection::vec(tenant(), 1..6),

@@ -38,7 +38,7 @@ fn centuries_of_debt_do_not_overflow() {
 }
 
 #[test]
-fn a_disk_that_becomes_ten_times_slower_and_faster_is_used_up_all_the_same() {
+fn a_disk_that_changes_speed_tenfold_is_used_up() {
     let mut world = World::new("90", &two_to_one());
     let mut from = 0;
     for (ns_per_mib, until) in [
@@ -59,7 +59,7 @@ fn a_disk_that_becomes_ten_times_slower_and_faster_is_used_up_all_the_same() {
 }
 
 #[test]
-fn a_disk_slower_than_the_limits_is_simply_busy() {
+fn a_disk_slower_than_the_limits_stays_busy() {
     let mut world = World::new("90", &two_to_one());
     world.ns_per_mib = 500_000_000;
     world.run(10_000);
@@ -98,7 +98,7 @@ fn a_tenant_that_never_completes_leaves_the_others_their_limits() {
 }
 
 #[test]
-fn a_limited_tenant_that_never_completes_does_so_too() {
+fn a_limited_tenant_that_never_completes_leaves_the_others_their_limits() {
     let [first, second] = two_to_one();
     let never = Tenant::limited("wbps=1M").between(2_000, 2_001);
     let mut world = World::new("90", &[first, second, never]);
@@ -109,7 +109,7 @@ fn a_limited_tenant_that_never_completes_does_so_too() {
 }
 
 #[test]
-fn every_limiter_goes_by_the_clock() {
+fn every_limiter_uses_the_virtual_clock() {
     let kernel = SliceProfile {
         kernel: weir_engine::settings::KernelProfile::K612,
         hz: 1000,

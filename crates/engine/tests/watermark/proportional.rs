@@ -27,7 +27,7 @@ fn two_tenants_take_all_of_an_idle_disk_in_the_ratio_of_their_limits() {
 }
 
 #[test]
-fn a_reserve_that_is_kept_is_kept() {
+fn a_kept_reserve_stays_free() {
     for percent in [10.0, 50.0, 75.0, 90.0] {
         let mut world = World::new(&format!("{percent} reserve=kept"), &two_to_one());
         // With 6 MiB/s the disk is busy 30 % of the time: below that, limits are what holds.
@@ -43,7 +43,7 @@ fn a_reserve_that_is_kept_is_kept() {
 }
 
 #[test]
-fn who_has_no_limit_finds_the_limits_in_force_and_leaves_them_grown() {
+fn limits_hold_while_an_unlimited_tenant_is_there_and_grow_after_it() {
     let third = Tenant { max: "", ..Tenant::limited("") }.between(4_000, 8_000);
     let [first, second] = two_to_one();
     let mut world = World::new("90", &[first, second, third]);
@@ -89,7 +89,7 @@ fn beside_one_that_leaves_room_utilisation_settles_at_the_watermark_within_a_sec
 }
 
 #[test]
-fn the_answer_to_a_step_neither_overshoots_nor_swings() {
+fn the_step_response_has_no_overshoot() {
     // The first two come to an idle disk at 2 s, where a reserve is kept: a step from nothing to 90 %.
     let tenants = two_to_one().map(|tenant| tenant.between(2_000, 100_000));
     let mut world = World::new("90 reserve=kept", &tenants);
@@ -129,7 +129,7 @@ fn a_client_that_thinks_a_little_keeps_its_share() {
 }
 
 #[test]
-fn more_than_work_allows_for_is_not_waited() {
+fn idling_is_bounded_by_a_fiftieth_of_the_work() {
     // Three tenants, of whom the first is away for 5 ms each time and the work does not allow for that much: they share as
     // they come, and the disk is used.
     let slow = thinking("wbps=4M", 5_000);
@@ -141,7 +141,7 @@ fn more_than_work_allows_for_is_not_waited() {
 }
 
 #[test]
-fn who_stays_away_is_not_waited_for() {
+fn a_client_that_stays_away_gets_no_idling() {
     for think_us in [30_000, 100_000, 400_000] {
         let tenants = [thinking("wbps=9M", think_us), thinking("wbps=1M", 300)];
         let mut world = World::new("90", &tenants);
@@ -152,7 +152,7 @@ fn who_stays_away_is_not_waited_for() {
 }
 
 #[test]
-fn a_reserve_that_is_kept_is_the_time_to_come_back_in() {
+fn a_kept_reserve_is_the_time_to_return_in() {
     // A request of 64 KiB owes 0.35 ms of rest, one of 1 MiB owes 5.6. Whoever is back by then keeps its share; for others the
     // disk is not left idle any longer, since it would be used less than up to the watermark.
     for (len, think_us, ratio) in
@@ -169,7 +169,7 @@ fn a_reserve_that_is_kept_is_the_time_to_come_back_in() {
 }
 
 #[test]
-fn while_one_clock_waits_another_is_set_forward() {
+fn one_clock_advances_while_another_waits() {
     // The first two are waited for, 1 ms after each of their requests, by a clock that lends its reserve. The third goes by
     // one that keeps a hundredth: it takes its turn meanwhile, though its way to the next deadline is the longest.
     let hasty = Ask::Closed { depth: 4, think_us: 0 };

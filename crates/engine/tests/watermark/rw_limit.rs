@@ -19,7 +19,7 @@ fn two_seconds(world: &mut World, from_ms: u64) -> Vec<f64> {
 }
 
 #[test]
-fn in_proportion_until_somebody_without_limits_comes() {
+fn total_limits_grow_in_proportion_until_an_unlimited_tenant_comes() {
     let mut world = World::new("100", &tenants());
     let alone = two_seconds(&mut world, 2_000);
     assert!((alone[0] / alone[1] - 2.0).abs() < 0.04, "{alone:?}");
@@ -31,7 +31,7 @@ fn in_proportion_until_somebody_without_limits_comes() {
 }
 
 #[test]
-fn lifted_by_the_gate() {
+fn a_gate_lifts_total_limits() {
     let mut world = World::new("90 mode=gate period=100ms", &tenants()[..2]);
     let alone = two_seconds(&mut world, 2_000);
     assert!(alone[0] + alone[1] > 13.0, "hard limits would let 12 go: {alone:?}");

@@ -24,9 +24,9 @@ fn a_cgroup_with_a_hard_limit_stays_at_it_while_others_grow() {
     assert_eq!(world.engine.watermarks()[0].cgroups, 3, "the root and two");
 }
 
-/// A hard limit above them is nobody without limits, who would have to be made room for. Where it binds, weights decide.
+/// A cgroup with a hard limit is no unlimited tenant. Where its limit binds, weights decide.
 #[test]
-fn a_hard_limit_above_keeps_nothing_from_those_below() {
+fn a_hard_limit_of_an_ancestor_does_not_stop_growth_below() {
     for (above, total, ratio) in [("wbps=1000M", 20.0, 2.0), ("wbps=15M", 15.0, 1.0)] {
         let nobody = Tenant { ask: Ask::At { ms: &[] }, ..Tenant::limited("") };
         let mut world = World::new("50", &[deep("wbps=4M"), deep("wbps=2M"), nobody]);
@@ -45,7 +45,7 @@ fn a_hard_limit_above_keeps_nothing_from_those_below() {
 }
 
 #[test]
-fn what_is_set_nearest_counts_and_what_is_taken_back_does_not() {
+fn the_nearest_watermark_counts_until_it_is_inherited() {
     let mut world = World::new("90", &[deep("wbps=4M")]);
     let child = world.engine.ensure_cgroup(&Path::parse("/t0/child").unwrap()).unwrap();
     let effective = |world: &World, percent: u8| {
@@ -79,7 +79,7 @@ fn what_is_set_nearest_counts_and_what_is_taken_back_does_not() {
 }
 
 #[test]
-fn setting_and_taking_back_under_load_loses_nothing_and_grants_nothing() {
+fn changing_watermarks_under_load_loses_and_grants_nothing() {
     let mut world = World::new("0", &[deep("wbps=4M"), deep("wbps=2M")]);
     let root = world.engine.root();
     let marks = ["90", "0", "90 mode=gate period=20ms", "50 reserve=kept", "0", "100"];
@@ -137,7 +137,7 @@ fn parents_and_children_grow_alike() {
 }
 
 #[test]
-fn out_of_range_cannot_be_said() {
+fn watermarks_out_of_range_are_refused() {
     assert_eq!(Watermark::new(101, weir_engine::settings::WatermarkMode::DEFAULT), None);
     assert_eq!(
         Watermark::new(0, weir_engine::settings::WatermarkMode::GATE),
