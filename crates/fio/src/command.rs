@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn options_before_a_name_are_for_all_jobs() {
+    fn options_before_the_first_name_are_for_all_jobs() {
         for (line, file) in [
             ("--name=x --rw=randread --bs=4k", "[x] rw=randread bs=4k"),
             (
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn an_unreadable_command_line_says_why() {
         for (line, error) in [
             ("--name=a --bs", "--bs needs a value"),
             (

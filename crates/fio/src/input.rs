@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_depth_and_size_are_bounded() {
+    fn cycles_depth_and_size_of_includes_are_bounded() {
         let text = loaded(&[
             ("", "[a]\ninclude one\n"),
             ("one", "include two\n"),

@@ -62,7 +62,7 @@ mod tests {
     /// From the authors' C programs, as many libraries print them: SplitMix64 from 1234567, xoshiro256++ from 1, 2,
     /// 3, 4.
     #[test]
-    fn published_vectors() {
+    fn generators_give_their_authors_vectors() {
         let mut state = 1_234_567;
         let words: [u64; 5] = std::array::from_fn(|_| splitmix64(&mut state));
         assert_eq!(

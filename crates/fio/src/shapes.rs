@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn block_splits() {
+    fn splits_share_what_is_left_of_100_percent() {
         assert_eq!(split("4k/10:64k/50:32k/40"), Ok(vec![(4096, 10), (65536, 50), (32768, 40)]));
         assert_eq!(split("4k/50:1k/:32k/"), Ok(vec![(4096, 50), (1024, 25), (32768, 25)]));
         assert_eq!(split("4k:8k"), Ok(vec![(4096, 50), (8192, 50)]));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns() {
+    fn patterns_are_read_as_in_fio() {
         let sequential = |mix, skip| Ok(Pattern { mix, order: Order::Sequential { skip } });
         let random = |mix, requests_per_offset| {
             Ok(Pattern { mix, order: Order::Random { requests_per_offset } })
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_states() {
+    fn steady_states_are_read_as_in_fio() {
         for text in ["iops:2", "iops:0.2%", "iops_slope:0.1%", "bw:1048576", "bw_slope:3.5%"] {
             assert_eq!(steady_state(text, KbBase::Binary).unwrap().to_string(), text);
         }
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions() {
+    fn distributions_are_read_as_in_fio() {
         use RandomDistribution as R;
         for (text, expected) in [
             ("random", R::Random),

@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_once() {
+    fn every_option_name_is_in_one_table() {
         let mut seen = BTreeSet::new();
         for name in names() {
             assert!(seen.insert(name), "{name}");

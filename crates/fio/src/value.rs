@@ -236,7 +236,7 @@ mod tests {
 
     /// Sizes that fio 3.33 was seen to take, with its results.
     #[test]
-    fn sizes() {
+    fn sizes_are_read_as_in_fio() {
         for (text, binary, decimal) in [
             ("4096", 4096, 4096),
             ("4096b", 4096, 4096),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_sizes() {
+    fn invalid_sizes_are_refused_with_the_reason() {
         for (text, expected) in [
             ("", r#""" is not a number"#),
             ("k", r#""k" is not a number"#),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn times_are_read_as_in_fio() {
         for (text, unit_us, expected_us) in [
             ("10", 1_000_000, 10_000_000),
             ("10", 1, 10),
@@ -314,7 +314,7 @@ mod tests {
 
     /// The HOWTO's five examples of `bs`, and the edges.
     #[test]
-    fn per_direction() {
+    fn values_per_direction_are_read_as_in_fio() {
         for (text, expected) in [
             ("256", [256, 256, 256]),
             ("8,32", [8, 32, 32]),

@@ -29,7 +29,7 @@ fn plan(file: &JobFile) -> Vec<(&str, u32, u32, u32)> {
 
 /// The job file of the patch "Blk-throttle: reduce tail io latency when iops limit is enforced", unchanged.
 #[test]
-fn the_patch_of_2018() {
+fn the_job_file_of_the_blk_throttle_patch_is_read() {
     let file = read(include_str!("jobs/r2.job"));
     assert_eq!(plan(&file), [("file1", 0, 0, 0)]);
     assert_eq!(file.ignored, []);
@@ -48,7 +48,7 @@ fn the_patch_of_2018() {
 }
 
 #[test]
-fn stages_groups_and_clones() {
+fn jobs_have_stages_groups_and_clones() {
     let file = read(STAGES);
     assert_eq!(
         plan(&file),
@@ -70,7 +70,7 @@ fn stages_groups_and_clones() {
 
 /// A later `[global]` reaches only the jobs below it, and two jobs of one name stay two.
 #[test]
-fn inheritance() {
+fn a_global_section_reaches_only_jobs_below_it() {
     let file = read(STAGES);
     let options = |index: usize| &file.jobs[index].options;
     let engines: Vec<_> = file.jobs.iter().map(|job| job.options.engine).collect();
@@ -108,7 +108,7 @@ fn inheritance() {
 }
 
 #[test]
-fn offsets_of_clones() {
+fn each_clone_adds_its_offset_increment() {
     let file = read(STAGES);
     let at = |job: &Job| job.offset(1_000_001);
     // 5 % is 50,000: 13 blocks of 4 KiB, rounded up.
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn variables_files_and_replay() {
+fn variables_file_names_and_replay_options_are_read() {
     let file = read(REPLAY);
     let [trace, beside] = &file.jobs[..] else { panic!("{file:?}") };
     assert_eq!(&*trace.name, "trace-monday");
@@ -173,7 +173,7 @@ fn variables_files_and_replay() {
 }
 
 #[test]
-fn comments_blanks_and_odd_lines() {
+fn comments_blanks_and_odd_lines_are_read_as_in_fio() {
     let text = "\u{feff}; top\r\n\r\n [a#1] ; one\r\n  size = 1m # mega\r\n\tstonewall ;x\r\n[b]\nsize=64k;128k\nkb_base=1000\n";
     let file = read(text);
     assert_eq!(plan(&file), [("a#1", 0, 0, 0), ("b", 0, 0, 0)]);
@@ -183,7 +183,7 @@ fn comments_blanks_and_odd_lines() {
 }
 
 #[test]
-fn all_errors_at_once() {
+fn all_errors_of_a_file_come_at_once() {
     let text = "rw=read\n[global]\nioengine=libiao\n[a]\nioddepth=4\nsize=1.5m\nzonemode=zbd\nbs\n\
                 runtime=10x\ninclude more.fio\nfilename=${WHERE}/x\n[b\n[c] d\n[e]\nwait_for=aa\nnumjobs=$ncpus\n";
     let expected = r#"x:1:1: option "rw" stands above the first [section]; write [global] above it
@@ -286,7 +286,7 @@ fn errors_of_included_files_are_told_where_they_are() {
 
 /// As fio reads it: options before the first job are for all, also for those of the files.
 #[test]
-fn a_command_line_is_jobs() {
+fn a_command_line_gives_jobs() {
     let files =
         [("one.fio", "[global]\nbs=16k\n[one]\n"), ("two.fio", "[two]\niodepth=2\n[three]\n")];
     let line = "fio --size=1m --bs 8k --ioengine=libaio --name=first --rw=randread --direct=1 \
@@ -347,7 +347,7 @@ fn errors_of_a_command_line_name_the_argument() {
 }
 
 #[test]
-fn what_jobs_may_not_say() {
+fn invalid_jobs_are_refused_with_the_reason() {
     for (text, error) in [
         ("", "x:1:1: the file has no job: a [section] that is not [global]"),
         ("[globals]\nsize=1m\n", "x:1:1: the file has no job: a [section] that is not [global]"),
@@ -409,7 +409,7 @@ fn what_jobs_may_not_say() {
 
 /// What every job is given besides counts whatever the file says, also where the file says what cannot be.
 #[test]
-fn what_is_given_besides_replaces_what_is_wrong() {
+fn options_for_all_jobs_replace_invalid_ones() {
     let text = b"[global]\nioengine=http\nhttp_mode=s3\n[a]\nblocksize=1.5m\nzonemode=zbd\nzonesize=64m\nsize=1m\n";
     let with = |besides: &[(&str, &str)]| {
         let besides: Vec<_> =
@@ -488,12 +488,12 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_give_jobs_or_errors(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse("x", &bytes, &BTreeMap::new());
     }
 
     #[test]
-    fn any_words(words in proptest::collection::vec("(-{0,2}[a-z_]{0,9}=?[0-9a-z%:]{0,4}|--(name|bs|rw|section|readonly)(=a)?)", 0..8)) {
+    fn any_words_give_jobs_or_errors(words in proptest::collection::vec("(-{0,2}[a-z_]{0,9}=?[0-9a-z%:]{0,4}|--(name|bs|rw|section|readonly)(=a)?)", 0..8)) {
         if let Ok(command) = CommandLine::read(&words) {
             let files = command.files.iter().map(|name| JobText::alone(name.as_str(), *b"[a]\nsize=1m\n"));
             let input = Input { files: files.collect(), command, env: BTreeMap::new() };
@@ -502,7 +502,7 @@ proptest! {
     }
 
     #[test]
-    fn nearly_right(lines in proptest::collection::vec(line(), 0..12)) {
+    fn nearly_valid_files_give_jobs_or_errors(lines in proptest::collection::vec(line(), 0..12)) {
         let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
         let text = format!("[global]\n[a]\n{}", lines.concat());
         match parse("x", text.as_bytes(), &env) {

@@ -70,7 +70,7 @@ fn fixtures(text: &str) -> Vec<(&str, Vec<u64>, Vec<&str>)> {
 }
 
 #[test]
-fn exact_rows() {
+fn requests_without_chance_are_the_same_as_in_fio() {
     for (options, files, theirs) in fixtures(include_str!("stream/exact.txt")) {
         let mut ours: Vec<_> = row(options, &files, 1000).iter().map(write).collect();
         // fio, which looks for a sync before each request, finds the one that was due when the first loop ended.
@@ -83,7 +83,7 @@ fn exact_rows() {
 }
 
 #[test]
-fn endless_rows() {
+fn endless_requests_are_the_same_as_in_fio() {
     for (options, files, theirs) in fixtures(include_str!("stream/endless.txt")) {
         let ours: Vec<_> = row(options, &files, theirs.len()).iter().map(write).collect();
         assert_eq!(ours, theirs, "{options}");
@@ -92,7 +92,7 @@ fn endless_rows() {
 }
 
 #[test]
-fn rows_with_a_map() {
+fn random_requests_with_a_map_touch_the_same_blocks_as_in_fio() {
     for (options, files, theirs) in fixtures(include_str!("stream/once.txt")) {
         let ours: Vec<_> = row(options, &files, 1000).iter().map(write).collect();
         let shape = |step: &str| {
@@ -111,7 +111,7 @@ fn rows_with_a_map() {
 }
 
 #[test]
-fn mixed_rows() {
+fn requests_of_a_mix_are_the_same_as_in_fio_by_direction() {
     for (options, files, theirs) in fixtures(include_str!("stream/mixed.txt")) {
         let ours: Vec<_> = row(options, &files, 1000).iter().map(write).collect();
         for letter in ['r', 'w'] {
@@ -139,7 +139,7 @@ fn requests(options: &str, files: &[u64], most: usize) -> Vec<(Access, u64, u64)
 
 /// fio: 7147 reads and 3093 writes of `rw=rw size=40m rwmixread=70`; runs of one write 1506 times of 2168.
 #[test]
-fn mixes_have_their_share() {
+fn a_mix_keeps_its_percentages() {
     let made = requests("rw=rw size=40m rwmixread=70", &[40 << 20], usize::MAX);
     assert_eq!(made.len(), 10_240);
     let reads = made.iter().filter(|made| made.0 == Access::Read).count();
@@ -152,7 +152,7 @@ fn mixes_have_their_share() {
 
 /// fio: 439 of 64k, 389 of 32k, 104 of 4k.
 #[test]
-fn splits_have_their_share() {
+fn block_splits_keep_their_percentages() {
     let made = requests("rw=read size=40m bssplit=4k/10:64k/50:32k/40", &[40 << 20], usize::MAX);
     let share = |bytes| made.iter().filter(|made| made.2 == bytes).count() * 100 / made.len();
     assert!((8..13).contains(&share(4 << 10)) && (46..55).contains(&share(64 << 10)));
@@ -175,7 +175,7 @@ fn zones_have_their_share() {
 
 /// fio: 8 requests apart of 30.6 % (`percentage_random=30`); `:N` draws each N-th offset, in a mix for both directions.
 #[test]
-fn offsets_that_follow() {
+fn offsets_between_two_draws_follow_the_sequencer() {
     let apart = |made: &[(Access, u64, u64)]| {
         let pairs = made.windows(2);
         pairs
@@ -255,7 +255,7 @@ fn verification_of_a_mix() {
 }
 
 #[test]
-fn every_block_once_whatever_the_lengths() {
+fn each_block_comes_once_with_any_lengths() {
     // The least that is touched, in percent. A length that is no multiple of the smallest leaves a part of a block; a mix
     // is over when one direction finds no place, and what is left has room for the other only (fio, whose map counts
     // in other units for each direction, leaves half).
@@ -299,7 +299,7 @@ fn passes_repeat_and_time_does_not() {
 }
 
 #[test]
-fn jobs_differ_and_seeds_repeat() {
+fn jobs_differ_and_a_seed_repeats_its_requests() {
     let twins = "[a]\nrw=randread\nsize=1m\nnumjobs=2\n[b]\nrw=randread\nsize=1m\n[a]\nrw=randread\nsize=1m\n";
     for seeded in ["", "randseed=7\n"] {
         let jobs = jobs(&format!("[global]\n{seeded}{twins}"));
@@ -319,7 +319,7 @@ fn jobs_differ_and_seeds_repeat() {
 
 /// The first offsets of a seed, in blocks: they must stay as they are.
 #[test]
-fn rows_never_change() {
+fn requests_of_a_seed_never_change() {
     let first = |options: &str| -> Vec<u64> {
         requests(options, &[1 << 30], 8).into_iter().map(|made| made.1 / 4096).collect()
     };
@@ -348,7 +348,7 @@ fn rows_never_change() {
 }
 
 #[test]
-fn what_cannot_work() {
+fn impossible_jobs_are_refused() {
     let error = |options: &str, files: &[u64]| Stream::new(&job(options), files, 1).unwrap_err();
     assert_eq!(error("size=4k", &[]), StreamError::NoFiles);
     assert_eq!(
@@ -400,7 +400,7 @@ fn stopped_jobs_sync_and_end() {
 /// How many requests it takes to go through 16 MiB in pieces of chance: what is cut off before a touched block is
 /// another request. Beside the mean of eight runs of fio 3.33, which scatter by 1 to 3 %.
 #[test]
-fn pieces_fill_a_file_as_in_fio() {
+fn varying_lengths_fill_a_file_as_in_fio() {
     for (options, theirs) in [
         ("bssplit=4k/10:64k/50:32k/40", 508.25),
         ("bssplit=4k/90:64k/10", 3060.25),
@@ -557,7 +557,7 @@ proptest! {
 
     /// Whatever the options: within the region, never empty, as much as was asked for, and at an end if there is one.
     #[test]
-    fn rows_stay_within(options in any_options(), count in 1_usize..4, bytes in 1_u64..200_000, seed: u64) {
+    fn requests_stay_within_their_region(options in any_options(), count in 1_usize..4, bytes in 1_u64..200_000, seed: u64) {
         let job = job(&format!("{options} nrfiles={count}"));
         let files = vec![bytes; count];
         let Ok(mut stream) = Stream::new(&job, &files, seed) else { return Ok(()) };

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_come_with_weir_are_right() {
+    fn the_scenarios_that_come_with_weir_are_valid() {
         for (name, text) in SCENARIOS {
             let file = read(name, text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"));
             assert!(!file.about.is_empty() && file.about.len() <= 100, "{name}: {}", file.about);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn a_mistake_in_a_scenario_file_is_named() {
         for (text, message) in [
             ("about = 'a'", "x.toml: `job` is missing"),
             ("about = 1\njob = ''", "x.toml: `about` is not a text"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_without_a_path_are_the_homes() {
+    fn limits_without_a_path_are_those_of_home() {
         let text = "about = 'a'\nmax = 'riops=7'\nhome = '/vm'\njob = '[j]\\nsize=1m'";
         let text = text.replace("'[j]\\nsize=1m'", "\"[j]\\nsize=1m\"");
         let scenario = read_text(&text).unwrap().builder.build().unwrap();

@@ -37,21 +37,21 @@ fn assert_one_to_three(disk: &str, options: &str, seconds: u32) {
 }
 
 #[test]
-fn one_to_three_on_flash() {
+fn weights_1_to_3_share_flash_1_to_3() {
     for options in ["rw=randread\nbs=4k", "rw=read\nbs=128k", "rw=randwrite\nbs=16k"] {
         assert_one_to_three("ssd-sata", options, 10);
     }
 }
 
 #[test]
-fn one_to_three_on_platters() {
+fn weights_1_to_3_share_a_disk_1_to_3() {
     for options in ["rw=read\nbs=128k", "rw=randread\nbs=64k"] {
         assert_one_to_three("hdd7200", options, 120);
     }
 }
 
 #[test]
-fn turns_know_no_weights() {
+fn round_robin_ignores_weights() {
     let [a, b] = shares("none", "ssd-sata", "rw=randread\nbs=4k", 5);
     assert!(a.abs_diff(b) * 100 <= a, "{a} and {b}");
 }

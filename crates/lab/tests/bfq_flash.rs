@@ -91,7 +91,7 @@ fn a_light_cgroup_costs_a_heavy_one_no_more_than_it_uses() {
 }
 
 #[test]
-fn what_comes_seldom_is_served_soon() {
+fn a_rare_read_is_served_soon_beside_a_stream() {
     // Each read comes long after the last one was forgotten.
     let jobs = cgroup("big", 100, 1, "rw=read\nbs=128k\niodepth=32")
         + &cgroup("small", 100, 1, "rw=randread\nbs=4k\nrate_iops=20");
@@ -101,7 +101,7 @@ fn what_comes_seldom_is_served_soon() {
 }
 
 #[test]
-fn two_that_want_all_share_by_weight() {
+fn two_saturating_cgroups_share_by_weight() {
     let read = |rw: &str, bs: &str, depth: u32| format!("rw={rw}\nbs={bs}\niodepth={depth}");
     let kinds = [
         [read("read", "128k", 32), read("read", "128k", 32)],
@@ -124,7 +124,7 @@ fn two_that_want_all_share_by_weight() {
 }
 
 #[test]
-fn those_that_leave_room_for_each_other_have_all_they_want() {
+fn flows_at_depth_one_do_not_slow_each_other() {
     // One request of 4 KiB at a time each: no flow loses anything to another, whatever the weights.
     let small = "rw=randread\nbs=4k";
     for weights in [[100, 100], [100, 900]] {
@@ -138,7 +138,7 @@ fn those_that_leave_room_for_each_other_have_all_they_want() {
 }
 
 #[test]
-fn time_of_a_reader_with_one_request_at_a_time_is_worth_what_the_device_does_in_it() {
+fn a_reader_at_depth_one_gets_its_share_of_device_time() {
     // The stream is alone at first, so that it is known what the device does. Each has half of the time then.
     let stream = "rw=read\nbs=128k\niodepth=32\nruntime=8\nramp_time=3";
     let jobs = cgroup("big", 100, 1, stream)
@@ -153,7 +153,7 @@ fn time_of_a_reader_with_one_request_at_a_time_is_worth_what_the_device_does_in_
 }
 
 #[test]
-fn a_watermark_sees_a_device_that_is_used() {
+fn a_stream_is_as_fast_with_bfq_as_without_below_a_watermark() {
     // Limits bind above 90 % only, and the stream's is far below what it has until then. A device that is kept free is not
     // used, and limits would not bind, with most of it left.
     let jobs = cgroup("big", 100, 1, "rw=read\nbs=128k\niodepth=32")

@@ -83,7 +83,7 @@ fn an_application_starts_beside_readers_and_writers_as_if_alone() {
 }
 
 #[test]
-fn an_application_waits_little_for_what_others_have_written_before_it() {
+fn an_application_waits_little_for_earlier_writes_of_others() {
     // A writer's slot leaves 60 ms of work behind at most; a third of these moments is in one.
     let alone = start_ms(&run(&application(0), &[]));
     let beside: Vec<u64> = (0..12)
@@ -124,7 +124,7 @@ fn an_application_in_a_cgroup_of_its_own_starts_within_its_share() {
 }
 
 #[test]
-fn writes_are_on_the_platters_before_others_read() {
+fn writes_are_destaged_before_others_read() {
     // Without the wait for that, the heads go there and back between any two reads.
     let rate = |settings| sum(&run(&background(6), settings), "") / 6 / MIB;
     let (settles, races) = (rate(&[]), rate(&[("bfq", "slice_idle=0")]));
@@ -224,7 +224,7 @@ fn shares_follow_weights() {
 }
 
 #[test]
-fn streams_are_streams_beside_a_random_reader() {
+fn two_streams_keep_their_rate_beside_a_random_reader() {
     // They read as much as an application does at most in the first seconds, and count as streams from then on. So does
     // the random reader that began with them.
     let jobs = "[global]\ntime_based=1\nramp_time=3\nruntime=5\n[one]\nrw=read\nbs=128k\noffset=10g\nsize=4g\n\

@@ -59,7 +59,7 @@ fn ours(text: &str) -> Totals {
 /// Where chance has no part in how much is done, it is as much in both. Which direction is next by a
 /// clock depends on how late fio is, in a part of the 64 requests.
 #[test]
-fn same_totals() {
+fn totals_are_the_same_as_in_fio() {
     for (index, (options, off)) in [
         ("rw=read\nsize=1m\n", 0),
         ("rw=write:8k\nsize=1m\n", 0),

@@ -119,7 +119,7 @@ fn run(input: Input) -> Result<Results, String> {
 }
 
 #[test]
-fn files_that_people_have_run() {
+fn common_job_files_run() {
     for &(name, rows, words) in RUN {
         let results = run(input(name)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(results.rows.len(), rows, "{name}");
@@ -145,7 +145,7 @@ fn files_that_cannot_be_simulated_are_refused_with_the_reason() {
 }
 
 #[test]
-fn every_file_is_in_a_table() {
+fn every_job_file_is_in_a_table() {
     let entries = fs::read_dir(folder()).expect("the folder is there");
     let names =
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));

@@ -30,7 +30,7 @@ fn reads(results: &Results) -> Vec<u64> {
 }
 
 #[test]
-fn classes_go_one_after_the_other() {
+fn classes_are_served_in_order() {
     let results = run(&[], "[best]\n[first]\nprioclass=1\nprio=4\n[last]\nprioclass=3\n");
     let [best, first, last] = reads(&results)[..] else { panic!("three jobs") };
     // Best effort waits for real time, except that real time is not always there; idle has a turn every 200 ms.
@@ -42,7 +42,7 @@ fn classes_go_one_after_the_other() {
 }
 
 #[test]
-fn levels_are_shares() {
+fn levels_are_weights() {
     // 25 × (8 − level): 200 to 50. Without a class a level is best effort's, without a level a class has its first.
     for jobs in ["[a]\nprio=0\n[b]\nprio=6\n", "[a]\nprioclass=2\n[b]\nprioclass=2\nprio=6\n"] {
         // Raised weights end with what was served, so that of the heavier ends first.
@@ -53,7 +53,7 @@ fn levels_are_shares() {
 }
 
 #[test]
-fn a_cgroup_says_what_becomes_of_classes() {
+fn prio_class_of_a_cgroup_overrides_classes() {
     let jobs = "[real]\ncgroup=a\nprioclass=1\nprio=4\n[best]\ncgroup=a\n[other]\ncgroup=b\n";
     let shares = |class: &str| reads(&run(&[("prio-class", &format!("/a {class}"))], jobs));
     let [real, best, other] = shares("restrict-to-be")[..] else { panic!("three jobs") };
@@ -74,7 +74,7 @@ fn children_have_the_priority_of_their_job() {
 }
 
 #[test]
-fn turns_know_no_priorities() {
+fn round_robin_ignores_priorities() {
     let results = run(&[("scheduler", "none")], "[a]\nprioclass=1\n[b]\n");
     let [a, b] = reads(&results)[..] else { panic!("two jobs") };
     assert!(a.abs_diff(b) * 100 <= a, "{a} and {b}");

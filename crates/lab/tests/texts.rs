@@ -53,7 +53,7 @@ fn said(scenario: &Scenario, key: &str) -> String {
 }
 
 #[test]
-fn a_text_means_what_it_says_or_is_refused() {
+fn a_setting_has_one_meaning_by_name_and_in_a_file() {
     type Read = fn(&str, &str) -> Result<Scenario, String>;
     for (place, read) in [("name", by_name as Read), ("scenario", in_a_scenario as Read)] {
         for key in ["max", "weight", "limiter", "watermark"] {
@@ -75,7 +75,7 @@ fn a_text_means_what_it_says_or_is_refused() {
 }
 
 #[test]
-fn a_key_said_twice_in_a_scenario_is_refused() {
+fn a_repeated_key_in_a_scenario_is_refused() {
     for twice in ["depth = 1\ndepth = 2", "max = \"rbps=1\"\n'max' = \"rbps=2\""] {
         let file = format!("about = \"x\"\n{twice}\njob = {JOB:?}\n");
         assert!(scenario_file::read("x.toml", &file, &BTreeMap::new()).is_err(), "{twice}");
@@ -83,7 +83,7 @@ fn a_key_said_twice_in_a_scenario_is_refused() {
 }
 
 #[test]
-fn a_cgroups_name_holds_nothing_that_cannot_be_seen() {
+fn an_invisible_character_in_a_cgroup_name_is_refused() {
     for key in ["max", "weight"] {
         let error = by_name(key, "/a\u{202e}b 5").unwrap_err();
         assert!(error.ends_with("U+202E"), "{error}");

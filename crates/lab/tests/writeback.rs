@@ -28,7 +28,7 @@ fn shares(writer: &str) -> [u64; 2] {
 }
 
 #[test]
-fn it_counts_three_times_beside_a_reader() {
+fn buffered_writes_count_three_times_beside_a_reader() {
     let [read, written] = shares("direct=1\nioengine=libaio\niodepth=16");
     assert!((4 * written..6 * written).contains(&(5 * read)), "equals: {read}, {written}");
     let [read, written] = shares("direct=0");

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn one_read_is_random_and_two_are_an_order() {
+    fn a_single_read_is_random_and_a_second_one_makes_it_sequential() {
         let mut reader = Reader::default();
         let seen = in_order(&mut reader, 1000, 1, 4);
         assert_eq!(seen, [(1000, 1000, 1), (1001, 1001, 4), (1002, 1005, 8)]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_orders_are_told_apart() {
+    fn interleaved_sequential_readers_are_told_apart() {
         let mut reader = Reader::default();
         let mut ends = [0; 3];
         for step in 0..40 {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_documents() {
+    fn window_sizes_are_those_of_the_documents() {
         assert_eq!(
             [1, 2, 3, 4, 8, 9, 16, 100].map(|want| first(want, 32)),
             [4, 4, 8, 8, 16, 32, 32, 32]

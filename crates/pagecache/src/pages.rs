@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_last_goes_last() {
+    fn the_least_recently_used_page_is_evicted_first() {
         let mut pages = Pages::new();
         pages.set(1, 0, 10, CLEAN);
         pages.set(1, 10, 20, CLEAN);
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn one_finds_what_is_dirty() {
+    fn dirty_pages_are_found_by_file_and_owner() {
         let mut pages = Pages::new();
         pages.set(1, 3, 6, dirty(1));
         pages.set(1, 6, 8, dirty(2));

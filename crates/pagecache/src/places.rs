@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_a_map() {
+    fn places_agree_with_a_map() {
         let mut places = Places::new();
         let mut map: BTreeMap<(u32, u64), Place> = BTreeMap::new();
         let mut state = 1u64;

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_counts_as_the_nearest_sense() {
+    fn impossible_settings_count_as_the_nearest_possible() {
         let none = Settings {
             memory_bytes: 0,
             dirty_background_bytes: 0,

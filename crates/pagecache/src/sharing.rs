@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_saved_up_for_who_is_between_two_writes() {
+    fn a_writer_between_two_writes_keeps_its_credit() {
         let mut sharing = Sharing::default();
         assert_eq!(sharing.allowed(1, 100), 100);
         sharing.wait(1, 10, false);

@@ -454,7 +454,7 @@ proptest! {
 
     /// With room for everything, the cache is what one page after the other is.
     #[test]
-    fn pages_are_as_in_the_model(
+    fn pages_agree_with_the_model(
         settings in roomy(),
         calls in prop::collection::vec(call(PAGE_BYTES), 1..120),
     ) {
@@ -513,7 +513,7 @@ proptest! {
 
     /// The same calls give the same answers.
     #[test]
-    fn it_repeats_itself(
+    fn the_same_calls_give_the_same_answers(
         settings in tight(),
         calls in prop::collection::vec(call(512), 1..60),
     ) {

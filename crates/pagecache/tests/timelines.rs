@@ -21,7 +21,7 @@ fn settings() -> Settings {
 // Timelines.
 
 #[test]
-fn a_reader_in_order_is_read_ahead_for() {
+fn a_sequential_reader_has_read_ahead() {
     // 128 KiB take 1 ms.
     let mut machine = Machine::new(settings(), 128 * KIB * 1000);
     machine.cache.set_file_size(0, 400 * KIB);
@@ -66,7 +66,7 @@ fn windows_of_a_long_read_are_as_long_as_the_read() {
 }
 
 #[test]
-fn random_reads_are_as_asked() {
+fn random_reads_have_no_read_ahead() {
     let mut machine = Machine::new(settings(), 4 * KIB * 1000);
     machine.cache.set_file_size(0, 64 * MIB);
     for offset in [40, 8000, 400, 400] {
@@ -173,7 +173,7 @@ fn fsync_waits_for_its_file_and_no_other() {
 }
 
 #[test]
-fn fsync_waits_for_what_is_on_its_way_and_writes_again_what_changed() {
+fn fsync_waits_for_writeback_and_writes_changed_pages_again() {
     let settings = Settings { dirty_background_bytes: 0, ..settings() };
     let mut machine = Machine::new(settings, 100 * MIB);
     let first = machine.write(0, 0, 0, MIB as u32, false);
@@ -208,7 +208,7 @@ fn a_synchronous_write_waits_for_its_own_pages() {
 }
 
 #[test]
-fn part_of_a_page_is_written_after_the_rest_was_read() {
+fn a_partial_page_is_read_before_it_is_written() {
     let mut machine = Machine::new(settings(), 4 * KIB * 1000);
     machine.cache.set_file_size(0, 10 * KIB);
     // Both ends of the write leave bytes of the file alone.
@@ -224,7 +224,7 @@ fn part_of_a_page_is_written_after_the_rest_was_read() {
 }
 
 #[test]
-fn pages_have_owners_by_the_rule_that_is_set() {
+fn pages_have_owners_by_the_setting() {
     for (owner, wanted) in [
         (Owner::First, "w0 0+12K by 1 | w0 12+4K by 2"),
         (Owner::Last, "w0 0+4K by 1 | w0 4+12K by 2"),
@@ -247,7 +247,7 @@ fn pages_have_owners_by_the_rule_that_is_set() {
 }
 
 #[test]
-fn what_was_used_last_is_kept() {
+fn the_most_recently_used_pages_are_kept() {
     let settings = Settings { memory_bytes: 64 * KIB, ..settings() };
     let mut machine = Machine::new(settings, 4 * KIB * 1000);
     machine.cache.set_file_size(0, MIB);
@@ -265,7 +265,7 @@ fn what_was_used_last_is_kept() {
 }
 
 #[test]
-fn what_is_trimmed_is_not_written() {
+fn trimmed_pages_are_not_written() {
     let mut machine = Machine::new(settings(), 100 * MIB);
     machine.write_and_wait(0, 0, 0, 64 * KIB as u32);
     // Only whole pages inside go.
@@ -304,7 +304,7 @@ fn files_are_written_in_turns() {
 
 /// A writer that wants more than the disk can give gets the limit's worth at once and then what the disk gives.
 #[test]
-fn a_writer_comes_to_the_rate_of_the_disk() {
+fn a_throttled_writer_goes_at_the_rate_of_the_disk() {
     let rate = 10 * MIB;
     let mut machine = Machine::new(settings(), rate);
     let len = 64 * KIB;
@@ -410,7 +410,7 @@ fn nothing_stays_dirty_for_long() {
 
 /// A gigabyte in order is a few runs, whatever the size of the writes; so it takes little time, too.
 #[test]
-fn a_gigabyte_in_order_is_cheap() {
+fn a_sequential_gigabyte_takes_few_runs() {
     let settings = Settings {
         dirty_bytes: 2 << 30,
         dirty_background_bytes: 1 << 30,

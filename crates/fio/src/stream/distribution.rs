@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_is_its_formula() {
+    fn zipf_draws_follow_the_formula() {
         for exponent in [0.0, 0.5, 0.99, 1.000_001, 1.2, 2.5, 30.0] {
             let heap = Heap { center: 0.25, key: 99 };
             let counts = counts(&Distribution::Zipf { zipf: Zipf::new(exponent), heap });
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn pareto_is_its_formula() {
+    fn pareto_draws_follow_the_formula() {
         for power in [0.1, 0.2, 0.4] {
             let heap = Heap { center: 0.5, key: 5 };
             let exponent = pareto_power(power);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_is_its_formula() {
+    fn normal_draws_follow_the_formula() {
         let counts = counts(&Distribution::Normal { center: 0.5, deviation: 0.1 });
         let density = |block: f64| exp(-0.5 * pow((block + 0.5 - 500.0) / 100.0, 2.0));
         let sum: f64 = (0..BLOCKS).map(|block| density(block as f64)).sum();

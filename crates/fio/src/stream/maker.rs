@@ -448,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_job_makes_what_any_way_makes() {
+    fn a_plain_job_makes_the_same_requests_as_the_general_maker() {
         for (options, is_plain) in [
             ("rw=randread\nbs=4k\nsize=1m\nnorandommap\n", true),
             ("rw=randwrite\nbs=3k\nba=1k\nsize=100k\nnorandommap\n", true),

@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_free_unit_is_the_next_free_unit(
+        fn the_next_free_unit_is_found_at_every_level(
             units in prop_oneof![1..200_u64, 3_900..4_300_u64, 260_000..264_000_u64],
             runs in prop::collection::vec((0.0..1.0_f64, 0.0..1.0_f64), 0..12),
             from in prop::collection::vec(0.0..1.0_f64, 12),

@@ -37,7 +37,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn each_once() {
+    fn a_permutation_has_each_block_once() {
         let mut random = Random::new(1);
         for count in (1..200).chain([255, 256, 257, 1000, 4095, 4096, 4097, 65_537]) {
             for _ in 0..4 {
@@ -53,7 +53,7 @@ mod tests {
 
     /// Neighbours go apart, and every key has its own permutation.
     #[test]
-    fn no_order() {
+    fn a_permutation_looks_random() {
         let count = 1 << 16;
         let mut random = Random::new(2);
         for _ in 0..8 {

@@ -19,7 +19,7 @@ fn read(text: &str) -> Result<Vec<Job>, weir_fio::FioErrors> {
 
 /// Every option of the installed fio is known here, by a main name or a second one.
 #[test]
-fn no_option_is_unknown() {
+fn every_option_of_fio_is_known() {
     let Some((_, help)) = fio(&["--cmdhelp"]) else { return };
     let known: Vec<_> = typed_options()
         .chain(ignored_options().map(|(name, _)| name))
@@ -36,7 +36,7 @@ fn no_option_is_unknown() {
 
 /// Nor is one that fio takes without listing it, or one of its engines'.
 #[test]
-fn no_option_off_the_list_is_unknown() {
+fn every_unlisted_option_of_fio_is_known() {
     let known = |name: &str| {
         !matches!(read(&format!("[a]\nsize=1m\n{name}=1\n")), Err(errors)
         if errors.errors.iter().any(|error| matches!(error.problem, Problem::UnknownOption { .. })))
@@ -69,7 +69,7 @@ fn no_option_off_the_list_is_unknown() {
 
 /// Files that fio takes, and files that it refuses.
 #[test]
-fn accepts_and_refuses_alike() {
+fn job_files_are_accepted_and_refused_as_by_fio() {
     for (index, text) in [
         include_str!("../jobs/r2.job"),
         include_str!("../jobs/stages.fio"),
@@ -108,7 +108,7 @@ fn accepts_and_refuses_alike() {
 
 /// Group, pattern, block sizes and depth, as fio writes them before it starts.
 #[test]
-fn same_jobs() {
+fn jobs_are_the_same_as_in_fio() {
     let text = "[global]\nioengine=null\nsize=64k\nname=nobody\n[a]\nstonewall\nrw=randrw:3\nbs=4k,8k\n\
                 [b]\nbsrange=1k-4k,2k-8k,\n[c]\nname=sea\nbssplit=2k/50:4k/50,4k/90:8k/10\niodepth=7\nstonewall\n\
                 [global]\nnew_group\nkb_base=1000\n[d]\nbs=,8k,\nrw=write\n[a]\nbs=8kib # 2^13\nsize=1g\nio_size=1mib\n\
@@ -144,7 +144,7 @@ fn same_jobs() {
 
 /// Numbers, as fio's own parser traces them.
 #[test]
-fn same_numbers() {
+fn numbers_are_the_same_as_in_fio() {
     for text in ["4096", "4k", "4K", "4kb", "1m", "1mi", "1mib", "1G", "3t", "1p", "0x10000"] {
         for base in ["1024", "1000"] {
             let job = format!("[a]\nkb_base={base}\nbs=1\nsize={text}\n");
@@ -164,7 +164,7 @@ fn same_numbers() {
 
 /// What is stricter here than in fio, so that the list in the module's documentation stays true.
 #[test]
-fn stricter_on_purpose() {
+fn some_values_are_refused_that_fio_accepts() {
     for (index, line) in
         ["size=1.5m", "size=0x10k", "runtime=10x", "size=4*1024", "numjobs=0", "cgroup=a${NO_SUCH}"]
             .into_iter()
@@ -187,7 +187,7 @@ fn stricter_on_purpose() {
 
 /// A file and what it includes, and a command line with a file: the same jobs, and the same files that are found.
 #[test]
-fn same_jobs_of_included_files_and_command_lines() {
+fn included_files_and_command_lines_give_the_same_jobs_as_in_fio() {
     let folder =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("included-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("parts")).expect("the target directory can be written");

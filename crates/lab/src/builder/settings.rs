@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_needs_no_unit() {
+    fn a_time_of_zero_needs_no_unit() {
         for key in ["way", "way-each", "pause-late", "hiccup", "timer-late", "dirty-each"] {
             builder().set(key, "0").unwrap_or_else(|error| panic!("{error}"));
         }
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_belong_together_may_come_one_by_one() {
+    fn times_of_bfq_may_be_given_one_by_one() {
         let mut builder = builder();
         builder.set("bfq.stable", "intent").unwrap();
         builder.set("bfq.stable_create_window", "700").unwrap();
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_for_all_jobs_is_not_sought_in_their_file() {
+    fn an_error_in_an_option_for_all_jobs_names_the_setting() {
         let mut builder = builder();
         builder.set("fio.rw", "read").unwrap();
         builder.set("fio.iodepht", "8").unwrap();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_what_differs_from_before() {
+    fn a_timed_change_has_only_differences() {
         let timed = timed_changes(&[
             ("at", "5s max=/a riops=100"),
             ("at", "2s scheduler=bfq"),

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_of_several_runs_is_told_once() {
+    fn a_note_of_several_runs_is_listed_once() {
         let [both, first]: [String; 2] = ["both".into(), "first".into()];
         let (a, b) = ([both.clone(), first, both.clone()], [both]);
         let told = notes([("A", &a[..]), ("B", &b[..])], 80);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_where_queues_may_merge_at_any_time_are_others_looked_for() {
+    fn flows_are_searched_only_without_a_merge_window() {
         let runs = run(&|_, _| {}).unwrap();
         let searches = |run: &Run| run.figure("searches_per_request").unwrap();
         assert_eq!((searches(&runs[0]), searches(&runs[1])), (0.0, 0.0), "{runs:?}");

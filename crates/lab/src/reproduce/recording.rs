@@ -222,7 +222,7 @@ mod tests {
         "# what for\nprocess a b 4\nprocess j 3\n0 Ra 0 8 5 -\n0 Ws 8 16 0 1\n1 Fsm 0 0 7 1,2\n";
 
     #[test]
-    fn a_text_says_who_waits_for_what() {
+    fn a_recording_has_its_dependencies() {
         let recording = Recording::parse(TEXT).unwrap();
         let names: Vec<_> =
             recording.processes.iter().map(|one| (one.name.as_str(), one.level)).collect();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn an_error_in_a_recording_has_its_line() {
         for (line, problem) in [
             ("0 Rs 0 8 0", "a request has six words"),
             ("0 Rs 0 8 0 - -", "a request has six words"),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_has_ranks() {
+    fn percentiles_of_a_spread_are_ranks() {
         let spread = Spread::new((1..=50).rev().collect());
         assert_eq!((spread.least(), spread.mean(), spread.percentile(100)), (1, 25, 50));
         assert_eq!(
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_in_order_and_progress_is_told() {
+    fn results_are_in_order_and_progress_is_reported() {
         let told = AtomicU32::new(0);
         let progress = |done: u32, all: u32| {
             assert!((1..=all).contains(&done) && all == 20);

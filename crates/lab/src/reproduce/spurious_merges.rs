@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xterm_starts_in_seconds_where_nobody_disturbs_it() {
+    fn xterm_starts_in_four_seconds_on_an_idle_disk() {
         let recording = Recording::start_up(RECORDING).unwrap();
         let of = |process| recording.asked.iter().filter(|one| one.process == process).count();
         assert_eq!((recording.processes.len(), of(0), of(1)), (2, 632, 86));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_returns_at_once_is_not_held_up_by_what_fills_its_gaps() {
+    fn injection_does_not_delay_a_flow_that_returns_at_once() {
         // A reader was taken for a waker of the application: it had 16 requests injected in each idle wait, and one
         // at the disk beside each of the application's own. These two starts took 25 and 30 s.
         let recording = Recording::start_up(RECORDING).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_seed_has_its_files_elsewhere_and_on_the_disk() {
+    fn each_seed_places_its_files_anew_within_the_disk() {
         let recording = Recording::start_up(RECORDING).unwrap();
         let one = background(&recording, 1);
         assert_eq!(one, background(&recording, 1));

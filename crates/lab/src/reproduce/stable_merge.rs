@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recording_is_of_processes_that_wait_for_each_row() {
+    fn processes_of_the_recording_wait_for_each_row() {
         let recording = Recording::unpack(RECORDING).unwrap();
         let names: BTreeSet<&str> =
             recording.processes.iter().map(|process| process.name.as_str()).collect();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_plays_it_to_its_end() {
+    fn every_setting_plays_the_recording_to_its_end() {
         let recording = Recording::unpack(RECORDING).unwrap();
         let requests = recording.asked.len() as u64;
         for (setting, engine, one_queue) in settings() {

@@ -366,7 +366,7 @@ mod tests {
                          1 Wa 0 8 9000 1\n";
 
     #[test]
-    fn who_waits_begins_when_all_it_waits_for_is_done() {
+    fn a_request_begins_when_all_it_waits_for_is_done() {
         // 2 + 1 ms, half a millisecond, 1 ms; no process waits for the last write.
         assert_eq!(played(CHAIN, |_| {}).took_ns, 4 * MS + MS / 2);
         let late = played(CHAIN, |play| play.late_ns = MS).took_ns;
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_background_is_there_before() {
+    fn the_background_begins_before_the_recording() {
         let reader = Stream {
             op: Op::Read,
             sync: true,

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_ranks() {
+    fn quantiles_agree_with_sorted_times() {
         let mut times = Latency::default();
         assert_eq!((times.p50_ns(), times.max_ns(), times.mean_ns()), (0, 0, 0.0));
         for time in 1..=1000 {
@@ -274,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn one_time_is_told_exactly() {
+    fn a_single_time_is_exact() {
         let mut times = Latency::default();
         times.record(6_000_123);
         assert_eq!((times.p50_ns(), times.p99_9_ns()), (6_000_123, 6_000_123));
     }
 
     #[test]
-    fn times_are_told_as_they_were_recorded() {
+    fn no_order_of_times_loses_one() {
         let mut times = Latency::default();
         let mut counts = std::collections::BTreeMap::new();
         let rounds = [0, 0, 5, 5, 1000, 1000, 1001, 5, 70_000, 1000, 70_000, 70_000, 0];
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_make_a_whole() {
+    fn two_absorbed_halves_equal_the_whole() {
         let (mut all, mut even, mut odd) =
             (Latency::default(), Latency::default(), Latency::default());
         for time in 0..5000u64 {

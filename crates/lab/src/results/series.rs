@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_stay_when_intervals_grow() {
+    fn growing_intervals_keep_all_amounts() {
         let mut series = Series::default();
         for ms in 0..5000u64 {
             series.add(ms * 1_000_000, ms);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_spread() {
+    fn a_spread_amount_loses_nothing() {
         let mut series = Series::default();
         series.spread(500_000, 2_250_000, 1_750_000);
         assert_eq!(series.points(), [500_000, 1_000_000, 250_000]);

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_given_again_when_its_request_is_gone_the_last_one_first() {
+    fn the_key_that_was_freed_last_is_used_first() {
         let flight = |actor| Flight::new(Purpose::Fsync, Op::Flush, actor, 0, 0, 0);
         let mut flights = Flights::default();
         for actor in 0..4 {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "on its way")]
-    fn a_request_that_is_gone_is_not_there() {
+    fn a_removed_request_cannot_be_used() {
         let mut flights = Flights::default();
         let key = flights.insert(Flight::new(Purpose::Fsync, Op::Flush, 0, 0, 0, 0));
         flights.remove(key);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_follow_weights_and_the_last_goes_alone() {
+    fn shares_of_a_flow_follow_weights() {
         let (mut flows, mut freed) = (Flows::default(), Vec::new());
         let mut made = [0; 3];
         for _ in 0..600 {

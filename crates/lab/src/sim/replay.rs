@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_ahead_than_its_room() {
+    fn reading_ahead_is_bounded() {
         let mut text = String::new();
         for at in 0..3 * AHEAD_MAX as u64 {
             let ticks = 128_166_372_000_000_000 + at * 10;

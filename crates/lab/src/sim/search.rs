@@ -224,7 +224,7 @@ mod tests {
 
     /// fio 3.33 on a disk of 200 requests a second: 19 take 95 ms.
     #[test]
-    fn depths_are_tried_as_by_fio() {
+    fn depths_are_tried_as_in_fio() {
         let once = |most, fits| depths(target(90.0, false), most, 100, move |_| fits);
         assert_eq!(once(64, 19), [1, 2, 4, 8, 16, 32, 24, 20, 18, 19, 19]);
         assert_eq!(once(10, 19), [1, 2, 4, 8, 10, 10]);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_may_be_late_one_that_is_late_alone_is_an_error() {
+    fn one_late_request_at_depth_one_fails_a_target_for_all() {
         let mut search = Search::of(target(100.0, false), 64, 0).unwrap();
         assert_eq!(search.ended(2000 * MS, 100 * MS), Verdict::Go);
         assert_eq!(search.ended(4000 * MS, 100 * MS), Verdict::Go);

@@ -49,7 +49,7 @@ fn same_shape(ours: &Value, theirs: &Value, at: &str) {
 }
 
 #[test]
-fn keys_and_types_are_fios() {
+fn keys_and_types_are_the_same_as_in_fio() {
     let theirs: Value = serde_json::from_str(RECORDED).unwrap();
     let theirs_steady: Value = serde_json::from_str(RECORDED_STEADY).unwrap();
     for results in [tenants(1, 1), nothing(), one_request(), many()] {

@@ -63,7 +63,7 @@ pub(crate) fn well_formed(page: &str) -> String {
 }
 
 #[test]
-fn tags_balance() {
+fn every_element_is_closed() {
     let (one, two) = (tenants(1, 1), tenants(2, 2));
     for (name, runs) in [
         ("one", &[("one", &one)][..]),
@@ -113,7 +113,7 @@ fn two_runs_have_their_ratios() {
 }
 
 #[test]
-fn the_title_names_a_few_runs() {
+fn the_title_names_at_most_four_runs() {
     let results = nothing();
     for (names, title) in [
         (&["a", "b"][..], "a and b"),

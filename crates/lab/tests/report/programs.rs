@@ -70,7 +70,7 @@ fn two_runs() {
 }
 
 #[test]
-fn what_is_twice_as_fast_has_ratios_of_two_and_a_half() {
+fn ratios_of_a_run_of_twice_the_speed_are_2_and_one_half() {
     let (a, mut b) = (one_request(), one_request());
     b.rows[0].read.runtime_ns /= 2;
     b.rows[0].read.latency = crate::sample::latency(0, 0, 1);

@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn reports_are_whole(a in results(), b in results()) {
+    fn any_results_give_well_formed_reports(a in results(), b in results()) {
         for text in [table(&a, 80), table(&b, 0), compare(("a", &a), ("b", &b)).table(100)] {
             prop_assert!(text.ends_with('\n'));
             prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", text);

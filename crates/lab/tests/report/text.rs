@@ -29,7 +29,7 @@ fn two_runs() {
 }
 
 #[test]
-fn nothing_is_wider_than_asked() {
+fn no_line_is_wider_than_asked() {
     for results in [tenants(1, 1), many(), nothing(), one_request()] {
         for width in [64, 80, 100, 120, 140, 200] {
             let text = table(&results, width);

@@ -16,7 +16,7 @@ fn rate_between(results: &weir_lab::results::Results, path: &str, from_ns: u64, 
 }
 
 #[test]
-fn writers_are_charged_for_what_is_written_back_for_them() {
+fn writeback_is_charged_to_the_writers() {
     let global = "[global]\nrw=write\nbs=64k\nsize=256m\nend_fsync=1\n";
     let jobs = format!("{global}[one]\ncgroup=one\n[two]\ncgroup=two\n");
     let settings = [("memory", "4G"), ("max", "/one wbps=4M"), ("max", "/two wbps=2M")];
@@ -85,7 +85,7 @@ fn without_fsync_a_write_ends_in_memory() {
 }
 
 #[test]
-fn read_ahead_makes_small_reads_in_order_fast() {
+fn read_ahead_makes_small_sequential_reads_fast() {
     let took = |disk, direct| {
         let jobs = format!("[j]\nrw=read\nbs=4k\nsize=16m\ndirect={direct}\n");
         let results = run(disk, &[], &jobs);
@@ -106,7 +106,7 @@ fn read_ahead_makes_small_reads_in_order_fast() {
 }
 
 #[test]
-fn a_file_that_is_cached_takes_no_disk() {
+fn a_cached_file_is_not_read_from_the_disk() {
     let again = |invalidate| {
         let jobs = format!(
             "[global]\nrw=read\nbs=4k\nsize=16m\nfilename=f\n[first]\n[second]\nwait_for=first\ninvalidate={invalidate}\n"
@@ -124,7 +124,7 @@ fn a_file_that_is_cached_takes_no_disk() {
 
 /// A process copies one block after the other, whatever its depth.
 #[test]
-fn depth_makes_no_copy_faster() {
+fn depth_does_not_speed_up_copies() {
     let ended = ["ioengine=psync", "ioengine=libaio\niodepth=32"].map(|engine| {
         let jobs = format!(
             "[global]\nbs=4k\nsize=1m\nfilename=f\n[warm]\nrw=read\n[j]\nstonewall\nrw=randread\ninvalidate=0\nloops=4\n{engine}\n"
@@ -137,7 +137,7 @@ fn depth_makes_no_copy_faster() {
 
 /// The time goes from when the files are in memory.
 #[test]
-fn files_can_be_read_before_the_start() {
+fn pre_read_files_are_cached_at_the_start() {
     let jobs = "[j]\nrw=randread\nbs=4k\nsize=16m\nnrfiles=3\npre_read=1\nruntime=1\ntime_based\n[next]\nwait_for=j\nrw=read\ndirect=1\nsize=4k\n";
     let results = run("ssd-sata", &[], jobs);
     let row = row(&results, "j");
@@ -154,7 +154,7 @@ fn files_can_be_read_before_the_start() {
 }
 
 #[test]
-fn a_small_memory_forgets() {
+fn a_small_memory_evicts() {
     let jobs = "[j]\nrw=read\nbs=4k\nsize=16m\nloops=2\n";
     assert_eq!(run("ssd-sata", &[("memory", "64M")], jobs).device.bytes >> 20, 16);
     assert_eq!(run("ssd-sata", &[("memory", "8M")], jobs).device.bytes >> 20, 32);
@@ -162,7 +162,7 @@ fn a_small_memory_forgets() {
 
 /// Linux 6.18 reads what was asked, at 132 KiB, 256 KiB, 1 MiB and 2 MiB.
 #[test]
-fn long_random_reads_are_read_as_asked() {
+fn long_random_reads_have_no_read_ahead() {
     for bs in ["132k", "256k", "1m", "2m"] {
         let jobs = format!("[j]\nrw=randread\nbs={bs}\nsize=1g\nio_size=64m\n");
         let results = run("ssd-sata", &[], &jobs);
@@ -179,7 +179,7 @@ fn long_random_reads_are_read_as_asked() {
 /// fio tells the kernel whether it reads in order (`fadvise_hint`). Bytes of a request in order, and bytes read for each asked
 /// for at random, as Linux 6.18 was seen to read them.
 #[test]
-fn the_advice_that_fio_gives_is_heeded() {
+fn fadvise_hint_sets_read_ahead() {
     let run = |options: &str| {
         run("ssd-sata", &[], &format!("[j]\nsize=1g\nio_size=64m\nioengine=psync\n{options}\n"))
     };

@@ -24,7 +24,7 @@ fn found(results: &Results) -> (u32, bool) {
 
 /// 1, 2, 4, 8, 16, and 32, all of which have to come back before 24, 20, 18, and 19, for one second more.
 #[test]
-fn what_is_reported_is_the_window_of_the_depth_that_was_found() {
+fn the_window_at_the_found_depth_is_reported() {
     let results = search("");
     assert_eq!(found(&results), (19, true));
     let row = &results.rows[0];
@@ -49,7 +49,7 @@ fn what_is_reported_is_the_window_of_the_depth_that_was_found() {
 }
 
 #[test]
-fn all_counts_of_a_job_that_ends_before_or_runs_on() {
+fn a_search_without_a_result_reports_all_requests() {
     let early = search("runtime=5500ms");
     assert_eq!(found(&early), (32, false));
     assert_eq!((early.rows[0].read.ios, early.rows[0].runtime_ns), (5531, 5531 * MS));
@@ -77,7 +77,7 @@ fn all_counts_of_a_job_that_ends_before_or_runs_on() {
 
 /// By default not one may be late.
 #[test]
-fn a_target_for_all_that_is_not_kept_one_by_one_is_an_error() {
+fn a_target_for_all_that_depth_one_misses_is_an_error() {
     let results = search("latency_percentile=100\nlatency_target=500us");
     let error = "a request took 1000000 ns, more than its latency_target, at a depth of 1";
     assert_eq!(results.rows[0].error.as_deref(), Some(error));
@@ -91,7 +91,7 @@ fn a_target_for_all_that_is_not_kept_one_by_one_is_an_error() {
 
 /// What a limit leaves of a disk is followed, with one job and with several of a row.
 #[test]
-fn a_limit_is_seen_by_what_it_makes_of_latencies() {
+fn a_search_follows_the_latencies_of_a_limit() {
     let settings = [("home", "/"), ("at", "20s max=/a riops=100")];
     let job = "[global]\ncgroup=a\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\niodepth=16\nsize=1m\ntime_based\nruntime=60\n\
                latency_target=95ms\nlatency_window=500ms\nlatency_percentile=50\nlatency_run=1\n[a]\n";

@@ -30,7 +30,7 @@ fn hash(text: &str) -> u64 {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_results_and_another_does_not() {
+fn results_depend_only_on_scenario_and_seed() {
     let jobs = "[a]\nrw=randread\ndirect=1\nsize=64m\nnumber_ios=2000\n[b]\nrw=randwrite\ndirect=1\nsize=64m\nnumber_ios=500\n";
     assert_eq!(run("hdd7200", &[], jobs), run("hdd7200", &[], jobs));
     assert_ne!(run("hdd7200", &[], jobs), run("hdd7200", &[("seed", "2")], jobs));

@@ -22,7 +22,7 @@ fn stages_follow_each_other_and_delays_are_kept() {
 }
 
 #[test]
-fn ends_of_others() {
+fn exitall_and_wait_for_end_and_start_other_jobs() {
     for (jobs, expected) in [
         // b starts when all of a have ended.
         ("[a]\nnumber_ios=3\nnumjobs=2\n[b]\nwait_for=a\nnumber_ios=2\n", (vec![3, 3, 2], 5_000)),
@@ -95,7 +95,7 @@ fn a_run_can_be_stopped_at_a_time() {
 
 /// Runtimes of stages add up; without a runtime there is no end.
 #[test]
-fn how_far_a_run_is_follows_from_its_runtimes() {
+fn progress_follows_from_runtimes() {
     let ends_ns = |jobs: &str, settings: Settings| {
         let jobs = format!("{GLOBAL}time_based\n[a]\nruntime=10\n{jobs}");
         let scenario = builder("null,latency=100us", settings, &jobs).build().unwrap();
@@ -115,7 +115,7 @@ fn how_far_a_run_is_follows_from_its_runtimes() {
 }
 
 #[test]
-fn what_takes_no_time_is_told() {
+fn a_run_that_takes_no_time_is_an_error() {
     let jobs = format!("{GLOBAL}[j]\nruntime=10\ntime_based\n");
     let error = finish(&builder(AT_ONCE, &[], &jobs)).unwrap_err();
     assert!(matches!(error, ScenarioError::Standstill { now_ns: 0, .. }), "{error}");
@@ -133,7 +133,7 @@ fn files_must_fit_the_disk() {
 
 /// As in fio: there is nothing else of it.
 #[test]
-fn of_a_job_that_ends_in_its_ramp_time_all_counts() {
+fn all_counts_of_a_job_that_ends_in_its_ramp_time() {
     let ends = |jobs: &str| {
         let jobs = format!("[global]\nbs=4k\nsize=40k\ndirect=1\nramp_time=1\n{jobs}");
         let results = run("null,latency=1ms", &[], &jobs);

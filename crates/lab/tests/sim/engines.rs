@@ -35,7 +35,7 @@ fn buffered_libaio_and_posixaio_have_one_request_at_the_disk() {
 /// A request is in the process's hands when the queue is full and it is the oldest: after as many reads as the queue is
 /// deep.
 #[test]
-fn buffered_libaio_takes_a_request_when_its_queue_is_full() {
+fn buffered_libaio_takes_completions_when_its_queue_is_full() {
     let results = run(ONE_MS, &[], &job("ioengine=libaio\nrw=randread"));
     // A read, its call and its copy.
     let each_ns = MS + 500 + 512;
@@ -64,7 +64,7 @@ fn buffered_libaio_takes_a_request_when_its_queue_is_full() {
 
 /// Writes into memory take their copies; with O_SYNC each is waited for.
 #[test]
-fn buffered_libaio_writes_wait_for_what_a_write_waits_for() {
+fn buffered_libaio_writes_block_as_writes_do() {
     let jobs = "[j]\nbs=4k\nsize=1m\niodepth=16\nioengine=libaio\nrw=write\n";
     assert_eq!(run(ONE_MS, &[], jobs).elapsed_ns, 256 * (500 + 512));
     let results = run(ONE_MS, &[], &format!("{jobs}sync=1\n"));
@@ -73,7 +73,7 @@ fn buffered_libaio_writes_wait_for_what_a_write_waits_for() {
 }
 
 #[test]
-fn posixaio_serves_each_file_by_itself() {
+fn posixaio_serves_one_request_of_a_file_at_a_time() {
     let posixaio = |files: u32, direct: u32| {
         let options =
             format!("ioengine=posixaio\nrw=randread\nnrfiles={files}\ndirect={direct}\niodepth=16");
@@ -167,7 +167,7 @@ fn files_that_are_only_laid_out_are_not_read() {
 }
 
 #[test]
-fn what_linux_would_not_do_is_noted() {
+fn requests_that_linux_would_refuse_are_noted() {
     for (options, note) in [
         ("ioengine=psync", "`iodepth` has no effect here: a synchronous engine"),
         ("direct=1\nbs=1", "`direct=1` with requests of 1 byte:"),
@@ -180,7 +180,7 @@ fn what_linux_would_not_do_is_noted() {
 }
 
 #[test]
-fn the_failure_of_a_job_ends_others_where_it_says_so() {
+fn exitall_on_error_ends_other_jobs() {
     let ended = |of_failing: &str, of_other: &str| {
         let jobs = format!(
             "[global]\ndirect=1\nsize=1m\nruntime=2\ntime_based\n[fails]\nmax_latency=100us\n{of_failing}\n\

@@ -13,7 +13,7 @@ fn jobs_of_a_flow_keep_their_proportions() {
 }
 
 #[test]
-fn who_is_left_goes_at_its_own_pace() {
+fn the_last_job_of_a_flow_goes_at_its_own_pace() {
     let jobs = "[global]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\n[a]\nflow=1\nnumber_ios=100\nrate_iops=100\n[b]\nflow=1\nnumber_ios=300\n";
     let results = run(ONE_MS, &[], jobs);
     // a's last is made at 990 ms. By then b has made as many, and then 200 more of 1 ms.

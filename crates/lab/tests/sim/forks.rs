@@ -3,7 +3,7 @@
 use super::support::*;
 
 #[test]
-fn each_loop_is_a_child_and_does_what_a_loop_did() {
+fn each_loop_of_a_forking_job_is_a_child() {
     let jobs = "[tool]\nrw=randread\nbs=4k\ndirect=1\nsize=40k\nloops=5\nthinktime=1ms\n";
     let (alone, forked) = (run(ONE_MS, &[], jobs), run(ONE_MS, &[("forks", "tool")], jobs));
     assert_eq!(forked.rows, alone.rows);
@@ -44,7 +44,7 @@ fn children_get_no_more_than_their_cgroup() {
 
 /// What the page cache still writes for a child that has gone is charged to its cgroup.
 #[test]
-fn what_a_child_leaves_behind_is_still_its_cgroups() {
+fn writeback_for_an_exited_child_is_charged_to_its_cgroup() {
     let jobs = "[tool]\ncgroup=t\nrw=write\nbs=64k\nsize=1m\nloops=20\n[sync]\nwait_for=tool\nrw=write\nbs=4k\nsize=4k\nend_fsync=1\nfilename=tool.0.0\n";
     let settings = [("forks", "tool"), ("memory", "4M"), ("max", "/t wbps=4M")];
     let results = run("null,rate=100M", &settings, jobs);
@@ -54,7 +54,7 @@ fn what_a_child_leaves_behind_is_still_its_cgroups() {
 }
 
 #[test]
-fn a_job_that_forks_must_be_there() {
+fn an_unknown_forking_job_is_an_error() {
     let builder = builder(ONE_MS, &[("forks", "tol")], "[tool]\nrw=read\nsize=4k\n");
     let weir_lab::builder::BuildError::Setting(error) = builder.build().unwrap_err() else {
         panic!()

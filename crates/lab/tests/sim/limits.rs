@@ -30,7 +30,7 @@ fn limited(limiter: &str, max: &[&str], jobs: &str) -> weir_lab::results::Result
 
 /// The job of the report of 2018: 100 reads a second, 4 ms of thinking after each. The reads that wait, and until when.
 #[test]
-fn a_thinking_reader_waits_as_its_kernel_has_it() {
+fn a_thinking_reader_waits_as_in_each_kernel() {
     let jobs =
         "[j]\ncgroup=t\nrw=randread\nbs=4k\ndirect=1\nsize=4g\nthinktime=4ms\nnumber_ios=60\n";
     for (limiter, waits) in [
@@ -65,7 +65,7 @@ fn a_thinking_reader_waits_as_its_kernel_has_it() {
 }
 
 #[test]
-fn many_reads_at_once_leave_as_their_kernel_has_it() {
+fn reads_submitted_at_once_leave_as_in_each_kernel() {
     let reads = |count, len| at_once("j", "t", count, len);
     for (limiter, max, jobs, len, expected) in [
         // B: 64 KiB under 1 MiB/s.
@@ -142,7 +142,7 @@ fn many_reads_at_once_leave_as_their_kernel_has_it() {
 }
 
 #[test]
-fn few_reads_a_second_take_their_seconds() {
+fn a_limit_of_a_few_requests_a_second_is_exact() {
     // F: five a second; A and H: bytes, and a parent that allows less than its child.
     let six = at_once("j", "t", 6, "4k");
     assert_eq!(limited("kernel 4.19", &["/t riops=5"], &six).elapsed_ns, 1600 * MS);
@@ -201,7 +201,7 @@ fn paced_reads_leave_evenly_after_their_burst() {
 
 /// The examples of io-throttle's two strategies.
 #[test]
-fn buckets_leak_and_fill_as_io_throttle_has_them() {
+fn buckets_leak_and_fill_as_in_io_throttle() {
     let jobs = "[j]\ncgroup=t\nrw=read\nbs=1m\ndirect=1\nsize=1g\nnumber_ios=3\nstartdelay=1ms\n";
     let results = limited("leaky", &["/t rbps=4M"], jobs);
     assert_eq!(timeline(&results, "/t", 1 << 20), "250: 1, 500: 1, 750: 1");
@@ -211,7 +211,7 @@ fn buckets_leak_and_fill_as_io_throttle_has_them() {
 }
 
 #[test]
-fn each_level_holds_and_siblings_share_by_weight() {
+fn every_level_of_limits_holds_and_siblings_share_by_weight() {
     let global = "[global]\nrw=read\nbs=64k\ndirect=1\nioengine=libaio\niodepth=8\nsize=1g\ntime_based\nruntime=10\n";
     let jobs = format!("{global}[a]\ncgroup=all/a\n[b]\ncgroup=all/b\n[c]\ncgroup=all/c\n");
     let mib = |results: &weir_lab::results::Results, path: &str| {
@@ -237,7 +237,7 @@ fn each_level_holds_and_siblings_share_by_weight() {
 /// Under a limit of 1,000 a second, one that asks for 32 at a time and one that asks for one: half for each, and the
 /// one waits for two turns at most, where order of arrival would have it wait for 33.
 #[test]
-fn a_polite_reader_has_its_half_beside_a_greedy_one() {
+fn a_reader_at_depth_one_has_half_beside_one_at_depth_32() {
     let job = |name: &str, depth: u32| {
         format!(
             "[{name}]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nioengine=libaio\niodepth={depth}\ntime_based\nruntime=10\n"
@@ -261,7 +261,7 @@ fn a_polite_reader_has_its_half_beside_a_greedy_one() {
 }
 
 #[test]
-fn a_late_timer_delays_what_waits_and_nothing_else() {
+fn a_late_timer_delays_only_throttled_requests() {
     let jobs = at_once("j", "t", 12, "64k");
     let settings =
         [("max", "/t rbps=1048576"), ("limiter", "slice:6.1,hz=1000"), ("timer-late", "1ms")];
@@ -270,7 +270,7 @@ fn a_late_timer_delays_what_waits_and_nothing_else() {
 }
 
 #[test]
-fn waits_are_blamed_on_the_limit_that_made_them() {
+fn waits_are_blamed_on_their_limit() {
     let results =
         limited("pace", &["/p riops=50", "/p/c riops=100"], &at_once("j", "p/c", 10, "4k"));
     let waits = &cgroup(&results, "/p/c").limit_waits;

@@ -29,7 +29,7 @@ fn a_paced_reader_waits_the_rest_of_its_interval() {
 }
 
 #[test]
-fn pauses_are_counted_from_the_end_of_what_is_under_way() {
+fn a_pause_begins_when_all_requests_have_ended() {
     for (options, expected) in [
         // A pause of 4 ms after each request, the last included, as in fio.
         ("number_ios=10\nthinktime=4ms\n", (10, 50_000)),
@@ -136,7 +136,7 @@ fn a_rate_of_requests_of_any_size_is_one_of_the_smallest() {
 }
 
 #[test]
-fn what_is_read_again_is_not_paced() {
+fn verification_is_not_paced() {
     for (options, ms) in [
         // A pause after each of 64 writes; with a backlog also after what is read among them.
         ("thinktime=2ms\n", 128),
@@ -229,7 +229,7 @@ fn a_delay_is_drawn_from_its_range() {
 
 /// A thousand a second: as many as `number_ios` says in the ramp, or after it, with the one that ends where it ends.
 #[test]
-fn requests_are_counted_anew_after_the_ramp() {
+fn number_ios_counts_anew_after_the_ramp() {
     for (options, expected) in [
         ("number_ios=1500\nramp_time=1\n", (1500, 2_499_000)),
         ("number_ios=500\nloops=3\nramp_time=1\n", (1500, 2_499_000)),

@@ -5,7 +5,7 @@ use super::support::*;
 const JOB: &str = "[j]\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\nsize=1g\nnumber_ios=1000\n";
 
 #[test]
-fn it_is_added_to_what_the_process_sees() {
+fn path_delay_adds_to_latency() {
     let results = run(ONE_MS, &[("way", "200us")], JOB);
     let read = &results.rows[0].read;
     assert_eq!((read.latency.min_ns(), read.latency.max_ns()), (1_200 * US, 1_200 * US));
@@ -17,7 +17,7 @@ fn it_is_added_to_what_the_process_sees() {
 }
 
 #[test]
-fn with_more_requests_under_way_it_hides_behind_the_disk() {
+fn path_delay_hides_behind_the_disk_at_depth_two() {
     // 4 KiB a millisecond, one after the other: with two in flight the disk never waits but for the first.
     for (depth, elapsed_us) in [(1, 1_000 * 1_200), (2, 1_000 * 1_000 + 200)] {
         let results = run(ONE_BY_ONE, &[("way", "200us")], &format!("{JOB}iodepth={depth}\n"));
@@ -26,7 +26,7 @@ fn with_more_requests_under_way_it_hides_behind_the_disk() {
 }
 
 #[test]
-fn one_at_a_time_it_is_a_rate() {
+fn the_serial_part_limits_the_rate() {
     let way = [("way", "100us"), ("way-each", "10us")];
     for (depth, elapsed_us) in [
         // 100 us a request.
@@ -46,7 +46,7 @@ fn one_at_a_time_it_is_a_rate() {
 
 /// Of several times each is as likely as the others; what was known of the way alone is what a job sees of it.
 #[test]
-fn it_may_be_one_of_several() {
+fn path_delay_is_drawn_from_a_list() {
     let results = run(ONE_MS, &[("way", "100us,200us, 900us")], &format!("{JOB}number_ios=3000\n"));
     let times = &results.rows[0].read.latency;
     assert_eq!((times.min_ns(), times.max_ns()), (1_100 * US, 1_900 * US));
@@ -61,7 +61,7 @@ fn it_may_be_one_of_several() {
 
 /// fsync, a write that is synced, the page cache, a trace: each request of the disk takes the way.
 #[test]
-fn every_request_takes_it() {
+fn path_delay_applies_to_every_kind_of_request() {
     let ends_us = |options: &str| {
         let jobs = format!("[j]\nrw=write\nbs=4k\nsize=1g\nnumber_ios=10\n{options}");
         run(ONE_MS, &[("way", "200us")], &jobs).elapsed_ns / US
@@ -85,7 +85,7 @@ fn every_request_takes_it() {
 }
 
 #[test]
-fn what_is_one_at_a_time_is_a_part_of_the_way() {
+fn a_serial_part_longer_than_the_delay_is_refused() {
     let error = builder(ONE_MS, &[("way", "20us"), ("way-each", "30us")], JOB).build().unwrap_err();
     assert_eq!(error.to_string(), "way-each: 30 us of each request, and the way takes 20 us");
 }

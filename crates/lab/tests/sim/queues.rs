@@ -17,7 +17,7 @@ fn a_queue_keeps_the_disk_busy() {
 }
 
 #[test]
-fn a_queue_is_filled_as_its_options_say() {
+fn a_queue_is_refilled_by_its_options() {
     // 40 requests, each a millisecond at the disk, one after the other.
     for (options, in_flight, latency_sum_ms) in [
         // An engine that waits for each.
@@ -47,7 +47,7 @@ fn a_queue_is_filled_as_its_options_say() {
 
 /// Requests that ended while the process was in fsync are taken when it comes back, and nothing is waited for twice.
 #[test]
-fn batches_and_syncs_come_to_an_end_together() {
+fn batches_of_completions_and_fsyncs_do_not_deadlock() {
     for every in 1..=9 {
         for depth in 1..=6 {
             let jobs = format!(

@@ -159,7 +159,7 @@ proptest! {
     })]
 
     #[test]
-    fn every_run_comes_to_its_end(
+    fn random_scenarios_end_and_their_audits_balance(
         jobs in prop::collection::vec(job(), 1..4),
         disk in select(DISKS),
         steady in option("ss", &["iops:100%\nss_dur=1", "bw_slope:30%\nss_dur=2", "iops:9\nss_dur=1\nss_ramp=1"]),

@@ -43,7 +43,7 @@ fn syncs_are_flushes_and_take_their_time() {
 }
 
 #[test]
-fn trims_move_nothing_and_verification_reads_again() {
+fn trims_move_no_bytes_and_verification_reads() {
     let jobs = |rw: &str| format!("[j]\nrw={rw}\nbs=4k\ndirect=1\nsize=40k\n");
     let results = run(ONE_MS, &[], &jobs("trim"));
     let row = &results.rows[0];
@@ -134,7 +134,7 @@ fn overlapping_requests_wait_for_each_other() {
 }
 
 #[test]
-fn options_without_an_effect_are_told_once() {
+fn options_without_effect_are_noted_once() {
     let jobs = "[global]\nrw=read\ndirect=1\nsize=4k\nprio=3\n[a]\n[b]\nprioclass=2\n";
     let notes = run(ONE_MS, &[], jobs).notes;
     let told: Vec<&str> = notes.iter().filter_map(|note| note.split('`').nth(1)).collect();

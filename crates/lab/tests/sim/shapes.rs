@@ -17,7 +17,7 @@ fn clones_have_rows_of_their_own_unless_they_are_reported_together() {
 
 /// Of several cgroups a row says the lowest that has all of them in it, and not one of them.
 #[test]
-fn jobs_of_several_cgroups_that_are_reported_together_are_in_what_is_above_all() {
+fn a_row_of_several_cgroups_has_their_common_parent() {
     let cgroup_of = |cgroups: &[&str]| {
         let mut jobs = "[global]\nrw=read\nbs=4k\ndirect=1\nsize=4k\ngroup_reporting\n".to_owned();
         for (at, cgroup) in cgroups.iter().enumerate() {
@@ -34,7 +34,7 @@ fn jobs_of_several_cgroups_that_are_reported_together_are_in_what_is_above_all()
 
 /// As in fio: rates are over the longest time that one of the jobs took, also where they begin one after the other.
 #[test]
-fn jobs_that_are_reported_together_may_begin_apart() {
+fn a_row_lasts_from_its_first_start_to_its_last_end() {
     let jobs = "[global]\nbs=4k\ndirect=1\nsize=40k\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=read\nstartdelay=50ms\n[c]\nrw=write\nsize=20k\n";
     let results = run(ONE_MS, &[], jobs);
     let row = &results.rows[0];
@@ -47,7 +47,7 @@ fn jobs_that_are_reported_together_may_begin_apart() {
 
 /// As in fio: reads of a verification that follows the writes have a time of their own.
 #[test]
-fn what_is_read_again_takes_its_own_time() {
+fn verification_has_its_own_runtime() {
     let runtimes = |options: &str| {
         let jobs = format!("[j]\nbs=4k\ndirect=1\nsize=40k\nverify=md5\n{options}");
         let results = run(ONE_MS, &[], &jobs);
@@ -106,7 +106,7 @@ fn clones_without_an_increment_read_the_same() {
 }
 
 #[test]
-fn files_have_sizes_by_chance() {
+fn random_file_sizes_come_from_the_seed() {
     let bytes = |options: &str| {
         let jobs = format!("[j]\nrw=read\nbs=4k\ndirect=1\nnrfiles=200\n{options}");
         run(ONE_MS, &[], &jobs).rows[0].read.bytes >> 10

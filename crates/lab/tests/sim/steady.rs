@@ -16,7 +16,7 @@ fn of(row: &Row) -> &Steadiness {
 }
 
 #[test]
-fn a_job_ends_when_its_rate_has_been_steady_for_as_long() {
+fn a_job_ends_when_its_rate_has_been_steady() {
     for (options, seconds) in [
         ("ss=iops:1%", 5),
         ("ss=bw:8k", 5),
@@ -75,7 +75,7 @@ fn jobs_that_are_reported_together_are_steady_together() {
 
 /// A rule is that of a group; a job of another goes on. As in fio, one of the group that has another rule is refused.
 #[test]
-fn a_rule_is_for_the_group() {
+fn steadystate_applies_to_the_group() {
     let jobs = "[global]\ngroup_reporting\n[a]\nss=iops:1%\nss_dur=7\nnumjobs=3\n[d]\nnew_group\nruntime=20\n";
     let results = steady(jobs);
     assert_eq!(of(&results.rows[0]).attained_ns, Some(7 * SECOND));
@@ -90,7 +90,7 @@ fn a_rule_is_for_the_group() {
 
 /// A job that was still to begin ends as well, and jobs that waited for it start.
 #[test]
-fn who_has_not_begun_does_not_any_more() {
+fn a_job_of_a_steady_group_does_not_start_any_more() {
     let jobs = "[global]\nrw=read\nbs=4k\ngroup_reporting\nss=iops:1%\nss_dur=1\n\
                 [a]\ndirect=1\nsize=40k\n[b]\npre_read=1\nsize=40m\n\
                 [c]\nstonewall\ndirect=1\nsize=12k\nss_dur=0\n";
@@ -102,7 +102,7 @@ fn who_has_not_begun_does_not_any_more() {
 
 /// The rate of a limit that changes: seconds of 1,000, then of 500 requests.
 #[test]
-fn criteria_are_what_they_are_called() {
+fn criteria_of_steadystate_are_slope_and_deviation() {
     let settings = [("home", "/"), ("at", "3s max=/a riops=500")];
     let job = |rule| format!("{GLOBAL}[a]\ncgroup=a\nruntime=5500ms\nss={rule}\n");
     let told = |rule| {

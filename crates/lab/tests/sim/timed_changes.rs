@@ -22,7 +22,7 @@ fn changes(results: &Results) -> Vec<(u64, &str)> {
 }
 
 #[test]
-fn a_limit_comes_and_goes() {
+fn a_timed_limit_comes_and_goes() {
     // A millisecond each: 1,000 a second, but for half a second in the middle.
     let settings = [("at", "500ms max=riops=100"), ("at", "1s max=riops=max")];
     let results = run(ONE_MS, &settings, READER);
@@ -42,7 +42,7 @@ fn a_limit_comes_and_goes() {
 }
 
 #[test]
-fn weights_and_the_scheduler_change() {
+fn timed_weights_and_schedulers_take_effect() {
     let jobs = "[global]\nrw=read\nbs=128k\ndirect=1\nsize=1g\nioengine=libaio\niodepth=8\ntime_based\nruntime=12\n\
                 [a]\ncgroup=a\n[b]\ncgroup=b\n";
     let settings = [
@@ -70,7 +70,7 @@ fn weights_and_the_scheduler_change() {
 }
 
 #[test]
-fn bfq_is_tuned() {
+fn timed_bfq_settings_take_effect() {
     let settings = [("scheduler", "bfq"), ("at", "1s bfq.slice_idle=0")];
     let thinks = format!("{READER}thinktime=3ms\n");
     let [whole, half] = [&settings[..1], &settings].map(|settings| {
@@ -86,7 +86,7 @@ fn bfq_is_tuned() {
 }
 
 #[test]
-fn the_same_changes_make_the_same_run() {
+fn timed_changes_are_deterministic() {
     let settings = [
         ("at", "100ms scheduler=bfq"),
         ("at", "300ms max=rbps=200k"),
@@ -103,7 +103,7 @@ fn the_same_changes_make_the_same_run() {
 }
 
 #[test]
-fn what_comes_too_late_is_told() {
+fn a_change_after_the_end_is_noted() {
     let results = run(ONE_MS, &[("at", "1s depth=2"), ("at", "2500ms max=/x riops=7")], READER);
     assert_eq!(changes(&results), [(SECOND, "depth=2")]);
     let note = "`max=/x riops=7` was to be set at 2.50 s: the run was over before";
@@ -111,7 +111,7 @@ fn what_comes_too_late_is_told() {
 }
 
 #[test]
-fn what_the_engine_refuses_is_refused_before_anything_runs() {
+fn a_refused_change_is_an_error_before_the_run() {
     let settings = [("scheduler", "bfq"), ("at", "1s bfq.merge_rules=kernel")];
     let error = finish(&builder(ONE_MS, &settings, READER)).unwrap_err();
     let ScenarioError::Change { at_ns: SECOND, .. } = &error else { panic!("{error:?}") };

@@ -41,7 +41,7 @@ fn replay(disk: &str, settings: Settings, file: &File) -> weir_lab::results::Res
 }
 
 #[test]
-fn times_are_the_traces_or_scaled_or_none() {
+fn a_replay_keeps_scales_or_drops_the_times_of_its_trace() {
     let file = File::new("csv", msr(100, 10_000, 1));
     // The last is due after 990 ms, and takes 1.
     for (timing, elapsed_us) in [
@@ -100,7 +100,7 @@ fn a_trace_can_be_repeated() {
 }
 
 #[test]
-fn a_long_trace_of_many_streams_keeps_their_names_when_it_begins_again() {
+fn a_repeated_trace_keeps_the_names_of_its_streams() {
     // More than what is read ahead, with a stream that comes last of all.
     let mut text = msr(70_000, 100, 1);
     text += "128166372100000000,late,7,Read,0,4096,100\n";
@@ -111,7 +111,7 @@ fn a_long_trace_of_many_streams_keeps_their_names_when_it_begins_again() {
 }
 
 #[test]
-fn what_is_odd_about_a_trace_is_told() {
+fn oddities_of_a_trace_are_noted() {
     let mut text = msr(3, 1_000, 1);
     text += "nonsense\n";
     // A petabyte into the disk, and a time that runs back.
@@ -136,7 +136,7 @@ fn what_is_odd_about_a_trace_is_told() {
 
 /// What could be read of a file that is cut off is replayed, once, and each that asked in it is told of as failed.
 #[test]
-fn a_trace_that_breaks_off_is_replayed_up_to_there() {
+fn a_broken_trace_is_replayed_up_to_the_break() {
     let whole = gzipped(&msr(20_000, 10, 2));
     let file = File::new("csv.gz", &whole[..whole.len() / 2]);
     let results = replay(ONE_MS, &[("trace.repeat", "3"), ("home", "per-job")], &file);
@@ -268,7 +268,7 @@ fn jobs_replay_logs_of_fio() {
 }
 
 #[test]
-fn logs_are_moved_to_where_the_disk_has_room() {
+fn logs_beyond_the_end_of_the_disk_wrap_around() {
     let file = File::new(
         "log",
         "fio version 3 iolog\n0 /dev/x read 1048576 4096\n1000 /dev/x read 5000 4096\n",
@@ -311,7 +311,7 @@ fn clones_of_a_log_share_a_row_when_asked() {
 /// Two that begin beside each other are one flow until both read at random, and apart again neither is raised where that is
 /// not wanted.
 #[test]
-fn who_is_never_raised_is_not_when_it_parts_from_others_either() {
+fn a_stream_that_is_never_raised_stays_so_after_a_split() {
     let mut dice = 1_u64;
     let mut anywhere = |count: usize| -> String {
         let mut one = || {

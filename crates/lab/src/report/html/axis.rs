@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn places_by_scale() {
+    fn a_scale_maps_its_ends_to_0_and_1() {
         assert_eq!(Scale::Linear(50.0).place(25.0), 0.5);
         assert!((Scale::Log(1.0, 100.0).place(10.0) - 0.5).abs() < 1e-12);
         assert!((Scale::Nines(2.0).place(0.9) - 0.5).abs() < 1e-12);

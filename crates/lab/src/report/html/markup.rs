@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_is_escaped() {
+    fn text_from_outside_is_escaped() {
         let mut markup = Markup::default();
         markup.element("p", &[("title", &"\"><script>"), ("data-n", &7)], |markup| {
             markup.text("a<b & 'c'\u{1b}");

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_one_point() {
+    fn a_series_of_no_or_one_point_becomes_rates() {
         assert_eq!(per_second(&Series::default(), 5 * MS), []);
         let mut series = Series::default();
         series.add(0, 4096);
