@@ -6,11 +6,9 @@
 mod blk_throttle;
 mod io_throttle;
 pub mod merge_cost;
-mod recording;
 mod spread;
 mod spurious_merges;
 mod stable_merge;
-mod stage;
 
 use serde::Serialize;
 

@@ -9,15 +9,17 @@
 //! before it. The published one was lxterminal, of which there is no recording. The disk is that of the report, a
 //! FUJITSU MHX2300BT. The background's files lie at random among the 80 GB of the application's, anew for each seed.
 
+use std::sync::Arc;
+
 use weir_disk::Spec;
 use weir_engine::settings::{BfqSettings, MergeSettings, MergeWindow};
 use weir_engine::{Config, Op, SchedulerKind};
 use weir_fio::random::Random;
 
-use super::recording::Recording;
 use super::spread::{self, Spread};
-use super::stage::{self, Play, Played, Stream};
 use super::{Progress, ReproduceError, Reproduction, Run};
+use crate::sim::playback::{self, Play, Played, Stream};
+use crate::sim::recording::Recording;
 
 pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "spurious-merges",
@@ -71,9 +73,8 @@ fn settings() -> Vec<(&'static str, Config)> {
 }
 
 fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
-    let recording = Recording::start_up(RECORDING).map_err(|error| ReproduceError::Recording {
-        name: "xterm.trace.gz",
-        reason: error.to_string(),
+    let recording = Recording::start_up(RECORDING).map(Arc::new).map_err(|error| {
+        ReproduceError::Recording { name: "xterm.trace.gz", reason: error.to_string() }
     })?;
     let settings = settings();
     let count = settings.len() as u32 * SEEDS;
@@ -96,15 +97,15 @@ fn took(played: &[Played]) -> Vec<u64> {
     played.iter().map(|played| played.took_ns).collect()
 }
 
-fn play(recording: &Recording, engine: Config, seed: u64, has_background: bool) -> Played {
+fn play(recording: &Arc<Recording>, engine: Config, seed: u64, has_background: bool) -> Played {
     let disk: Spec = "hdd4200".parse().expect("a preset");
     let background = if has_background { background(recording, seed) } else { Vec::new() };
-    stage::play(&Play {
+    playback::play(Play {
         disk,
         engine,
-        recording,
+        recording: recording.clone(),
         one_queue: false,
-        background: &background,
+        background,
         begins_ns: BEGINS_NS,
         late_ns: 100_000,
         seed,
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn xterm_starts_in_four_seconds_on_an_idle_disk() {
-        let recording = Recording::start_up(RECORDING).unwrap();
+        let recording = Arc::new(Recording::start_up(RECORDING).unwrap());
         let of = |process| recording.asked.iter().filter(|one| one.process == process).count();
         assert_eq!((recording.processes.len(), of(0), of(1)), (2, 632, 86));
         let alone = play(&recording, Config::default(), 1, false);
@@ -184,7 +185,7 @@ mod tests {
     fn injection_does_not_delay_a_flow_that_returns_at_once() {
         // A reader was taken for a waker of the application: it had 16 requests injected in each idle wait, and one
         // at the disk beside each of the application's own. These two starts took 25 and 30 s.
-        let recording = Recording::start_up(RECORDING).unwrap();
+        let recording = Arc::new(Recording::start_up(RECORDING).unwrap());
         for seed in [30, 36] {
             let config = settings()[2].1;
             let took_ns = play(&recording, config, seed, true).took_ns;
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn each_seed_places_its_files_anew_within_the_disk() {
-        let recording = Recording::start_up(RECORDING).unwrap();
+        let recording = Arc::new(Recording::start_up(RECORDING).unwrap());
         let one = background(&recording, 1);
         assert_eq!(one, background(&recording, 1));
         assert_ne!(one, background(&recording, 2));

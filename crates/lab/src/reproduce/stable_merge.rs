@@ -7,14 +7,16 @@
 //! and dependencies, with the commits of the file system's journal. Here they have the same dependencies. There are
 //! fewer rows than in the suite, so only ratios of times compare.
 
+use std::sync::Arc;
+
 use weir_disk::Spec;
 use weir_engine::settings::{BfqSettings, MergeSettings, StableTimes};
 use weir_engine::{Config, SchedulerKind};
 
-use super::recording::Recording;
 use super::spread::{self, Spread};
-use super::stage::{self, Play, Played};
 use super::{Progress, ReproduceError, Reproduction, Run};
+use crate::sim::playback::{self, Play, Played};
+use crate::sim::recording::Recording;
 
 pub(super) const REPRODUCTION: Reproduction = Reproduction {
     name: "stable-merge",
@@ -50,9 +52,8 @@ fn settings() -> Vec<(&'static str, Config, bool)> {
 }
 
 fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
-    let recording = Recording::unpack(RECORDING).map_err(|error| ReproduceError::Recording {
-        name: "sqlite.rec.gz",
-        reason: error.to_string(),
+    let recording = Recording::unpack(RECORDING).map(Arc::new).map_err(|error| {
+        ReproduceError::Recording { name: "sqlite.rec.gz", reason: error.to_string() }
     })?;
     let settings = settings();
     let count = settings.len() as u32 * SEEDS;
@@ -64,14 +65,14 @@ fn run(progress: Progress<'_>) -> Result<Vec<Run>, ReproduceError> {
     Ok(runs.map(|((setting, ..), played)| figures(setting, played)).collect())
 }
 
-fn play(recording: &Recording, engine: Config, one_queue: bool, seed: u64) -> Played {
+fn play(recording: &Arc<Recording>, engine: Config, one_queue: bool, seed: u64) -> Played {
     let disk: Spec = "hdd7200".parse().expect("a preset");
-    stage::play(&Play {
+    playback::play(Play {
         disk,
         engine,
-        recording,
+        recording: recording.clone(),
         one_queue,
-        background: &[],
+        background: Vec::new(),
         begins_ns: 0,
         late_ns: 100_000,
         seed,
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn processes_of_the_recording_wait_for_each_row() {
-        let recording = Recording::unpack(RECORDING).unwrap();
+        let recording = Arc::new(Recording::unpack(RECORDING).unwrap());
         let names: BTreeSet<&str> =
             recording.processes.iter().map(|process| process.name.as_str()).collect();
         for copy in 1..=8 {
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn weirs_bfq_is_as_fast_as_no_scheduler_for_processes_that_wait_for_each_other() {
-        let recording = Recording::unpack(RECORDING).unwrap();
+        let recording = Arc::new(Recording::unpack(RECORDING).unwrap());
         let mean_ns = |engine, one_queue| {
             let took = (1..=5).map(|seed| play(&recording, engine, one_queue, seed).took_ns);
             took.sum::<u64>() / 5
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_setting_plays_the_recording_to_its_end() {
-        let recording = Recording::unpack(RECORDING).unwrap();
+        let recording = Arc::new(Recording::unpack(RECORDING).unwrap());
         let requests = recording.asked.len() as u64;
         for (setting, engine, one_queue) in settings() {
             let played = play(&recording, engine, one_queue, 1);

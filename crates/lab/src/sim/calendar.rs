@@ -10,6 +10,8 @@ pub(super) enum Planned {
     Deliver(u32),
     /// A stream of a trace continues: the number of its actor.
     Stream(u32),
+    /// A request of a playback is due: its number.
+    Play(u32),
     /// A timed change: its index.
     Change(u32),
     /// Sample of the rate of a row with `steadystate`.

@@ -71,6 +71,10 @@ impl World {
                 self.pre_read_on(flight.actor);
                 return Ok(());
             }
+            Purpose::Played => {
+                self.played(&flight);
+                return Ok(());
+            }
             Purpose::Io(access) | Purpose::Cached(access) => access,
             Purpose::FlushOfWrite => Access::Write,
             Purpose::Fsync | Purpose::CachedSync => return self.synced(flight, actor),

@@ -133,6 +133,8 @@ pub(super) enum Purpose {
     /// A read into the page cache before the process starts (`pre_read`), which the disk never sees.
     PreRead,
     OfCache,
+    /// A request of a playback, whose number is in [`Flight::issued_ns`].
+    Played,
 }
 
 #[cfg(test)]

@@ -143,6 +143,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
         now_ns: 0,
         actors,
         replays,
+        playback: None,
         replay_of,
         flows: Default::default(),
         overlaps: Default::default(),

@@ -64,6 +64,18 @@ impl Device for SimDevice {
     fn record(&mut self, _now: Instant, _event: Event) {}
 }
 
+/// A device to which each request goes by itself, as those of a recording did.
+pub(super) struct Unjoined<'d>(pub(super) &'d mut SimDevice);
+
+impl Device for Unjoined<'_> {
+    fn issue(&mut self, now: Instant, dispatch: Dispatch) {
+        self.0.issue(now, dispatch);
+        self.0.start(now);
+    }
+
+    fn record(&mut self, _now: Instant, _event: Event) {}
+}
+
 /// A request, or its first piece, goes to the disk.
 #[inline]
 fn take(flights: &mut Flights, now: Instant, key: u32, dispatch: Dispatch) {

@@ -17,11 +17,12 @@ use super::flow::Flows;
 use super::overlap::Overlaps;
 use super::path_delay::PathDelay;
 use super::plan::{IoPath, priority};
+use super::playback::Playback;
 use super::pre_read::PreRead;
 use super::process::{Act, Process};
 use super::replay::Replay;
 use super::setup::Cgroups;
-use super::sim_device::SimDevice;
+use super::sim_device::{SimDevice, Unjoined};
 use super::stages::Ends;
 use super::steady::Steadies;
 use super::timed_changes::TimedChanges;
@@ -39,8 +40,8 @@ const STANDSTILL_EVENTS: u64 = 1_000_000;
 
 /// Time of a call that ends without the disk, and bytes copied from or to the page cache in a nanosecond: taken for a
 /// present-day core, not measured.
-const CALL_NS: u64 = 500;
-const COPY_BYTES_PER_NS: u64 = 8;
+pub(super) const CALL_NS: u64 = 500;
+pub(super) const COPY_BYTES_PER_NS: u64 = 8;
 
 /// Source of requests: a process, or a stream of a trace. Aligned so that it is never in two cache lines.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +65,7 @@ pub(super) struct World {
     pub(super) actors: Vec<Actor>,
     pub(super) processes: Vec<Process>,
     pub(super) replays: Vec<Replay>,
+    pub(super) playback: Option<Box<Playback>>,
     /// By process with `read_iolog`, its replay.
     pub(super) replay_of: BTreeMap<u32, u32>,
     /// `flow`.
@@ -105,6 +107,15 @@ impl World {
         mut self,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Results, ScenarioError> {
+        self.run_events(watch)?;
+        Ok(self.finish())
+    }
+
+    /// Runs until all processes and replays have ended.
+    pub(super) fn run_events(
+        &mut self,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(), ScenarioError> {
         for replay in 0..self.replays.len() {
             if self.replays[replay].process.is_none() {
                 self.begin_replay(replay as u32, u64::MAX)?;
@@ -145,7 +156,7 @@ impl World {
                 break;
             }
         }
-        Ok(self.finish())
+        Ok(())
     }
 
     fn progress(&self) -> Progress {
@@ -210,6 +221,7 @@ impl World {
                 Planned::Deliver(flight) => self.arrived(flight as usize)?,
                 Planned::Change(index) => self.change(index),
                 Planned::Rate(row) => self.take_rate(row),
+                Planned::Play(number) => self.play(number),
                 Planned::Stream(actor) => {
                     if let Some((replay, stream)) = self.actors[actor as usize].stream {
                         self.replays[replay as usize].woken(stream);
@@ -222,7 +234,11 @@ impl World {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        weir_driver::turn(&mut self.engine, Instant::from_nanos(self.now_ns), &mut self.device)
+        let now = Instant::from_nanos(self.now_ns);
+        match self.playback {
+            None => weir_driver::turn(&mut self.engine, now, &mut self.device),
+            Some(_) => weir_driver::turn(&mut self.engine, now, &mut Unjoined(&mut self.device)),
+        }
     }
 
     /// Lets a process act until it waits.

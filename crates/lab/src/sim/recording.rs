@@ -28,42 +28,42 @@ const SECTOR: u64 = 512;
 
 /// Requests of processes to a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Recording {
-    pub(super) processes: Vec<Recorded>,
+pub(crate) struct Recording {
+    pub(crate) processes: Vec<Recorded>,
     /// In the order in which they came.
-    pub(super) asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked>,
     /// Dependencies of all requests, one behind the other: [`Asked::after`] is a part of it.
     causes: Vec<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Recorded {
-    pub(super) name: String,
+pub(crate) struct Recorded {
+    pub(crate) name: String,
     /// 0 (best) to 7.
-    pub(super) level: u8,
+    pub(crate) level: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Index of its process.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     /// [`Op::Read`], [`Op::Write`] or [`Op::Flush`].
-    pub(super) op: Op,
+    pub(crate) op: Op,
     /// A process waits for it.
-    pub(super) sync: bool,
-    pub(super) metadata: bool,
+    pub(crate) sync: bool,
+    pub(crate) metadata: bool,
     /// Bytes; both 0 for a flush.
-    pub(super) offset: u64,
-    pub(super) len: u32,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
     /// From the last end among those it waits for, or from the beginning.
-    pub(super) pause_ns: u64,
+    pub(crate) pause_ns: u64,
     causes_from: u32,
     causes_to: u32,
 }
 
 /// Why a text is no recording.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum RecordingError {
+pub(crate) enum RecordingError {
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: &'static str },
     #[error("cannot be unpacked: {0}")]
@@ -72,7 +72,7 @@ pub(super) enum RecordingError {
 
 impl Recording {
     /// A recording of `bench/record_sqlite.py`, compressed with gzip.
-    pub(super) fn unpack(packed: &[u8]) -> Result<Recording, RecordingError> {
+    pub(crate) fn unpack(packed: &[u8]) -> Result<Recording, RecordingError> {
         let mut text = String::new();
         let unpacked = flate2::read::GzDecoder::new(packed).take(BYTES_MAX);
         let read = { unpacked }.read_to_string(&mut text);
@@ -81,7 +81,7 @@ impl Recording {
     }
 
     /// A recording as text. O(text), in a few times its memory.
-    pub(super) fn parse(text: &str) -> Result<Recording, RecordingError> {
+    pub(crate) fn parse(text: &str) -> Result<Recording, RecordingError> {
         let mut recording = Recording::default();
         for (at, line) in text.lines().enumerate() {
             let said = match line.strip_prefix("process ") {
@@ -96,7 +96,7 @@ impl Recording {
 
     /// A start-up trace, in which a request starts when the one before it of its process is done. A process begins
     /// when the request before its first is done, of whichever process: that one has started it.
-    pub(super) fn start_up(packed: &[u8]) -> Result<Recording, RecordingError> {
+    pub(crate) fn start_up(packed: &[u8]) -> Result<Recording, RecordingError> {
         let mut recording = Recording::default();
         let mut reader = Reader::new(
             std::io::BufReader::new(flate2::read::GzDecoder::new(packed).take(BYTES_MAX)),
@@ -135,12 +135,12 @@ impl Recording {
     }
 
     /// Indices of the earlier requests that one waits for.
-    pub(super) fn after(&self, asked: &Asked) -> &[u32] {
+    pub(crate) fn after(&self, asked: &Asked) -> &[u32] {
         &self.causes[asked.causes_from as usize..asked.causes_to as usize]
     }
 
     /// Where the last request ends.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.asked.iter().map(|asked| asked.offset + u64::from(asked.len)).max().unwrap_or(0)
     }
 
