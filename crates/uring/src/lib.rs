@@ -53,6 +53,8 @@ mod config;
 mod core;
 mod disk;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod files;
 mod fixed;
 mod mapping;

@@ -95,6 +95,26 @@ impl Message {
         }
     }
 
+    /// Copies all bytes, in order.
+    #[cfg(feature = "fake")]
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let (parts, mut inline) = (self.parts(), 0);
+        let mut bytes = Vec::with_capacity(parts.len);
+        for piece in &parts.pieces {
+            match piece {
+                Piece::Inline { len } => {
+                    bytes.extend_from_slice(&parts.bytes[inline..][..*len as usize]);
+                    inline += *len as usize;
+                }
+                Piece::Buffer { buffer, from, to } => {
+                    bytes.extend_from_slice(&buffer[*from as usize..*to as usize]);
+                }
+                Piece::Zeroes { len } => bytes.resize(bytes.len() + *len as usize, 0),
+            }
+        }
+        bytes
+    }
+
     /// Bytes appended so far.
     pub fn len(&self) -> usize {
         self.parts().len

@@ -16,7 +16,7 @@ use crate::ring::Ring;
 /// A socket in the care of a [`Ring`], connection or listener. Ended by [`Ring::close`], or with the ring.
 #[derive(PartialEq, Eq, Hash, Debug)]
 pub struct Socket {
-    file: u32,
+    pub(crate) file: u32,
 }
 
 impl Ring {

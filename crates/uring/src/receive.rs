@@ -68,7 +68,7 @@ impl ReceiveBuffers {
             "buffer {id} with {len} bytes from the kernel"
         );
         self.idle.set(self.idle.get() - 1);
-        ReceivedBuf { buffers: Rc::clone(self), id, len }
+        ReceivedBuf(Source::Ring { buffers: Rc::clone(self), id, len })
     }
 
     /// Whether the kernel has a buffer for another receive.
@@ -113,36 +113,58 @@ impl ReceiveBuffers {
 /// Bytes that arrived on a socket, in a buffer shared by all connections.
 ///
 /// Drop it soon: while all buffers are held, nothing is received on any connection of the ring.
-pub struct ReceivedBuf {
-    buffers: Rc<ReceiveBuffers>,
-    id: u16,
-    len: u32,
+pub struct ReceivedBuf(Source);
+
+enum Source {
+    Ring {
+        buffers: Rc<ReceiveBuffers>,
+        id: u16,
+        len: u32,
+    },
+    #[cfg(feature = "fake")]
+    Fake(Vec<u8>),
+}
+
+#[cfg(feature = "fake")]
+impl ReceivedBuf {
+    pub(crate) fn fake(bytes: Vec<u8>) -> ReceivedBuf {
+        ReceivedBuf(Source::Fake(bytes))
+    }
 }
 
 impl Deref for ReceivedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let offset = usize::from(self.id) * self.buffers.each as usize;
+        let (buffers, id, len) = match &self.0 {
+            Source::Ring { buffers, id, len } => (buffers, *id, *len),
+            #[cfg(feature = "fake")]
+            Source::Fake(bytes) => return bytes,
+        };
+        let offset = usize::from(id) * buffers.each as usize;
         // SAFETY: `claim` checked that the range lies in `bytes`, which is mapped, initialised, and kept by
         // `buffers`. The kernel gave the buffer away with its completion and gets it back in `drop` at the earliest,
         // and there is one `ReceivedBuf` a completion, so nothing writes it now. No safe way: buffers of one mapping
         // change owners through the kernel.
         unsafe {
-            let start = self.buffers.bytes.start().add(offset);
-            std::slice::from_raw_parts(start.as_ptr(), self.len as usize)
+            let start = buffers.bytes.start().add(offset);
+            std::slice::from_raw_parts(start.as_ptr(), len as usize)
         }
     }
 }
 
 impl Drop for ReceivedBuf {
     fn drop(&mut self) {
-        self.buffers.publish(self.id);
+        match &self.0 {
+            Source::Ring { buffers, id, .. } => buffers.publish(*id),
+            #[cfg(feature = "fake")]
+            Source::Fake(_) => {}
+        }
     }
 }
 
 impl fmt::Debug for ReceivedBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReceivedBuf").field("len", &self.len).finish()
+        f.debug_struct("ReceivedBuf").field("len", &self.len()).finish()
     }
 }

@@ -116,7 +116,7 @@ impl Reactor {
     /// Finds a seat for a new connection. Of those for which there is none, a few stay to be told why.
     fn seat(&mut self, now: Instant, fd: OwnedFd) {
         self.io.serial += 1;
-        let peer = Peer::of(std::os::fd::AsFd::as_fd(&fd), self.io.serial);
+        let peer = self.io.ring.peer(&fd, self.io.serial);
         let mut seat = self.io.seats.take(peer);
         if matches!(seat, Err(NoSeat::Server)) && self.make_seat(now) {
             seat = self.io.seats.take(peer);
@@ -182,7 +182,7 @@ impl Reactor {
     pub(super) fn hand_over(&mut self, now: Instant, key: usize, device: usize, input: Vec<u8>) {
         let connection = &mut self.io.connections[key];
         let Some(socket) = &connection.socket else { return };
-        let fd = match self.io.ring.socket_fd(socket).try_clone_to_owned() {
+        let fd = match self.io.ring.duplicate(socket) {
             Ok(fd) => fd,
             Err(error) => {
                 if let Some(LogPermit { left_out }) =

@@ -1,6 +1,5 @@
 //! End of a connection.
 
-use rustix::net::{RecvFlags, recv};
 use tracing::info;
 use weir_engine::Instant;
 use weir_nbd::ends_in_disconnect;
@@ -21,15 +20,13 @@ impl DeviceIo {
     fn has_disconnect_ahead(&self, key: usize) -> bool {
         let connection = &self.connections[key];
         let Some(socket) = &connection.socket else { return false };
-        let fd = self.ring.socket_fd(socket);
-        let unread = rustix::io::ioctl_fionread(fd).unwrap_or(0);
+        let unread = self.ring.unread(socket);
         let Ok(unread) = usize::try_from(unread.min(UNREAD_MAX)) else { return false };
         let rest = connection.stalled.as_ref().and_then(|stalled| stalled.rest.as_ref());
         let mut ahead = rest.map_or_else(Vec::new, |rest| rest.left().to_vec());
         let from = ahead.len();
         ahead.resize(from + unread, 0);
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let len = recv(fd, &mut ahead[from..], flags).map_or(0, |(len, _)| len);
+        let len = self.ring.peek(socket, &mut ahead[from..]);
         ends_in_disconnect(&ahead[..from + len])
     }
 

@@ -32,6 +32,7 @@ mod quota;
 mod reactor;
 mod report;
 mod request;
+mod ring;
 mod rx;
 mod shutdown;
 mod storage;
@@ -172,7 +173,7 @@ fn start(setup: Setup) -> Result<Reactor, DeviceError> {
     }
     let handle = setup.threads[setup.index].clone();
     drop(handle.waker.set(ring.waker()));
-    Reactor::new(setup, engine, ring).map_err(DeviceError::Ring)
+    Reactor::new(setup, engine, Box::new(ring)).map_err(DeviceError::Ring)
 }
 
 /// Memory for requests on their way between sockets and device, half for payload and half for replies; pages are taken

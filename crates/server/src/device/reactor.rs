@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, info};
 use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_nbd::Extent;
-use weir_uring::{Completion, Ring, Socket, monotonic_ns};
+use weir_uring::{Completion, Socket};
 
 use super::cached::Cached;
 use super::clients::Clients;
@@ -22,6 +22,7 @@ use super::health;
 use super::quota::{ClientQuota, Memory, Waiter};
 use super::report::Report;
 use super::request::{Origin, PendingRequest};
+use super::ring::DeviceRing;
 use super::shutdown::Shutdown;
 use super::storage::Storage;
 use super::token::Token;
@@ -61,7 +62,7 @@ pub(super) struct DeviceIo {
     pub(super) path: String,
     /// Which of the server's devices this is.
     pub(super) index: usize,
-    pub(super) ring: Ring,
+    pub(super) ring: Box<dyn DeviceRing>,
     pub(super) storage: Storage,
     /// The write-back cache, if there is one.
     pub(super) cache: Option<Box<Cached>>,
@@ -138,10 +139,17 @@ pub(super) struct DeviceIo {
 }
 
 impl Reactor {
-    pub(super) fn new(setup: Setup, engine: Engine, mut ring: Ring) -> io::Result<Reactor> {
+    pub(super) fn new(
+        setup: Setup,
+        engine: Engine,
+        mut ring: Box<dyn DeviceRing>,
+    ) -> io::Result<Reactor> {
         let disk = ring.attach(setup.backend);
-        let cache =
-            setup.cache.map(|settings| Cached::new(settings, disk.info().size)).transpose()?;
+        let now_ns = ring.now_ns();
+        let cache = setup
+            .cache
+            .map(|settings| Cached::new(settings, disk.info().size, now_ns))
+            .transpose()?;
         let listeners = setup
             .listeners
             .into_iter()
@@ -166,7 +174,7 @@ impl Reactor {
             connections_refused: 0,
             // What the configuration has is there already.
             waits: BTreeMap::new(),
-            now_ns: monotonic_ns(),
+            now_ns,
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
             requests: Slab::new(),
@@ -210,17 +218,17 @@ impl Reactor {
             self.io.accept(listener);
         }
         // What was said before there was a waker.
-        let mut now = Instant::from_nanos(monotonic_ns());
+        let mut now = Instant::from_nanos(self.io.ring.now_ns());
         self.handle_commands(now, commands);
         while !self.io.ended {
             let due = self.engine.poll_timeout();
             let is_busy = std::mem::take(&mut self.io.is_busy);
-            let deadline = match is_busy || self.io.storage.warm(&mut self.io.ring) {
+            let deadline = match is_busy || self.io.storage.warm(&mut *self.io.ring) {
                 true => Some(0),
                 false => self.deadline(now, due),
             };
             self.io.ring.wait(deadline).map_err(DeviceError::Ring)?;
-            now = Instant::from_nanos(monotonic_ns());
+            now = Instant::from_nanos(self.io.ring.now_ns());
             self.io.now_ns = now.as_nanos();
             self.note_lateness(now, due);
             while let Some(completion) = self.io.ring.poll_completion() {
@@ -385,7 +393,7 @@ impl Reactor {
             io.handshakes.front().map(|&(by, _, _)| by),
             io.drain_due_ns(now.as_nanos()),
             io.paused_listeners.front().map(|&(at, _)| at),
-            pressed.then(|| monotonic_ns() + STUCK_NS / 5),
+            pressed.then(|| now.as_nanos() + STUCK_NS / 5),
         ]
         .into_iter()
         .flatten()

@@ -243,8 +243,8 @@ impl DeviceIo {
         }
         let silent_ns = now.as_nanos().saturating_sub(connection.heard_ns);
         let socket = connection.socket.as_ref();
-        let unread = socket.map(|socket| rustix::io::ioctl_fionread(self.ring.socket_fd(socket)));
-        silent_ns >= QUIET_NS && !matches!(unread, Some(Ok(1..)))
+        let unread = socket.map_or(0, |socket| self.ring.unread(socket));
+        silent_ns >= QUIET_NS && unread == 0
     }
 }
 

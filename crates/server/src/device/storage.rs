@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use weir_disk::{DiskModel, DiskOp};
 use weir_engine::Op;
-use weir_uring::{Disk, Ring, monotonic_ns};
+use weir_uring::Disk;
+
+use super::ring::DeviceRing;
 
 /// Pages for which memory is found in one turn, and how long that may take: a microsecond each, or several below a
 /// hypervisor. Meanwhile nobody is served.
@@ -75,11 +77,11 @@ impl Storage {
 
     /// Uses the time until something happens: finds some memory for what the model is writing, which would otherwise take
     /// its time when the model has finished. Answers whether there is more to do and time for it.
-    pub(super) fn warm(&mut self, ring: &mut Ring) -> bool {
+    pub(super) fn warm(&mut self, ring: &mut dyn DeviceRing) -> bool {
         if self.cold.is_empty() {
             return false;
         }
-        let by_ns = monotonic_ns() + TURN_NS;
+        let by_ns = ring.now_ns() + TURN_NS;
         if self.next_event().is_some_and(|at_ns| at_ns < by_ns) {
             return false;
         }

@@ -62,6 +62,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    #[cfg(feature = "fake")]
+    pub(crate) fn detached(info: DiskInfo) -> Disk {
+        Disk { index: 0, info }
+    }
+
     /// What kind of device it is and what it can do.
     pub fn info(&self) -> &DiskInfo {
         &self.info

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use weir_cache::writeback::BLOCK_BYTES;
 use weir_cache::{Cache, OwnerStats, Ready, Reason, Settings, WriteId};
 use weir_engine::{CgroupId, Extent, Instant, RequestId, TaskId};
-use weir_uring::{BufferPool, monotonic_ns};
+use weir_uring::BufferPool;
 
 use super::reactor::Reactor;
 use crate::status::CacheStatus;
@@ -53,8 +53,8 @@ struct OnWay {
 
 impl Cached {
     /// An empty cache for a device of `device_bytes`.
-    pub(super) fn new(settings: Settings, device_bytes: u64) -> io::Result<Cached> {
-        let now = Instant::from_nanos(monotonic_ns());
+    pub(super) fn new(settings: Settings, device_bytes: u64, now_ns: u64) -> io::Result<Cached> {
+        let now = Instant::from_nanos(now_ns);
         Ok(Cached {
             cache: Cache::new(settings, device_bytes, now),
             blocks_max: settings.blocks_max.get(),
