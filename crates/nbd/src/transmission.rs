@@ -150,6 +150,16 @@ impl Transmission {
         self.head_len > 0 || matches!(self.pending, Pending::Payload(_) | Pending::Drain { .. })
     }
 
+    /// Refuses the last [`Item::Write`]: what it still lacks is skipped, and then comes [`Item::Refused`].
+    ///
+    /// # Panics
+    /// When all of its payload has arrived.
+    pub fn refuse_payload(&mut self, refusal: Refusal) {
+        let left = self.payload_remaining();
+        assert!(left > 0, "no payload is to come");
+        self.pending = Pending::Drain { left, refusal };
+    }
+
     /// Bytes the last [`Item::Write`] still lacks.
     pub fn payload_remaining(&self) -> u32 {
         match self.pending {

@@ -14,7 +14,7 @@ use std::io;
 use rustix::io::Errno;
 use tracing::{error, info, warn};
 use weir_engine::Instant;
-use weir_nbd::{Command, Cookie, ErrorCode, Refusal};
+use weir_nbd::{Cookie, ErrorCode, Op, Refusal};
 
 use super::DeviceError;
 use super::connection::Arrival;
@@ -156,10 +156,15 @@ impl Reactor {
             let is_behind = connection.sending_bytes > 0;
             let Some(stalled) = connection.stalled.take() else { continue };
             connection.stall_clock.advance(stalled.reason, stalled.since_ns, now.as_nanos());
-            if let Some((Command { cookie, .. }, received, _)) = stalled.request {
+            if let Some((command, received, payload)) = stalled.request {
                 // Where replies are not taken, that is what it has waited for.
                 self.io.shutdown.cut.requests += u64::from(!is_behind);
-                self.io.refuse(key, &cut_refusal(cookie), &received);
+                let refusal = cut_refusal(command.cookie);
+                let is_to_come = command.op == Op::Write && payload.is_none();
+                match connection.session.transmission().filter(|_| is_to_come) {
+                    Some(transmission) => transmission.refuse_payload(refusal),
+                    None => self.io.refuse(key, &refusal, &received),
+                }
             }
             // What came after it is refused in its turn.
             self.handle_input(now, key, stalled.rest.unwrap_or_else(Arrival::none));
