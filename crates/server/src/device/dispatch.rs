@@ -61,8 +61,7 @@ impl Device for DeviceIo {
 impl DeviceIo {
     /// Carries out a dispatched request at the device, as soon as the cache has nothing there that it must not meet.
     pub(super) fn start_dispatched(&mut self, key: usize) {
-        let has_begun = !self.requests[key].is_at_first_piece();
-        if self.cache.is_none() || has_begun || self.may_go_to_device(key) {
+        if self.cache.is_none() || self.may_go_to_device(key) {
             self.start_at_device(key);
         }
     }
@@ -148,10 +147,6 @@ impl DeviceIo {
 
     /// Drops a request that the engine has given back, before its first piece or between two.
     pub(super) fn forget_withdrawn(&mut self, key: usize) {
-        let has_begun = self.requests[key].piece.len < self.requests[key].extent.len;
-        if has_begun && !self.storage.is_modelled() {
-            self.end_past_cache(key);
-        }
         self.requests.remove(key);
         self.released = true;
     }

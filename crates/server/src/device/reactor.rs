@@ -333,6 +333,7 @@ impl Reactor {
         result: io::Result<()>,
     ) {
         let Token::Disk(key) = Token::unpack(token) else { unreachable!("a device's token") };
+        self.io.end_piece(key, result.is_ok());
         let pending = &mut self.io.requests[key];
         if result.is_ok() && !pending.is_at_last_piece() {
             return self.next_piece(now, key, buffer);

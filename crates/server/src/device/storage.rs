@@ -70,11 +70,6 @@ impl Storage {
         true
     }
 
-    /// Whether a model says when requests are done.
-    pub(super) fn is_modelled(&self) -> bool {
-        self.model.is_some()
-    }
-
     /// Uses the time until something happens: finds some memory for what the model is writing, which would otherwise take
     /// its time when the model has finished. Answers whether there is more to do and time for it.
     pub(super) fn warm(&mut self, ring: &mut dyn DeviceRing) -> bool {

@@ -137,22 +137,25 @@ impl DeviceIo {
         }
     }
 
-    /// Whether a dispatched request may go to the device at once: what the cache writes back goes by its own way, and what
+    /// Whether the piece of a dispatched request may go to the device at once: what the cache writes back goes by its own way, and what
     /// writes past the cache waits until nothing of the cache is at the device there.
     pub(in crate::device) fn may_go_to_device(&mut self, key: usize) -> bool {
         let Some(cached) = &mut self.cache else { return true };
         let pending = &mut self.requests[key];
-        let Extent { offset, len } = pending.extent;
+        let is_first = pending.is_at_first_piece();
+        let Extent { offset, len } = pending.piece;
         match (&pending.origin, pending.command.op) {
             (Origin::Cache(write), _) => {
                 let id = write.id;
                 self.start_write(id);
                 false
             }
-            (_, NbdOp::Read { .. }) => {
+            (_, NbdOp::Read { .. }) if is_first => {
+                let Extent { offset, len } = pending.extent;
                 pending.overlay = cached.cache.overlay(offset, len).map(Box::new);
                 true
             }
+            (_, NbdOp::Read { .. }) => true,
             (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
                 cached.cache.begin(key as u64, offset, len.into())
             }
@@ -171,7 +174,7 @@ impl DeviceIo {
         self.write_waiting_parts();
         let Some(cached) = &mut self.cache else { return Some((buffer, result)) };
         let pending = &mut self.requests[key];
-        let Extent { offset, len } = pending.extent;
+        let Extent { offset, .. } = pending.extent;
         match (&mut pending.origin, pending.command.op) {
             (Origin::Cache(_), _) => {
                 return self.part_written(key, result).map(|result| (None, result));
@@ -181,20 +184,21 @@ impl DeviceIo {
                     cached.cache.finish_read(pending.overlay.as_deref(), offset, buffer);
                 }
             }
-            (_, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) => {
-                cached.cache.end(key as u64, offset, len.into(), result.is_ok());
-            }
-            (_, NbdOp::Flush | NbdOp::Cache | NbdOp::BlockStatus { .. }) => {}
+            (_, _) => {}
         }
         Some((buffer, result))
     }
 
-    /// A request past the cache ends between two of its pieces: the cache forgets what is older.
-    pub(in crate::device) fn end_past_cache(&mut self, key: usize) {
+    /// A piece of a client's request has left the device. What the cache has there is older than what was written past it.
+    ///
+    /// Nothing is locked between two pieces: the next one waits for its turn in the engine, where it must not keep what
+    /// the cache writes back from ending its own.
+    pub(in crate::device) fn end_piece(&mut self, key: usize, is_done: bool) {
         let Some(cached) = &mut self.cache else { return };
-        let PendingRequest { command, extent, .. } = &self.requests[key];
-        if matches!(command.op, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. }) {
-            cached.cache.end(key as u64, extent.offset, extent.len.into(), false);
+        let PendingRequest { origin, command, piece, .. } = &self.requests[key];
+        let is_write = matches!(command.op, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes { .. });
+        if is_write && matches!(origin, Origin::Client(_)) {
+            cached.cache.end(key as u64, piece.offset, piece.len.into(), is_done);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Cached {
     is_engine_full: bool,
     /// The last request that ended has failed.
     is_failing: bool,
-    /// StallReason the device failed the last one that it did.
+    /// Why the device failed the last one that it did.
     reason: Reason,
     /// Scratch.
     parts: Vec<Extent>,
@@ -90,7 +90,7 @@ impl Cached {
         self.cache.lost()
     }
 
-    /// StallReason the device failed the last request that it did.
+    /// Why the device failed the last request that it did.
     pub(super) fn last_failure(&self) -> io::Error {
         match self.reason.0 {
             0 => io::Error::other("the server was ended before they were written back"),
@@ -108,7 +108,7 @@ impl Cached {
     }
 }
 
-/// StallReason the device failed a request, for the cache; EIO where the system does not say.
+/// Why the device failed a request, for the cache; EIO where the system does not say.
 fn reason_of(error: &io::Error) -> Reason {
     let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
     Reason(errno.unsigned_abs())
