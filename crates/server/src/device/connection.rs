@@ -49,7 +49,7 @@ pub(super) struct Connection {
     pub(super) is_queued_to_send: bool,
     /// The write whose payload is coming in.
     pub(super) incoming: Option<IncomingWrite>,
-    /// StallReason nothing is being taken from it, with what has arrived already.
+    /// Why nothing is being taken from it, with what has arrived already.
     pub(super) stalled: Option<Stalled>,
     /// Bytes of requests inside by [`Memory`]: submitted, and not yet in a send that has ended.
     pub(super) held_bytes: [usize; 2],

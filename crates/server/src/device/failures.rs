@@ -20,7 +20,9 @@ const RANGES_TOLD_MAX: usize = 16;
 pub(super) struct Failures {
     /// Failed syncs of the device that have been booked.
     syncs: u64,
-    /// StallReason the last flush failed.
+    /// Of these, those that some client has been told of.
+    syncs_told: u64,
+    /// Why the last flush failed.
     last_flush: Option<io::Error>,
 }
 
@@ -44,18 +46,22 @@ impl DeviceIo {
             return result;
         };
         let connection = self.connections.get_mut(connection);
-        let Some(connection) = connection.filter(|connection| connection.serial == serial) else {
+        let Some(connection) = connection
+            .filter(|connection| connection.serial == serial && connection.socket.is_some())
+        else {
             return result;
         };
         let unseen = failures.count - connection.syncs_failed_seen;
         if pending.command.op == Op::Flush {
             connection.syncs_failed_seen = failures.count;
             if unseen > 0 {
+                self.failures.syncs_told = failures.count;
                 return result.and_then(|()| Err(io::Error::from_raw_os_error(failures.errno)));
             }
         } else if result.is_err() && is_news && unseen == 1 {
             // A durable write of its own, which tells it now.
             connection.syncs_failed_seen = failures.count;
+            self.failures.syncs_told = failures.count;
         }
         result
     }
@@ -99,6 +105,10 @@ impl DeviceIo {
                 DeviceError::Lost { bytes, ranges, source }
             }
             (_, Some(source)) => DeviceError::LastFlush { source },
+            (_, None) if self.failures.syncs > self.failures.syncs_told => {
+                let errno = self.ring.sync_failures(&self.storage.disk).errno;
+                DeviceError::UntoldFlush { source: io::Error::from_raw_os_error(errno) }
+            }
             (_, None) => return Ok(()),
         };
         error!(device = self.name, "{loss}");

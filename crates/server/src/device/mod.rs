@@ -180,7 +180,7 @@ fn start(setup: Setup) -> Result<Reactor, DeviceError> {
 /// as they are first used.
 const POOL_BYTES: usize = 384 << 20;
 
-/// StallReason a device thread did not start, or ended.
+/// Why a device thread did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// There is no ring to be had.
@@ -198,7 +198,7 @@ pub enum DeviceError {
         bytes: u64,
         /// Where.
         ranges: String,
-        /// StallReason.
+        /// Why.
         source: io::Error,
     },
     /// The last flush failed.
@@ -206,7 +206,15 @@ pub enum DeviceError {
         "the last flush failed, so what was written since the one before may be lost: {source}"
     )]
     LastFlush {
-        /// StallReason.
+        /// Why.
+        source: io::Error,
+    },
+    /// A flush failed whose client had gone, and no other one has asked since.
+    #[error(
+        "a flush failed and no client was left to be told, so what was written before it may be lost: {source}"
+    )]
+    UntoldFlush {
+        /// Why.
         source: io::Error,
     },
     /// Requests were cut at the end.
@@ -217,7 +225,7 @@ pub enum DeviceError {
     Setting {
         /// Whose.
         cgroup: Path,
-        /// StallReason.
+        /// Why.
         error: crate::command::SetError,
     },
 }
