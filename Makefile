@@ -5,7 +5,7 @@ BENCH_ARGS ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fmt doc docs-figures fuzz \
+.PHONY: help build demo test soak lint fmt doc docs-figures fuzz \
 	bench bench-tail bench-cost bench-engine bench-lab bench-fairness bench-accuracy bench-fidelity bench-kernel \
 	bench-watermark bench-isolation bench-growth bench-packages
 
@@ -21,6 +21,9 @@ demo: build ## serve an emulated disk to two tenants and show how long they wait
 
 test: ## everything that must hold: format, lints, documentation, tests, fuzzing, licences
 	@tools/test
+
+soak: ## the device thread in simulated worlds with faults: SEEDS of them from SEED on
+	@SEED="$(SEED)" SEEDS="$(SEEDS)" tools/soak
 
 bench: bench-engine bench-tail bench-cost bench-fairness bench-accuracy bench-fidelity bench-kernel bench-watermark bench-isolation ## all comparisons with peers
 

@@ -35,6 +35,8 @@ mod request;
 mod ring;
 mod rx;
 mod shutdown;
+#[cfg(test)]
+mod simulation;
 mod storage;
 mod token;
 mod tx;

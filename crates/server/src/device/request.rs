@@ -90,7 +90,7 @@ pub(super) struct WrittenBack {
     pub(super) owner: CgroupId,
     /// Its parts that the device has not finished with.
     pub(super) parts: usize,
-    /// StallReason the device has failed one of them.
+    /// Why the device has failed one of them.
     pub(super) failure: Option<Reason>,
 }
 

@@ -1,0 +1,265 @@
+//! Simulation of a device thread: the reactor with the real engine and cache, on a simulated ring, with faults, all drawn
+//! from a seed.
+//!
+//! ```text
+//!  plan (seed) ─► world: clients, sockets, disk, clock, faults ◄─ DeviceRing ─► Reactor ─► engine, cache
+//!                    │
+//!                    ▼
+//!                 checker: bytes that reads return, bytes that survive, answers that come
+//! ```
+//!
+//! While faults last, only safety is checked; then they stop and everything must be answered and drained. `make test` runs
+//! 2,000 seeds. A failure prints its seed and the command that runs it again.
+
+mod checker;
+mod client;
+mod disk;
+mod plan;
+mod rng;
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+
+use weir_disk::Spec;
+use weir_engine::{Engine, Instant, Path};
+use weir_nbd::{BlockSizes, Export, ExportId, Features};
+use weir_uring::Backend;
+
+use self::checker::{Checker, Counts};
+use self::plan::Plan;
+use self::rng::Rng;
+use self::world::{SimulatedRing, World};
+use super::reactor::Reactor;
+use super::{DeviceError, Setup, commands};
+use crate::command::Setting;
+use crate::exports::{ExportTable, Served};
+use crate::seats::Seats;
+use crate::status::{CgroupStatus, DeviceStatus};
+
+/// Seeds of `make test`.
+const SEEDS: u64 = 2000;
+/// Seeds between two lines of progress.
+const PROGRESS: u64 = 20_000;
+
+fn exports(plan: &Plan) -> ExportTable {
+    let mut table = ExportTable::default();
+    let size = plan.device_bytes / plan.exports as u64;
+    for number in 0..plan.exports {
+        let features = Features {
+            flush: true,
+            fua: true,
+            trim: true,
+            write_zeroes: true,
+            fast_zero: true,
+            multi_conn: true,
+            cache: true,
+            ..Features::default()
+        };
+        let nbd = Export {
+            id: ExportId(0),
+            name: format!("e{number}"),
+            description: String::new(),
+            size,
+            features,
+            block_sizes: BlockSizes::DEFAULT,
+        };
+        let cgroup = cgroup(number);
+        table.push(Served { nbd, device: 0, cgroup, start: number as u64 * size });
+    }
+    table
+}
+
+fn cgroup(export: usize) -> Path {
+    Path::parse(&format!("/e{export}")).expect("a path")
+}
+
+fn setup(plan: &Plan) -> Setup {
+    let model = plan.model.map(|text| text.parse::<Spec>().expect("a model").build());
+    let null = std::fs::File::open("/dev/null").expect("there is a /dev/null");
+    Setup {
+        name: "disk".into(),
+        path: "simulated".into(),
+        index: 0,
+        backend: Backend::memory(plan.device_bytes).expect("memory"),
+        model,
+        engine: plan.engine,
+        cache: plan.cache,
+        settings: Vec::new(),
+        exports: Arc::new(exports(plan)),
+        threads: Arc::default(),
+        presence: Arc::default(),
+        listeners: vec![null.into()],
+        drain_ns: plan.drain_ns,
+        seats: Arc::new(Seats::new(plan.connections_max, u32::MAX, Vec::new())),
+        cgroups_max: 100,
+    }
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// What must not have happened.
+fn run(seed: u64) -> Result<(), String> {
+    let plan = Plan::draw(seed);
+    let pool_bytes = plan.pool_bytes;
+    let (sender, commands) = mpsc::channel();
+    let world = World::new(seed, Plan::draw(seed), sender).map_err(|error| error.to_string())?;
+    let setup = setup(&plan);
+    let now = Instant::from_nanos(world.now_ns);
+    let mut engine = Engine::new(plan.engine, now);
+    for (export, limits) in plan.limits.iter().enumerate() {
+        commands::set(&mut engine, now, &cgroup(export), Setting::Limits(*limits))
+            .map_err(|error| format!("limits: {error}"))?;
+    }
+    let world = Rc::new(RefCell::new(world));
+    let ring =
+        SimulatedRing::new(Rc::clone(&world), pool_bytes).map_err(|error| error.to_string())?;
+    let mut reactor =
+        Reactor::new(setup, engine, Box::new(ring)).map_err(|error| error.to_string())?;
+    let ended = reactor.run(&commands);
+    let mut world = world.borrow_mut();
+    if let Some(violation) = world.violation.take() {
+        return Err(format!("{violation}; {}", describe(&reactor)));
+    }
+    reactor.engine.check().map_err(|error| format!("the engine: {error}"))?;
+    let audit = reactor.engine.audit();
+    if !audit.balances() {
+        return Err(format!("the audit does not balance: {audit:?}"));
+    }
+    let counts = match ended {
+        Err(DeviceError::Ring(_)) if world.has_crashed => Counts::Durable,
+        // A device that does not answer within the drain time is not waited for, and not flushed.
+        Ok(()) | Err(DeviceError::Cut(_)) if !reactor.io.requests.is_empty() => Counts::Durable,
+        Ok(()) | Err(DeviceError::Cut(_)) => Counts::Drained,
+        Err(
+            DeviceError::Lost { .. }
+            | DeviceError::LastFlush { .. }
+            | DeviceError::UntoldFlush { .. },
+        ) => Counts::Durable,
+        Err(error) => return Err(format!("the loop ended with {error}")),
+    };
+    if counts == Counts::Drained {
+        check_drained(&reactor)?;
+    }
+    // Requests of a connection that was reset are not replied to; those that a cache holds back, or that fail because the
+    // device is gone, are blamed on nothing.
+    if plan.faults.reset == 0
+        && !plan.faults.gone
+        && plan.cache.is_none()
+        && let Some(status) = &mut world.status
+    {
+        let status = status.try_recv().map_err(|error| format!("no status: {error}"))?;
+        check_blame(&status).map_err(|error| format!("blame: {error}"))?;
+    }
+    let World { disk, checker, .. } = &mut *world;
+    check_image(&disk.crash(&mut Rng::new(seed)), checker, counts)
+        .map_err(|error| format!("after {counts:?}: {error}"))
+}
+
+fn check_image(image: &[u64], checker: &Checker, counts: Counts) -> Result<(), String> {
+    for (unit, &value) in image.iter().enumerate() {
+        checker.check(unit as u64, value, u64::MAX, counts)?;
+    }
+    Ok(())
+}
+
+/// What the device thread has inside.
+fn describe(reactor: &Reactor) -> String {
+    let requests = reactor.io.requests.iter().map(|(key, pending)| {
+        let state = if pending.ticket.is_some() { "dispatched" } else { "waits" };
+        format!("{key} {state} {:?} {:?}", pending.command, pending.piece)
+    });
+    let requests: Vec<_> = requests.collect();
+    format!("inside: {:?}, {:?}", requests, reactor.engine.device())
+}
+
+/// Whether nothing is left of what was served.
+fn check_drained(reactor: &Reactor) -> Result<(), String> {
+    let io = &reactor.io;
+    let left = [
+        ("connections", io.connections.len()),
+        ("requests", io.requests.len()),
+        ("bytes of buffers", io.ring.pool().in_use()),
+    ];
+    match left.into_iter().find(|&(_, count)| count > 0) {
+        Some((what, count)) => {
+            Err(format!("{count} {what} are left at the end; {}", describe(reactor)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether the waits that each cgroup is told of add up to the time that its requests were inside.
+fn check_blame(status: &DeviceStatus) -> Result<(), String> {
+    for cgroup in &status.cgroups {
+        let limits = cgroup.wait.limits.iter().map(|limit| limit.wait_ns.sum());
+        let beside = cgroup.wait.beside_limits().into_iter().map(|(_, wait_ns)| wait_ns);
+        let blamed_ns: u64 = limits.chain(beside).sum();
+        if blamed_ns != cgroup.inside_ns {
+            let CgroupStatus { cgroup, inside_ns, replied_ios, wait, .. } = cgroup;
+            return Err(format!(
+                "{blamed_ns} ns are blamed on causes and {replied_ios} requests of {cgroup} were inside for \
+                 {inside_ns}: {wait:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Runs one seed; what went wrong, if anything.
+fn failure(seed: u64) -> Option<String> {
+    match std::panic::catch_unwind(|| run(seed)) {
+        Ok(result) => result.err(),
+        Err(panic) => Some(match panic.downcast::<String>() {
+            Ok(text) => format!("panic: {text}"),
+            Err(panic) => format!("panic: {:?}", panic.downcast::<&str>()),
+        }),
+    }
+}
+
+/// Runs seeds from `first` on, on all cores, and tells of one that fails.
+fn run_seeds(first: u64, count: u64) {
+    let next = AtomicU64::new(first);
+    let failed = OnceLock::new();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let done = seed - first;
+            if done >= count || failed.get().is_some() {
+                return;
+            }
+            if done > 0 && done.is_multiple_of(PROGRESS) {
+                eprintln!("{done} of {count} seeds");
+            }
+            if let Some(failure) = failure(seed) {
+                failed.get_or_init(|| format!("seed {seed}: {failure}"));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    if let Some(failed) = failed.get() {
+        let seed = failed.split([' ', ':']).nth(1).unwrap_or_default();
+        panic!("{failed}\n  again: make soak SEED={seed} SEEDS=1");
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+#[test]
+fn every_answer_and_every_byte_is_right_under_faults() {
+    run_seeds(number("WEIR_SEED").unwrap_or(0), number("WEIR_SEEDS").unwrap_or(SEEDS));
+}
+
+#[test]
+#[ignore = "prints the plan of a seed"]
+fn plan() {
+    println!("{:#?}", Plan::draw(number("WEIR_SEED").unwrap_or(0)));
+}
