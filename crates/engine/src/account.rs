@@ -1,27 +1,79 @@
-//! Counters of a cgroup's requests on the hot path: a line of cache for each direction, which is all that most
-//! requests touch, and behind them what few do. [`Counters`] are made of it on request.
+//! Traffic counters of cgroups: a line of cache for each direction, which is all that most requests touch, and behind them
+//! what few do. [`Counters`] are made of them on request.
 
-use crate::blame::Blame;
-use crate::limits::Dimension;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use crate::request::{Direction, Op, Part, Request};
 use crate::stats::{Counters, Moved};
-use crate::tree::CgroupId;
+
+/// The counters of all cgroups, by index.
+pub(crate) struct Accounts(Vec<CgroupAccount>);
+
+/// Small, for most of 100,000 cgroups may be idle.
+#[derive(Default)]
+struct CgroupAccount {
+    /// What its own requests did, once there was one.
+    own: Option<Box<Account>>,
+    /// What removed children did.
+    folded: Option<Box<Counters>>,
+}
+
+impl Accounts {
+    /// Those of the root.
+    pub(crate) fn new() -> Accounts {
+        Accounts(alloc::vec![CgroupAccount::default()])
+    }
+
+    /// The cgroup in slot `index` is new.
+    pub(crate) fn add_cgroup(&mut self, index: u32) {
+        match self.0.get_mut(index as usize) {
+            Some(slot) => *slot = CgroupAccount::default(),
+            None => self.0.push(CgroupAccount::default()),
+        }
+    }
+
+    /// Whether the first request of `cgroup` is still to come.
+    pub(crate) fn is_new(&self, cgroup: u32) -> bool {
+        self.0[cgroup as usize].own.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn of(&mut self, cgroup: u32) -> &mut Account {
+        self.0[cgroup as usize].own.get_or_insert_default()
+    }
+
+    /// Adds what was counted of `cgroup` to `counters`.
+    pub(crate) fn add_own(&self, cgroup: u32, counters: &mut Counters) {
+        if let Some(own) = &self.0[cgroup as usize].own {
+            own.add_to(counters);
+        }
+    }
+
+    /// Adds what was counted of children of `cgroup` that were removed; blame is to be tidied after the last one.
+    pub(crate) fn add_folded(&self, cgroup: u32, counters: &mut Counters) {
+        if let Some(folded) = &self.0[cgroup as usize].folded {
+            counters.gather(folded);
+        }
+    }
+
+    /// What children of `cgroup` did that were removed.
+    pub(crate) fn folded_mut(&mut self, cgroup: u32) -> &mut Counters {
+        self.0[cgroup as usize].folded.get_or_insert_default()
+    }
+}
 
 /// Of one cgroup; in its own box: an idle cgroup touches none of it.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Account {
     directions: [PerDirection; 2],
-    /// By dimension; those of I/Os of one direction are in its state.
-    limited: [Limited; Dimension::COUNT],
     discard: Moved,
     other_ios: u64,
     failed: u64,
     window_ns: u64,
     /// Prices of what went to the device, by its model; only where it has one.
     modelled_ns: u64,
-    /// Waits for limits of cgroups above, and nothing else.
-    above: Blame,
 }
 
 /// One direction.
@@ -32,56 +84,13 @@ struct PerDirection {
     completed: u64,
     device_ns: u64,
     lifted_ns: u64,
-    others_ns: u64,
-    /// What a limit on its I/Os did.
-    ios: Limited,
 }
 
 const _: () = assert!(size_of::<PerDirection>() == 64);
 
-/// What the limits of one dimension did.
-#[derive(Clone, Copy, Default)]
-struct Limited {
-    /// Requests that had to wait, for whichever cgroup's limit.
-    throttled: u64,
-    /// Waits for the cgroup's own limit.
-    wait_ns: u64,
-}
-
 impl Account {
     fn dir(&mut self, direction: Direction) -> &mut PerDirection {
         &mut self.directions[direction.index()]
-    }
-
-    fn limited(&mut self, dimension: Dimension) -> &mut Limited {
-        match dimension {
-            Dimension::Riops => &mut self.dir(Direction::Read).ios,
-            Dimension::Wiops => &mut self.dir(Direction::Write).ios,
-            other => &mut self.limited[other as usize],
-        }
-    }
-
-    /// A request has to wait for a limit of `dimension`.
-    #[inline]
-    pub(crate) fn throttled(&mut self, dimension: Dimension) {
-        self.limited(dimension).throttled += 1;
-    }
-
-    /// A request has waited for the cgroup's own limit, and while that served others.
-    #[inline]
-    pub(crate) fn waited(&mut self, dimension: Dimension, wait_ns: u64) {
-        self.limited(dimension).wait_ns += wait_ns;
-    }
-
-    /// A request has waited for the limit of `cgroup`, which is above.
-    pub(crate) fn waited_above(&mut self, cgroup: CgroupId, dimension: Dimension, wait_ns: u64) {
-        self.above.add_limit(cgroup, dimension, wait_ns);
-    }
-
-    /// A request has waited while the nearest limit's rate went to those of other clients.
-    #[inline]
-    pub(crate) fn waited_for_others(&mut self, direction: Direction, wait_ns: u64) {
-        self.dir(direction).others_ns += wait_ns;
     }
 
     /// A request has waited for room at the device.
@@ -134,9 +143,8 @@ impl Account {
         self.failed += 1;
     }
 
-    /// Adds it to `counters`, as that of the cgroup `own`; blame is to be tidied after the last one. O(limits that were
-    /// waited for).
-    pub(crate) fn add_to(&self, own: CgroupId, counters: &mut Counters) {
+    /// Adds it to `counters`.
+    fn add_to(&self, counters: &mut Counters) {
         let [read, write] = &self.directions;
         counters.read.add(read.moved);
         counters.write.add(write.moved);
@@ -150,15 +158,6 @@ impl Account {
             counters.completed += dir.completed;
             blame.device_ns += dir.device_ns;
             blame.lifted_ns += dir.lifted_ns;
-            blame.others_ns += dir.others_ns;
         }
-        let limited = Dimension::ALL.map(|dimension| match dimension {
-            Dimension::Riops => read.ios,
-            Dimension::Wiops => write.ios,
-            other => self.limited[other as usize],
-        });
-        counters.throttled.iter_mut().zip(limited).for_each(|(sum, of)| *sum += of.throttled);
-        blame.gather_limit(own, limited.map(|of| of.wait_ns));
-        blame.gather(&self.above);
     }
 }

@@ -1,18 +1,17 @@
 //! Everything an engine holds, shared by the parts of it that `impl` their step of a request's way.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
+use crate::account::{Account, Accounts};
 use crate::config::Config;
-use crate::deadlines::{Due, Timer};
 use crate::event::Event;
-use crate::request::{Direction, Request};
+use crate::request::Request;
 use crate::requests::{Arriving, Requests};
 use crate::scheduler::Scheduler;
-use crate::stats::Audit;
-use crate::throttle::{Clocks, Cost};
+use crate::stats::{Audit, Counters};
+use crate::throttle::{Context, Cost, Throttle};
 use crate::time::Instant;
-use crate::tree::{List, Tree};
+use crate::tree::Tree;
 use crate::utilisation::{Modelled, Share};
 
 /// The state behind [`crate::Engine`].
@@ -20,26 +19,20 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) tree: Tree,
     pub(crate) requests: Requests,
-    /// What limits go by, and what waits for it.
-    pub(crate) clocks: Clocks,
+    pub(crate) throttle: Throttle,
     /// What the device's model makes of the same requests, where there is one.
     pub(crate) modelled: Option<Modelled>,
     pub(crate) scheduler: Scheduler,
+    pub(crate) accounts: Accounts,
+    /// What was charged and dispatched, without what requests have paid that still wait for limits.
     pub(crate) audit: Audit,
     pub(crate) events: VecDeque<Event>,
-    /// Requests waiting for a limit.
-    pub(crate) throttled: u32,
-    /// Requests past every limit that the scheduler does not have yet, in order; empty between calls.
-    pub(crate) ready: List,
     pub(crate) in_flight: u32,
     /// Those of them that went to the device as one with another.
     pub(crate) joined: u32,
     /// Since when the device has had a request, while it has one.
     pub(crate) busy_since: Instant,
     pub(crate) busy_ns: u64,
-    stamp: u64,
-    /// Path of limited cgroups, from a limit down to a request; kept to reuse its memory.
-    pub(crate) path: Vec<u32>,
 }
 
 impl Core {
@@ -49,18 +42,15 @@ impl Core {
             config,
             tree: Tree::new(),
             requests: Requests::new(),
-            clocks: Clocks::new(now),
+            throttle: Throttle::new(config.prices, now),
             modelled: config.capacity.map(|capacity| Modelled::new(now, capacity)),
+            accounts: Accounts::new(),
             audit: Audit::default(),
             events: VecDeque::new(),
-            throttled: 0,
-            ready: List::EMPTY,
             in_flight: 0,
             joined: 0,
             busy_since: Instant::ZERO,
             busy_ns: 0,
-            stamp: 0,
-            path: Vec::new(),
         }
     }
 
@@ -86,16 +76,16 @@ impl Core {
     /// Time goes on to `now`: the clocks learn when the device worked.
     #[inline(never)]
     pub(crate) fn advance_clocks(&mut self, now: Instant) {
-        let Core { clocks, modelled, in_flight, .. } = self;
+        let Core { throttle, modelled, in_flight, .. } = self;
         match modelled {
-            Some(modelled) => modelled.advance(now, |until, works| clocks.advance(until, works)),
-            None => clocks.advance(now, *in_flight > 0),
+            Some(modelled) => modelled.advance(now, |until, works| throttle.advance(until, works)),
+            None => throttle.advance(now, *in_flight > 0),
         }
     }
 
     /// How much of the device was used within the last half second; `None` where no watermark asks for it.
     pub(crate) fn utilisation(&self) -> Option<Share> {
-        let share = self.clocks.utilisation()?;
+        let share = self.throttle.utilisation()?;
         Some(self.modelled.as_ref().map_or(share, Modelled::share))
     }
 
@@ -104,82 +94,53 @@ impl Core {
     ///
     /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
     pub(crate) fn advance_virtual_clocks(&mut self, now: Instant) {
-        while self.rests_from(now).is_some_and(|from| from <= now)
-            && self.advance_virtual_clock(now)
-        {
+        while self.rests_from(now).is_some_and(|from| from <= now) {
+            let (throttle, mut cx) = self.throttle(now);
+            if !throttle.advance_virtual_clock(&mut cx) {
+                return;
+            }
             self.schedule_ready(now);
         }
     }
 
-    /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.
-    pub(crate) fn next_stamp(&mut self) -> u64 {
-        self.stamp += 1;
-        self.stamp
-    }
-
-    /// Wakes `cgroup` when its clock shows `at` for `direction`, after those that are to be woken then already; nothing happens if that
-    /// is set.
-    pub(crate) fn arm(&mut self, cgroup: u32, direction: Direction, at: Instant) {
-        let stamp = self.next_stamp();
-        self.arm_as(cgroup, direction, at, stamp);
-    }
-
-    /// The same, in the place among the others that `stamp` gives it.
-    pub(crate) fn arm_as(&mut self, cgroup: u32, direction: Direction, at: Instant, stamp: u64) {
-        let node = &mut self.tree.cgroups[cgroup];
-        let (clock, depth) = (node.clock, node.depth);
-        let deadlines = self.clocks.deadlines_mut(clock);
-        let timer = &mut node.dir_mut(direction).timer;
-        if timer.fires_at() == Some(at) {
-            return;
-        }
-        deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
-        if deadlines.is_full() {
-            self.sweep_deadlines(clock);
-        }
-    }
-
-    /// Makes room for the next deadline of a clock.
-    #[cold]
-    fn sweep_deadlines(&mut self, clock: u16) {
-        let tree = &self.tree;
-        self.clocks.deadlines_mut(clock).sweep(|due| timer_of(tree, due));
-    }
-
-    pub(crate) fn disarm(&mut self, cgroup: u32, direction: Direction) {
-        self.tree.cgroups[cgroup].dir_mut(direction).timer.disarm();
-    }
-
-    /// The next deadline that has come by `now`.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Due> {
-        let tree = &self.tree;
-        self.clocks.pop_due(now, |due| timer_of(tree, due))
-    }
-
-    /// The next request that is past every limit; deadlines that have come by `now` are applied until there is one.
-    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<u32> {
-        loop {
-            if let Some(index) = self.take_ready() {
-                return Some(index);
-            }
-            let due = self.pop_due(now)?;
-            self.fire(now, due);
-        }
-    }
-
-    /// The next request that the last change has let past every limit.
+    /// The throttle, and what it works on.
     #[inline]
-    pub(crate) fn take_ready(&mut self) -> Option<u32> {
-        if self.ready.is_empty() {
-            return None;
+    pub(crate) fn throttle(&mut self, now: Instant) -> (&mut Throttle, Context<'_>) {
+        let Core { throttle, tree, requests, .. } = self;
+        (throttle, Context { now, tree, requests })
+    }
+
+    /// What is counted of a cgroup's traffic.
+    #[inline]
+    pub(crate) fn account_mut(&mut self, cgroup: u32) -> &mut Account {
+        if self.accounts.is_new(cgroup) {
+            self.throttle.materialise(cgroup);
         }
-        self.ready.pop_front(&mut self.requests)
+        self.accounts.of(cgroup)
+    }
+
+    /// Adds what was counted of `cgroup`, and of children that were removed; blame is to be tidied after the last one.
+    pub(crate) fn add_counters(&self, cgroup: u32, counters: &mut Counters) {
+        self.accounts.add_own(cgroup, counters);
+        self.throttle.add_counters(cgroup, self.tree.id(cgroup), counters);
+        self.accounts.add_folded(cgroup, counters);
+    }
+
+    /// What was charged and what was dispatched.
+    pub(crate) fn audit(&self) -> Audit {
+        let mut audit = self.audit;
+        audit.part_paid = self.throttle.part_paid();
+        for (charged, paid) in audit.charged.iter_mut().zip(audit.part_paid) {
+            charged.bytes += paid.bytes;
+            charged.io_units += paid.io_units;
+        }
+        audit
     }
 
     /// Gives the scheduler what the last change has let past every limit.
     #[inline]
     pub(crate) fn schedule_ready(&mut self, now: Instant) {
-        while let Some(index) = self.take_ready() {
+        while let Some(index) = self.throttle.take_ready(&mut self.requests) {
             self.schedule_passed(now, index);
         }
     }
@@ -212,7 +173,7 @@ impl Core {
         let d = request.op.direction().index();
         self.audit.charged[d].add(cost);
         self.audit.ready[d].add(cost);
-        self.tree.cgroups[cgroup].account_mut().passed(&request, lifted_ns);
+        self.account_mut(cgroup).passed(&request, lifted_ns);
         if let Some(bytes_max) = self.config.piece_bytes_max
             && request.extent.len > bytes_max.get()
         {
@@ -223,14 +184,4 @@ impl Core {
         let Core { scheduler, tree, requests, .. } = self;
         scheduler.insert(now, tree, requests, Arriving { request: &request, task, index });
     }
-
-    /// Makes the earliest deadline of each clock a live one; after every call that may have voided one.
-    pub(crate) fn settle_deadlines(&mut self) {
-        let tree = &self.tree;
-        self.clocks.settle(|due| timer_of(tree, due));
-    }
-}
-
-pub(crate) fn timer_of(tree: &Tree, due: Due) -> Option<Timer> {
-    tree.cgroups.get(due.cgroup).map(|cgroup| cgroup.dir(due.direction).timer)
 }

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::low_latency::LowLatency;
 use crate::priority::PrioClass;
-use crate::request::{Class, Direction, Dispatch, Outcome, Request, RequestId, Ticket};
+use crate::request::{Class, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::Arriving;
 use crate::requests::{Record, Stage};
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
@@ -57,15 +57,11 @@ impl Engine {
         if tree.child(parent, name).is_some() {
             return Err(CreateError::Exists);
         }
-        let mut cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
-        for direction in Direction::BOTH {
-            cgroup.dir_mut(direction).parent_limit = tree.nearest_limit(parent, direction);
-        }
-        let clock = tree.cgroups[parent].clock;
-        cgroup.go_by(clock, self.core.clocks.get(clock));
-        self.core.clocks.enter(clock);
+        let cgroup = Cgroup::new(parent, tree.cgroups[parent].depth + 1, name.into());
         let (index, generation) = tree.cgroups.insert(cgroup);
         tree.add_child(parent, index);
+        self.core.throttle.add_cgroup(index, parent);
+        self.core.accounts.add_cgroup(index);
         Ok(CgroupId { index, generation })
     }
 
@@ -143,7 +139,7 @@ impl Engine {
     /// The limits of a cgroup.
     pub fn limits(&self, cgroup: CgroupId) -> Option<Limits> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        Some(self.core.tree.cgroups[index].limits())
+        Some(self.core.throttle.limits(index))
     }
 
     /// The weight of a cgroup.
@@ -167,8 +163,7 @@ impl Engine {
     /// The watermark that is set for a cgroup itself, rather than above it.
     pub fn watermark(&self, cgroup: CgroupId) -> Option<Watermark> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        let cgroup = &self.core.tree.cgroups[index];
-        cgroup.has_watermark.then(|| self.core.clocks.get(cgroup.clock).watermark())
+        self.core.throttle.watermark(index)
     }
 
     /// Opens a client: one share of `cgroup`, whatever number of tasks it has.
@@ -178,6 +173,7 @@ impl Engine {
     pub fn open_client(&mut self, cgroup: CgroupId) -> Result<ClientId, OpenError> {
         let cgroup = self.live_cgroup(cgroup).ok_or(OpenError::UnknownCgroup)?;
         let (index, generation) = self.core.tree.clients.insert(Client::new(cgroup));
+        self.core.throttle.add_client(index);
         self.core.tree.cgroups[cgroup].clients += 1;
         Ok(ClientId { index, generation })
     }
@@ -194,6 +190,7 @@ impl Engine {
         }
         client.tasks += 1;
         let (index, generation) = self.core.tree.tasks.insert(Task::new(index, client.cgroup));
+        self.core.throttle.add_task(index);
         Ok(TaskId { index, generation })
     }
 
@@ -240,7 +237,8 @@ impl Engine {
         flow.held += 1;
         let cost = core.config.prices.cost(&request);
         let id = core.requests.insert(now, &request, task, cost);
-        if core.admit(now, &request, task, cost, id.index) == Admission::Admitted {
+        let (throttle, mut cx) = core.throttle(now);
+        if throttle.admit(&mut cx, &request, task, cost, id.index) == Admission::Admitted {
             let cgroup = core.tree.tasks[task].cgroup;
             core.schedule(now, request, task, cgroup, id.index, cost, 0);
         }
@@ -276,15 +274,15 @@ impl Engine {
         let of = &mut core.tree.tasks[task];
         of.held -= 1;
         let (cgroup, is_closing) = (of.cgroup, of.closing);
-        let account = core.tree.cgroups[cgroup].account_mut();
+        let account = core.account_mut(cgroup);
         account.completed(direction, now.nanos_since(since));
         if outcome == Outcome::Failed {
             account.failed();
         }
         // A device that was measured has other requests meanwhile.
-        if core.clocks.is_steered() && core.in_flight == 0 && core.modelled.is_none() {
-            let nearest = core.tree.nearest_limit(cgroup, direction);
-            core.anticipate(now, nearest, direction, cost);
+        if core.throttle.is_steered() && core.in_flight == 0 && core.modelled.is_none() {
+            let (throttle, mut cx) = core.throttle(now);
+            throttle.anticipate(&mut cx, cgroup, direction, cost);
         }
         if is_closing {
             self.release_task(task);
@@ -308,7 +306,8 @@ impl Engine {
         }
         core.requests[index].request.sync |= core.requests[index].stage != Stage::Ready;
         if class == Class::Owed {
-            core.pass_as_debt(now, index);
+            let (throttle, mut cx) = core.throttle(now);
+            throttle.pass_as_debt(&mut cx, index);
             core.schedule_ready(now);
         }
         let &Record { task: from, stage, .. } = &core.requests[index];
@@ -324,12 +323,12 @@ impl Engine {
             let record = &mut core.requests[index];
             let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
             let cgroup = core.tree.tasks[from].cgroup;
-            core.tree.cgroups[cgroup].account_mut().waited_for_room(waited);
+            core.account_mut(cgroup).waited_for_room(waited);
             core.scheduler.promote(now, &mut core.tree, &mut core.requests, index, to);
             core.tree.tasks[to].held += 1;
             self.release_request(from);
         }
-        self.core.settle_deadlines();
+        self.core.throttle.settle_deadlines();
         true
     }
 
@@ -342,7 +341,7 @@ impl Engine {
             return None;
         }
         self.core.withdraw(now, index);
-        self.core.settle_deadlines();
+        self.core.throttle.settle_deadlines();
         let record = self.core.requests.remove(index);
         self.release_request(record.task);
         Some(record.uncut())
@@ -364,10 +363,9 @@ impl Engine {
         let index = self.core.tree.task_index(task)?;
         let Core { scheduler, tree, requests, .. } = &mut self.core;
         scheduler.spill_fast_path(tree, requests);
-        let flow = &self.core.tree.tasks[index];
-        let [reads, writes] = Direction::BOTH.map(|direction| flow.dir(direction).waiting.head);
-        let waiting = [reads, writes, flow.ready.head].into_iter().find(|&head| head != NO_INDEX);
-        let found = waiting.or_else(|| {
+        let ready = self.core.tree.tasks[index].ready.head;
+        let waiting = self.core.throttle.waiting(index);
+        let found = waiting.or_else(|| (ready != NO_INDEX).then_some(ready)).or_else(|| {
             let mut requests = self.core.requests.iter();
             let held = requests.find(|(_, record)| {
                 record.task == index && matches!(record.stage, Stage::DispatchedToParent(_))
@@ -383,13 +381,14 @@ impl Engine {
     /// [`ChangeError`] says what is wrong; nothing has changed then.
     pub fn reconfigure(&mut self, now: Instant, change: Change) -> Result<(), ChangeError> {
         let now = self.advance(now);
-        let was_steered = self.core.clocks.is_steered();
+        let was_steered = self.core.throttle.is_steered();
         let find = |cgroup| self.live_cgroup(cgroup).ok_or(ChangeError::UnknownCgroup);
         match change {
             Change::SetLimits { cgroup, limits } => {
                 let cgroup = find(cgroup)?;
                 limits.validate()?;
-                self.core.set_limits(now, cgroup, limits);
+                let (throttle, mut cx) = self.core.throttle(now);
+                throttle.set_limits(&mut cx, cgroup, limits);
             }
             Change::SetWeight { cgroup, weight } => {
                 let cgroup = find(cgroup)?;
@@ -451,7 +450,8 @@ impl Engine {
             }
             Change::SetWatermark { cgroup, watermark } => {
                 let cgroup = find(cgroup)?;
-                if !self.core.set_watermark(now, cgroup, watermark) {
+                let (throttle, mut cx) = self.core.throttle(now);
+                if !throttle.set_watermark(&mut cx, cgroup, watermark) {
                     return Err(ChangeError::TooManyWatermarks);
                 }
             }
@@ -460,14 +460,14 @@ impl Engine {
                 self.core.set_prio_class(cgroup, prio_class);
             }
         }
-        if self.core.clocks.is_steered()
+        if self.core.throttle.is_steered()
             && !was_steered
             && let Some(modelled) = &mut self.core.modelled
         {
             modelled.begin(now);
         }
         self.core.schedule_ready(now);
-        self.core.settle_deadlines();
+        self.core.throttle.settle_deadlines();
         Ok(())
     }
 
@@ -476,10 +476,12 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
         let core = &mut self.core;
-        while let Some(index) = core.pop_ready(now) {
+        loop {
+            let (throttle, mut cx) = core.throttle(now);
+            let Some(index) = throttle.pop_ready(&mut cx) else { break };
             core.schedule_passed(now, index);
         }
-        if core.clocks.is_steered() {
+        if core.throttle.is_steered() {
             core.advance_virtual_clocks(now);
         }
         core.scheduler.handle_timeout(now, &core.tree, &core.requests);
@@ -546,21 +548,22 @@ impl Engine {
                 core.audit.dispatched[d].add(core.config.prices.cost(&whole));
             }
         }
+        let request = *request;
         // Most find room at once, and what is counted of their cgroup may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
-            core.tree.cgroups[cgroup].account_mut().waited_for_room(waited);
+            core.account_mut(cgroup).waited_for_room(waited);
         }
         if core.in_flight == 0 {
             core.busy_since = now;
         }
         core.in_flight += 1;
         if let Some(modelled) = &mut core.modelled {
-            let price_ns = modelled.take(now, request);
+            let price_ns = modelled.take(now, &request);
             let cgroup = core.tree.tasks[task].cgroup;
-            core.tree.cgroups[cgroup].account_mut().took_of_device(price_ns);
+            core.account_mut(cgroup).took_of_device(price_ns);
         }
-        Dispatch { ticket: Ticket::of(id), request: *request }
+        Dispatch { ticket: Ticket::of(id), request }
     }
 
     /// A piece of a request is back from the device, and the next one waits for it.
@@ -578,7 +581,7 @@ impl Engine {
             core.busy_ns += now.nanos_since(core.busy_since);
         }
         let cgroup = core.tree.tasks[task].cgroup;
-        core.tree.cgroups[cgroup].account_mut().piece_completed(op.direction(), device_ns);
+        core.account_mut(cgroup).piece_completed(op.direction(), device_ns);
         core.scheduler.complete(now, &core.tree, &core.requests, index, data_len);
         let record = &mut core.requests[index];
         record.stage = Stage::Ready;
@@ -598,10 +601,7 @@ impl Engine {
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let core = &self.core;
-        let earliest = match core.clocks.is_steered() {
-            true => core.clocks.wakes(core.rests_from(self.now)),
-            false => core.clocks.earliest_real(),
-        };
+        let earliest = core.throttle.next_deadline(|| core.rests_from(self.now));
         match (earliest, core.scheduler.deadline()) {
             (Some(earliest), Some(deadline)) => Some(earliest.min(deadline)),
             (earliest, deadline) => earliest.or(deadline),
@@ -615,13 +615,12 @@ impl Engine {
         let index = self.core.tree.cgroup_index(cgroup)?;
         let mut sum = Counters::default();
         if !recursive {
-            if let Some(account) = self.core.tree.cgroups[index].account() {
-                account.add_to(cgroup, &mut sum);
-            }
+            self.core.accounts.add_own(index, &mut sum);
+            self.core.throttle.add_counters(index, cgroup, &mut sum);
             return Some(sum);
         }
         for at in self.core.tree.subtree(index) {
-            self.core.tree.cgroups[at].gather(self.core.tree.id(at), &mut sum);
+            self.core.add_counters(at, &mut sum);
         }
         sum.blame.tidy();
         Some(sum)
@@ -630,20 +629,20 @@ impl Engine {
     /// What limits did to a task; `None` once it is gone.
     pub fn task_stats(&self, task: TaskId) -> Option<TaskStats> {
         let index = self.core.tree.task_index(task)?;
-        Some(self.core.tree.tasks[index].stats())
+        Some(self.core.throttle.task_stats(index))
     }
 
     /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
     /// children. O(cgroups).
     pub fn tree_stats(&self) -> Vec<CgroupStats> {
-        tree_stats(&self.core.tree, &self.core.scheduler)
+        tree_stats(&self.core)
     }
 
     /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::stats::Charge::io_units`]); `None` for no
     /// limit, or for a limiter without a burst of its own.
     pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
         let index = self.core.tree.cgroup_index(cgroup)?;
-        self.core.burst_left(self.now, index, dimension)
+        self.core.throttle.burst_left(self.now, index, dimension)
     }
 
     /// The device as it is now.
@@ -655,7 +654,7 @@ impl Engine {
             depth: core.config.depth.get(),
             scheduler: core.config.scheduler,
             ready: core.scheduler.len(),
-            throttled: core.throttled,
+            throttled: core.throttle.len(),
             busy_ns: core.busy_ns + self.now.nanos_since(busy_since),
             utilisation: core.utilisation(),
         }
@@ -663,7 +662,7 @@ impl Engine {
 
     /// Each watermark in use, as it is now; none where limits always bind. O(watermarks).
     pub fn watermarks(&self) -> Vec<WatermarkStats> {
-        self.core.clocks.stats(self.now)
+        self.core.throttle.watermarks(self.now)
     }
 
     /// How BFQ decides, where it is the scheduler or becomes it.
@@ -688,7 +687,7 @@ impl Engine {
 
     /// What was charged and what was dispatched; [`Audit::balances`] holds at every moment.
     pub fn audit(&self) -> Audit {
-        self.core.audit
+        self.core.audit()
     }
 
     /// Looks for contradictions in the whole engine. O(everything); for tests, the lab and fuzzers.
@@ -703,7 +702,7 @@ impl Engine {
     fn advance(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         let core = &mut self.core;
-        if core.clocks.is_steered() {
+        if core.throttle.is_steered() {
             core.advance_clocks(self.now);
         }
         self.now
@@ -740,12 +739,7 @@ impl Engine {
             let cgroup = client.cgroup;
             let core = &mut self.core;
             core.scheduler.forget(&core.tree, &core.requests, index);
-            for direction in Direction::BOTH {
-                let source_state = core.tree.clients[index].dir(direction).source_state;
-                if let Some(queue) = &mut core.tree.cgroups[cgroup].dir_mut(direction).queue {
-                    queue.fair_queue.carry_over(source_state);
-                }
-            }
+            core.throttle.remove_client(index, cgroup);
             self.core.tree.clients.remove(index);
             self.core.tree.cgroups[cgroup].clients -= 1;
             self.core.release_if_done(cgroup);

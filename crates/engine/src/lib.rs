@@ -62,7 +62,6 @@ mod blame;
 mod check;
 mod config;
 mod core;
-mod deadlines;
 mod engine;
 mod ensure;
 mod error;

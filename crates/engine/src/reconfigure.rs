@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::event::Event;
 use crate::priority::PrioClass;
 use crate::requests::Stage;
+use crate::stats::Counters;
 use crate::time::Instant;
 use crate::tree::ROOT;
 use crate::weight::Weight;
@@ -17,7 +18,7 @@ impl Core {
         }
         self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
         self.tree.cgroups[cgroup].weight = weight;
-        self.weight_changed(cgroup, old);
+        self.throttle.weight_changed(&self.tree, cgroup, old);
         self.scheduler.update_cgroup_prio(&self.tree, cgroup);
     }
 
@@ -37,12 +38,14 @@ impl Core {
     /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
     pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
         let old = self.tree.cgroups[cgroup].parent;
-        self.detach(now, cgroup);
+        let (throttle, mut cx) = self.throttle(now);
+        throttle.detach(&mut cx, cgroup);
         // They are past the limits of the old parent, and the scheduler moves them with the others.
         self.schedule_ready(now);
         self.tree.move_cgroup(cgroup, parent);
         self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
-        self.attach(now, cgroup, old);
+        let (throttle, mut cx) = self.throttle(now);
+        throttle.attach(&mut cx, cgroup, old);
         self.release_if_done(old);
     }
 
@@ -58,13 +61,14 @@ impl Core {
         while at != ROOT && self.tree.is_done(at) {
             let id = self.tree.id(at);
             self.scheduler.forget_cgroup(&self.tree, &self.requests, at);
-            let node = self.tree.remove_cgroup(at);
-            self.clocks.leave(node.clock);
             // As in the kernel, what a removed cgroup did stays in its parent's sums.
-            let mut folded = self.tree.cgroups[node.parent].folded.take().unwrap_or_default();
-            node.gather(id, &mut folded);
+            let mut counters = Counters::default();
+            self.add_counters(at, &mut counters);
+            let node = self.tree.remove_cgroup(at);
+            self.throttle.remove_cgroup(at);
+            let folded = self.accounts.folded_mut(node.parent);
+            folded.gather(&counters);
             folded.blame.forget(|cgroup| self.tree.cgroup_index(cgroup).is_some());
-            self.tree.cgroups[node.parent].folded = Some(folded);
             self.events.push_back(Event::CgroupReleased(id));
             at = node.parent;
         }
@@ -87,7 +91,8 @@ impl Core {
                 }
             }
             Stage::Waiting | Stage::DispatchedToParent(_) => {
-                if let Some(paid) = self.withdraw_waiting(now, index) {
+                let (throttle, mut cx) = self.throttle(now);
+                if let Some(paid) = throttle.withdraw_waiting(&mut cx, index) {
                     self.audit.charged[d].add(paid);
                     self.audit.withdrawn[d].add(paid);
                 }

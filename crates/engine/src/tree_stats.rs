@@ -5,12 +5,13 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::scheduler::Scheduler;
+use crate::core::Core;
 use crate::stats::{CgroupStats, Counters};
-use crate::tree::{ROOT, Tree};
+use crate::tree::ROOT;
 
 /// See [`crate::Engine::tree_stats`].
-pub(crate) fn tree_stats(tree: &Tree, scheduler: &Scheduler) -> Vec<CgroupStats> {
+pub(crate) fn tree_stats(core: &Core) -> Vec<CgroupStats> {
+    let Core { tree, scheduler, .. } = core;
     let order = tree.subtree(ROOT);
     // Where a cgroup is in `order`, by index; its parent has a place before it.
     let mut places = vec![0; order.iter().max().map_or(0, |&last| last as usize + 1)];
@@ -25,7 +26,7 @@ pub(crate) fn tree_stats(tree: &Tree, scheduler: &Scheduler) -> Vec<CgroupStats>
         };
         let mut counters = Counters::default();
         let cgroup = tree.id(at);
-        node.gather(cgroup, &mut counters);
+        core.add_counters(at, &mut counters);
         rows.push(CgroupStats { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
     }
     // From the last to the first: whoever is added to its parent has all that is below it.

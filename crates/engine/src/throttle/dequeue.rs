@@ -1,67 +1,74 @@
 //! Dequeuing of throttled requests: from the top down to one request, and back up, charging each limit.
 
-use crate::core::Core;
 use crate::request::Direction;
+use crate::throttle::client::WaitingTurns;
+use crate::throttle::eligibility::weight_of;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::instalment::Payment;
 use crate::throttle::limiter::{Arrival, Cost};
+use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
-use crate::tree::{NO_CGROUP, WaitingTurns};
+use crate::tree::NO_CGROUP;
 
-impl Core {
+impl Throttle {
     /// Charges the next request from below `cgroup`, which must have one, to every limit on its path, that of `cgroup`
     /// included, and takes it out; `None` if what it paid was an instalment and not the last. O(depth × log sources).
     pub(crate) fn dequeue(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
     ) -> Option<u32> {
         match self.top_source(cgroup, direction) {
-            Some(Source::Client(client)) => self.dequeue_client(now, cgroup, direction, client),
-            _ => self.dequeue_from_below(now, cgroup, direction),
+            Some(Source::Client(client)) => self.dequeue_client(cx, cgroup, direction, client),
+            _ => self.dequeue_from_below(cx, cgroup, direction),
         }
     }
 
     /// The same where the next one is `client`, which is one of `cgroup` itself. O(log sources).
     pub(crate) fn dequeue_client(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         client: u32,
     ) -> Option<u32> {
-        let payment = self.next_payment(cgroup, client, direction);
-        let dir = self.tree.cgroups[cgroup].dir(direction);
+        let payment = self.next_payment(cx, cgroup, client, direction);
+        let dir = self.cgroups[cgroup].dir(direction);
         if dir.limiter.is_some() && !dir.has_rw_limit {
-            self.account_client_dispatch(now, cgroup, direction, client, &payment);
+            self.account_client_dispatch(cx, cgroup, direction, client, &payment);
         } else {
-            self.account_dispatch(now, cgroup, direction, Source::Client(client), &payment, now);
+            self.account_dispatch(cx, cgroup, direction, Source::Client(client), &payment, cx.now);
         }
-        self.passes_with(payment, direction)
+        self.passes_with(cx, payment, direction)
     }
 
     /// The request that has paid, if that was all.
     #[inline(always)]
-    fn passes_with(&mut self, payment: Payment, direction: Direction) -> Option<u32> {
+    fn passes_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        payment: Payment,
+        direction: Direction,
+    ) -> Option<u32> {
         if !payment.is_last {
-            self.go_on_waiting(payment.index, direction);
+            self.go_on_waiting(cx, payment.index, direction);
         }
         payment.is_last.then_some(payment.index)
     }
 
     /// What is served from now on is what the rest of the request waits for.
     #[inline(never)]
-    fn go_on_waiting(&mut self, index: u32, direction: Direction) {
-        let task = &self.tree.tasks[self.requests[index].task];
+    fn go_on_waiting(&mut self, cx: &mut Context<'_>, index: u32, direction: Direction) {
+        let task = &cx.tree.tasks[cx.requests[index].task];
         let served = self.served_so_far(task.cgroup, task.client, direction);
-        self.requests[index].served_before = served.unwrap_or_default();
+        cx.requests[index].served_before = served.unwrap_or_default();
     }
 
     /// The same where the next one is a cgroup below.
     fn dequeue_from_below(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
     ) -> Option<u32> {
@@ -72,11 +79,11 @@ impl Core {
             let at = *path.last().expect("starts with a cgroup");
             match self.top_source(at, direction).expect("something waits below") {
                 Source::Client(client) => {
-                    break (Source::Client(client), self.next_payment(at, client, direction));
+                    break (Source::Client(client), self.next_payment(cx, at, client, direction));
                 }
                 Source::Cgroup(child) if self.has_to_parent(child, direction) => {
-                    let index = self.take_to_parent(child, direction);
-                    let cost = self.requests[index].cost;
+                    let index = self.take_to_parent(cx, child, direction);
+                    let cost = cx.requests[index].cost;
                     let payment = Payment { index, cost, owed: None, is_last: true };
                     break (Source::Cgroup(child), payment);
                 }
@@ -86,42 +93,42 @@ impl Core {
         while let Some(at) = path.pop() {
             // What follows the time at the limit of an active child is time at the next limit.
             let boundary = if at == cgroup {
-                now
+                cx.now
             } else {
-                let queue = self.tree.cgroups[at].queue(direction);
+                let queue = self.cgroups[at].queue(direction);
                 queue.expect("it had a source").active_since
             };
-            self.account_dispatch(now, at, direction, source, &payment, boundary);
+            self.account_dispatch(cx, at, direction, source, &payment, boundary);
             source = Source::Cgroup(at);
         }
         self.path = path;
-        self.passes_with(payment, direction)
+        self.passes_with(cx, payment, direction)
     }
 
-    /// Does all that [`Core::account_dispatch`] would, where the source is a `client` of a cgroup with a limit that only requests of
+    /// Does all that [`Throttle::account_dispatch`] would, where the source is a `client` of a cgroup with a limit that only requests of
     /// one direction wait for: there all that is to be booked is the request's, the client's and the cgroup's, and each of
     /// them is looked up once.
     #[inline]
     fn account_client_dispatch(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         client: u32,
         payment: &Payment,
     ) {
         self.sync_with_watermark(cgroup);
-        let weight = self.tree.weight_of(Source::Client(client));
+        let weight = weight_of(cx.tree, Source::Client(client));
         let &Payment { index, cost, owed, .. } = payment;
-        let record = &mut self.requests[index];
+        let record = &mut cx.requests[index];
         let before = record.served_before;
-        let waited = now.nanos_since(record.since);
-        record.since = record.since.max(now);
+        let waited = cx.now.nanos_since(record.since);
+        record.since = record.since.max(cx.now);
         // Only an instalment may have nothing to pay here.
         let turn = (cost.ios == 0).then(|| self.time_of_turn(cgroup, direction, cost));
-        let record = &self.requests[index];
-        let client = self.tree.clients[client].dir_mut(direction);
-        let node = &mut self.tree.cgroups[cgroup];
+        let record = &cx.requests[index];
+        let client = self.clients[client].dir_mut(direction);
+        let node = &mut self.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         let dir = node.dir_mut(direction);
         let limiter = dir.limiter.as_deref_mut().expect("a limited cgroup has a limiter");
@@ -130,7 +137,7 @@ impl Core {
         let waits_on = !client.turns.is_empty();
         let turn = turn.unwrap_or(time);
         queue.fair_queue.served(&mut client.source_state, turn, weight, waits_on);
-        limiter.charge_by(clock, now, cost, owed);
+        limiter.charge_by(clock, cx.now, cost, owed);
         let others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
         client.served_ns = client.served_ns.wrapping_add(time);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
@@ -139,7 +146,7 @@ impl Core {
         account.waited_for_others(direction, others);
         account.waited(dimension, waited - others);
         if waited > 0 {
-            self.tree.tasks[record.task].waits_mut(direction, dimension).wait_ns += waited;
+            self.tasks[record.task].waits_mut(direction, dimension).wait_ns += waited;
         }
     }
 
@@ -147,7 +154,7 @@ impl Core {
     #[inline]
     fn account_dispatch(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         at: u32,
         direction: Direction,
         source: Source,
@@ -156,27 +163,27 @@ impl Core {
     ) {
         let cost = payment.cost;
         let waits_on = match source {
-            Source::Client(client) => !self.tree.clients[client].dir(direction).turns.is_empty(),
+            Source::Client(client) => !self.clients[client].dir(direction).turns.is_empty(),
             Source::Cgroup(child) => {
                 // Its head changed, and if it has a limit that was charged: it may have to be deactivated.
-                self.is_eligible(now, child, direction, Arrival::Queued)
+                self.is_eligible(cx, child, direction, Arrival::Queued)
             }
         };
         // The time of the limit that everyone at this cgroup waits for.
-        let nearest = self.tree.nearest_limit(at, direction);
+        let nearest = self.nearest_limit(at, direction);
         let time = match nearest {
             // It has been lifted just now, and everyone goes.
             NO_CGROUP => 0,
-            nearest => self.tree.cgroups[nearest].time_of(direction, cost),
+            nearest => self.cgroups[nearest].time_of(direction, cost),
         };
         // Only an instalment may have nothing to pay there.
         let turn = if cost.ios == 0 { self.time_of_turn(nearest, direction, cost) } else { time };
-        if nearest == at && self.tree.cgroups[at].rw_limit.is_some() {
+        if nearest == at && self.cgroups[at].rw_limit.is_some() {
             self.account_rw_dispatch(at, direction, cost);
         }
-        self.charge_source(at, direction, source, turn, waits_on);
+        self.charge_source(cx, at, direction, source, turn, waits_on);
         if nearest == at {
-            self.charge_and_blame(now, at, boundary, time, payment);
+            self.charge_and_blame(cx, at, boundary, time, payment);
         }
     }
 
@@ -184,37 +191,37 @@ impl Core {
     /// there until `boundary`.
     fn charge_and_blame(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         boundary: Instant,
         time: u64,
         payment: &Payment,
     ) {
         let &Payment { index, cost, .. } = payment;
-        let record = &mut self.requests[index];
+        let record = &mut cx.requests[index];
         let direction = record.request.op.direction();
         let waited = boundary.nanos_since(record.since);
         record.since = record.since.max(boundary);
         let before = record.served_before;
         let task_index = record.task;
-        let task = &self.tree.tasks[task_index];
+        let task = &cx.tree.tasks[task_index];
         let (client, own) = (task.client, task.cgroup);
-        let is_nearest = self.tree.nearest_limit(own, direction) == cgroup;
+        let is_nearest = self.nearest_limit(own, direction) == cgroup;
         let dimension = self.throttled_by(cgroup, direction);
-        self.charge_limit(now, cgroup, direction, cost, payment.owed);
-        let limiter = self.tree.cgroups[cgroup].limit_mut(direction);
+        self.charge_limit(cx, cgroup, direction, cost, payment.owed);
+        let limiter = self.cgroups[cgroup].limit_mut(direction);
         let mut others = 0;
         if is_nearest {
-            let client = self.tree.clients[client].dir_mut(direction);
+            let client = self.clients[client].dir_mut(direction);
             others = before.to_others(limiter.served_ns, client.served_ns).min(waited);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
-        if self.tree.cgroups[cgroup].rw_limit.is_some() {
+        if self.cgroups[cgroup].rw_limit.is_some() {
             self.tell_other_direction(cgroup, direction, cost, is_nearest.then_some((client, own)));
         }
-        let whose = self.tree.id(cgroup);
-        let account = self.tree.cgroups[own].account_mut();
+        let whose = cx.tree.id(cgroup);
+        let account = self.cgroups[own].account_mut();
         account.waited_for_others(direction, others);
         if cgroup == own {
             account.waited(dimension, waited - others);
@@ -222,7 +229,7 @@ impl Core {
             account.waited_above(whose, dimension, waited - others);
         }
         if waited > 0 {
-            self.tree.tasks[task_index].waits_mut(direction, dimension).wait_ns += waited;
+            self.tasks[task_index].waits_mut(direction, dimension).wait_ns += waited;
         }
     }
 
@@ -237,40 +244,46 @@ impl Core {
         client: Option<(u32, u32)>,
     ) {
         let other = direction.other();
-        let node = &mut self.tree.cgroups[cgroup];
+        let node = &mut self.cgroups[cgroup];
         let time = node.rw_limit.as_ref().map_or(0, |rw_limit| rw_limit.limiter().time_of(cost));
         let limiter = node.limit_mut(other);
         limiter.served_ns = limiter.served_ns.wrapping_add(time);
         if let Some((client, own)) = client
-            && self.tree.nearest_limit(own, other) == cgroup
+            && self.nearest_limit(own, other) == cgroup
         {
-            let client = self.tree.clients[client].dir_mut(other);
+            let client = self.clients[client].dir_mut(other);
             client.served_ns = client.served_ns.wrapping_add(time);
         }
     }
 
     #[inline]
     pub(crate) fn has_to_parent(&self, cgroup: u32, direction: Direction) -> bool {
-        self.tree.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.to_parent.is_empty())
+        self.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.to_parent.is_empty())
     }
 
     /// What the oldest request pays next of the task whose turn it is, of a client of `cgroup`; the task goes to the end of
     /// the turns. The request is taken out if that is all.
     #[inline(always)]
-    fn next_payment(&mut self, cgroup: u32, client: u32, direction: Direction) -> Payment {
-        let task = self.tree.clients[client].dir(direction).turns.head;
-        let index = self.tree.tasks[task].dir(direction).waiting.head;
-        let owed = self.requests[index].cost;
+    fn next_payment(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        client: u32,
+        direction: Direction,
+    ) -> Payment {
+        let task = self.clients[client].dir(direction).turns.head;
+        let index = self.tasks[task].dir(direction).waiting.head;
+        let owed = cx.requests[index].cost;
         if let Some(cost) = self.instalment(cgroup, direction, owed) {
-            self.pay_in_part(direction, index, cost);
-            self.note_part_paid(cgroup, direction);
+            self.pay_in_part(cx, direction, index, cost);
+            self.note_part_paid(cx, cgroup, direction);
             self.end_turn(client, direction);
             return Payment { index, cost, owed: Some(owed), is_last: false };
         }
-        let taken = self.take_waiting(client, direction);
+        let taken = self.take_waiting(cx, client, direction);
         debug_assert_eq!(taken, index, "the head of the task whose turn it is");
-        if self.requests[index].is_part_paid {
-            self.end_instalments(index);
+        if cx.requests[index].is_part_paid {
+            self.end_instalments(cx, index);
             return Payment { index, cost: owed, owed: Some(owed), is_last: true };
         }
         Payment { index, cost: owed, owed: None, is_last: true }
@@ -279,8 +292,8 @@ impl Core {
     /// The task whose turn it is goes to the end of the turns.
     #[inline(never)]
     fn end_turn(&mut self, client: u32, direction: Direction) {
-        let client = self.tree.clients[client].dir_mut(direction);
-        let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+        let client = self.clients[client].dir_mut(direction);
+        let mut turns = WaitingTurns { tasks: &mut self.tasks, direction };
         if client.turns.only().is_none() {
             let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
             client.turns.push_back(&mut turns, task);
@@ -289,13 +302,13 @@ impl Core {
 
     /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
     #[inline]
-    fn take_waiting(&mut self, client: u32, direction: Direction) -> u32 {
-        let client = self.tree.clients[client].dir_mut(direction);
-        let mut turns = WaitingTurns { tasks: &mut self.tree.tasks, direction };
+    fn take_waiting(&mut self, cx: &mut Context<'_>, client: u32, direction: Direction) -> u32 {
+        let client = self.clients[client].dir_mut(direction);
+        let mut turns = WaitingTurns { tasks: &mut self.tasks, direction };
         if let Some(task) = client.turns.only() {
             // Its turn is the next one, too.
             let waiting = &mut turns.tasks[task].dir_mut(direction).waiting;
-            let index = waiting.pop_front(&mut self.requests);
+            let index = waiting.pop_front(cx.requests);
             if waiting.is_empty() {
                 client.turns.pop_front(&mut turns);
             }
@@ -303,29 +316,34 @@ impl Core {
         }
         let task = client.turns.pop_front(&mut turns).expect("an active client has a task");
         let waiting = &mut turns.tasks[task].dir_mut(direction).waiting;
-        let index =
-            waiting.pop_front(&mut self.requests).expect("a task with a turn has a request");
+        let index = waiting.pop_front(cx.requests).expect("a task with a turn has a request");
         if !waiting.is_empty() {
             client.turns.push_back(&mut turns, task);
         }
         index
     }
 
-    pub(crate) fn take_to_parent(&mut self, cgroup: u32, direction: Direction) -> u32 {
-        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
-        queue.to_parent.pop_front(&mut self.requests).expect("looked just now")
+    pub(crate) fn take_to_parent(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+    ) -> u32 {
+        let queue = self.cgroups[cgroup].queue_mut(direction);
+        queue.to_parent.pop_front(cx.requests).expect("looked just cx.now")
     }
 
     /// Books the service of the source that was next at `at`.
     fn charge_source(
         &mut self,
+        cx: &mut Context<'_>,
         at: u32,
         direction: Direction,
         source: Source,
         time: u64,
         waits_on: bool,
     ) {
-        let weight = self.tree.weight_of(source);
+        let weight = weight_of(cx.tree, source);
         self.with_fair_queue(at, direction, source, |fair_queue, source_state| {
             fair_queue.served(source_state, time, weight, waits_on);
         });

@@ -1,53 +1,57 @@
 //! Eligible cgroups: their limits let a request go, so they are sources of their parents.
 
-use crate::core::Core;
 use crate::limits::{Dimension, Resource};
 use crate::request::Direction;
-use crate::throttle::fair_queue::{Entry, Source, SourceState};
+use crate::throttle::cgroup::CgroupThrottle;
+use crate::throttle::client::ClientThrottle;
+use crate::throttle::fair_queue::{Entry, FairQueue, Source, SourceState};
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
-use crate::time::Instant;
+use crate::throttle::rate_limiter::RateLimiter;
+use crate::throttle::slots::Slots;
+use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
+use crate::weight::Weight;
 
-impl Core {
+impl Throttle {
     /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
     pub(crate) fn activate(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         source: Source,
         cgroup: u32,
         direction: Direction,
     ) {
-        if let Some(arrival) = self.enqueue_source(now, source, cgroup, direction) {
-            self.update_eligibility(now, cgroup, direction, arrival);
+        if let Some(arrival) = self.enqueue_source(cx, source, cgroup, direction) {
+            self.update_eligibility(cx, cgroup, direction, arrival);
         }
     }
 
     /// Admits `source` to the fair queue of `cgroup`; how the head arrived, if the head is a new one.
     fn enqueue_source(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         source: Source,
         cgroup: u32,
         direction: Direction,
     ) -> Option<Arrival> {
         let stamp = self.next_stamp();
-        let fair_queue = &self.tree.cgroups[cgroup].queue_mut(direction).fair_queue;
+        let fair_queue = &self.cgroups[cgroup].queue_mut(direction).fair_queue;
         let was_clear = fair_queue.is_empty();
         if fair_queue.is_full() {
             self.sweep(cgroup, direction);
         }
-        let weight = self.tree.weight_of(source);
+        let weight = weight_of(cx.tree, source);
         self.with_fair_queue(cgroup, direction, source, |fair_queue, source_state| {
             fair_queue.admit(source, source_state, weight, stamp);
         });
         if let Source::Cgroup(child) = source {
-            let dir = self.tree.cgroups[child].dir(direction);
+            let dir = self.cgroups[child].dir(direction);
             if dir.has_part_paid {
-                self.note_part_paid(cgroup, direction);
+                self.note_part_paid(cx, cgroup, direction);
             }
-            self.tree.cgroups[child].queue_mut(direction).active_since = now;
+            self.cgroups[child].queue_mut(direction).active_since = cx.now;
             if was_clear {
-                self.credit_from(now, child, cgroup, direction);
+                self.credit_from(cx, child, cgroup, direction);
             }
         }
         match was_clear {
@@ -59,8 +63,14 @@ impl Core {
     }
 
     /// `source` leaves `cgroup` without having been served.
-    pub(crate) fn deactivate(&mut self, cgroup: u32, direction: Direction, source: Source) {
-        let weight = self.tree.weight_of(source);
+    pub(crate) fn deactivate(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+        source: Source,
+    ) {
+        let weight = weight_of(cx.tree, source);
         self.with_fair_queue(cgroup, direction, source, |fair_queue, source_state| {
             fair_queue.leave(source_state, weight);
         });
@@ -68,31 +78,31 @@ impl Core {
 
     /// Drops the void entries of a cgroup's fair queue.
     fn sweep(&mut self, cgroup: u32, direction: Direction) {
-        let Some(mut queue) = self.tree.cgroups[cgroup].dir_mut(direction).queue.take() else {
+        let Some(mut queue) = self.cgroups[cgroup].dir_mut(direction).queue.take() else {
             return;
         };
-        let tree = &self.tree;
-        queue.fair_queue.sweep(|entry| is_live(tree, direction, entry));
-        self.tree.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
+        let Throttle { cgroups, clients, .. } = self;
+        queue.fair_queue.sweep(|entry| is_live(cgroups, clients, direction, entry));
+        self.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
     }
 
     /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. Where no limit is
     /// above, the requests that may go, go.
     pub(crate) fn update_eligibility(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         arrival: Arrival,
     ) {
         let mut next = Some((cgroup, arrival));
         while let Some((at, arrival)) = next {
-            let node = &self.tree.cgroups[at];
+            let node = &self.cgroups[at];
             if node.dir(direction).has_rw_limit && !node.is_clear(direction.other()) {
-                self.update_rw(now, at, direction, arrival);
+                self.update_rw(cx, at, direction, arrival);
                 return;
             }
-            next = self.update_one(now, at, direction, arrival);
+            next = self.update_one(cx, at, direction, arrival);
         }
     }
 
@@ -100,44 +110,43 @@ impl Core {
     /// then.
     pub(crate) fn update_one(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         arrival: Arrival,
     ) -> Option<(u32, Arrival)> {
-        let dir = self.tree.cgroups[cgroup].dir(direction);
+        let dir = self.cgroups[cgroup].dir(direction);
         let is_topmost = dir.parent_limit == NO_CGROUP;
-        if dir.limiter.as_deref().is_some_and(super::RateLimiter::is_hierarchical) {
+        if dir.limiter.as_deref().is_some_and(RateLimiter::is_hierarchical) {
             // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
             // directions' waits are computed anew (spec/throttle 1.4).
-            let armed = self.tree.cgroups[cgroup].dir(Direction::Read).timer.fires_at().is_some();
-            if arrival == Arrival::Fresh || !armed || self.tree.cgroups[cgroup].is_clear(direction)
-            {
-                self.schedule_next_dispatch(now, cgroup);
+            let armed = self.cgroups[cgroup].dir(Direction::Read).timer.fires_at().is_some();
+            if arrival == Arrival::Fresh || !armed || self.cgroups[cgroup].is_clear(direction) {
+                self.schedule_next_dispatch(cx, cgroup);
             }
         }
         if is_topmost {
-            self.drain(now, cgroup, direction, arrival);
+            self.drain(cx, cgroup, direction, arrival);
             return None;
         }
-        let ready = self.is_eligible(now, cgroup, direction, arrival);
-        let is_active = self.tree.cgroups[cgroup]
+        let ready = self.is_eligible(cx, cgroup, direction, arrival);
+        let is_active = self.cgroups[cgroup]
             .queue(direction)
             .is_some_and(|queue| queue.source_state.is_active());
-        let Cgroup { parent, .. } = self.tree.cgroups[cgroup];
+        let Cgroup { parent, .. } = cx.tree.cgroups[cgroup];
         if ready == is_active {
             // Where a head may have paid its I/Os, another one in its place may have to wait above.
-            let dir = self.tree.cgroups[cgroup].dir(direction);
+            let dir = self.cgroups[cgroup].dir(direction);
             let is_next = ready
                 && dir.has_part_paid
                 && self.top_source(parent, direction) == Some(Source::Cgroup(cgroup));
             return is_next.then_some((parent, Arrival::Queued));
         }
         if ready {
-            let arrival = self.enqueue_source(now, Source::Cgroup(cgroup), parent, direction)?;
+            let arrival = self.enqueue_source(cx, Source::Cgroup(cgroup), parent, direction)?;
             Some((parent, arrival))
         } else {
-            self.deactivate_ineligible(now, cgroup, direction);
+            self.deactivate_ineligible(cx, cgroup, direction);
             Some((parent, Arrival::Queued))
         }
     }
@@ -145,13 +154,13 @@ impl Core {
     /// Whether `cgroup` may let a request go now; arms its deadline if it has one that may go later.
     pub(crate) fn is_eligible(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         arrival: Arrival,
     ) -> bool {
         self.sync_with_watermark(cgroup);
-        let node = &mut self.tree.cgroups[cgroup];
+        let node = &mut self.cgroups[cgroup];
         let clock = node.clock;
         let dir = node.dir_mut(direction);
         let Some(queue) = &dir.queue else { return false };
@@ -172,23 +181,23 @@ impl Core {
         // The usual limit, which is asked without a detour.
         if let Some(until) = limiter.sole_ready_at().filter(|_| !dir.has_rw_limit) {
             let clock = self.clocks.get(clock);
-            let ready = clock.is_open() || clock.at(now) >= until;
+            let ready = clock.is_open() || clock.at(cx.now) >= until;
             if ready {
                 dir.timer.disarm();
                 return true;
             }
             if !dir.has_part_paid {
                 dir.throttled_by = Dimension::of(direction, Resource::Ios);
-                self.arm(cgroup, direction, until);
+                self.arm(cx, cgroup, direction, until);
                 return false;
             }
         }
         let has_part_paid = dir.has_part_paid;
-        let verdict = match self.clocks.check_any(now, node, direction) {
+        let verdict = match self.clocks.check_any(cx.now, node, direction) {
             Some(verdict) if verdict == Verdict::Go || !has_part_paid => verdict,
-            _ => self.check_head(now, cgroup, direction, arrival),
+            _ => self.check_head(cx, cgroup, direction, arrival),
         };
-        let dir = self.tree.cgroups[cgroup].dir_mut(direction);
+        let dir = self.cgroups[cgroup].dir_mut(direction);
         match verdict {
             Verdict::Go => {
                 dir.timer.disarm();
@@ -196,8 +205,8 @@ impl Core {
             }
             Verdict::Wait { until, throttled_by } => {
                 dir.throttled_by = throttled_by;
-                debug_assert!(until > self.limit_time(cgroup, now), "a wait ends after now");
-                self.arm(cgroup, direction, until);
+                debug_assert!(until > self.limit_time(cgroup, cx.now), "a wait ends after cx.now");
+                self.arm(cx, cgroup, direction, until);
                 false
             }
         }
@@ -207,44 +216,45 @@ impl Core {
     #[inline(never)]
     fn check_head(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
-        let head = self.head_cost(cgroup, direction).expect("a source that waits has a request");
-        self.check_limit(now, cgroup, direction, head, arrival)
+        let head =
+            self.head_cost(cx, cgroup, direction).expect("a source that waits has a request");
+        self.check_limit(cx, cgroup, direction, head, arrival)
     }
 
     /// Deactivates `cgroup`, and then its ancestors, where what waits in `direction` may not go any more.
     /// O(depth × log sources).
     ///
-    /// Unlike [`Core::update_eligibility`], this never dispatches. Call it first: with a limit on both directions, that may
+    /// Unlike [`Throttle::update_eligibility`], this never dispatches. Call it first: with a limit on both directions, that may
     /// dispatch at any ancestor, and requires that every active source is eligible.
     pub(crate) fn deactivate_ineligible(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
     ) {
         let mut at = cgroup;
         loop {
-            let is_active = |core: &Core| {
-                let queue = core.tree.cgroups[at].queue(direction);
+            let is_active = |throttle: &Throttle| {
+                let queue = throttle.cgroups[at].queue(direction);
                 queue.is_some_and(|queue| queue.source_state.is_active())
             };
             if at == cgroup && !is_active(self) {
                 // Its deadline may be early now, and is set anew when it comes.
                 return;
             }
-            let ready = self.is_eligible(now, at, direction, Arrival::Queued);
-            let parent = self.tree.cgroups[at].parent;
+            let ready = self.is_eligible(cx, at, direction, Arrival::Queued);
+            let parent = cx.tree.cgroups[at].parent;
             match (is_active(self), ready) {
-                (true, false) => self.deactivate(parent, direction, Source::Cgroup(at)),
+                (true, false) => self.deactivate(cx, parent, direction, Source::Cgroup(at)),
                 _ if at == cgroup => return,
                 // Another head is first now, and may go: at once, but not from here.
-                (false, true) if self.tree.nearest_limit(at, direction) == at => {
-                    self.arm(at, direction, self.limit_time(at, now));
+                (false, true) if self.nearest_limit(at, direction) == at => {
+                    self.arm(cx, at, direction, self.limit_time(at, cx.now));
                 }
                 _ => {}
             }
@@ -259,26 +269,26 @@ impl Core {
     /// the rest.
     pub(crate) fn drain(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         mut arrival: Arrival,
     ) {
-        self.drain_to_parent(cgroup, direction);
-        while self.is_eligible(now, cgroup, direction, arrival) {
+        self.drain_to_parent(cx, cgroup, direction);
+        while self.is_eligible(cx, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             match self.top_source(cgroup, direction) {
                 // Where most requests wait that wait at all: for the only limit of their own cgroup.
                 Some(Source::Client(client)) => {
-                    if let Some(index) = self.dequeue_client(now, cgroup, direction, client) {
+                    if let Some(index) = self.dequeue_client(cx, cgroup, direction, client) {
                         self.throttled -= 1;
-                        self.pass_from(cgroup, index);
+                        self.pass_from(cx, cgroup, index);
                     }
                 }
                 _ => {
-                    if let Some(index) = self.dequeue(now, cgroup, direction) {
+                    if let Some(index) = self.dequeue(cx, cgroup, direction) {
                         self.throttled -= 1;
-                        self.pass(index);
+                        self.pass(cx, index);
                     }
                 }
             }
@@ -287,26 +297,29 @@ impl Core {
 
     /// Dispatches requests held at `cgroup` for an ancestor limit that has since been removed.
     #[inline]
-    pub(crate) fn drain_to_parent(&mut self, cgroup: u32, direction: Direction) {
+    pub(crate) fn drain_to_parent(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+    ) {
         while self.has_to_parent(cgroup, direction) {
-            let index = self.take_to_parent(cgroup, direction);
+            let index = self.take_to_parent(cx, cgroup, direction);
             self.throttled -= 1;
-            self.pass(index);
+            self.pass(cx, index);
         }
     }
 
     /// Whether `cgroup` dispatches to the next limit level by level, as the kernel does.
     pub(crate) fn is_hierarchical(&self, cgroup: u32, direction: Direction) -> bool {
-        self.tree.cgroups[cgroup]
-            .limiter(direction)
-            .is_some_and(super::RateLimiter::is_hierarchical)
+        self.cgroups[cgroup].limiter(direction).is_some_and(RateLimiter::is_hierarchical)
     }
 
     /// The source that is next at `cgroup`.
     // In place on the way of each request that waits.
     #[inline(always)]
     pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
-        let fair_queue = &self.tree.cgroups[cgroup].queue(direction)?.fair_queue;
+        let fair_queue = &self.cgroups[cgroup].queue(direction)?.fair_queue;
         match fair_queue.has_void() {
             false => fair_queue.top().map(|entry| entry.source()),
             true => self.live_top_source(cgroup, direction),
@@ -317,28 +330,33 @@ impl Core {
     #[inline(never)]
     fn live_top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         loop {
-            let fair_queue = &self.tree.cgroups[cgroup].queue(direction)?.fair_queue;
+            let fair_queue = &self.cgroups[cgroup].queue(direction)?.fair_queue;
             let entry = fair_queue.top()?;
-            if !fair_queue.has_void() || is_live(&self.tree, direction, entry) {
+            if !fair_queue.has_void() || is_live(&self.cgroups, &self.clients, direction, entry) {
                 return Some(entry.source());
             }
-            self.tree.cgroups[cgroup].queue_mut(direction).fair_queue.drop_void();
+            self.cgroups[cgroup].queue_mut(direction).fair_queue.drop_void();
         }
     }
 
     /// What the request pays next that `cgroup` would let pay next. O(depth).
-    pub(crate) fn head_cost(&mut self, cgroup: u32, direction: Direction) -> Option<Cost> {
+    pub(crate) fn head_cost(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+    ) -> Option<Cost> {
         let mut at = cgroup;
         loop {
             let index = match self.top_source(at, direction)? {
                 Source::Client(client) => {
-                    let task = self.tree.clients[client].dir(direction).turns.head;
-                    let index = self.tree.tasks[task].dir(direction).waiting.head;
-                    let owed = self.requests[index].cost;
+                    let task = self.clients[client].dir(direction).turns.head;
+                    let index = self.tasks[task].dir(direction).waiting.head;
+                    let owed = cx.requests[index].cost;
                     return Some(self.instalment(at, direction, owed).unwrap_or(owed));
                 }
                 Source::Cgroup(child) => {
-                    let queue = self.tree.cgroups[child].queue(direction);
+                    let queue = self.cgroups[child].queue(direction);
                     let to_parent = queue.expect("an active cgroup has a queue").to_parent;
                     if to_parent.is_empty() {
                         at = child;
@@ -347,23 +365,23 @@ impl Core {
                     to_parent.head
                 }
             };
-            return Some(self.requests[index].cost);
+            return Some(cx.requests[index].cost);
         }
     }
 
     /// Service that a limit below has begun counts at `parent`, where nothing waited (spec/throttle 1.5).
-    fn credit_from(&mut self, now: Instant, child: u32, parent: u32, direction: Direction) {
-        let nearest = self.tree.nearest_limit(parent, direction);
+    fn credit_from(&mut self, cx: &mut Context<'_>, child: u32, parent: u32, direction: Direction) {
+        let nearest = self.nearest_limit(parent, direction);
         if nearest == NO_CGROUP || !self.is_hierarchical(nearest, direction) {
             return;
         }
         self.sync_with_watermark(child);
         self.sync_with_watermark(nearest);
-        let (below, above) = (self.limit_time(child, now), self.limit_time(nearest, now));
-        let child_limiter = self.tree.cgroups[child].limiter_mut(direction);
-        let start = child_limiter.and_then(super::RateLimiter::slice_start).unwrap_or(below);
+        let (below, above) = (self.limit_time(child, cx.now), self.limit_time(nearest, cx.now));
+        let child_limiter = self.cgroups[child].limiter_mut(direction);
+        let start = child_limiter.and_then(RateLimiter::slice_start).unwrap_or(below);
         let start = start.moved(below, above);
-        self.tree.cgroups[nearest].limit_mut(direction).credit(above, start);
+        self.cgroups[nearest].limit_mut(direction).credit(above, start);
     }
 
     /// Lends out a cgroup's fair queue together with the state of one of its sources.
@@ -372,36 +390,48 @@ impl Core {
         cgroup: u32,
         direction: Direction,
         source: Source,
-        work: impl FnOnce(&mut super::FairQueue, &mut SourceState) -> R,
+        work: impl FnOnce(&mut FairQueue, &mut SourceState) -> R,
     ) -> R {
-        let queue = self.tree.cgroups[cgroup].queue_mut(direction);
+        let queue = self.cgroups[cgroup].queue_mut(direction);
         let child = match source {
             Source::Client(client) => {
-                let source_state = &mut self.tree.clients[client].dir_mut(direction).source_state;
+                let source_state = &mut self.clients[client].dir_mut(direction).source_state;
                 return work(&mut queue.fair_queue, source_state);
             }
             Source::Cgroup(child) => child,
         };
-        let lent = self.tree.cgroups[cgroup].dir_mut(direction).queue.take();
-        let mut queue = lent.expect("made just now");
-        let source_state = &mut self.tree.cgroups[child].queue_mut(direction).source_state;
+        let lent = self.cgroups[cgroup].dir_mut(direction).queue.take();
+        let mut queue = lent.expect("made just cx.now");
+        let source_state = &mut self.cgroups[child].queue_mut(direction).source_state;
         let result = work(&mut queue.fair_queue, source_state);
-        self.tree.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
+        self.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
         result
     }
 }
 
 /// Whether `entry` is its source's live one.
-fn is_live(tree: &Tree, direction: Direction, entry: Entry) -> bool {
+fn is_live(
+    cgroups: &Slots<CgroupThrottle>,
+    clients: &Slots<ClientThrottle>,
+    direction: Direction,
+    entry: Entry,
+) -> bool {
     match entry.source() {
-        Source::Client(client) => tree
-            .clients
-            .get(client)
-            .is_some_and(|client| client.dir(direction).source_state.owns(entry)),
-        Source::Cgroup(child) => tree
-            .cgroups
+        Source::Client(client) => {
+            clients.get(client).is_some_and(|client| client.dir(direction).source_state.owns(entry))
+        }
+        Source::Cgroup(child) => cgroups
             .get(child)
             .and_then(|child| child.queue(direction))
             .is_some_and(|queue| queue.source_state.owns(entry)),
     }
+}
+
+/// The share of `source` among those that wait where it does.
+pub(super) fn weight_of(tree: &Tree, source: Source) -> u64 {
+    let weight = match source {
+        Source::Client(_) => Weight::DEFAULT,
+        Source::Cgroup(child) => tree.cgroups[child].weight,
+    };
+    u64::from(weight.get())
 }

@@ -9,13 +9,12 @@
 //! One instalment is within those of all limits of the path, so that a limit anywhere above is kept for no longer than its
 //! own. Below a limit of slices requests are charged at once: there they do what a kernel does.
 
-use crate::core::Core;
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Served;
 use crate::throttle::limiter::Cost;
 use crate::throttle::rate_limiter::RateLimiter;
-use crate::time::Instant;
+use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
 
 /// What a request pays next.
@@ -29,12 +28,12 @@ pub(super) struct Payment {
     pub(super) is_last: bool,
 }
 
-impl Core {
+impl Throttle {
     /// What a request in `cgroup` pays next that has `owed` to pay; `None` if all of it. O(1) for a small request, else
     /// O(limited ancestors).
     #[inline(always)]
     pub(crate) fn instalment(&self, cgroup: u32, direction: Direction, owed: Cost) -> Option<Cost> {
-        let units_per_io = self.config.prices.units_per_io();
+        let units_per_io = self.prices.units_per_io();
         if owed.bytes <= Limits::INSTALMENT_BYTES_MIN && owed.ios <= units_per_io {
             return None;
         }
@@ -46,19 +45,19 @@ impl Core {
     #[inline(always)]
     pub(super) fn first_instalment(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         cost: Cost,
     ) -> Option<Cost> {
         let part = self.instalment(cgroup, direction, cost)?;
-        Some(self.instalments_in_bursts(now, cgroup, direction, cost, part))
+        Some(self.instalments_in_bursts(cx, cgroup, direction, cost, part))
     }
 
     #[inline(never)]
     fn instalments_in_bursts(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         cost: Cost,
@@ -71,14 +70,14 @@ impl Core {
             ios: if part.ios < cost.ios { part.ios } else { 0 },
             ..part
         };
-        let units_per_io = self.config.prices.units_per_io();
-        let mut at = self.tree.nearest_limit(cgroup, direction);
+        let units_per_io = self.prices.units_per_io();
+        let mut at = self.nearest_limit(cgroup, direction);
         while at != NO_CGROUP && count > 1 {
             self.sync_with_watermark(at);
-            let node = &self.tree.cgroups[at];
+            let node = &self.cgroups[at];
             let clock = self.clocks.get(node.clock);
             if !clock.is_open() {
-                let time = clock.at(now);
+                let time = clock.at(cx.now);
                 let held = |limiter: &RateLimiter| {
                     repeats.times_in(limiter.burst_beyond_one(units_per_io, time))
                 };
@@ -86,7 +85,7 @@ impl Core {
                 count = count.min(held(node.limit(direction)));
                 count = count.min(rw_limit.map_or(u64::MAX, held));
             }
-            at = self.tree.parent_limit(at, direction);
+            at = self.parent_limit(at, direction);
         }
         part.times(count.max(1)).within(cost)
     }
@@ -100,9 +99,9 @@ impl Core {
         units_per_io: u64,
     ) -> Option<Cost> {
         let mut cost = owed;
-        let mut at = self.tree.nearest_limit(cgroup, direction);
+        let mut at = self.nearest_limit(cgroup, direction);
         while at != NO_CGROUP {
-            let node = &self.tree.cgroups[at];
+            let node = &self.cgroups[at];
             let clock = self.clocks.get(node.clock);
             let limiters = [
                 Some(node.limit(direction)),
@@ -115,18 +114,23 @@ impl Core {
                     cost = cost.within(most);
                 }
             }
-            at = self.tree.parent_limit(at, direction);
+            at = self.parent_limit(at, direction);
         }
         (cost != owed).then_some(cost)
     }
 
     /// Books that the request in slot `index` has paid `cost`, and has not paid all.
     #[inline(never)]
-    pub(super) fn pay_in_part(&mut self, direction: Direction, index: u32, cost: Cost) {
+    pub(super) fn pay_in_part(
+        &mut self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        index: u32,
+        cost: Cost,
+    ) {
         let d = direction.index();
-        self.audit.charged[d].add(cost);
-        self.audit.part_paid[d].add(cost);
-        let record = &mut self.requests[index];
+        self.part_paid[d].add(cost);
+        let record = &mut cx.requests[index];
         record.cost = record.cost.less(cost);
         record.is_part_paid = true;
     }
@@ -134,29 +138,33 @@ impl Core {
     /// A request that waits at or below `cgroup` may have paid its I/Os: no limit may answer for all heads alike, here and
     /// above. A cgroup that knows and is active in its parent has told it. O(depth).
     #[inline(never)]
-    pub(super) fn note_part_paid(&mut self, cgroup: u32, direction: Direction) {
+    pub(super) fn note_part_paid(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+    ) {
         let mut at = cgroup;
         while at != NO_CGROUP {
-            let node = &mut self.tree.cgroups[at];
+            let node = &mut self.cgroups[at];
             if core::mem::replace(&mut node.dir_mut(direction).has_part_paid, true) {
                 return;
             }
-            at = node.parent;
+            at = cx.tree.cgroups[at].parent;
         }
     }
 
     /// The request in slot `index` pays its last instalment, or is withdrawn: it is charged as one again. Answers what it
     /// had paid.
     #[inline(never)]
-    pub(super) fn end_instalments(&mut self, index: u32) -> Cost {
-        let record = &mut self.requests[index];
-        let whole = self.config.prices.cost(&record.request);
+    pub(super) fn end_instalments(&mut self, cx: &mut Context<'_>, index: u32) -> Cost {
+        let record = &mut cx.requests[index];
+        let whole = self.prices.cost(&record.request);
         let paid = whole.less(record.cost);
         record.cost = whole;
         record.is_part_paid = false;
         let d = record.request.op.direction().index();
-        self.audit.part_paid[d].subtract(paid);
-        self.audit.charged[d].subtract(paid);
+        self.part_paid[d].subtract(paid);
         paid
     }
 
@@ -167,9 +175,9 @@ impl Core {
         client: u32,
         direction: Direction,
     ) -> Option<Served> {
-        let nearest = self.tree.nearest_limit(cgroup, direction);
-        let limiter = self.tree.cgroups.get(nearest)?.limiter(direction)?;
-        let to_client_ns = self.tree.clients[client].dir(direction).served_ns;
+        let nearest = self.nearest_limit(cgroup, direction);
+        let limiter = self.cgroups.get(nearest)?.limiter(direction)?;
+        let to_client_ns = self.clients[client].dir(direction).served_ns;
         Some(Served { to_all_ns: limiter.served_ns, to_client_ns })
     }
 
@@ -179,11 +187,11 @@ impl Core {
     pub(super) fn time_of_turn(&self, cgroup: u32, direction: Direction, cost: Cost) -> u64 {
         let mut at = cgroup;
         while at != NO_CGROUP {
-            let time = self.tree.cgroups[at].time_of(direction, cost);
+            let time = self.cgroups[at].time_of(direction, cost);
             if time > 0 {
                 return time;
             }
-            at = self.tree.parent_limit(at, direction);
+            at = self.parent_limit(at, direction);
         }
         0
     }

@@ -16,7 +16,12 @@
 //! Reads and writes wait apart, in queues of their own. A cgroup may have a limit on both together, which either is
 //! charged to; see [`rw_limit`].
 
+mod account;
 mod admit;
+mod cgroup;
+mod check;
+mod client;
+mod deadlines;
 mod dequeue;
 mod eligibility;
 mod fair_queue;
@@ -29,16 +34,227 @@ mod pace;
 mod profile;
 mod rate_limiter;
 mod reconfigure;
+mod rw_dispatch;
 mod rw_limit;
 mod slice;
+mod slots;
+mod timers;
 mod token;
 mod watermark;
 
+use alloc::vec::Vec;
+
 pub(crate) use admit::Admission;
-pub(crate) use fair_queue::{FairQueue, Source, SourceState};
 pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
-pub(crate) use rate_limiter::RateLimiter;
-pub(crate) use rw_limit::RwLimit;
-pub(crate) use watermark::{Clock, Clocks, Confidence, GateEpoch};
 pub use watermark::{Headroom, Watermark, WatermarkMode, WatermarkStats};
+
+use crate::limits::Limits;
+use crate::price::Prices;
+use crate::request::Direction;
+use crate::requests::Requests;
+use crate::stats::{Charge, Counters, TaskStats};
+use crate::throttle::cgroup::CgroupThrottle;
+use crate::throttle::client::{ClientThrottle, TaskThrottle};
+use crate::throttle::slots::Slots;
+use crate::throttle::watermark::Clocks;
+use crate::time::Instant;
+use crate::tree::{CgroupId, List, NO_CGROUP, NO_INDEX, ROOT, Tree};
+use crate::utilisation::Share;
+
+/// Limits of all cgroups, and the requests that wait for them.
+///
+/// It never calls out: what it lets go is taken with [`Throttle::take_ready`] and [`Throttle::pop_ready`].
+pub(crate) struct Throttle {
+    cgroups: Slots<CgroupThrottle>,
+    clients: Slots<ClientThrottle>,
+    tasks: Slots<TaskThrottle>,
+    /// What limits go by, and what waits for it.
+    clocks: Clocks,
+    prices: Prices,
+    /// Requests past every limit that have not been taken yet, in order; empty between calls of the engine.
+    ready: List,
+    /// Requests waiting for a limit.
+    throttled: u32,
+    /// Charged so far to requests that still wait for the next instalment.
+    part_paid: [Charge; 2],
+    stamp: u64,
+    /// Path of limited cgroups, from a limit down to a request; kept to reuse its memory.
+    path: Vec<u32>,
+}
+
+/// What the throttle works on and does not own.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) tree: &'a Tree,
+    pub(crate) requests: &'a mut Requests,
+}
+
+impl Throttle {
+    /// That of a hierarchy with nothing but the root.
+    pub(crate) fn new(prices: Prices, now: Instant) -> Throttle {
+        let mut cgroups = Slots::new();
+        cgroups.set(ROOT, CgroupThrottle::new());
+        Throttle {
+            cgroups,
+            clients: Slots::new(),
+            tasks: Slots::new(),
+            clocks: Clocks::new(now),
+            prices,
+            ready: List::EMPTY,
+            throttled: 0,
+            part_paid: [Charge::default(); 2],
+            stamp: 0,
+            path: Vec::new(),
+        }
+    }
+
+    // Members of the hierarchy.
+
+    /// The cgroup in slot `index` is new, without limits, below `parent`.
+    pub(crate) fn add_cgroup(&mut self, index: u32, parent: u32) {
+        let mut cgroup = CgroupThrottle::new();
+        for direction in Direction::BOTH {
+            cgroup.dir_mut(direction).parent_limit = self.nearest_limit(parent, direction);
+        }
+        let clock = self.cgroups[parent].clock;
+        cgroup.go_by(clock, self.clocks.get(clock));
+        self.clocks.enter(clock);
+        self.cgroups.set(index, cgroup);
+    }
+
+    /// The cgroup in slot `index` is gone; nothing waits in it.
+    pub(crate) fn remove_cgroup(&mut self, index: u32) {
+        self.clocks.leave(self.cgroups[index].clock);
+        self.cgroups.set(index, CgroupThrottle::new());
+    }
+
+    /// The client in slot `index` is new.
+    pub(crate) fn add_client(&mut self, index: u32) {
+        self.clients.set(index, ClientThrottle::new());
+    }
+
+    /// The client in slot `index` of `cgroup` is gone; nothing of it waits.
+    pub(crate) fn remove_client(&mut self, index: u32, cgroup: u32) {
+        for direction in Direction::BOTH {
+            let source_state = self.clients[index].dir(direction).source_state;
+            if let Some(queue) = &mut self.cgroups[cgroup].dir_mut(direction).queue {
+                queue.fair_queue.carry_over(source_state);
+            }
+        }
+    }
+
+    /// The task in slot `index` is new.
+    pub(crate) fn add_task(&mut self, index: u32) {
+        self.tasks.set(index, TaskThrottle::new());
+    }
+
+    // What it let go.
+
+    /// The next request that is past every limit; deadlines that have come by `now` are applied until there is one.
+    pub(crate) fn pop_ready(&mut self, cx: &mut Context<'_>) -> Option<u32> {
+        loop {
+            if let Some(index) = self.take_ready(cx.requests) {
+                return Some(index);
+            }
+            let due = self.pop_due(cx.now)?;
+            self.fire(cx, due);
+        }
+    }
+
+    /// The next request that the last change has let past every limit.
+    #[inline]
+    pub(crate) fn take_ready(&mut self, requests: &mut Requests) -> Option<u32> {
+        if self.ready.is_empty() {
+            return None;
+        }
+        self.ready.pop_front(requests)
+    }
+
+    // What there is.
+
+    /// The limits that are set for a cgroup.
+    pub(crate) fn limits(&self, cgroup: u32) -> Limits {
+        self.cgroups[cgroup].limits()
+    }
+
+    /// The watermark that is set for a cgroup itself.
+    pub(crate) fn watermark(&self, cgroup: u32) -> Option<Watermark> {
+        let cgroup = &self.cgroups[cgroup];
+        cgroup.has_watermark.then(|| self.clocks.get(cgroup.clock).watermark())
+    }
+
+    /// Requests waiting for a limit.
+    pub(crate) fn len(&self) -> u32 {
+        self.throttled
+    }
+
+    /// Charged so far to requests that still wait for the next instalment.
+    pub(crate) fn part_paid(&self) -> [Charge; 2] {
+        self.part_paid
+    }
+
+    /// A request of `task` that waits in its list.
+    pub(crate) fn waiting(&self, task: u32) -> Option<u32> {
+        let heads = Direction::BOTH.map(|direction| self.tasks[task].dir(direction).waiting.head);
+        heads.into_iter().find(|&head| head != NO_INDEX)
+    }
+
+    /// What limits did to a task.
+    pub(crate) fn task_stats(&self, task: u32) -> TaskStats {
+        self.tasks[task].stats()
+    }
+
+    /// Adds what was counted of `cgroup`, whose id is `own`; blame is to be tidied after the last one.
+    pub(crate) fn add_counters(&self, cgroup: u32, own: CgroupId, counters: &mut Counters) {
+        if let Some(account) = self.cgroups[cgroup].account() {
+            account.add_to(own, counters);
+        }
+    }
+
+    /// Allocates what requests of `cgroup` need that wait, where a limit is on their path.
+    pub(crate) fn materialise(&mut self, cgroup: u32) {
+        if Direction::BOTH.iter().any(|&direction| self.is_limited(cgroup, direction)) {
+            self.cgroups[cgroup].account_mut();
+        }
+    }
+
+    /// Whether a limit is on the path of requests in `cgroup`.
+    pub(crate) fn is_limited(&self, cgroup: u32, direction: Direction) -> bool {
+        self.nearest_limit(cgroup, direction) != NO_CGROUP
+    }
+
+    /// The nearest cgroup with a limit in `direction`, from `cgroup` upwards; [`NO_CGROUP`] if there is none.
+    fn nearest_limit(&self, cgroup: u32, direction: Direction) -> u32 {
+        let dir = self.cgroups[cgroup].dir(direction);
+        if dir.limiter.is_some() { cgroup } else { dir.parent_limit }
+    }
+
+    /// The same, from the parent of `cgroup` upwards.
+    fn parent_limit(&self, cgroup: u32, direction: Direction) -> u32 {
+        self.cgroups[cgroup].dir(direction).parent_limit
+    }
+
+    // Time.
+
+    /// Whether a watermark is in use.
+    #[inline]
+    pub(crate) fn is_steered(&self) -> bool {
+        self.clocks.is_steered()
+    }
+
+    /// Time goes on to `now`, with or without a request at the device all the while.
+    pub(crate) fn advance(&mut self, now: Instant, is_busy: bool) {
+        self.clocks.advance(now, is_busy);
+    }
+
+    /// How much the device was used within the last half second; `None` where no watermark asks for it.
+    pub(crate) fn utilisation(&self) -> Option<Share> {
+        self.clocks.utilisation()
+    }
+
+    /// Each watermark in use.
+    pub(crate) fn watermarks(&self, now: Instant) -> Vec<WatermarkStats> {
+        self.clocks.stats(now)
+    }
+}

@@ -19,16 +19,13 @@ mod path;
 
 pub(crate) use arena::{Arena, Line};
 pub(crate) use cgroup::{Cgroup, NO_CGROUP};
-pub(crate) use client::{Client, ReadyTurns, Task, WaitingTurns};
+pub(crate) use client::{Client, ReadyTurns, Task};
 pub(crate) use heap::{Heap, Keyed};
 pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
 
 use crate::low_latency::LowLatency;
-use crate::request::Direction;
-use crate::throttle::Source;
-use crate::weight::Weight;
 
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -113,26 +110,6 @@ impl Tree {
         self.tasks.is_current(id.index, id.generation).then_some(id.index)
     }
 
-    /// The nearest cgroup with a limit in `direction`, from `cgroup` upwards; [`NO_CGROUP`] if there is none.
-    pub(crate) fn nearest_limit(&self, cgroup: u32, direction: Direction) -> u32 {
-        let dir = self.cgroups[cgroup].dir(direction);
-        if dir.limiter.is_some() { cgroup } else { dir.parent_limit }
-    }
-
-    /// The same, from the parent of `cgroup` upwards.
-    pub(crate) fn parent_limit(&self, cgroup: u32, direction: Direction) -> u32 {
-        self.cgroups[cgroup].dir(direction).parent_limit
-    }
-
-    /// The share of `source` among those that wait where it does.
-    pub(crate) fn weight_of(&self, source: Source) -> u64 {
-        let weight = match source {
-            Source::Client(_) => Weight::DEFAULT,
-            Source::Cgroup(child) => self.cgroups[child].weight,
-        };
-        u64::from(weight.get())
-    }
-
     /// Whether `ancestor` is `cgroup` or above it. O(depth).
     pub(crate) fn is_within(&self, cgroup: u32, ancestor: u32) -> bool {
         let mut at = cgroup;
@@ -161,7 +138,7 @@ impl Tree {
         self.cgroups[parent].children.get_or_insert_default().insert(name, child);
     }
 
-    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
+    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name. O(cgroups below).
     pub(crate) fn move_cgroup(&mut self, cgroup: u32, parent: u32) {
         let Cgroup { parent: old, name, .. } = &self.cgroups[cgroup];
         let (old, name) = (*old, name.clone());
@@ -170,6 +147,9 @@ impl Tree {
         }
         self.add_child(parent, cgroup);
         self.cgroups[cgroup].parent = parent;
+        for at in self.subtree(cgroup) {
+            self.cgroups[at].depth = self.cgroups[self.cgroups[at].parent].depth + 1;
+        }
     }
 
     /// Takes the name away from `cgroup`, which has no children.

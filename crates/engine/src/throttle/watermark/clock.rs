@@ -3,7 +3,7 @@
 use super::gate::{GateEpoch, UtilisationSampler};
 use super::proportional::IdleController;
 use super::{Watermark, WatermarkMode};
-use crate::deadlines::Deadlines;
+use crate::throttle::deadlines::Deadlines;
 use crate::time::Instant;
 use crate::utilisation::Sliding;
 

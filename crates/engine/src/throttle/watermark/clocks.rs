@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use super::anticipation::Anticipation;
 use super::{Clock, Confidence, Watermark};
-use crate::deadlines::{Due, Timer};
 use crate::limits::Dimension;
 use crate::request::Direction;
+use crate::throttle::cgroup::CgroupThrottle;
+use crate::throttle::deadlines::{Due, Timer};
 use crate::throttle::limiter::Verdict;
 use crate::time::Instant;
-use crate::tree::Cgroup;
 use crate::utilisation::{Busy, Share};
 
 /// One watermark in use, as it is now.
@@ -152,7 +152,7 @@ impl Clocks {
     pub(crate) fn check_any(
         &self,
         now: Instant,
-        cgroup: &Cgroup,
+        cgroup: &CgroupThrottle,
         direction: Direction,
     ) -> Option<Verdict<Dimension>> {
         let clock = self.get(cgroup.clock);
@@ -168,7 +168,10 @@ impl Clocks {
         }
     }
 
-    pub(crate) fn deadlines_mut(&mut self, clock: u16) -> &mut crate::deadlines::Deadlines {
+    pub(crate) fn deadlines_mut(
+        &mut self,
+        clock: u16,
+    ) -> &mut crate::throttle::deadlines::Deadlines {
         &mut self.clocks[usize::from(clock)].deadlines
     }
 

@@ -4,35 +4,36 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Watermark;
-use crate::core::Core;
 use crate::limits::Dimension;
 use crate::request::Direction;
 use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::throttle::timers::timer_of;
+use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
 
-impl Core {
+impl Throttle {
     /// What the clock of `cgroup`'s limits shows at `now`.
     pub(crate) fn limit_time(&self, cgroup: u32, now: Instant) -> Instant {
-        self.clocks.get(self.tree.cgroups[cgroup].clock).at(now)
+        self.clocks.get(self.cgroups[cgroup].clock).at(now)
     }
 
     /// Whether the limit of `cgroup` lets a head of `cost` go at `now`; a wait is in the time of its clock.
     pub(crate) fn check_limit(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         cost: Cost,
         arrival: Arrival,
     ) -> Verdict<Dimension> {
         self.sync_with_watermark(cgroup);
-        let node = &mut self.tree.cgroups[cgroup];
+        let node = &mut self.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
         if clock.is_open() {
             return Verdict::Go;
         }
-        let time = clock.at(now);
+        let time = clock.at(cx.now);
         let verdict = node.limit_mut(direction).check(time, cost, arrival);
         let verdict = verdict.by(|resource| Dimension::of(direction, resource));
         match node.rw_limit {
@@ -44,19 +45,19 @@ impl Core {
     /// Books `cost` at the limit of `cgroup`, which has let it go at `now`, or is an instalment of what was `owed`.
     pub(crate) fn charge_limit(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         direction: Direction,
         cost: Cost,
         owed: Option<Cost>,
     ) {
         self.sync_with_watermark(cgroup);
-        let node = &mut self.tree.cgroups[cgroup];
+        let node = &mut self.cgroups[cgroup];
         let clock = self.clocks.get(node.clock);
-        node.limit_mut(direction).charge_by(clock, now, cost, owed);
+        node.limit_mut(direction).charge_by(clock, cx.now, cost, owed);
         if let Some(rw_limit) = &mut node.rw_limit {
-            rw_limit.limiter_mut().charge_by(clock, now, cost, owed);
-            self.deactivate_ineligible(now, cgroup, direction.other());
+            rw_limit.limiter_mut().charge_by(clock, cx.now, cost, owed);
+            self.deactivate_ineligible(cx, cgroup, direction.other());
         }
     }
 
@@ -78,9 +79,9 @@ impl Core {
 
     /// Whether any limit of `cgroup` and above follows the device's utilisation.
     fn follows_utilisation(&self, cgroup: u32, direction: Direction) -> bool {
-        let mut at = self.tree.nearest_limit(cgroup, direction);
-        while at != NO_CGROUP && self.clocks.get(self.tree.cgroups[at].clock).is_real() {
-            at = self.tree.parent_limit(at, direction);
+        let mut at = self.nearest_limit(cgroup, direction);
+        while at != NO_CGROUP && self.clocks.get(self.cgroups[at].clock).is_real() {
+            at = self.parent_limit(at, direction);
         }
         at != NO_CGROUP
     }
@@ -97,45 +98,46 @@ impl Core {
 
     #[inline(never)]
     fn sync_with_gate(&mut self, cgroup: u32) {
-        let node = &mut self.tree.cgroups[cgroup];
+        let node = &mut self.cgroups[cgroup];
         node.sync_with_watermark(self.clocks.get(node.clock).gate_epoch());
     }
 
     /// Sets the clock forward whose first deadline is nearest, while the device has nothing to do, and lets go what that
     /// deadline held. False if no clock may be set forward. O(clocks + log armed).
-    pub(crate) fn advance_virtual_clock(&mut self, now: Instant) -> bool {
-        let tree = &self.tree;
+    pub(crate) fn advance_virtual_clock(&mut self, cx: &mut Context<'_>) -> bool {
+        let cgroups = &self.cgroups;
         let due = self.clocks.pop_early(
-            now,
-            |due| crate::core::timer_of(tree, due),
-            |cgroup| Some(tree.cgroups.get(cgroup)?.confidence),
+            cx.now,
+            |due| timer_of(cgroups, due),
+            |cgroup| cx.tree.cgroups.get(cgroup).map(|_| cgroups[cgroup].confidence),
         );
         let Some(due) = due else { return false };
-        self.fire(now, due);
-        while let Some(due) = self.pop_due(now) {
-            self.fire(now, due);
+        self.fire(cx, due);
+        while let Some(due) = self.pop_due(cx.now) {
+            self.fire(cx, due);
         }
         while let Some(clock) = self.clocks.overflowing() {
-            self.reset_clock_offset(now, clock);
+            self.reset_clock_offset(cx, clock);
         }
         true
     }
 
-    /// A request of `cost` is back from the device: its limits are those from `nearest` on. Whoever asked for it may be back
-    /// in a moment. O(limited ancestors), where a watermark is in use and nothing else is at the device.
+    /// A request of `cost` from `cgroup` is back from the device. Its client may send the next one in a moment. O(limited
+    /// ancestors), where a watermark is in use and nothing else is at the device.
     pub(crate) fn anticipate(
         &mut self,
-        now: Instant,
-        nearest: u32,
+        cx: &mut Context<'_>,
+        cgroup: u32,
         direction: Direction,
         cost: Cost,
     ) {
+        let nearest = self.nearest_limit(cgroup, direction);
         if let Some(overdue) = self.clocks.anticipation.overdue()
-            && self.tree.cgroups.get(overdue).is_some()
+            && cx.tree.cgroups.get(overdue).is_some()
         {
-            self.tree.cgroups[overdue].confidence.learn(false);
+            self.cgroups[overdue].confidence.learn(false);
         }
-        let due = self.next_due(now, nearest, direction, cost);
+        let due = self.next_due(cx, nearest, direction, cost);
         self.clocks.anticipation.leave(due.map(|due| (nearest, due)));
     }
 
@@ -143,7 +145,7 @@ impl Core {
     /// where that makes no difference, or is not known.
     fn next_due(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         nearest: u32,
         direction: Direction,
         cost: Cost,
@@ -155,19 +157,19 @@ impl Core {
         let (mut at, mut latest) = (nearest, None);
         while at != NO_CGROUP {
             // Slices look at who has come, and are not asked beforehand.
-            if self.tree.cgroups[at].limit(direction).is_hierarchical() {
+            if self.cgroups[at].limit(direction).is_hierarchical() {
                 return None;
             }
-            let clock = self.clocks.get(self.tree.cgroups[at].clock);
-            let (is_real, time) = (clock.is_real(), clock.at(now));
-            let wait_ns = match self.check_limit(now, at, direction, cost, Arrival::Fresh) {
+            let clock = self.clocks.get(self.cgroups[at].clock);
+            let (is_real, time) = (clock.is_real(), clock.at(cx.now));
+            let wait_ns = match self.check_limit(cx, at, direction, cost, Arrival::Fresh) {
                 Verdict::Go => 0,
                 // It would be held back by a limit that is not set forward.
                 Verdict::Wait { .. } if is_real => return None,
                 Verdict::Wait { until, .. } => until.nanos_since(time),
             };
-            latest = latest.max(Some(now.plus_nanos(wait_ns)));
-            at = self.tree.parent_limit(at, direction);
+            latest = latest.max(Some(cx.now.plus_nanos(wait_ns)));
+            at = self.parent_limit(at, direction);
         }
         latest
     }
@@ -175,7 +177,7 @@ impl Core {
     /// A request has come whose limits are those from `nearest` on.
     pub(crate) fn note_return(&mut self, nearest: u32) {
         if let Some(in_time) = self.clocks.anticipation.returns(nearest) {
-            self.tree.cgroups[nearest].confidence.learn(in_time);
+            self.cgroups[nearest].confidence.learn(in_time);
         }
     }
 
@@ -183,50 +185,52 @@ impl Core {
     /// False if there are too many watermarks. O(cgroups below).
     pub(crate) fn set_watermark(
         &mut self,
-        now: Instant,
+        cx: &mut Context<'_>,
         cgroup: u32,
         watermark: Option<Watermark>,
     ) -> bool {
         let clock = match watermark {
-            Some(watermark) => self.clocks.find(now, watermark),
-            None => Some(self.clock_above(cgroup)),
+            Some(watermark) => self.clocks.find(cx.now, watermark),
+            None => Some(self.clock_above(cx, cgroup)),
         };
         let Some(clock) = clock else { return false };
-        self.tree.cgroups[cgroup].has_watermark = watermark.is_some();
-        self.spread_clock(now, cgroup, clock);
+        self.cgroups[cgroup].has_watermark = watermark.is_some();
+        self.spread_clock(cx, cgroup, clock);
         true
     }
 
     /// The clock that `cgroup` goes by where it has no watermark of its own.
-    fn clock_above(&self, cgroup: u32) -> u16 {
-        match self.tree.cgroups[cgroup].parent {
+    fn clock_above(&self, cx: &mut Context<'_>, cgroup: u32) -> u16 {
+        match cx.tree.cgroups[cgroup].parent {
             NO_CGROUP => super::clocks::REAL,
-            parent => self.tree.cgroups[parent].clock,
+            parent => self.cgroups[parent].clock,
         }
     }
 
     /// After `cgroup` got another parent.
-    pub(crate) fn review_clock(&mut self, now: Instant, cgroup: u32) {
-        if !self.tree.cgroups[cgroup].has_watermark {
-            self.spread_clock(now, cgroup, self.clock_above(cgroup));
+    pub(crate) fn review_clock(&mut self, cx: &mut Context<'_>, cgroup: u32) {
+        if !self.cgroups[cgroup].has_watermark {
+            let clock = self.clock_above(cx, cgroup);
+            self.spread_clock(cx, cgroup, clock);
         }
     }
 
     /// Lets `top` go by `clock`, and all below it that follow it. O(cgroups below × log of them).
-    fn spread_clock(&mut self, now: Instant, top: u32, clock: u16) {
+    fn spread_clock(&mut self, cx: &mut Context<'_>, top: u32, clock: u16) {
         let mut changed = BTreeSet::from([top]);
         // Parents come first, so that whom a parent follows is known.
-        for at in self.tree.subtree(top) {
-            let node = &self.tree.cgroups[at];
-            if !node.has_watermark && changed.contains(&node.parent) {
+        for at in cx.tree.subtree(top) {
+            let parent = cx.tree.cgroups[at].parent;
+            if !self.cgroups[at].has_watermark && changed.contains(&parent) {
                 changed.insert(at);
             }
         }
         for &at in &changed {
             self.sync_with_watermark(at);
-            let old = self.tree.cgroups[at].clock;
-            let (before, after) = (self.clocks.get(old).at(now), self.clocks.get(clock).at(now));
-            let node = &mut self.tree.cgroups[at];
+            let old = self.cgroups[at].clock;
+            let (before, after) =
+                (self.clocks.get(old).at(cx.now), self.clocks.get(clock).at(cx.now));
+            let node = &mut self.cgroups[at];
             node.go_by(clock, self.clocks.get(clock));
             node.shift(before, after);
             self.clocks.leave(old);
@@ -234,26 +238,26 @@ impl Core {
             self.disarm(at, Direction::Read);
             self.disarm(at, Direction::Write);
         }
-        self.clocks.review(now);
+        self.clocks.review(cx.now);
         for &at in &changed {
-            self.limits_changed(now, at);
+            self.limits_changed(cx, at);
         }
     }
 
     /// Takes off what `clock` is ahead. O(cgroups), once in 73 years of its time.
-    fn reset_clock_offset(&mut self, now: Instant, clock: u16) {
-        let before = self.clocks.get(clock).at(now);
+    fn reset_clock_offset(&mut self, cx: &mut Context<'_>, clock: u16) {
+        let before = self.clocks.get(clock).at(cx.now);
         self.clocks.reset_offset(clock);
-        let all: Vec<u32> = self.tree.cgroups.iter().map(|(index, _)| index).collect();
-        let of_clock = all.into_iter().filter(|&at| self.tree.cgroups[at].clock == clock);
+        let all: Vec<u32> = cx.tree.cgroups.iter().map(|(index, _)| index).collect();
+        let of_clock = all.into_iter().filter(|&at| self.cgroups[at].clock == clock);
         let of_clock: Vec<u32> = of_clock.collect();
         for &at in &of_clock {
-            self.tree.cgroups[at].shift(before, now);
+            self.cgroups[at].shift(before, cx.now);
             self.disarm(at, Direction::Read);
             self.disarm(at, Direction::Write);
         }
         for &at in &of_clock {
-            self.limits_changed(now, at);
+            self.limits_changed(cx, at);
         }
     }
 
@@ -264,7 +268,7 @@ impl Core {
         cgroup: u32,
         dimension: Dimension,
     ) -> Option<u64> {
-        let node = &self.tree.cgroups[cgroup];
+        let node = &self.cgroups[cgroup];
         let limiter = match dimension.direction() {
             Some(direction) => node.limiter(direction)?,
             None => node.rw_limit.as_ref()?.limiter(),

@@ -1,0 +1,299 @@
+//! Throttle state of one cgroup: its limits, their limiters, and what waits at them.
+
+use alloc::boxed::Box;
+use core::mem::offset_of;
+
+use crate::limits::{Dimension, LimiterKind, Limits, Resource};
+use crate::request::Direction;
+use crate::throttle::account::WaitAccount;
+use crate::throttle::deadlines::Timer;
+use crate::throttle::fair_queue::{FairQueue, SourceState};
+use crate::throttle::limiter::{Arrival, Cost, Rates, Verdict};
+use crate::throttle::rate_limiter::RateLimiter;
+use crate::throttle::rw_limit::RwLimit;
+use crate::throttle::watermark::{Clock, Confidence, GateEpoch};
+use crate::time::Instant;
+use crate::tree::{List, NO_CGROUP};
+
+/// Limits of a cgroup and what waits at them.
+///
+/// Small, for there may be 100,000: what most of them do not have is in a box.
+#[repr(C, align(64))]
+pub(super) struct CgroupThrottle {
+    directions: [PerDirection; 2],
+    /// What its requests waited for, once one has waited.
+    account: Option<Box<WaitAccount>>,
+    /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
+    pub(super) rw_limit: Option<Box<RwLimit>>,
+    /// The last opening of its clock's gate that its limits know of.
+    gate_epoch: u32,
+    /// The clock that its limits go by, and so its watermark; set by [`CgroupThrottle::go_by`].
+    pub(super) clock: u16,
+    /// Whether its watermark was set here rather than above.
+    pub(super) has_watermark: bool,
+    /// Under a watermark: how sure it is that its next request follows the answer to the last one.
+    pub(super) confidence: Confidence,
+    /// Under hierarchical dispatch: the instant at which a head may go, which a timer may precede.
+    pub(super) disptime: Instant,
+    /// None where nothing was ever set.
+    limits: Option<Box<Limits>>,
+}
+
+// All of one direction is in one line of cache.
+const _: () = assert!(size_of::<PerDirection>() <= 64);
+
+/// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
+pub(super) struct PerDirection {
+    /// Nearest cgroup strictly above with a limit.
+    pub(super) parent_limit: u32,
+    /// What the head last had to wait for here.
+    pub(super) throttled_by: Dimension,
+    /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
+    pub(super) has_rw_limit: bool,
+    /// Whether a request that waits here, for this limit or one above, may have paid some of its instalments: it may have
+    /// paid its I/Os, and then waits for bytes only. Cleared when nothing waits at the limit.
+    pub(super) has_part_paid: bool,
+    /// The limiter, where there is a limit.
+    pub(super) limiter: Option<Box<RateLimiter>>,
+    /// What waits, once something has waited here.
+    pub(super) queue: Option<Box<Queue>>,
+    /// When a waiting head may go. Under hierarchical dispatch, that of reads serves both directions.
+    pub(super) timer: Timer,
+}
+
+/// What waits at or below one cgroup in one direction.
+///
+/// Where no limit is above, the first line of cache is all that is needed of it.
+#[repr(C, align(64))]
+pub(super) struct Queue {
+    /// Requests past this cgroup's own limit that wait further up: only where the limiter dispatches
+    /// level by level, as the kernel does.
+    pub(super) to_parent: List,
+    /// Who among children and own clients is next.
+    pub(super) fair_queue: FairQueue,
+    /// As a source of the parent.
+    pub(super) source_state: SourceState,
+    /// Since when it has been an active source of the parent.
+    pub(super) active_since: Instant,
+}
+
+const _: () = assert!(offset_of!(Queue, fair_queue) + FairQueue::BUSY_BYTES <= 64);
+
+impl CgroupThrottle {
+    pub(super) fn new() -> CgroupThrottle {
+        let dir = |direction| PerDirection {
+            parent_limit: NO_CGROUP,
+            throttled_by: Dimension::of(direction, Resource::Ios),
+            has_rw_limit: false,
+            has_part_paid: false,
+            limiter: None,
+            queue: None,
+            timer: Timer::default(),
+        };
+        CgroupThrottle {
+            directions: Direction::BOTH.map(dir),
+            account: None,
+            rw_limit: None,
+            gate_epoch: 0,
+            clock: 0,
+            has_watermark: false,
+            confidence: Confidence::default(),
+            disptime: Instant::ZERO,
+            limits: None,
+        }
+    }
+
+    pub(super) fn dir(&self, direction: Direction) -> &PerDirection {
+        &self.directions[direction.index()]
+    }
+
+    pub(super) fn dir_mut(&mut self, direction: Direction) -> &mut PerDirection {
+        &mut self.directions[direction.index()]
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits.as_deref().copied().unwrap_or_default()
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = (limits != Limits::default()).then(|| Box::new(limits));
+    }
+
+    /// What was counted here, if anything was.
+    pub(super) fn account(&self) -> Option<&WaitAccount> {
+        self.account.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn account_mut(&mut self) -> &mut WaitAccount {
+        if self.account.is_none() {
+            self.materialise();
+        }
+        self.account.get_or_insert_default()
+    }
+
+    /// Allocates what requests need that wait here, one after the other, with the limiters beside it: few pages of memory for
+    /// each cgroup, which matters where there are many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn materialise(&mut self) {
+        for direction in Direction::BOTH {
+            if let Some(limiter) = self.dir_mut(direction).limiter.take() {
+                self.dir_mut(direction).limiter = Some(Box::new(*limiter));
+                self.queue_mut(direction).fair_queue.make_room();
+            }
+        }
+        self.account.get_or_insert_default();
+    }
+
+    /// The queue of `direction`, made when something waits for the first time.
+    pub(super) fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
+        let PerDirection { limiter, queue, .. } = self.dir_mut(direction);
+        queue.get_or_insert_with(|| {
+            let order = limiter.as_deref().map(RateLimiter::order).unwrap_or_default();
+            Box::new(Queue {
+                fair_queue: FairQueue::new(order),
+                source_state: SourceState::new(),
+                active_since: Instant::ZERO,
+                to_parent: List::EMPTY,
+            })
+        })
+    }
+
+    /// The queue of `direction`, where something has waited before.
+    pub(super) fn queue(&self, direction: Direction) -> Option<&Queue> {
+        self.dir(direction).queue.as_deref()
+    }
+
+    /// Whether nothing waits for this cgroup's own limit in `direction`: no source is active here.
+    pub(super) fn is_clear(&self, direction: Direction) -> bool {
+        self.queue(direction).is_none_or(|queue| queue.fair_queue.is_empty())
+    }
+
+    pub(super) fn limiter(&self, direction: Direction) -> Option<&RateLimiter> {
+        self.dir(direction).limiter.as_deref()
+    }
+
+    pub(super) fn limiter_mut(&mut self, direction: Direction) -> Option<&mut RateLimiter> {
+        self.dir_mut(direction).limiter.as_deref_mut()
+    }
+
+    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    pub(super) fn shift(&mut self, before: Instant, after: Instant) {
+        self.disptime = self.disptime.moved(before, after);
+        self.limiters_mut().for_each(|limiter| limiter.shift(before, after));
+    }
+
+    /// All its limiters.
+    fn limiters_mut(&mut self) -> impl Iterator<Item = &mut RateLimiter> {
+        let apart = self.directions.iter_mut().filter_map(|dir| dir.limiter.as_deref_mut());
+        apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.limiter_mut()))
+    }
+
+    /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.
+    pub(super) fn go_by(&mut self, number: u16, clock: &Clock) {
+        self.clock = number;
+        self.gate_epoch = clock.gate_epoch().number;
+    }
+
+    /// Its limits learn when they last ceased to bind, if they have not yet.
+    #[inline]
+    pub(super) fn sync_with_watermark(&mut self, gate_epoch: GateEpoch) {
+        if gate_epoch.number != 0 && gate_epoch.number != self.gate_epoch {
+            self.gate_epoch = gate_epoch.number;
+            self.limiters_mut().for_each(|limiter| limiter.forgive(gate_epoch.at));
+        }
+    }
+
+    /// The limiter of a cgroup that has a limit in `direction`.
+    pub(super) fn limit(&self, direction: Direction) -> &RateLimiter {
+        self.limiter(direction).expect("a limited cgroup has a limiter")
+    }
+
+    /// The limiter of a cgroup that has a limit in `direction`.
+    pub(super) fn limit_mut(&mut self, direction: Direction) -> &mut RateLimiter {
+        self.limiter_mut(direction).expect("a limited cgroup has a limiter")
+    }
+}
+
+/// What either direction of a cgroup asks of the limit that it has for both.
+impl CgroupThrottle {
+    /// Sets, replaces or removes the limit on both directions.
+    pub(crate) fn set_rw_limit(&mut self, now: Instant, kind: LimiterKind, rates: Rates) {
+        let queued = !Direction::BOTH.iter().all(|&direction| self.is_clear(direction));
+        match (&mut self.rw_limit, rates.is_unlimited()) {
+            (rw_limit, true) => *rw_limit = None,
+            (Some(rw_limit), false) => rw_limit.limiter_mut().set(now, kind, rates, queued),
+            (rw_limit @ None, false) => *rw_limit = Some(Box::new(RwLimit::new(now, kind, rates))),
+        }
+        Direction::BOTH.iter().for_each(|&direction| {
+            self.dir_mut(direction).has_rw_limit = !rates.is_unlimited();
+        });
+    }
+
+    /// Whether `direction` waits for nothing but the limit on both.
+    pub(super) fn waits_for_rw_limit(&self, direction: Direction) -> bool {
+        let dir = self.dir(direction);
+        dir.throttled_by.is_rw()
+            && !self.is_clear(direction)
+            && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
+    }
+
+    /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
+    /// it takes its turn, as if it had come behind others of its own.
+    pub(crate) fn waits_behind_other_direction(&self, direction: Direction) -> bool {
+        self.dir(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
+    }
+
+    /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.
+    pub(crate) fn check_rw_limit(
+        &mut self,
+        now: Instant,
+        direction: Direction,
+        cost: Cost,
+        arrival: Arrival,
+        own: Verdict<Dimension>,
+    ) -> Verdict<Dimension> {
+        let arrival = if self.is_clear(direction.other()) { arrival } else { Arrival::Queued };
+        let turn = self.turn(now, direction);
+        let Some(rw_limit) = &mut self.rw_limit else { return own };
+        let both = rw_limit.limiter_mut().check(now, cost, arrival).by(Dimension::rw);
+        both.later_of(own).later_of(turn)
+    }
+
+    /// The same for any head, where the answer is the same for all.
+    pub(crate) fn check_any_rw(
+        &self,
+        now: Instant,
+        direction: Direction,
+        own: Verdict<Dimension>,
+    ) -> Option<Verdict<Dimension>> {
+        let Some(rw_limit) = &self.rw_limit else { return Some(own) };
+        let both = rw_limit.limiter().check_any(now)?.by(Dimension::rw);
+        Some(both.later_of(own).later_of(self.turn(now, direction)))
+    }
+
+    /// Whether it is the turn of `direction`: not while the other one goes first and waits until it can. Where small requests
+    /// conform before large ones do, they would keep those out for ever.
+    fn turn(&self, now: Instant, direction: Direction) -> Verdict<Dimension> {
+        let other = direction.other();
+        let is_others = self.rw_limit.as_ref().is_some_and(|rw_limit| rw_limit.first() == other);
+        if !is_others || !self.waits_for_rw_limit(other) {
+            return Verdict::Go;
+        }
+        let dir = self.dir(other);
+        match dir.timer.fires_at().filter(|&until| until > now) {
+            Some(until) => Verdict::Wait { until, throttled_by: dir.throttled_by },
+            None => Verdict::Go,
+        }
+    }
+
+    /// How long `cost` takes at the limits of `direction`, in nanoseconds: by whichever takes longest.
+    pub(crate) fn time_of(&self, direction: Direction, cost: Cost) -> u64 {
+        let own = self.limit(direction).time_of(cost);
+        match &self.rw_limit {
+            None => own,
+            Some(rw_limit) => own.max(rw_limit.limiter().time_of(cost)),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Timers of cgroups: when each looks again at what waits for its limit.
+
+use crate::request::Direction;
+use crate::throttle::cgroup::CgroupThrottle;
+use crate::throttle::deadlines::{Due, Timer};
+use crate::throttle::slots::Slots;
+use crate::throttle::{Context, Throttle};
+use crate::time::Instant;
+
+impl Throttle {
+    /// A number never given before, and not 0. At one a nanosecond it lasts 584 years.
+    pub(super) fn next_stamp(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    /// Wakes `cgroup` when its clock shows `at` for `direction`, after those that are due then already; nothing happens if
+    /// that is set.
+    pub(super) fn arm(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+        at: Instant,
+    ) {
+        let stamp = self.next_stamp();
+        self.arm_as(cx, cgroup, direction, at, stamp);
+    }
+
+    /// The same, in the place among the others that `stamp` gives it.
+    pub(super) fn arm_as(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+        at: Instant,
+        stamp: u64,
+    ) {
+        let node = &mut self.cgroups[cgroup];
+        let clock = node.clock;
+        let deadlines = self.clocks.deadlines_mut(clock);
+        let timer = &mut node.dir_mut(direction).timer;
+        if timer.fires_at() == Some(at) {
+            return;
+        }
+        let depth = cx.tree.cgroups[cgroup].depth;
+        deadlines.arm(timer, at, depth, Due { cgroup, direction }, stamp);
+        if deadlines.is_full() {
+            self.sweep_deadlines(clock);
+        }
+    }
+
+    /// Makes room for the next deadline of a clock.
+    #[cold]
+    fn sweep_deadlines(&mut self, clock: u16) {
+        let cgroups = &self.cgroups;
+        self.clocks.deadlines_mut(clock).sweep(|due| timer_of(cgroups, due));
+    }
+
+    pub(super) fn disarm(&mut self, cgroup: u32, direction: Direction) {
+        self.cgroups[cgroup].dir_mut(direction).timer.disarm();
+    }
+
+    /// The next deadline that has come by `now`.
+    #[inline]
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Due> {
+        let cgroups = &self.cgroups;
+        self.clocks.pop_due(now, |due| timer_of(cgroups, due))
+    }
+
+    /// Makes the earliest deadline of each clock a live one; after every call that may have voided one.
+    pub(crate) fn settle_deadlines(&mut self) {
+        let cgroups = &self.cgroups;
+        self.clocks.settle(|due| timer_of(cgroups, due));
+    }
+
+    /// When something may happen to what waits; the device has nothing to do from `rests_from` on. Right after
+    /// [`Throttle::settle_deadlines`].
+    #[inline]
+    pub(crate) fn next_deadline(
+        &self,
+        rests_from: impl FnOnce() -> Option<Instant>,
+    ) -> Option<Instant> {
+        match self.clocks.is_steered() {
+            true => self.clocks.wakes(rests_from()),
+            false => self.clocks.earliest_real(),
+        }
+    }
+}
+
+pub(super) fn timer_of(cgroups: &Slots<CgroupThrottle>, due: Due) -> Option<Timer> {
+    cgroups.get(due.cgroup).map(|cgroup| cgroup.dir(due.direction).timer)
+}
