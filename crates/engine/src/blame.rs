@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::limits::Dimension;
-use crate::tree::CgroupId;
+use crate::types::CgroupId;
 
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -4,13 +4,13 @@ use core::num::NonZeroU32;
 
 use crate::bfq::BfqSettings;
 use crate::limits::Limits;
-use crate::low_latency::LowLatency;
 use crate::price::Prices;
 use crate::priority::{PrioClass, Priority};
 use crate::request::Op;
-use crate::scheduler::kind::SchedulerKind;
-use crate::throttle::Watermark;
-use crate::tree::{CgroupId, ClientId};
+use crate::types::LowLatency;
+use crate::types::SchedulerKind;
+use crate::types::Watermark;
+use crate::types::{CgroupId, ClientId};
 use crate::utilisation::Capacity;
 use crate::weight::Weight;
 

@@ -9,9 +9,10 @@ use crate::request::Request;
 use crate::requests::{Arriving, Requests};
 use crate::scheduler::Scheduler;
 use crate::stats::{Audit, Counters};
-use crate::throttle::{Context, Cost, Throttle};
+use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::Cost;
 use crate::utilisation::{Modelled, Share};
 
 /// The state behind [`crate::Engine`].

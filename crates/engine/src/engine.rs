@@ -9,18 +9,18 @@ use crate::core::Core;
 use crate::error::{ChangeError, CreateError, OpenError, SubmitError};
 use crate::event::Event;
 use crate::limits::{Dimension, Limits};
-use crate::low_latency::LowLatency;
 use crate::priority::PrioClass;
 use crate::request::{Class, Dispatch, Outcome, Request, RequestId, Ticket};
 use crate::requests::Arriving;
 use crate::requests::{Record, Stage};
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
-use crate::throttle::{Admission, Watermark, WatermarkStats};
+use crate::throttle::{Admission, WatermarkStats};
 use crate::time::Instant;
-use crate::tree::{
-    Cgroup, CgroupId, Client, ClientId, NO_INDEX, Path, ROOT, Task, TaskId, check_name,
-};
+use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
 use crate::tree_stats::tree_stats;
+use crate::types::LowLatency;
+use crate::types::Watermark;
+use crate::types::{CgroupId, ClientId, TaskId};
 use crate::weight::Weight;
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.

@@ -1,6 +1,6 @@
 //! Events that the engine reports.
 
-use crate::tree::CgroupId;
+use crate::types::CgroupId;
 
 /// Something that happened inside the engine and that its owner may want to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

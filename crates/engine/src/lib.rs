@@ -66,28 +66,23 @@ mod engine;
 mod ensure;
 mod error;
 mod event;
-mod limits;
-mod low_latency;
 #[cfg_attr(
     not(feature = "check"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "its tests use all of it")
 )]
 mod merge;
 mod price;
-mod priority;
 mod reconfigure;
-mod request;
 mod requests;
 mod scheduler;
 pub mod settings;
 pub mod stats;
 mod switch_scheduler;
 mod throttle;
-mod time;
 mod tree;
 mod tree_stats;
+mod types;
 pub mod utilisation;
-mod weight;
 
 pub use config::{Change, Config};
 pub use engine::Engine;
@@ -98,10 +93,11 @@ pub use priority::Priority;
 pub use request::{
     Class, Direction, Dispatch, Extent, Op, Outcome, Part, Request, RequestId, Ticket,
 };
-pub use scheduler::SchedulerKind;
-pub use throttle::{LimitsError, Watermark};
+pub use throttle::LimitsError;
 pub use time::Instant;
-pub use tree::{CgroupId, ClientId, NameError, Path, TaskId};
+pub use tree::{NameError, Path};
+pub use types::{CgroupId, ClientId, SchedulerKind, TaskId, Watermark};
+use types::{limits, priority, request, time, weight};
 pub use weight::{Weight, WeightError};
 
 /// Merging by itself, for its tests.

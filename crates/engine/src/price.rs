@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use crate::request::{Op, Part, Request};
-use crate::throttle::Cost;
+use crate::types::Cost;
 
 /// The bytes that an operation is charged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -103,7 +103,7 @@ impl Prices {
 mod tests {
     use super::*;
     use crate::request::Extent;
-    use crate::tree::TaskId;
+    use crate::types::TaskId;
 
     fn cost(prices: &Prices, op: Op, len: u32) -> (u64, u64) {
         let task = TaskId { index: 0, generation: 0 };

@@ -1,9 +1,9 @@
 //! The requests inside the engine, from submit to complete.
 
 use crate::request::{Request, RequestId};
-use crate::throttle::Cost;
 use crate::time::Instant;
 use crate::tree::{Arena, Line, Link, Links};
+use crate::types::Cost;
 
 /// How far a request has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

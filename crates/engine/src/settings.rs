@@ -2,11 +2,11 @@
 
 pub use crate::bfq::BfqSettings;
 pub use crate::limits::{KernelProfile, SliceProfile};
-pub use crate::low_latency::LowLatency;
 pub use crate::merge::{
     MergeWindow, Rules as MergeRules, Settings as MergeSettings, SettingsError as StableTimesError,
     StableTimes,
 };
 pub use crate::price::{BytePrice, Price, Prices};
 pub use crate::priority::{PrioClass, PriorityClass};
-pub use crate::throttle::{Headroom, WatermarkMode};
+pub use crate::types::LowLatency;
+pub use crate::types::{Headroom, WatermarkMode};

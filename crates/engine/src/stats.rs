@@ -8,10 +8,10 @@ use crate::limits::Dimension;
 pub use crate::merge::Counters as MergeCounters;
 pub use crate::merge::cooperation::Refusal;
 use crate::request::Direction;
-use crate::scheduler::kind::SchedulerKind;
-use crate::throttle::Cost;
 pub use crate::throttle::WatermarkStats;
-use crate::tree::CgroupId;
+use crate::types::CgroupId;
+use crate::types::Cost;
+use crate::types::SchedulerKind;
 use crate::utilisation::Share;
 
 /// Bytes and operations.

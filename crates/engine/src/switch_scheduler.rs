@@ -6,8 +6,8 @@ use crate::bfq::BfqSettings;
 use crate::core::Core;
 use crate::error::ChangeError;
 use crate::requests::{Arriving, Stage};
-use crate::scheduler::SchedulerKind;
 use crate::time::Instant;
+use crate::types::SchedulerKind;
 
 impl Core {
     /// Makes `kind` the scheduler, unless it is already.

@@ -5,11 +5,11 @@ use super::budget::Expiry;
 use super::slot::InService;
 use super::weight_raising::{Activation, Created, WeightRaising, WrParams, WrState};
 use super::wf2q::{Entity, EntityId};
-use crate::low_latency::LowLatency;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::LowLatency;
 
 const MS: u64 = 1_000_000;
 

@@ -3,14 +3,12 @@
 //! A scheduler gets a request when it has passed every limit, and gives it out when the device has room. It stores no
 //! request: lists are threaded through the records, turns through clients and tasks.
 
-pub(crate) mod kind;
 mod round_robin;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::num::NonZeroU32;
 
-pub use self::kind::SchedulerKind;
 use self::round_robin::RoundRobin;
 use crate::bfq::{Bfq, BfqCgroupStats, BfqSettings, BfqStats, Counters};
 use crate::config::Config;
@@ -18,6 +16,7 @@ use crate::merge;
 use crate::requests::{Arriving, Requests};
 use crate::time::Instant;
 use crate::tree::Tree;
+use crate::types::SchedulerKind;
 
 /// The scheduler of an engine, and the counters of BFQ while another is active.
 pub(crate) struct Scheduler {

@@ -4,7 +4,7 @@ use crate::blame::Blame;
 use crate::limits::Dimension;
 use crate::request::Direction;
 use crate::stats::Counters;
-use crate::tree::CgroupId;
+use crate::types::CgroupId;
 
 /// Of one cgroup; in a box of its own: where nothing waits, none of it is touched.
 #[derive(Default)]

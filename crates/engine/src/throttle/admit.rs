@@ -5,9 +5,10 @@ use crate::request::{Class, Direction, Request};
 use crate::requests::{Served, Stage};
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::fair_queue::Source;
-use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::{Context, Throttle};
 use crate::tree::{NO_CGROUP, Task};
+use crate::types::Cost;
 
 /// What became of a request that has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

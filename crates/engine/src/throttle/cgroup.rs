@@ -8,12 +8,13 @@ use crate::request::Direction;
 use crate::throttle::account::WaitAccount;
 use crate::throttle::deadlines::Timer;
 use crate::throttle::fair_queue::{FairQueue, SourceState};
-use crate::throttle::limiter::{Arrival, Cost, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Rates, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::rw_limit::RwLimit;
 use crate::throttle::watermark::{Clock, Confidence, GateEpoch};
 use crate::time::Instant;
 use crate::tree::{List, NO_CGROUP};
+use crate::types::Cost;
 
 /// Limits of a cgroup and what waits at them.
 ///

@@ -5,10 +5,11 @@ use crate::throttle::client::WaitingTurns;
 use crate::throttle::eligibility::weight_of;
 use crate::throttle::fair_queue::Source;
 use crate::throttle::instalment::Payment;
-use crate::throttle::limiter::{Arrival, Cost};
+use crate::throttle::limiter::Arrival;
 use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
+use crate::types::Cost;
 
 impl Throttle {
     /// Charges the next request from below `cgroup`, which must have one, to every limit on its path, that of `cgroup`

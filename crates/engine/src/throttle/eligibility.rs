@@ -5,11 +5,12 @@ use crate::request::Direction;
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::ClientThrottle;
 use crate::throttle::fair_queue::{Entry, FairQueue, Source, SourceState};
-use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::slots::Slots;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
+use crate::types::Cost;
 use crate::weight::Weight;
 
 impl Throttle {

@@ -12,10 +12,10 @@
 use crate::limits::Limits;
 use crate::request::Direction;
 use crate::requests::Served;
-use crate::throttle::limiter::Cost;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
+use crate::types::Cost;
 
 /// What a request pays next.
 pub(super) struct Payment {

@@ -3,9 +3,10 @@
 use core::num::NonZeroU64;
 
 use crate::limits::{Limits, Resource};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::token::{Balance, covered_at};
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// A meter of bytes and one of I/Os; a request goes when both have leaked enough.
 ///

@@ -45,9 +45,8 @@ mod watermark;
 use alloc::vec::Vec;
 
 pub(crate) use admit::Admission;
-pub(crate) use limiter::Cost;
 pub use limits_error::LimitsError;
-pub use watermark::{Headroom, Watermark, WatermarkMode, WatermarkStats};
+pub use watermark::WatermarkStats;
 
 use crate::limits::Limits;
 use crate::price::Prices;
@@ -59,7 +58,9 @@ use crate::throttle::client::{ClientThrottle, TaskThrottle};
 use crate::throttle::slots::Slots;
 use crate::throttle::watermark::Clocks;
 use crate::time::Instant;
-use crate::tree::{CgroupId, List, NO_CGROUP, NO_INDEX, ROOT, Tree};
+use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
+use crate::types::CgroupId;
+use crate::types::Watermark;
 use crate::utilisation::Share;
 
 /// Limits of all cgroups, and the requests that wait for them.

@@ -12,8 +12,9 @@ use core::mem::offset_of;
 use core::num::NonZeroU64;
 
 use crate::limits::{Limits, Resource};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// GCRA on bytes and on I/Os; a request goes when both allow it.
 ///

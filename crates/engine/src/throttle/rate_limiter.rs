@@ -7,12 +7,13 @@ use core::num::NonZeroU64;
 use crate::limits::{LimiterKind, Limits, Resource};
 use crate::throttle::fair_queue::Order;
 use crate::throttle::leaky::Leaky;
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rates, Verdict};
 use crate::throttle::pace::Pace;
 use crate::throttle::slice::Slice;
 use crate::throttle::token::Token;
 use crate::throttle::watermark::Clock;
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// One limit that requests pass, or wait at.
 ///

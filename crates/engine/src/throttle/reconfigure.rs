@@ -8,10 +8,11 @@ use crate::request::Direction;
 use crate::requests::Stage;
 use crate::throttle::client::WaitingTurns;
 use crate::throttle::fair_queue::{Order, Source, SourceState};
-use crate::throttle::limiter::{Arrival, Cost};
+use crate::throttle::limiter::Arrival;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::throttle::{Context, Throttle};
 use crate::tree::{Cgroup, NO_CGROUP, Tree};
+use crate::types::Cost;
 use crate::weight::Weight;
 
 impl Throttle {

@@ -1,9 +1,10 @@
 //! Dispatch of a cgroup with a limit on reads and writes together: both directions take turns at it.
 
 use crate::request::Direction;
-use crate::throttle::limiter::{Arrival, Cost};
+use crate::throttle::limiter::Arrival;
 use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
+use crate::types::Cost;
 
 impl Throttle {
     /// Books a request of `direction` that had waited at `cgroup`, which has a limit on both.

@@ -11,9 +11,10 @@ use core::cmp::Ordering;
 use crate::limits::LimiterKind;
 use crate::request::Direction;
 use crate::throttle::fair_queue::vtime_of;
-use crate::throttle::limiter::{Cost, Rates};
+use crate::throttle::limiter::Rates;
 use crate::throttle::rate_limiter::RateLimiter;
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// One limit on both directions of one cgroup.
 pub(crate) struct RwLimit {

@@ -13,9 +13,10 @@ mod vectors;
 use core::num::NonZeroU64;
 
 use crate::limits::{Resource, SliceProfile};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::profile::{Carry, IopsWait, Order, Profile, Trim};
 use crate::time::Instant;
+use crate::types::Cost;
 
 use ticks::Ticks;
 

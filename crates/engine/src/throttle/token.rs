@@ -9,9 +9,10 @@ pub(crate) use balance::Balance;
 use core::num::NonZeroU64;
 
 use crate::limits::{Limits, Resource};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::Peak;
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// A bucket of bytes and one of I/Os; a request goes when both cover it.
 ///

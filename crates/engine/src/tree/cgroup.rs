@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::children::Children;
-use crate::low_latency::LowLatency;
 use crate::priority::PrioClass;
+use crate::types::LowLatency;
 use crate::weight::Weight;
 
 /// The parent of the root, and the "nearest limit" of a cgroup under none.

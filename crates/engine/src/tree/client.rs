@@ -2,8 +2,8 @@
 
 use super::list::{Link, Links, List};
 use super::{Arena, Line, NO_CGROUP};
-use crate::low_latency::LowLatency;
 use crate::priority::Priority;
+use crate::types::LowLatency;
 
 /// One share of a cgroup: a peer with all its connections.
 #[repr(C)]

@@ -25,28 +25,7 @@ pub(crate) use list::{Link, Links, List, NO_INDEX};
 pub(crate) use path::check_name;
 pub use path::{NameError, Path};
 
-use crate::low_latency::LowLatency;
-
-/// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct CgroupId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// Names a client: what shares a cgroup as one, be it one connection or eight.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClientId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-/// Names a task: one flow of requests, in order within each direction.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TaskId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
+use crate::types::{CgroupId, ClientId, LowLatency, TaskId};
 
 /// All nodes of one device's hierarchy. The root has index 0 and is never removed.
 pub(crate) struct Tree {

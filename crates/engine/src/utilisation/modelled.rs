@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::request::Extent;
-    use crate::tree::TaskId;
+    use crate::types::TaskId;
     use crate::utilisation::cost::CostFigures;
 
     /// 4 KiB in order take 1 ms, at random 5 ms, and each further page 0.5 ms.

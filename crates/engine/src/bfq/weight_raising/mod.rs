@@ -24,9 +24,9 @@ pub(crate) use self::detection::{Activation, WrDetection, WrParams, WrTrigger};
 use super::counters;
 use super::sparse_slots::SparseSlots;
 use crate::ensure::ensure;
-use crate::low_latency::LowLatency;
 use crate::merge::split::Raising;
 use crate::time::Instant;
+use crate::types::LowLatency;
 
 const MS: u64 = 1_000_000;
 

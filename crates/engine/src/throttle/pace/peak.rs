@@ -4,8 +4,9 @@ use alloc::boxed::Box;
 
 use super::Pair;
 use crate::limits::{Limits, Resource, earned_in};
-use crate::throttle::limiter::{Cost, Rate, Rates};
+use crate::throttle::limiter::{Rate, Rates};
 use crate::time::Instant;
+use crate::types::Cost;
 
 /// Spaces the requests of a burst evenly, after the one instalment that goes at once at any rate.
 ///

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 
 use super::{Gcra, Pace};
 use crate::limits::Resource;
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::slice::single::{Single, arrivals, cases, excess};
 use crate::time::Instant;
+use crate::types::Cost;
 
 fn rate(per_second: u64, burst: u64) -> Rate {
     Rate { per_second, burst, peak: None, quantum: 1 }

@@ -9,9 +9,10 @@ use super::Slice;
 use super::single::{Single, arrivals, cases, excess};
 use crate::limits::KernelProfile::{self, *};
 use crate::limits::{Resource, SliceProfile};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::throttle::pace::properties::extreme_step;
 use crate::time::Instant;
+use crate::types::Cost;
 
 const NANOS: i128 = 1_000_000_000;
 

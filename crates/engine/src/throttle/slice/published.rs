@@ -10,8 +10,9 @@ use super::Slice;
 use super::single::Single;
 use crate::limits::KernelProfile::{self, *};
 use crate::limits::SliceProfile;
-use crate::throttle::limiter::{Cost, Rate, Rates};
+use crate::throttle::limiter::{Rate, Rates};
 use crate::time::Instant;
+use crate::types::Cost;
 
 const READ: Cost = Cost::whole(4096, 1);
 

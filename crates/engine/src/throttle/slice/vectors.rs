@@ -8,8 +8,9 @@ use super::Slice;
 use super::single::Single;
 use crate::limits::KernelProfile::{self, *};
 use crate::limits::{Resource, SliceProfile};
-use crate::throttle::limiter::{Arrival, Cost, Limiter, Rate, Rates, Verdict};
+use crate::throttle::limiter::{Arrival, Limiter, Rate, Rates, Verdict};
 use crate::time::Instant;
+use crate::types::Cost;
 
 const FROM_K419: [KernelProfile; 4] = [K419, K61, K612, K615];
 const KIB: u64 = 1024;

@@ -2,9 +2,9 @@
 
 use super::gate::{GateEpoch, UtilisationSampler};
 use super::proportional::IdleController;
-use super::{Watermark, WatermarkMode};
 use crate::throttle::deadlines::Deadlines;
 use crate::time::Instant;
+use crate::types::{Watermark, WatermarkMode};
 use crate::utilisation::Sliding;
 
 /// The time of all limits that have one watermark, and what waits for it.

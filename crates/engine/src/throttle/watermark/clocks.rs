@@ -4,13 +4,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::anticipation::Anticipation;
-use super::{Clock, Confidence, Watermark};
+use super::{Clock, Confidence};
 use crate::limits::Dimension;
 use crate::request::Direction;
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::deadlines::{Due, Timer};
 use crate::throttle::limiter::Verdict;
 use crate::time::Instant;
+use crate::types::Watermark;
 use crate::utilisation::{Busy, Share};
 
 /// One watermark in use, as it is now.

@@ -7,8 +7,8 @@
 //! utilisation: over a time `t` at most the bound divided by `t`. There is no gain to choose, hence nothing that could
 //! oscillate, and nothing to learn, hence nothing to unlearn when the device changes its speed.
 
-use super::Headroom;
 use crate::time::Instant;
+use crate::types::Headroom;
 
 /// What the device still has to be left alone before a limited request may go early.
 #[derive(Clone, Debug)]

@@ -3,14 +3,15 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::Watermark;
 use crate::limits::Dimension;
 use crate::request::Direction;
-use crate::throttle::limiter::{Arrival, Cost, Verdict};
+use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::timers::timer_of;
 use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
+use crate::types::Cost;
+use crate::types::Watermark;
 
 impl Throttle {
     /// What the clock of `cgroup`'s limits shows at `now`.

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 
-use crate::tree::TaskId;
+use super::ids::TaskId;
 
 /// What a request does to the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

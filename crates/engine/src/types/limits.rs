@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 
 use weir_units::{BytesPerSec, IosPerSec, clip};
 
-use crate::request::Direction;
+use super::request::Direction;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
