@@ -93,7 +93,7 @@ impl Blame {
     }
 
     /// Adds up what was waited for the limits of cgroups that are not there any more, as one of them, and of each that is:
-    /// nobody could tell those that are gone apart, and where cgroups come and go there would be ever more. O(n²) of those
+    /// removed cgroups cannot be told apart, and where cgroups come and go there would be ever more. O(n²) of those
     /// that are left, which are cgroups above.
     pub(crate) fn forget(&mut self, is_there: impl Fn(CgroupId) -> bool) {
         let mut gone = None;

@@ -20,7 +20,7 @@ pub struct Config {
     /// Requests that may be at the device at once: the device window. 32 by default, what a SATA disk's own
     /// queue holds.
     pub depth: NonZeroU32,
-    /// Who chooses the next request for the device. None by default.
+    /// The scheduler of the device. None by default.
     pub scheduler: SchedulerKind,
     /// How BFQ decides, where it is the scheduler or becomes it.
     pub bfq: BfqSettings,
@@ -145,8 +145,8 @@ pub enum Change {
     /// Sets the device window.
     SetDepth(NonZeroU32),
     /// Lets another scheduler choose. What waits for the device goes over as it came: in the order of arrival, within a
-    /// task and among tasks. What is at the device stays there, and counts for the new one. It begins without knowing
-    /// anybody: shares that the old one owed are forgotten. O(requests inside × log of them).
+    /// task and among tasks. What is at the device stays there, and counts for the new one. It begins
+    /// without history: shares that the old one owed are forgotten. O(requests inside × log of them).
     SetScheduler(SchedulerKind),
     /// Sets how BFQ decides, now or when it becomes the scheduler. Slots under way keep what they were given.
     SetBfq(BfqSettings),

@@ -504,7 +504,7 @@ impl Engine {
     /// when the run is over.
     ///
     /// For devices that do better with few large requests than with many small ones: they ask after each dispatch, before
-    /// any other call, until there is no more. Who does not ask gets one after the other from
+    /// any other call, until there is no more. Without these calls each comes from
     /// [`Engine::poll_dispatch`]. Only as many are joined as is needed to bring all that waits to the device, up to
     /// 512 KiB. Only [`crate::SchedulerKind::Bfq`] joins.
     #[inline]

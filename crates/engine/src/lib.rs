@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  submit ─► THROTTLE ─► SCHEDULER ─► poll_dispatch ─► the device
-//!            may it go?  who is next?                       │
+//!            may it go?  which is next?                     │
 //!  complete ◄───────────────────────────────────────────────┘
 //! ```
 //!

@@ -130,7 +130,7 @@ impl Requests {
         self.0.remove(index)
     }
 
-    /// The same of one whose record nobody needs any more: it is left where it is.
+    /// Frees the slot of a request whose record is not needed: it is left where it is.
     pub(crate) fn free(&mut self, index: u32) {
         self.0.free(index);
     }

@@ -173,7 +173,7 @@ pub struct DeviceStats {
     pub in_flight: u32,
     /// Most requests that may be there at once; those that went there as one count as one.
     pub depth: u32,
-    /// Who chooses among those that wait.
+    /// The scheduler in use.
     pub scheduler: SchedulerKind,
     /// Requests past the limits, waiting for room at the device.
     pub ready: u32,

@@ -29,7 +29,7 @@ pub(crate) fn tree_stats(core: &Core) -> Vec<CgroupStats> {
         core.add_counters(at, &mut counters);
         rows.push(CgroupStats { cgroup, path, counters, bfq: scheduler.cgroup_stats(at) });
     }
-    // From the last to the first: whoever is added to its parent has all that is below it.
+    // From the last to the first, so that a cgroup has all that is below it before it is added to its parent.
     for (place, &at) in order.iter().enumerate().rev() {
         let (before, from) = rows.split_at_mut(place);
         from[0].counters.blame.tidy();

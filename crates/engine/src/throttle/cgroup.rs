@@ -70,7 +70,7 @@ pub(super) struct Queue {
     /// Requests past this cgroup's own limit that wait further up: only where the limiter dispatches
     /// level by level, as the kernel does.
     pub(super) to_parent: List,
-    /// Who among children and own clients is next.
+    /// Order of children and own clients.
     pub(super) fair_queue: FairQueue,
     /// As a source of the parent.
     pub(super) source_state: SourceState,

@@ -76,7 +76,7 @@ pub(crate) struct Due {
 /// disarmed deadline stays behind, void, until it comes to the top or is swept out.
 pub(crate) struct Deadlines {
     /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
-    /// all: who goes first waits for the next turn behind all others.
+    /// all: the first to go waits for its next turn behind all others.
     fifo: VecDeque<Entry>,
     /// All others.
     heap: Heap<Entry>,
@@ -165,7 +165,7 @@ impl Deadlines {
         }
     }
 
-    // Apart, so that who finds nothing due does not pay for it.
+    // Not inlined, so that a call that finds nothing due does not pay for it.
     #[inline(never)]
     fn drop_from_heap(&mut self) {
         self.heap.drop_first();

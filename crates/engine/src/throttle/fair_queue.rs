@@ -1,7 +1,7 @@
 //! Fair queue of the sources that wait at one cgroup: by share of service, or by turns.
 //!
 //! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a source that begins to wait gets the
-//! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of who went last; a
+//! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of the last one served; a
 //! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule
 //! (spec/throttle 1.7): one request each, in the order in which the sources began to wait.
 
@@ -98,12 +98,11 @@ const SOURCES_MIN: usize = 4;
 
 /// The sources waiting at one cgroup in one direction. O(log sources) a step, no allocation once grown.
 ///
-/// Entries are voided in place when a source leaves out of turn; whoever looks at the top passes `owns`, which
-/// tells a live entry from a void one.
+/// An entry is voided in place when its source leaves out of turn. The caller tells live entries from void ones.
 #[repr(C)]
 pub(crate) struct FairQueue {
     heap: Heap<Entry>,
-    /// Shares: start tag of who went last. Turns: the next turn.
+    /// Shares: start tag of the last source served. Turns: the next turn.
     vtime: u64,
     /// The weights of all that wait, together.
     weight: u64,
@@ -127,7 +126,7 @@ impl FairQueue {
             vtime: 0,
             weight: 0,
             live: 0,
-            // Standings begin in epoch 0: nobody has service to make up for.
+            // States begin in epoch 0, without service to make up for.
             epoch: 1,
             order,
             has_carried_finish: false,
@@ -319,7 +318,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Serves `rounds` requests among always-waiting sources; who went, in order.
+    /// Serves `rounds` requests among always-waiting sources; the sources served, in order.
     fn serve(order: Order, costs_and_weights: &[(u64, u64)], rounds: usize) -> Vec<u32> {
         let mut fair_queue = FairQueue::new(order);
         let mut states = vec![SourceState::new(); costs_and_weights.len()];

@@ -125,7 +125,7 @@ impl Limits {
 
     /// The longest that a burst may take to fill again, 24 h in seconds. The burst credits of cloud volumes take up
     /// to 15 h (5.4 million I/Os at 100 a second); what does not come back within a day is no burst but a rate
-    /// that nobody asked for.
+    /// that no limit asks for.
     pub const REFILL_SECONDS_MAX: u64 = 24 * 3600;
 
     /// Whether these limits make sense together.

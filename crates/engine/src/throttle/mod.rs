@@ -1,12 +1,12 @@
-//! May it go yet? Limits over a tree of cgroups, and who goes first where several wait for the same one.
+//! Throttle: limits over a tree of cgroups, and the order of requests that wait for the same one.
 //!
-//! A request that every limit of its path lets through, with nobody waiting before it, passes in the call that
+//! A request that every limit of its path lets through, with nothing waiting before it, passes in the call that
 //! submits it. Any other waits, in its task's list. Each cgroup with something waiting below it orders its
 //! *sources* (clients and child cgroups) in an [`FairQueue`]; a cgroup whose limit lets a request go is *eligible*,
 //! and an active source of its parent; what the topmost limit lets go, goes. A cgroup whose limit says "not yet" is not
 //! active, and has a deadline instead.
 //!
-//! Who goes is decided when it goes, from the top down, so a request that comes late but has the better claim is
+//! The next request is chosen when it may go, from the top down, so a late request with the better claim is
 //! not stuck behind a queue. Slices are the exception, for parity with the kernel: there dispatch is hierarchical: a request leaves
 //! its task when its own cgroup lets it go, and waits at the next limit in the order of arrival.
 //!

@@ -75,7 +75,7 @@ impl RateLimiter {
     }
 
     /// Whether requests are dispatched level by level, and queue at the next limit in their order, as in the kernel. Otherwise
-    /// they stay with their task until they pass every limit at once, and who goes is decided at the last moment.
+    /// they stay with their task until they pass every limit at once, and the choice is made at the last moment.
     pub(crate) fn is_hierarchical(&self) -> bool {
         matches!(self.inner, AnyLimiter::Slice(_))
     }

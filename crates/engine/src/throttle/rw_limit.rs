@@ -1,4 +1,4 @@
-//! A limit for reads and writes together, and how the two share it.
+//! Limit on reads and writes together, and its division between the two.
 //!
 //! Reads and writes of a cgroup wait apart, each in their own order, and each may have limits of their own. What they
 //! have in common is one more limiter, which both are asked about and charged to. While both wait for it they are two
@@ -36,7 +36,7 @@ impl RwLimit {
         &mut self.limiter
     }
 
-    /// Who goes first if both may: who has had less, and reads if both have had the same.
+    /// The direction that goes first if both may: the one that had less, and reads if both had the same.
     pub(super) fn first(&self) -> Direction {
         match self.reads_ahead.cmp(&0) {
             Ordering::Greater => Direction::Write,
@@ -76,7 +76,7 @@ mod tests {
         RwLimit::new(Instant::ZERO, LimiterKind::Pace, rates)
     }
 
-    /// Who goes, of `rounds`, where both always wait: costs and weights of reads, then writes.
+    /// Requests served of each direction in `rounds`, where both always wait: costs and weights of reads, then writes.
     fn shares(costs: [u64; 2], weights: [u64; 2], rounds: usize) -> [usize; 2] {
         let mut rw_limit = rw_limit();
         let mut went = [0; 2];

@@ -1,4 +1,4 @@
-//! Slots with generations: an index that outlives its slot is an error, never somebody else's slot.
+//! Slots with generations: an index that outlives its slot is an error, never another value.
 
 use alloc::vec::Vec;
 
@@ -68,8 +68,8 @@ impl<T, A> Arena<T, A> {
         self.vacate(index);
     }
 
-    /// Puts an occupied slot among the free ones, and answers what it was. Inlined, so that a value which nobody looks at is
-    /// not copied.
+    /// Puts an occupied slot among the free ones, and answers what it was. Inlined, so that an unused value is not
+    /// copied.
     #[inline]
     fn vacate(&mut self, index: u32) -> Slot<T, A> {
         let slot = &mut self.slots[index as usize];
@@ -122,8 +122,7 @@ impl<T, A> Arena<T, A> {
     }
 }
 
-/// A link of ours led to a slot that is vacant. Apart, so that nobody has to put the index where a message could be made of
-/// it.
+/// A link led to a vacant slot. Not inlined, so that callers need not keep the index for a message.
 #[cold]
 #[inline(never)]
 fn vacant(index: u32) -> ! {

@@ -1,13 +1,12 @@
-//! A heap with four children to a place: half as many steps from top to bottom as with two, and the four lie side by
-//! side in memory.
+//! Four-ary heap: half as many steps from top to bottom as with two children, and the four are adjacent in memory.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 /// What a heap can hold: small, for it is moved about.
 pub(crate) trait Keyed: Copy {
-    /// The least comes out first. All of it in one number: who is first is found without a branch, since nobody could
-    /// foresee which way that goes, and a wrong guess takes longer than to move both.
+    /// The least comes out first. One number, so that the first is found without a branch: the branch would be
+    /// unpredictable, and a misprediction costs more than moving both.
     fn key(&self) -> u128;
 }
 

@@ -10,8 +10,8 @@ pub(crate) struct List {
     pub(crate) tail: u32,
 }
 
-/// Where a slot stands in a list. Of one that is alone in its list, as most are, it is not looked at: nobody is behind the
-/// last one nor behind one that is in no list, and before a head it says nothing.
+/// Place of a slot in a list. It is not read of a slot that is alone in its list, as most are: no slot is behind the last
+/// one or behind one outside of lists, and before a head it has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     next: u32,
@@ -22,12 +22,12 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) const NONE: Link = Link { next: NO_INDEX, prev: NO_INDEX };
 
-    /// Who is behind; [`NO_INDEX`] for nobody.
+    /// The slot behind; [`NO_INDEX`] for none.
     pub(crate) const fn next(self) -> u32 {
         self.next
     }
 
-    /// Who is before, unless this is the head.
+    /// The slot before, unless this is the head.
     pub(crate) const fn prev(self) -> u32 {
         self.prev
     }
@@ -82,7 +82,7 @@ impl List {
             *self = List::EMPTY;
             return (head != NO_INDEX).then_some(head);
         }
-        // The next one is not looked at: it may be far away in memory, and nobody asks what is before the head.
+        // The next one is not looked at: it may be far away in memory, and what is before the head is never read.
         self.head = core::mem::replace(links.link(head), Link::NONE).next;
         Some(head)
     }

@@ -32,8 +32,7 @@ pub(crate) struct Tree {
     pub(crate) cgroups: Arena<Cgroup, Line>,
     pub(crate) clients: Arena<Client, Line>,
     pub(crate) tasks: Arena<Task, Line>,
-    /// Whether it was ever set for anybody whether weights may be raised: while it was not, who asks need not look at the
-    /// client and at each cgroup above it.
+    /// Whether a policy of weight raising was ever set: until then, the client and the cgroups above need no look.
     pub(crate) has_low_latency: bool,
 }
 

@@ -5,12 +5,12 @@ use core::num::NonZeroU32;
 /// The three scheduling classes. Only equals merge, and [`PriorityClass::Idle`] never does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PriorityClass {
-    /// Before everybody else.
+    /// Before all others.
     RealTime,
-    /// By weight: everybody who said nothing.
+    /// By weight; the default.
     #[default]
     BestEffort,
-    /// When nobody else wants the device, and a little at least (spec/bfq 2.6).
+    /// When no other class wants the device, and a little at least (spec/bfq 2.6).
     Idle,
 }
 
@@ -85,11 +85,11 @@ pub enum PrioClass {
     /// Clients keep theirs; the cgroup is best effort.
     #[default]
     NoChange,
-    /// Whoever is not real time becomes it, and so does the cgroup.
+    /// Clients of lower classes become real time, and so does the cgroup.
     PromoteToRt,
-    /// Whoever is real time becomes best effort.
+    /// Real-time clients become best effort.
     RestrictToBe,
-    /// Everybody is idle, and so is the cgroup.
+    /// All clients are idle, and so is the cgroup.
     Idle,
 }
 

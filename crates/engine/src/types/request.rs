@@ -103,7 +103,7 @@ pub enum Part {
 /// One request, as plain data. Buffers and handles stay with the caller, found again by `tag`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Who asks. A task belongs to one client of one cgroup; see [`crate::Engine::open_task`].
+    /// The sender. A task belongs to one client of one cgroup; see [`crate::Engine::open_task`].
     pub task: TaskId,
     /// What to do.
     pub op: Op,
@@ -113,7 +113,7 @@ pub struct Request {
     pub class: Class,
     /// Whether it pays for its bytes.
     pub part: Part,
-    /// Whether somebody waits for it: all reads, and writes that a program waits for. Writeback is not: a scheduler may
+    /// Whether something waits for it: all reads, and writes that a program waits for. Writeback is not: a scheduler may
     /// let it wait longer.
     pub sync: bool,
     /// The caller's own mark, handed back untouched.
@@ -121,7 +121,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A whole data request that somebody waits for.
+    /// A whole data request that something waits for.
     pub const fn new(task: TaskId, op: Op, extent: Extent, tag: u64) -> Request {
         Request { task, op, extent, class: Class::Data, part: Part::Whole, sync: true, tag }
     }

@@ -33,7 +33,7 @@ pub enum Headroom {
     /// For those without limits while they are there, and until a second after; otherwise it is lent to the others.
     #[default]
     Borrowable,
-    /// For those without limits, there or not. The device rests for it, and rests no longer for whoever is expected back.
+    /// For clients without limits, present or not. The device idles for them, and does not idle for anticipated clients.
     Strict,
 }
 

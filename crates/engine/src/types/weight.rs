@@ -19,7 +19,7 @@ pub struct WeightError {
 }
 
 impl Weight {
-    /// 100, the weight of a cgroup that nobody configured, and of each client.
+    /// 100, the weight of a cgroup by default, and of each client.
     pub const DEFAULT: Weight = Weight(NonZeroU16::new(100).unwrap());
 
     /// The largest weight.

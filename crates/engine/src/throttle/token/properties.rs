@@ -39,7 +39,7 @@ fn leaky(now: Instant, rates: Rates) -> Single<Leaky> {
     Single::new(Leaky::new(now, rates))
 }
 
-/// `arrivals` with questions in between that nobody needs.
+/// `arrivals` with questions in between without effect.
 fn run_asking<L: Limiter>(
     mut queue: Single<L>,
     arrivals: &[(u64, u64)],

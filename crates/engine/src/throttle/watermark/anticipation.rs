@@ -1,25 +1,23 @@
-//! Anticipated clients: answered just now, and about to ask again; a clock waits for them before it is set forward.
+//! Anticipation of the next request of a closed-loop client, before a clock is set forward.
 //!
-//! A client that sends its next request when it has the answer to the last one is away for a moment: the answer has to
-//! reach it, and the request to come back. Whoever waits meanwhile would get its turn, and of two such clients each would
-//! get every other request, whatever their limits. So where the limit of the one who is away would let it go before the
-//! one that waits, the clock waits as well.
+//! A client that sends its next request after the answer to the last one is away for a moment. Without anticipation the
+//! waiting client takes its turn, and two such clients share equally whatever their limits. So the clock waits while the
+//! limit of the absent client allows its request earlier than that of the waiting one.
 //!
-//! That costs time of the device, which is paid by its work: [`WORK_PER_WAIT`] parts of work allow for one of waiting,
-//! whoever is waited for and however long each stays away. And who did not come back in time twice is not waited for until
-//! it does, which is seen without waiting. A clock that keeps its reserve waits for nobody: [`super::Reserve::Kept`].
+//! Waiting costs device time, and work pays for it: [`WORK_PER_WAIT`] parts of work allow one part of waiting, over all
+//! clients. A client that is late twice is not anticipated until it is observed to return in time. A clock with
+//! [`Headroom::Strict`](crate::types::Headroom::Strict) never waits.
 
 use crate::time::Instant;
 
-/// Work that allows for as much waiting as a fiftieth of it: with the hundredth of rest that is left in any case, a client
-/// that comes back half a millisecond late on a disk of 50 ms a request costs nothing more, and nobody can cost more than
-/// the 2 % by which the shares may be off that are promised.
+/// Parts of work for one part of waiting. Waiting then costs at most 2 %, the tolerance of the promised shares; and with
+/// the hundredth that stays idle in any case, a return 0.5 ms late on a disk of 50 ms a request costs nothing more.
 const WORK_PER_WAIT: u64 = 50;
 
-/// The longest that anybody is waited for, in nanoseconds: a machine's hiccup. A client that thinks takes longer.
+/// Longest wait for one client, in nanoseconds: a scheduling hiccup. Think time is longer.
 const WAIT_NS_MAX: u64 = 10_000_000;
 
-/// How sure it is that a cgroup comes back at once, 0 to [`Confidence::MOST`]; new ones are trusted.
+/// Confidence that a cgroup's next request follows at once, 0 to [`Confidence::MOST`]. New cgroups have the most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Confidence(u8);
 
@@ -42,7 +40,7 @@ impl Default for Confidence {
     }
 }
 
-/// Who is away, and what waiting may cost.
+/// The awaited client, and the budget of waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Anticipation {
     awaited: Option<Awaited>,
@@ -80,13 +78,13 @@ impl Anticipation {
     }
 
     /// The device has nothing more to do; the last that it did was of `cgroup`, whose limits let the next such request go
-    /// at `due` if no clock is set forward before. `None`: nobody is expected.
+    /// at `due` if no clock is set forward before. `None`: no client is expected.
     pub(super) fn leave(&mut self, cgroup_due: Option<(u32, Instant)>) {
         self.awaited = cgroup_due.map(|(cgroup, due)| Awaited { cgroup, due, until: None });
         self.is_waiting = false;
     }
 
-    /// Who is away still, and was not back for its turn.
+    /// The awaited cgroup, if it was not back for its turn.
     pub(super) fn overdue(&self) -> Option<u32> {
         let late =
             self.awaited.filter(|awaited| awaited.until.is_some_and(|until| until < self.now));
@@ -100,18 +98,18 @@ impl Anticipation {
         awaited.until.map(|until| self.now <= until)
     }
 
-    /// Nobody wants its turn any more.
+    /// No other client wants its turn any more.
     pub(super) fn stop_waiting(&mut self) {
         self.is_waiting = false;
     }
 
-    /// Who is away.
+    /// The awaited cgroup.
     pub(super) fn awaited_cgroup(&self) -> Option<u32> {
         self.awaited.map(|awaited| awaited.cgroup)
     }
 
-    /// Whether to wait before a clock is set forward to what is due at `due` if it is not. `confidence` is that of whoever is
-    /// away.
+    /// Whether to wait before a clock is set forward to what is due at `due` if it is not. `confidence` is that of the
+    /// awaited cgroup.
     pub(super) fn is_worth_waiting_for(&mut self, due: Instant, confidence: Confidence) -> bool {
         let patience = self.earned_ns / WORK_PER_WAIT;
         let now = self.now;
@@ -122,7 +120,7 @@ impl Anticipation {
         self.is_waiting
     }
 
-    /// Until when it is waited, if nobody comes; the past where it is not.
+    /// End of the wait if no request comes; the past if there is no wait.
     pub(super) fn until(&self) -> Instant {
         let until = self.awaited.filter(|_| self.is_waiting).and_then(|awaited| awaited.until);
         until.unwrap_or(Instant::ZERO)
@@ -191,7 +189,7 @@ mod tests {
         let mut anticipation = awaited();
         assert!(!anticipation.is_worth_waiting_for(Instant::FAR_FUTURE, confidence));
         assert_eq!(anticipation.until(), Instant::ZERO);
-        // Somebody else goes. It would have been in time.
+        // Another client goes. It would have been in time.
         anticipation.advance(at_us(50_900), true);
         assert_eq!(anticipation.returns(7), Some(true));
         confidence.learn(true);

@@ -130,7 +130,7 @@ impl Clock {
         matches!(&self.mode, ClockMode::Proportional(controller) if controller.until() <= now)
     }
 
-    /// Whether it waits for who is about to come back before it is set forward.
+    /// Whether it waits for anticipated clients before it is set forward.
     pub(super) fn anticipates(&self) -> bool {
         matches!(&self.mode, ClockMode::Proportional(controller) if controller.anticipates())
     }
@@ -142,7 +142,7 @@ impl Clock {
         self.gained_ns = self.gained_ns.wrapping_add(by);
     }
 
-    /// Takes off what it is ahead; the caller sees to all that is written down in its time.
+    /// Resets the offset to zero. The caller must rebase every timestamp expressed in this clock.
     pub(super) fn reset_offset(&mut self) {
         self.offset_ns = 0;
     }

@@ -34,7 +34,7 @@ pub struct WatermarkStats {
 pub(crate) struct Clocks {
     clocks: Vec<Clock>,
     busy: Busy,
-    /// Whom they wait for before they are set forward.
+    /// Clients anticipated before a clock is set forward.
     pub(super) anticipation: Anticipation,
     /// Whether any but the first is in use.
     steered: bool,
@@ -120,7 +120,7 @@ impl Clocks {
         }
     }
 
-    /// Somebody wants the device whose limits do not follow its utilisation.
+    /// A request wants the device whose limits do not follow utilisation.
     pub(crate) fn note_unlimited_demand(&mut self) {
         if self.steered {
             self.clocks.iter_mut().for_each(Clock::note_unlimited_demand);

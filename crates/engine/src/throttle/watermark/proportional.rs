@@ -30,9 +30,8 @@ const IDLE_DEBT_NS_MAX: u64 = 100_000_000;
 /// second in which utilisation has to settle finds the reserve as it left it.
 const NEEDED_NS: u64 = 1_000_000_000;
 
-/// Of a hundred parts, those that are left free in any case. A client that sends its next request when it has the answer
-/// to the last one is away for a moment; without a pause its place would be taken by whoever is there, and shares would
-/// follow who is quickest, not the limits.
+/// Percent of the device left idle in any case. A closed-loop client is away for a moment after each answer; without a
+/// pause another client takes its place, and shares follow response times, not limits.
 const LEAST_FREE: u8 = 1;
 
 impl IdleController {
@@ -63,7 +62,7 @@ impl IdleController {
         }
     }
 
-    /// Whether it may be left idle beyond the rest that is owed, for somebody who is about to come back.
+    /// Whether the device may be left idle beyond the idle debt, for an anticipated client.
     ///
     /// Not where a reserve is kept: its rest is the time to come back in, and with any other the device would be used less
     /// than is promised.
@@ -71,7 +70,7 @@ impl IdleController {
         self.headroom == Headroom::Borrowable
     }
 
-    /// Somebody without limits wants the device.
+    /// A client without limits wants the device.
     pub(super) fn note_unlimited_demand(&mut self) {
         self.needed_until = self.now.plus_nanos(NEEDED_NS);
     }

@@ -1,4 +1,4 @@
-//! The part of the engine that a watermark adds: which clock each limit goes by, and when clocks are set forward.
+//! Watermarks in the throttle: the clock of each limit, checks and charges by it, and advancing of virtual clocks.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -87,9 +87,8 @@ impl Throttle {
         at != NO_CGROUP
     }
 
-    /// Before anything is asked of the limits of `cgroup`, or told them: if they have ceased to bind since they were asked last,
-    /// no more than a burst is owed of what went before (spec/throttle 2.6). So nobody has to be looked up when a gate
-    /// opens.
+    /// Applies a gate opening that the limits of `cgroup` do not know yet: at most a burst stays as debt of what went before
+    /// (spec/throttle 2.6). Call it before each use of a limiter; an opening then visits no cgroup.
     #[inline]
     pub(crate) fn sync_with_watermark(&mut self, cgroup: u32) {
         if self.clocks.is_steered() {
@@ -157,7 +156,7 @@ impl Throttle {
         let cost = self.instalment(nearest, direction, cost).unwrap_or(cost);
         let (mut at, mut latest) = (nearest, None);
         while at != NO_CGROUP {
-            // Slices look at who has come, and are not asked beforehand.
+            // Slices judge requests that have arrived, and give no forecast.
             if self.cgroups[at].limit(direction).is_hierarchical() {
                 return None;
             }
