@@ -10,7 +10,7 @@
 //!
 //! each plus one request, for a slot may end that much early.
 
-/// What the children of one parent were served, and the extremes of their lags.
+/// Service of the children of one parent, and the extremes of their lags.
 ///
 /// Lags are kept in `1/W` of a byte, so that nothing is rounded.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Ledger {
     /// at most `request_max`.
     ///
     /// # Errors
-    /// Which child's was not, and by how much.
+    /// The child, and its excess.
     pub fn check(&self, budget_max: u64, request_max: u64) -> Result<(), String> {
         self.check_each(&vec![budget_max; self.children.len()], request_max)
     }
@@ -75,7 +75,7 @@ impl Ledger {
     /// The same with budgets of at most `budgets[child]` bytes for each child.
     ///
     /// # Errors
-    /// Which child's was not, and by how much.
+    /// The child, and its excess.
     ///
     /// # Panics
     /// There are not as many budgets as children.

@@ -36,9 +36,9 @@ struct Node {
     state: State,
     start: i128,
     finish: i128,
-    /// What it had in this slot.
+    /// Service in this slot.
     service: i128,
-    /// What it may have; of a group, that of its next child.
+    /// Budget; of a group, that of its next child.
     budget: i128,
     /// The weight it was placed with.
     placed_weight: i128,
@@ -61,7 +61,7 @@ impl Default for Wf2q {
     }
 }
 
-/// The public part: what happens to leaves and groups.
+/// Operations on leaves and groups.
 impl Wf2q {
     /// A root without entities below it.
     pub fn new() -> Wf2q {
@@ -108,7 +108,7 @@ impl Wf2q {
         self.carry(self.nodes[leaf].parent, in_time);
     }
 
-    /// A leaf that waits may have `budget` bytes instead of what it could before.
+    /// Changes the budget of a waiting leaf.
     ///
     /// # Panics
     /// It does not wait.
@@ -128,7 +128,7 @@ impl Wf2q {
         self.carry(self.nodes[leaf].parent, false);
     }
 
-    /// The leaf whose turn it is, which has the device from now on. None if none has a backlog.
+    /// Selects the next leaf, which has the device from now on. None without a backlog.
     ///
     /// # Panics
     /// A leaf has the device already.
@@ -188,7 +188,7 @@ impl Wf2q {
         }
     }
 
-    /// A group gets another parent, and starts there like a newcomer. What is below it stays as it is.
+    /// Moves a group to another parent, where it starts like a newcomer.
     ///
     /// # Panics
     /// An entity below it has the device.

@@ -1,4 +1,4 @@
-//! Defects of the kernels (spec/throttle 1.12), and what each depends on.
+//! Defects of the kernels (spec/throttle 1.12), and their conditions.
 
 use weir_model::kernel::{Direction, Flags, Kernel, Limit, Profile};
 

@@ -21,7 +21,7 @@ const CLIENT: u64 = 100;
 /// Requests that a flow with a backlog always has.
 const BACKLOG: usize = 2;
 
-/// What happens between two dispatches.
+/// Events between two dispatches.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Dispatch,
@@ -74,7 +74,7 @@ struct Flow {
     waiting: Vec<RequestId>,
 }
 
-/// What should happen, as far as the model knows.
+/// Expectation of the model.
 #[derive(Clone, PartialEq)]
 struct Story {
     tree: Wf2q,
@@ -275,7 +275,7 @@ impl World {
         }
     }
 
-    /// What the stories say, and what the engine does.
+    /// The possible stories, and the engine's behaviour.
     fn dispatch(&mut self) -> Result<(), String> {
         let expected: Vec<Option<usize>> = self.stories.iter_mut().map(Story::next).collect();
         let dispatch = self.engine.poll_dispatch(Instant::ZERO);

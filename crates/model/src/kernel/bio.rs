@@ -26,7 +26,7 @@ impl Direction {
     }
 }
 
-/// What is special about a bio; nothing by default.
+/// Flags of a bio; none by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
     /// Metadata or swap.
@@ -58,7 +58,7 @@ pub(super) type Source = GroupId;
 #[derive(Clone, Debug)]
 struct Qnode {
     source: Source,
-    /// Those that owe no bytes here, in a profile that keeps them apart; they go first.
+    /// Bios that owe no bytes here, in a profile that queues them separately; they go first.
     for_ios: VecDeque<Bio>,
     bios: VecDeque<Bio>,
 }
@@ -76,7 +76,7 @@ impl Ring {
         self.0.is_empty()
     }
 
-    /// Whether a bio that owes no bytes has to wait behind another.
+    /// Whether a bio that owes no bytes waits behind another.
     pub(super) fn has_for_ios(&self) -> bool {
         self.0.iter().any(|qnode| !qnode.for_ios.is_empty())
     }
@@ -97,7 +97,7 @@ impl Ring {
         }
     }
 
-    /// Whose turn it is.
+    /// The source whose turn it is.
     pub(super) fn head(&self) -> Option<Bio> {
         let qnode = self.0.front()?;
         qnode.for_ios.front().or(qnode.bios.front()).copied()

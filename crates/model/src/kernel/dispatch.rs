@@ -6,9 +6,9 @@ use super::{DEVICE, GroupId, Kernel, Trim};
 
 /// Bios that one visit to a group may take: reads, then writes.
 const VISIT: [(Direction, usize); 2] = [(Direction::Read, 6), (Direction::Write, 2)];
-/// Bios after which a round ends.
+/// Bios of a round.
 const ROUND: usize = 32;
-/// Slices after which a timer fires at the latest.
+/// Longest timer, in slices.
 const LONGEST_SLEEP_SLICES: u64 = 8;
 
 impl Kernel {
@@ -93,7 +93,7 @@ impl Kernel {
         sent
     }
 
-    /// How long the head has to stay, if there is one. Its bytes may be paid by this.
+    /// Wait of the head, if there is one. May charge its bytes.
     fn head_wait(&mut self, group: GroupId, direction: Direction) -> Option<Wait> {
         let mut head = self.group(group).rings[direction.index()].head()?;
         let had_paid = head.bytes_paid_here;
@@ -108,7 +108,7 @@ impl Kernel {
     fn pass_up(&mut self, group: GroupId, direction: Direction) {
         let (scale, now, at) = (self.scale, self.now, direction.index());
         let Some(mut bio) = self.group_mut(group).rings[at].pop() else { return };
-        // What a trim would cut off here still counts at the parent.
+        // The parent still counts what a trim would cut off here.
         let child_start = self.group(group).slices[at].start;
         self.charge(group, &mut bio, Trim::Yes);
         bio.bytes_paid_here = false;

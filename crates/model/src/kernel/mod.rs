@@ -39,7 +39,7 @@ pub struct Kernel {
     bios: usize,
     /// Numbers insertions, so that ties go to the first inserted.
     insertions: u64,
-    /// What reached the device in this batch and was not handed out yet, per direction.
+    /// Bios that reached the device in this batch and were not returned yet, per direction.
     ready: [Vec<BioId>; 2],
     /// Handed out since the last `run_until`.
     dispatched: Vec<(u64, BioId)>,
@@ -63,7 +63,7 @@ struct Group {
     timer: Option<u64>,
 }
 
-/// Whether what a charged slice has behind it is cut off: not for what goes over the limit.
+/// Whether a charged slice is trimmed: not for bios that exceed the limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trim {
     Yes,
@@ -167,7 +167,7 @@ impl Kernel {
         id
     }
 
-    /// Lets time pass up to and with `tick`; answers what was dispatched since the last call, in order.
+    /// Advances to the end of `tick`; returns the dispatches since the last call, in order.
     ///
     /// # Panics
     /// When `tick` is in the past.
@@ -196,7 +196,7 @@ impl Kernel {
         self.now = tick;
     }
 
-    /// Whether a bio of `group` has to look at limits at all: not if no group of its path has one.
+    /// Whether any group of the path of `group` has a limit.
     fn has_rule(&self, group: GroupId, direction: Direction) -> bool {
         let mut at = group;
         while at != DEVICE {
@@ -239,7 +239,7 @@ impl Kernel {
         !behind && self.check(level, bio).is_none()
     }
 
-    /// How long `bio` has to stay at `level`.
+    /// Wait of `bio` at `level`.
     fn check(&mut self, level: GroupId, bio: &mut Bio) -> Wait {
         let (scale, now, at) = (self.scale, self.now, bio.direction.index());
         let group = self.group_mut(level);

@@ -1,19 +1,19 @@
 //! Differences between kernels, as data: one row a kernel, one column a difference.
 
-/// The differences between the kernels that docs/spec/throttle.md tells apart.
+/// Differences between the kernels of docs/spec/throttle.md.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
     /// Its name in the table at the head of docs/spec/throttle.md.
     pub name: &'static str,
-    /// Over which part of the slice I/Os are allowed.
+    /// Part of the slice that allows I/Os.
     pub ios_window: IosWindow,
     /// How long a head waits when its I/O is not allowed.
     pub ios_wait: IosWait,
     /// How the waits for bytes and for I/Os combine.
     pub combine: Combine,
-    /// What a limit change does with the budget earned and spent so far.
+    /// Treatment of the earned and spent budget at a change of limits.
     pub carry: Carry,
-    /// What a later piece of a split bio pays.
+    /// Charge of a later piece of a split bio.
     pub remainder: Remainder,
     /// Metadata and swap are charged and passed up instead of being queued.
     pub meta_overtakes: bool,
@@ -54,7 +54,7 @@ pub enum Combine {
     PayBytesThenIos,
 }
 
-/// What a limit change does with the budget earned and spent so far in the slice.
+/// Treatment of the slice's earned and spent budget at a change of limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carry {
     /// It is forgotten.
@@ -63,14 +63,14 @@ pub enum Carry {
     Unsigned,
     /// It is kept apart and compared signed.
     Signed,
-    /// It is put into the counters themselves, which may be negative.
+    /// It is added to the counters, which may be negative.
     InCounters,
 }
 
-/// What a later piece of a split bio pays.
+/// Charge of a later piece of a split bio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remainder {
-    /// Nothing: it goes as soon as it is its turn.
+    /// Nothing: it goes at its turn.
     Nothing,
     /// One I/O at every level, in the queue like any other.
     Io,

@@ -1,4 +1,4 @@
-//! One direction of one group: the slice, what was spent in it, and the two checks (spec/throttle 1.5 and 1.6).
+//! Slice of one direction of a group: its spending, and the two checks (spec/throttle 1.5 and 1.6).
 
 use super::bio::Bio;
 use super::profile::{Carry, Combine, IosWait, IosWindow, Profile, Remainder};
@@ -15,7 +15,7 @@ pub struct Limit {
 /// Ticks that a bio has to wait; `None` if it may go. One profile answers a wait of 0 ticks, which is not "go".
 pub(super) type Wait = Option<u64>;
 
-/// What every slice of a device agrees on.
+/// Common settings of all slices of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     pub(super) profile: Profile,
@@ -78,7 +78,7 @@ impl Slice {
         }
     }
 
-    /// Ticks until `bio` may go, `None` if it may go now. `queued` tells whether anything waits in this direction of the group.
+    /// Ticks until `bio` may go, `None` if it may go now. `queued`: a bio waits in this direction of the group.
     ///
     /// Pays the bio's bytes where the profile pays them ahead of its I/O.
     pub(super) fn check(
@@ -257,7 +257,7 @@ fn ticks(count: i128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX / 4)
 }
 
-/// `value` as it reads when its low `bits` are taken for a signed number.
+/// `value` with its low `bits` as a signed number.
 fn wrap_signed(value: i128, bits: u32) -> i128 {
     let half = 1i128 << (bits - 1);
     (value + half).rem_euclid(1 << bits) - half

@@ -10,7 +10,7 @@ use super::{CLIENT_WEIGHT, CgroupId, ClientId, Nanos, RequestId, TaskId};
 /// Replays `log` and answers the first promise that it breaks.
 ///
 /// # Errors
-/// A [`Violation`] that says where and what.
+/// A [`Violation`] with its place and text.
 pub fn check_log(log: &Log) -> Result<(), Violation> {
     let mut replay = Replay::new();
     let (mut place, mut last) = (0, 0);
@@ -39,10 +39,10 @@ pub fn check_log(log: &Log) -> Result<(), Violation> {
 
 type Broken = (&'static str, String);
 
-/// What a request pays at once.
+/// A request's single payment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Payment {
-    /// As it is before: what it owes, and whether it has paid a part.
+    /// Before the payment: the debt, and whether a part is paid.
     request: Request,
     bytes: u64,
     ios: u64,
@@ -55,7 +55,7 @@ impl Payment {
         (self.bytes, self.ios)
     }
 
-    /// What it owed, if that is an instalment of it.
+    /// The debt, if this is an instalment of it.
     fn owed(&self) -> Option<(u64, u64)> {
         let is_instalment = self.request.part_paid || !self.is_last;
         is_instalment.then_some((self.request.bytes, self.request.ios))
@@ -65,7 +65,7 @@ impl Payment {
 /// When the waiting requests are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Moment {
-    /// Time has passed, and what may go now is still there.
+    /// Checks that no request that may go has stayed.
     BeforeAnythingGoes,
     Any,
 }
@@ -94,7 +94,7 @@ impl Replay {
 
     fn step(&mut self, now: Nanos, event: &Event) -> Result<(), Broken> {
         if now > self.observed {
-            // Time has passed: what may go has changed with it.
+            // Time has passed, and more requests may go.
             self.observe(now, Moment::BeforeAnythingGoes);
         }
         match event {
@@ -138,7 +138,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The payments of which the events of one instant are made.
+    /// Payments of the events of one instant.
     fn payments(&self, batch: &[&Event]) -> Result<Vec<Payment>, Broken> {
         let mut payments = Vec::new();
         let mut known: BTreeMap<RequestId, Request> = BTreeMap::new();
@@ -449,7 +449,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Nothing that may go has stayed, and the deadline is not past the first instant at which something may.
+    /// No request that may go has stayed, and the deadline is not past the first instant at which one may.
     fn drained(&self, now: Nanos, deadline: Option<Nanos>) -> Result<(), Broken> {
         if let Some(left) = self.state.waiting.values().find(|request| request.metadata) {
             return Err(("P18", format!("metadata {:?} has stayed", left.id)));
@@ -491,7 +491,7 @@ impl Replay {
         }
     }
 
-    /// Notes what waits and may go, everywhere.
+    /// Notes all requests that wait and may go.
     fn observe(&mut self, now: Nanos, moment: Moment) {
         self.observed = now;
         let all = [0, 1].map(|direction| self.state.sources(direction, now));

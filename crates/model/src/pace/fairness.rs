@@ -17,7 +17,7 @@ pub(super) struct Shares<S: Ord> {
     largest: BTreeMap<S, i128>,
     /// Picks so far: each may be rounded.
     picks: i128,
-    /// How much more all picks together may have been than what is in `service`.
+    /// Bound of the picks beyond `service`.
     doubt: i128,
     /// For two sources that have waited together since: the range of the difference of their services.
     pairs: BTreeMap<(S, S), Range>,
@@ -40,7 +40,7 @@ struct Range {
     doubt_before: i128,
 }
 
-/// Two sources that do not share as they should: which, by how much they differ, and by how much they may.
+/// Two sources with unfair shares: their difference, and the allowed one.
 pub(super) struct Unfair<S> {
     pub(super) sources: (S, S),
     pub(super) difference: i128,
@@ -73,7 +73,7 @@ impl<S: Copy + Ord> Shares<S> {
         }
     }
 
-    /// Forgets what has been waiting: something changed that the promise does not span.
+    /// Resets the waiting sources after a change that the promise does not span.
     pub(super) fn interrupt(&mut self) {
         self.pairs.clear();
     }

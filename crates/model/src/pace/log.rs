@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{CgroupId, ClientId, Nanos, Rates, RequestId, TaskId};
 
-/// What happened, in order, each with its time. Times never decrease.
+/// Events in order, each with its time. Times never decrease.
 pub type Log = Vec<(Nanos, Event)>;
 
 /// One thing that happened.
@@ -40,7 +40,7 @@ pub enum Event {
         /// The new parent.
         parent: CgroupId,
     },
-    /// A cgroup is gone; what was in it belongs to its parent.
+    /// A cgroup is removed; its requests belong to its parent.
     Remove {
         /// Which.
         cgroup: CgroupId,
@@ -56,7 +56,7 @@ pub enum Event {
     },
     /// A request came.
     Submit(Request),
-    /// A request left for the device, and had paid what it had not paid before.
+    /// A request was dispatched, and has paid the rest of its price.
     Dispatch(RequestId),
     /// A request that goes on waiting paid some instalments.
     Pay {
@@ -91,12 +91,12 @@ pub struct Request {
     pub ios: u64,
     /// It overtakes data at every limit and leaves a debt.
     pub metadata: bool,
-    /// It has paid some instalments; what it is charged is what it still owes.
+    /// It has paid some instalments, and is charged the rest.
     pub part_paid: bool,
 }
 
 impl Request {
-    /// What is left of it when it has paid this much.
+    /// The rest after a payment.
     pub(super) fn after(self, (bytes, ios): (u64, u64)) -> Request {
         Request { bytes: self.bytes - bytes, ios: self.ios - ios, part_paid: true, ..self }
     }
@@ -109,9 +109,9 @@ pub struct Violation {
     pub at: Nanos,
     /// The place in the log.
     pub event: usize,
-    /// Which promise: the number of the property, or its name.
+    /// Number or name of the property.
     pub promise: &'static str,
-    /// What was found, and what should have been.
+    /// The finding, and the expectation.
     pub what: String,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Nanos;
 
-/// Which promises hold a cgroup's limits.
+/// Promises that apply to a cgroup's limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Limiter {
     /// Even spacing after a burst, to the nanosecond.
@@ -139,7 +139,7 @@ impl Meter {
                 (true, _) => unbounded.max(least),
                 (false, true) if least - rate < unbounded => unbounded,
                 (false, true) => least,
-                // It may be one that waited.
+                // The request may have waited.
                 (false, false) => unbounded.max(least - rate + 1),
             }
         };

@@ -1,4 +1,4 @@
-//! The throttle itself, as plainly as it can be written.
+//! Reference throttle, in the plainest form.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ pub struct Throttle {
 /// How reads and writes of one cgroup share a limit on both.
 #[derive(Clone, Copy, Debug, Default)]
 struct RwLimit {
-    /// Both wait for it, and for nothing else.
+    /// Both directions wait for it alone.
     both_wait: bool,
     /// Service divided by weight, since both have waited.
     had: [i128; 2],
@@ -134,7 +134,7 @@ impl Throttle {
         })
     }
 
-    /// The next data request below `cgroup`, which may go as far as limits below it care.
+    /// The next data request below `cgroup` that the limits below it allow.
     fn pick(
         &mut self,
         cgroup: CgroupId,
@@ -182,7 +182,7 @@ impl Throttle {
         Some(request)
     }
 
-    /// Brings the queues up to date with what waits and may go.
+    /// Updates the fair queues with the sources that may go.
     fn refresh(&mut self, now: Nanos) {
         let waiting = [0, 1].map(|direction| self.state.sources(direction, now));
         let waits = self.state.rw_waits([&waiting[0], &waiting[1]], now);

@@ -1,4 +1,4 @@
-//! The hierarchy during a replay: cgroups with their levels, tasks with what waits in them.
+//! Hierarchy during a replay: cgroups with their levels, tasks with their requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ pub(super) struct Cgroup {
 /// The place of the budget for both directions.
 pub(super) const JOINT: usize = 2;
 
-/// What one cgroup may take.
+/// Limits of one cgroup.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     pub(super) meters: Meters,
@@ -29,12 +29,12 @@ pub(super) struct Budget {
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) client: ClientId,
-    /// What waits, per direction.
+    /// Waiting requests, per direction.
     pub(super) data: [VecDeque<Request>; 2],
     pub(super) metadata: [VecDeque<Request>; 2],
 }
 
-/// What shares a cgroup's capacity.
+/// Source of a cgroup's fair queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Source {
     Child(CgroupId),
@@ -94,7 +94,7 @@ impl State {
         self.tasks.insert(task, task_state);
     }
 
-    /// What waits may have been taken out of turn, unless all limits are paced ones.
+    /// Requests may have gone out of turn, unless all limits are paced.
     pub(super) fn note_strays(&mut self) {
         if !self.cgroups.values().all(|cgroup| (0..3).all(|budget| cgroup.is_paced(budget))) {
             self.strays.extend(self.waiting.keys());
@@ -149,7 +149,7 @@ impl State {
         self.strays.contains(&id)
     }
 
-    /// A waiting request has paid a part of what it owes; answers how many of its kind were before it.
+    /// Notes a part payment of a waiting request; returns how many of its kind were before it.
     pub(super) fn pay(&mut self, id: RequestId, part: (u64, u64)) -> Option<usize> {
         let left = self.waiting.get(&id)?.after(part);
         self.waiting.insert(id, left);
@@ -159,7 +159,7 @@ impl State {
         Some(place)
     }
 
-    /// What a waiting request pays next, in bytes and I/Os: all that it owes, or the smallest instalment of its limits.
+    /// Next payment of a waiting request, in bytes and I/Os: its debt, or the smallest instalment of its limits.
     pub(super) fn instalment(&self, request: &Request) -> (u64, u64) {
         let all = (request.bytes, request.ios);
         if request.metadata {
@@ -178,7 +178,7 @@ impl State {
         (bytes, ios)
     }
 
-    /// The cgroups a task's requests have to pass, its own first.
+    /// The path of a task's requests, its own cgroup first.
     pub(super) fn path(&self, task: TaskId) -> Vec<CgroupId> {
         let own = self.tasks.get(&task).and_then(|task| self.clients.get(&task.client));
         own.map_or(Vec::new(), |&own| self.path_from(own))
@@ -189,7 +189,7 @@ impl State {
         std::iter::successors(Some(cgroup), up).collect()
     }
 
-    /// What a request of `direction` has to pay at `cgroup`: the budget of the direction, and that of both.
+    /// Limits of a request of `direction` at `cgroup`: those of the direction, and the total ones.
     pub(super) fn meters(&self, cgroup: CgroupId, direction: usize) -> [Meters; 2] {
         let meters = |budget: usize| {
             self.cgroups.get(&cgroup).map_or(Meters::default(), |node| node.budgets[budget].meters)
@@ -335,7 +335,7 @@ impl Measure {
     }
 }
 
-/// What waits in one direction.
+/// Waiting requests of one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) sources: BTreeMap<CgroupId, Vec<Source>>,

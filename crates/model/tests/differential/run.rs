@@ -11,13 +11,13 @@ use weir_model::kernel::{Direction, Flags, GroupId, Kernel, Limit};
 
 use crate::scenario::{CLOCKS, KERNELS, Max, Scenario, Step, Submit};
 
-/// What was dispatched: tick and number of the request, in order.
+/// Dispatches: tick and number of the request, in order.
 type Log = Vec<(u64, usize)>;
 
 /// Ticks after the last step: long enough for anything a case can ask for.
 const AFTER: u64 = 1_000_000;
 
-/// The engine's log, or what its invariants say is wrong.
+/// The engine's log, or a broken invariant.
 pub(crate) fn engine(scenario: &Scenario) -> Result<Log, String> {
     let mut driver = Driver::new(scenario);
     let mut tick = 0;
@@ -150,7 +150,7 @@ pub(crate) fn model(scenario: &Scenario) -> Log {
             }
             Step::Limit { cgroup, max } => {
                 kernel.set_limits(tick, groups[cgroup + 1], limits(max));
-                // The engine lets go at once what a limit does not hold any more; the kernel leaves it to the timer.
+                // The engine dispatches at once when a limit ends; the kernel leaves it to the timer.
                 log.extend(kernel.run_until(tick));
             }
         }

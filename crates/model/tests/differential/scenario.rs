@@ -1,4 +1,4 @@
-//! Random trees under random limits, and what happens to them.
+//! Random trees under random limits, with random events.
 
 use std::fmt;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(crate) struct Scenario {
     pub(crate) clock: usize,
     /// One cgroup each: its parent (0 is the root, 1 the first of these) and its limits.
     pub(crate) cgroups: Vec<(usize, Max)>,
-    /// What happens, after so many ticks, and whether timers of that tick come first.
+    /// Events, with the ticks before each and whether timers of that tick come first.
     pub(crate) steps: Vec<(u64, bool, Step)>,
 }
 

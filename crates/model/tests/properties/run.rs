@@ -26,7 +26,7 @@ pub(crate) struct How {
 /// Runs a scenario until nothing waits any more.
 ///
 /// # Errors
-/// What the engine's own invariants find, a run that does not come to rest, or requests that never left.
+/// A broken invariant, a run without end, or requests that never left.
 pub(crate) fn run(scenario: &Scenario, how: How) -> Result<Log, String> {
     let mut run = Run::new(scenario, how)?;
     for (pause, step) in &scenario.steps {
@@ -55,7 +55,7 @@ struct Run {
     tasks: Vec<TaskId>,
     /// By tag; `None` for a request that was left out.
     submitted: Vec<Option<RequestId>>,
-    /// By tag: what it was seen to owe last.
+    /// By tag: the last known debt.
     owed: Vec<Charge>,
     how: How,
     started: bool,
@@ -197,7 +197,7 @@ impl Run {
         self.check()
     }
 
-    /// Takes out what has gone, and records what requests have paid since that still wait.
+    /// Takes out dispatched requests, and records payments of waiting ones.
     fn take_out(&mut self) {
         while let Some(dispatch) = self.engine.poll_dispatch(self.at()) {
             self.record(Event::Dispatch(pace::RequestId(dispatch.request.tag)));
@@ -355,7 +355,7 @@ impl Run {
         }
     }
 
-    /// What is promised of a cgroup under `lim`.
+    /// Promises of a cgroup under `lim`.
     fn promise(&self, lim: &Lim, [bytes, ios]: [Option<u64>; 2], bursts: [u64; 2]) -> Limiter {
         match lim.limiter {
             LimiterKind::Pace => Limiter::Pace,
@@ -390,14 +390,14 @@ impl Run {
     }
 }
 
-/// What a limit counts: bytes, or I/Os of so many units each.
+/// Unit of a limit: bytes, or I/Os of this many units each.
 #[derive(Clone, Copy)]
 enum Counts {
     Bytes,
     Ios(u64),
 }
 
-/// What `per_second` comes to in `nanos`.
+/// `per_second` over `nanos`.
 fn part_of(per_second: u64, nanos: u64) -> u64 {
     let part = u128::from(per_second) * u128::from(nanos) / 1_000_000_000;
     u64::try_from(part).expect("less than a second's")

@@ -1,4 +1,4 @@
-//! Random trees under random limits, and what happens to them.
+//! Random trees under random limits, with random events.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl Pick {
     }
 }
 
-/// A tree, and what happens to it.
+/// A tree and its events.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) iops_size: Option<u32>,
@@ -27,7 +27,7 @@ pub(crate) struct Scenario {
     pub(crate) clients: Vec<Pick>,
     /// The client of each task.
     pub(crate) tasks: Vec<Pick>,
-    /// What happens, after so many nanoseconds.
+    /// Events, with the nanoseconds before each.
     pub(crate) steps: Vec<(u64, Step)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Lim {
     pub(crate) max: [Option<u64>; 6],
     /// Only for limiters that have one.
     pub(crate) burst: [Option<u64>; 6],
-    /// What the peak is above the rate, only for limiters that have one.
+    /// Peak above the rate, for limiters that have one.
     pub(crate) peak_above: [Option<u64>; 6],
 }
 
@@ -125,17 +125,17 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// Which limiters a scenario has.
+/// Limiters of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limiters {
     Pace,
-    /// Those that let a request pass all its limits at once.
+    /// Limiters that dispatch through all limits at once.
     Pulled,
     /// Slices too.
     All,
 }
 
-/// Which numbers a scenario has.
+/// Range of a scenario's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
     Common,
@@ -280,7 +280,7 @@ fn step(limiters: Limiters, numbers: Numbers) -> impl Strategy<Value = Step> {
         1 => (pick(), pick()).prop_map(|(cgroup, parent)| Step::Move { cgroup, parent }),
         1 => pick().prop_map(move |pick| match numbers {
             Numbers::Common => Step::Remove { cgroup: pick },
-            // What is removed keeps its limits; no one waits that long.
+            // A removed cgroup keeps its limits, which would take too long.
             Numbers::Extreme => Step::Withdraw { request: pick },
         }),
         1 => pick().prop_map(|request| Step::Withdraw { request }),
