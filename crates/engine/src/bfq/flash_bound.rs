@@ -4,11 +4,10 @@
 //! for what is at the device when it comes, and 32 requests of 128 KiB take 8 ms of a disk of 550 MB/s. Three
 //! quarters of a millisecond of work keep the device as busy.
 
-use super::Bfq;
-use super::inject::LONG_ON_FLASH;
-use super::wf2q::EntityId;
-use crate::requests::Requests;
 use crate::time::Instant;
+
+/// Length from which a request is not injected beside others on flash, since it would delay them (spec/bfq 7.9).
+pub(crate) const LONG_ON_FLASH: u32 = 32 << 10;
 
 /// How long the bound holds after the last flow became busy on a shared device.
 const COUNTED_ON_NS: u64 = 1_000_000_000;
@@ -62,38 +61,15 @@ impl FlashBound {
         let is_much = self.bytes > 0 && self.bytes >= self.most;
         is_much && now < self.until && bytes >= LONG_ON_FLASH
     }
-}
 
-impl Bfq {
-    /// A flow becomes busy: others may share the device with it.
+    /// Bounds the bytes for a while from `now` on.
     #[inline]
-    pub(super) fn extend_flash_bound(&mut self, at: u32) {
-        if self.tunables.queueing_flash()
-            && self.tunables.slice_idle_ns > 0
-            && self.is_asymmetric(at)
-        {
-            self.flash_bound.until = self.now.plus_nanos(COUNTED_ON_NS);
-        }
+    pub(crate) fn extend(&mut self, now: Instant) {
+        self.until = now.plus_nanos(COUNTED_ON_NS);
     }
 
-    /// Whether queueing flash has room for all waiting requests, few and small ones, so that their order does not
-    /// matter. O(depth).
-    pub(super) fn has_room_for_all(&mut self, requests: &Requests) -> bool {
-        let here = u64::from(self.len) + u64::from(self.in_device);
-        if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {
-            return false;
-        }
-        let next = self
-            .in_service
-            .and_then(|in_service| self.hierarchy.runner_up(EntityId::flow(in_service.flow)));
-        let next = next.and_then(|at| self.flows[at].next());
-        let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
-        is_small && self.flash_bound.bytes * 4 <= self.flash_bound.most
-    }
-
-    /// Whether the request at `index` waits for room.
-    #[inline]
-    pub(super) fn is_full_for(&self, requests: &Requests, index: u32) -> bool {
-        self.flash_bound.is_full(self.now, requests[index].request.data_len())
+    /// Whether less than a quarter of the bound is at the device.
+    pub(crate) fn is_quarter_full(&self) -> bool {
+        self.bytes * 4 > self.most
     }
 }

@@ -1,13 +1,9 @@
 //! Shared stream: several clients, merged into one flow, that read one sequential stream in turn.
 
-use super::Bfq;
 use super::flow::Owner;
-use super::slot::InService;
-use crate::merge::Position;
 use crate::request::Extent;
-use crate::requests::Requests;
 use crate::time::Instant;
-use crate::tree::{NO_INDEX, Tree};
+use crate::tree::NO_INDEX;
 
 /// Members remembered; of a larger set, those with the latest requests.
 const MEMBERS_MAX: usize = 8;
@@ -98,13 +94,13 @@ impl SharedStream {
     }
 
     /// Whether `owner` reads a stream of `flow` in strides.
-    fn is_strided(&self, flow: u32, owner: Owner) -> bool {
+    pub(crate) fn is_strided(&self, flow: u32, owner: Owner) -> bool {
         let mut members = self.members[..self.len].iter();
         self.flow == flow && members.any(|member| member.owner == owner && member.is_strided)
     }
 
     /// A member of `flow` has dispatched the request at `index`. A stride is at most `most` bytes.
-    fn sent(&mut self, flow: u32, owner: Owner, index: u32, extent: Extent, most: u64) {
+    pub(crate) fn sent(&mut self, flow: u32, owner: Owner, index: u32, extent: Extent, most: u64) {
         if self.flow != flow {
             (self.flow, self.len) = (flow, 0);
         }
@@ -126,7 +122,7 @@ impl SharedStream {
     }
 
     /// Until when a straggler may come with a request before `at`.
-    fn awaits(&mut self, now: Instant, at: u64) -> Option<Instant> {
+    pub(crate) fn awaits(&mut self, now: Instant, at: u64) -> Option<Instant> {
         if self.until.take().is_some_and(|until| until <= now) {
             self.vain_waits += 1;
         }
@@ -140,85 +136,12 @@ impl SharedStream {
         self.until
     }
 
+    /// Holds the next request for a straggler. Returns whether it was not held before.
+    pub(crate) fn hold(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_held, true)
+    }
+
     fn members_mut(&mut self) -> impl Iterator<Item = &mut Member> {
         self.members[..self.len].iter_mut()
-    }
-}
-
-impl Bfq {
-    /// Whether flow `at` is a shared stream, on a rotational device.
-    #[inline]
-    pub(super) fn is_shared_stream(&self, at: u32) -> bool {
-        if !self.tunables.rotational {
-            return false;
-        }
-        let flow = &self.flows[at];
-        !flow.is_alone() && !flow.is_seeky() && self.merging.sets().members(self.flows.id(at)) > 1
-    }
-
-    /// The next request of flow `at`, in service: of a shared stream that of the straggler.
-    #[inline]
-    pub(super) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
-        let flow = &self.flows[at];
-        let picked = flow.pick(self.now, requests, &self.tunables)?;
-        if !self.is_shared_stream(at) || flow.queued == 1 || self.is_held_for_long(requests, picked)
-        {
-            return Some(picked);
-        }
-        let first = flow.sort_list().first(&self.sort_nodes)?;
-        let is_near =
-            self.sort_nodes[picked].at - self.sort_nodes[first].at <= self.tunables.back_seek_max;
-        let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, first));
-        Some(if is_near && is_member() { first } else { picked })
-    }
-
-    /// Whether the request at `index`, next of the flow in service, waits for a straggler behind it.
-    ///
-    /// If the others went on without it, a disk that serves the nearest request first would leave it ever further
-    /// behind.
-    #[inline]
-    pub(super) fn waits_for_straggler(
-        &mut self,
-        tree: &Tree,
-        requests: &Requests,
-        at: u32,
-        index: u32,
-    ) -> bool {
-        if !self.is_shared_stream(at) {
-            return false;
-        }
-        let Some(InService { last_end: Some(Position(end)), .. }) = self.in_service else {
-            return false;
-        };
-        let place = self.sort_nodes[index].at;
-        let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
-        let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, index));
-        if !is_ahead || !is_member() || self.is_held_for_long(requests, index) {
-            return false;
-        }
-        let waits =
-            self.flows[at].in_flight > 0 || self.shared_stream.awaits(self.now, place).is_some();
-        if waits && !core::mem::replace(&mut self.shared_stream.is_held, true) {
-            self.counters.held();
-        }
-        waits
-    }
-
-    /// Whether a request of the flow in service has waited too long: the straggler may be gone for good.
-    fn is_held_for_long(&self, requests: &Requests, index: u32) -> bool {
-        let since = requests[index].since;
-        let from = self.in_service.map_or(since, |in_service| in_service.since.max(since));
-        self.now.nanos_since(from) >= self.tunables.fifo_expire_sync_ns
-    }
-
-    /// Notes that flow `at`, in service, dispatches the request at `index`.
-    #[inline]
-    pub(super) fn note_member(&mut self, tree: &Tree, requests: &Requests, at: u32, index: u32) {
-        self.shared_stream.go_on();
-        if self.is_shared_stream(at) {
-            let owner = Owner::of(tree, requests, index);
-            let most = self.tunables.back_seek_max;
-            self.shared_stream.sent(at, owner, index, requests[index].request.extent, most);
-        }
     }
 }

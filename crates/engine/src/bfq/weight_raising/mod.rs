@@ -14,6 +14,7 @@
 
 mod burst;
 mod detection;
+mod idle_budget;
 
 use alloc::format;
 use alloc::string::String;
@@ -21,6 +22,7 @@ use alloc::string::String;
 pub(crate) use self::burst::{BURST_INTERVAL_NS, Burst, Created};
 use self::detection::PAUSE_NS;
 pub(crate) use self::detection::{Activation, WrDetection, WrParams, WrTrigger};
+pub(crate) use self::idle_budget::RaisedIdleBudget;
 use super::counters;
 use super::sparse_slots::SparseSlots;
 use crate::ensure::ensure;

@@ -2,13 +2,13 @@
 
 use core::cmp::Ordering;
 
-use super::Bfq;
-use super::counters::IdlingCause;
-use super::flow::is_far;
-use super::slot::{Idle, InService};
-use super::wf2q::Prio;
-use super::wf2q::Return;
-use super::wf2q::{EntityId, State};
+use crate::bfq::Bfq;
+use crate::bfq::counters::IdlingCause;
+use crate::bfq::flow::is_far;
+use crate::bfq::in_service::{Idle, InService};
+use crate::bfq::wf2q::Prio;
+use crate::bfq::wf2q::Return;
+use crate::bfq::wf2q::{EntityId, State};
 use crate::merge::Position;
 use crate::priority::PriorityClass;
 use crate::request::{Op, Request};
@@ -30,7 +30,7 @@ impl Bfq {
     /// Updates think time and I/O-boundness with a request that comes for a flow in this state. Returns whether
     /// [`Bfq::update_injection`] is due.
     #[inline(always)]
-    pub(super) fn note_arrival(
+    pub(in crate::bfq) fn note_arrival(
         &mut self,
         at: u32,
         state: State,
@@ -67,14 +67,14 @@ impl Bfq {
     }
 
     /// Whether the device idles for the flow in service, which is empty, or will.
-    pub(super) fn is_waited_for(&mut self, requests: &Requests) -> bool {
+    pub(in crate::bfq) fn is_waited_for(&mut self, requests: &Requests) -> bool {
         let Some(InService { flow, idle, .. }) = &self.in_service else { return false };
         idle.is_some()
             || (self.flows[*flow].in_flight > 0 && self.is_better_to_idle(requests, *flow))
     }
 
     /// Whether idling for this flow is better than serving another (spec/bfq 5.2).
-    pub(super) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
+    pub(in crate::bfq) fn is_better_to_idle(&mut self, requests: &Requests, at: u32) -> bool {
         let flow = &self.flows[at];
         if !flow.is_live() {
             return false;
@@ -99,7 +99,7 @@ impl Bfq {
 
     /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
     /// without a queue.
-    pub(super) fn boosts_throughput(&self, at: u32) -> bool {
+    pub(in crate::bfq) fn boosts_throughput(&self, at: u32) -> bool {
         let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
         // A raised flow should not wait for throughput, unless the device went to a stream anyway.
         let in_min_slot = || {
@@ -122,7 +122,7 @@ impl Bfq {
     }
 
     /// The flow in service is empty and has nothing in flight: starts idling.
-    pub(super) fn start_idling(&mut self, at: u32) {
+    pub(in crate::bfq) fn start_idling(&mut self, at: u32) {
         self.book_use();
         let slice_idle_ns = self.tunables.slice_idle_ns;
         let length_ns = if self.hierarchy.is_raised(EntityId::flow(at)) {
@@ -149,7 +149,7 @@ impl Bfq {
 
     /// Ends idling.
     #[inline]
-    pub(super) fn stop_idling(&mut self) {
+    pub(in crate::bfq) fn stop_idling(&mut self) {
         if let Some(in_service) = &mut self.in_service
             && let Some(idle) = in_service.idle.take()
         {
@@ -160,7 +160,7 @@ impl Bfq {
     }
 
     /// The flow in service returns with the request at `index`: books the cost of idling and what it saved.
-    pub(super) fn note_waited_for(&mut self, requests: &Requests, at: u32, index: u32) {
+    pub(in crate::bfq) fn note_waited_for(&mut self, requests: &Requests, at: u32, index: u32) {
         let Some(&InService { idle: Some(idle), last_end, .. }) = self.in_service.as_ref() else {
             return;
         };
@@ -186,7 +186,7 @@ impl Bfq {
     }
 
     /// Books the cost of idling that ends with the slot.
-    pub(super) fn note_waited_in_vain(&mut self) {
+    pub(in crate::bfq) fn note_waited_in_vain(&mut self) {
         if let Some(&InService { flow, idle: Some(idle), .. }) = self.in_service.as_ref() {
             self.book_wait(flow, &idle);
         }
@@ -205,7 +205,7 @@ impl Bfq {
     /// Updates whether idling keeps other flows from an empty device, after a request came, was dispatched or
     /// completed.
     #[inline]
-    pub(super) fn note_lost(&mut self) {
+    pub(in crate::bfq) fn note_lost(&mut self) {
         let is_lost = self.in_device == 0 && self.len > 0;
         if let Some(InService { idle: Some(idle), .. }) = &mut self.in_service {
             match (is_lost, idle.lost_since) {
@@ -220,7 +220,7 @@ impl Bfq {
     }
 
     /// Books the service since the flow returned as gain of idling.
-    pub(super) fn book_use(&mut self) {
+    pub(in crate::bfq) fn book_use(&mut self) {
         if let Some(in_service) = &mut self.in_service
             && let Some(back) = in_service.back.take()
         {
@@ -239,7 +239,7 @@ impl Bfq {
 
     /// Whether a newly backlogged flow preempts the one in service (spec/bfq 6.6): because it resumes its previous
     /// slot, has a better class or weight, or the device is only idling.
-    pub(super) fn preempts(
+    pub(in crate::bfq) fn preempts(
         &mut self,
         tree: &Tree,
         requests: &Requests,

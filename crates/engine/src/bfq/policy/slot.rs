@@ -1,55 +1,18 @@
 //! Slot of the flow in service: from its selection to its expiration (spec/bfq 4.5 to 4.7).
 
-use super::budget::{Expiry, SHORT_NS, Slot, time_charge};
-use super::counters::IdlingCause;
-use super::wf2q::{Entity, EntityId};
-use super::{Bfq, State};
+use crate::bfq::Bfq;
+use crate::bfq::budget::{Expiry, SHORT_NS, Slot, time_charge};
+use crate::bfq::in_service::InService;
+use crate::bfq::wf2q::{Entity, EntityId, State};
 use crate::merge::Position;
 use crate::priority::PriorityClass;
 use crate::requests::Requests;
 use crate::time::Instant;
 use crate::tree::Tree;
 
-/// The flow in service and its slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InService {
-    pub(crate) flow: u32,
-    pub(crate) since: Instant,
-    /// Budget timeout: the slot may end from here on, whatever is left of the budget.
-    pub(crate) deadline: Instant,
-    /// Present while the device idles for the flow's next request.
-    pub(crate) idle: Option<Idle>,
-    /// End of its last request in this slot.
-    pub(crate) last_end: Option<Position>,
-    /// Requests of other flows injected since its last dispatch.
-    pub(crate) injected: u32,
-    /// Requests dispatched in this slot.
-    pub(crate) sent: u32,
-    /// Whether requests of other flows were at the device in this slot.
-    pub(crate) is_shared: bool,
-    /// Whether it returned within [`super::idling`]'s short time when the device last idled for it in this slot.
-    pub(crate) returns: bool,
-    /// When it returned after idling. Its service since then counts as gain of that idling.
-    pub(crate) back: Option<Instant>,
-}
-
-/// Idling for the flow in service.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Idle {
-    pub(crate) since: Instant,
-    pub(crate) until: Instant,
-    /// From here on other flows' requests may be injected.
-    pub(crate) inject_from: Instant,
-    pub(crate) cause: IdlingCause,
-    /// Time that the device was empty while requests of other flows waited, without the period from `lost_since`.
-    pub(crate) lost_ns: u64,
-    /// Begin of such a period, while it lasts.
-    pub(crate) lost_since: Option<Instant>,
-}
-
 impl Bfq {
     /// Selects the next flow for service.
-    pub(super) fn select(&mut self) -> Option<u32> {
+    pub(in crate::bfq) fn select(&mut self) -> Option<u32> {
         let flow = self.hierarchy.select(self.now)?.as_flow();
         self.counters.selected();
         if !self.peak.is_trusted() {
@@ -91,7 +54,7 @@ impl Bfq {
     /// Whether the slot is over by time, or leaves the disk enough to destage. After idling a flow may use the last
     /// third of its budget (spec/bfq 3.6).
     #[inline]
-    pub(super) fn has_timed_out(&self) -> bool {
+    pub(in crate::bfq) fn has_timed_out(&self) -> bool {
         if self.leaves_long_destage() {
             return true;
         }
@@ -107,7 +70,7 @@ impl Bfq {
 
     /// The flow in service has dispatched a request. In the idle class that ends the slot if other flows are busy.
     #[inline(always)]
-    pub(super) fn after_dispatch(
+    pub(in crate::bfq) fn after_dispatch(
         &mut self,
         tree: &Tree,
         requests: &Requests,
@@ -131,7 +94,7 @@ impl Bfq {
     }
 
     /// A request of flow `at`, in service, has completed: the slot goes on, idles or ends.
-    pub(super) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+    pub(in crate::bfq) fn after_completion(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let flow = &self.flows[at];
         let (is_empty, in_flight) = (flow.queued == 0, flow.in_flight);
         if is_empty && self.is_better_to_idle(requests, at) {
@@ -161,7 +124,7 @@ impl Bfq {
 
     /// Advances the clock, after ending idling that was over before `now`.
     #[inline]
-    pub(super) fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
+    pub(in crate::bfq) fn advance(&mut self, now: Instant, tree: &Tree, requests: &Requests) {
         let idle = self.in_service.as_ref().and_then(|in_service| in_service.idle.as_ref());
         if idle.is_some_and(|idle| idle.until < now) {
             self.handle_timeout(now, tree, requests);
@@ -182,7 +145,7 @@ impl Bfq {
     }
 
     /// Expires the flow in service, if any.
-    pub(super) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
+    pub(in crate::bfq) fn expire(&mut self, tree: &Tree, requests: &Requests, expiry: Expiry) {
         self.expire_at(tree, requests, expiry, self.now);
     }
 

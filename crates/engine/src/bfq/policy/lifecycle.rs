@@ -1,10 +1,10 @@
 //! Life cycle of flows: creation, counting while busy, removal.
 
-use super::Bfq;
-use super::flow::{Kind, Owner};
-use super::wf2q::Hierarchy;
-use super::wf2q::Prio;
-use super::wf2q::{Entity, EntityId, State};
+use crate::bfq::Bfq;
+use crate::bfq::flow::{Kind, Owner};
+use crate::bfq::wf2q::Hierarchy;
+use crate::bfq::wf2q::Prio;
+use crate::bfq::wf2q::{Entity, EntityId, State};
 use crate::priority::{Priority, PriorityClass};
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -23,7 +23,7 @@ impl Bfq {
     pub(crate) fn forget_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         let parent = tree.cgroups[cgroup].parent;
         self.counters.fold(cgroup, parent);
-        self.inherit_destage(cgroup, parent);
+        self.destage.cgroup_removed(cgroup, parent);
         self.close(tree, requests, Owner::writeback(cgroup));
         self.hierarchy.forget_group(cgroup);
         self.merging.remove_group(cgroup);
@@ -48,7 +48,7 @@ impl Bfq {
     /// The own flow of `owner`, which sent the request at `index`. Opened if it has none.
     // Inline on the hot path, although a switch of schedulers calls it too.
     #[inline(always)]
-    pub(super) fn own_flow(
+    pub(in crate::bfq) fn own_flow(
         &mut self,
         tree: &Tree,
         requests: &Requests,
@@ -64,7 +64,7 @@ impl Bfq {
 
     /// Opens a flow for `owner`.
     #[cold]
-    pub(super) fn open(
+    pub(in crate::bfq) fn open(
         &mut self,
         tree: &Tree,
         requests: &Requests,
@@ -88,7 +88,7 @@ impl Bfq {
     /// Evicts flows without requests for [`STALE_NS`], whose clients start anew when they come back. Each creation
     /// looks at two, so flows are never many more than twice the clients of that time. O(1), and nothing for a
     /// request.
-    pub(super) fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
+    pub(in crate::bfq) fn evict_stale(&mut self, tree: &Tree, requests: &Requests) {
         for _ in 0..2 {
             let Some(at) = self.flows.advance_clock_hand() else { return };
             // A merged flow is stale only with its effective flow.
@@ -104,7 +104,7 @@ impl Bfq {
     }
 
     /// The owner of a flow is gone.
-    pub(super) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
+    pub(in crate::bfq) fn close(&mut self, tree: &Tree, requests: &Requests, owner: Owner) {
         let Some(at) = self.flows.close(owner) else { return };
         self.burst.forget(at);
         if owner.as_client().is_some() {
@@ -114,18 +114,18 @@ impl Bfq {
     }
 
     /// Class and weight of a flow from its next activation on.
-    pub(super) fn prio(&self, at: u32) -> Prio {
+    pub(in crate::bfq) fn prio(&self, at: u32) -> Prio {
         let entity = self.hierarchy.entities.flow(at);
         Prio { class: entity.next_class, weight: entity.next_weight.into() }
     }
 
-    pub(super) fn set_prio(&mut self, at: u32, prio: Prio) {
+    pub(in crate::bfq) fn set_prio(&mut self, at: u32, prio: Prio) {
         let id = EntityId::flow(at);
         self.with_recount(at, |hierarchy| hierarchy.set_prio(id, prio));
     }
 
     /// Changes what a flow is counted by, and the counts with it (spec/bfq D-17).
-    pub(super) fn with_recount(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
+    pub(in crate::bfq) fn with_recount(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
         let is_counted = self.hierarchy.entities.flow(at).is_counted;
         if is_counted {
             self.leave(at);
@@ -136,18 +136,18 @@ impl Bfq {
         }
     }
 
-    pub(super) fn enter(&mut self, at: u32) {
+    pub(in crate::bfq) fn enter(&mut self, at: u32) {
         let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
         self.scenario.enter(cgroup, class, weight);
     }
 
-    pub(super) fn leave(&mut self, at: u32) {
+    pub(in crate::bfq) fn leave(&mut self, at: u32) {
         let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
         self.scenario.leave(cgroup, class, weight);
     }
 
     /// Counts a busy flow.
-    pub(super) fn count(&mut self, at: u32) {
+    pub(in crate::bfq) fn count(&mut self, at: u32) {
         if !core::mem::replace(&mut self.hierarchy.entities.flow_mut(at).is_counted, true) {
             self.enter(at);
         }
@@ -155,7 +155,7 @@ impl Bfq {
 
     /// Stops counting a flow that is neither busy nor at the device, and frees it if it has no client.
     #[inline]
-    pub(super) fn uncount_if_idle(&mut self, at: u32) {
+    pub(in crate::bfq) fn uncount_if_idle(&mut self, at: u32) {
         if self.flows[at].in_flight > 0 {
             return;
         }
@@ -181,13 +181,13 @@ impl Bfq {
 }
 
 /// Cgroup, class and weight of a flow; no weight while it is raised.
-pub(super) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
+pub(in crate::bfq) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
     let weight = (entity.next_wr_coeff == 1).then_some(entity.next_weight.into());
     (entity.parent, entity.next_class, weight)
 }
 
 /// Class and weight of `owner`'s flow in `cgroup`.
-pub(super) fn prio_of(tree: &Tree, owner: Owner, cgroup: u32) -> Prio {
+pub(in crate::bfq) fn prio_of(tree: &Tree, owner: Owner, cgroup: u32) -> Prio {
     let priority = match owner.kind() {
         Kind::Client(client) => tree.clients[client].priority,
         Kind::Writeback(_) => Priority::default(),

@@ -1,10 +1,10 @@
 //! Low latency in the schedule: calls of weight raising and burst detection, and what follows from them (spec/bfq 6).
 
-use super::Bfq;
-use super::budget::Expiry;
-use super::slot::InService;
-use super::weight_raising::{Activation, Created, WeightRaising, WrParams, WrState};
-use super::wf2q::{Entity, EntityId};
+use crate::bfq::Bfq;
+use crate::bfq::budget::Expiry;
+use crate::bfq::in_service::InService;
+use crate::bfq::weight_raising::{Activation, Created, WeightRaising, WrParams, WrState};
+use crate::bfq::wf2q::{Entity, EntityId};
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;
@@ -22,34 +22,8 @@ const RAISED_IDLE_NS: u64 = 20 * MS;
 /// as long: three or four such slots with their seeks.
 const MIN_SLOT_NS: u64 = 20 * MS;
 
-/// Budget of extra idling for raised flows, beyond `slice_idle` (spec/bfq D-20, D-29).
-///
-/// It is half of all time over about a second: idling takes from it, and each nanosecond that passes gives half a
-/// nanosecond back.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RaisedIdleBudget {
-    /// What was left at `since`.
-    left_ns: u64,
-    since: Instant,
-}
-
-impl RaisedIdleBudget {
-    const MAX_NS: u64 = 500 * MS;
-    pub(crate) const NEW: RaisedIdleBudget =
-        RaisedIdleBudget { left_ns: RaisedIdleBudget::MAX_NS, since: Instant::ZERO };
-
-    fn left(&self, now: Instant) -> u64 {
-        self.left_ns.saturating_add(now.nanos_since(self.since) / 2).min(RaisedIdleBudget::MAX_NS)
-    }
-
-    /// Takes `ns` of idling from the budget.
-    fn take(&mut self, now: Instant, ns: u64) {
-        *self = RaisedIdleBudget { left_ns: self.left(now).saturating_sub(ns), since: now };
-    }
-}
-
 impl Bfq {
-    pub(super) fn wr_params(&self) -> WrParams {
+    pub(in crate::bfq) fn wr_params(&self) -> WrParams {
         WrParams {
             enabled: self.tunables.low_latency,
             interactive_ms: self.interactive_ms,
@@ -58,36 +32,36 @@ impl Bfq {
     }
 
     /// Factor of a flow's weight (`wr_coeff`).
-    pub(super) fn wr_coeff(&self, at: u32) -> u16 {
+    pub(in crate::bfq) fn wr_coeff(&self, at: u32) -> u16 {
         self.hierarchy.entities.flow(at).next_wr_coeff
     }
 
     /// The weight of a flow, unless it is raised.
-    pub(super) fn unraised_weight(&self, at: u32) -> Option<u32> {
+    pub(in crate::bfq) fn unraised_weight(&self, at: u32) -> Option<u32> {
         (self.wr_coeff(at) == 1).then(|| self.prio(at).weight)
     }
 
     /// True if some busy sibling is not weight-raised. If all are raised, none counts as raised: short slots would
     /// only add seeks.
-    pub(super) fn is_raised_above_siblings(&self, at: u32) -> bool {
+    pub(in crate::bfq) fn is_raised_above_siblings(&self, at: u32) -> bool {
         self.wr_coeff(at) > 1
             && self.scenario.has_unraised_in(self.hierarchy.cgroup(EntityId::flow(at)))
     }
 
     /// Whether a flow is not raised and a busy sibling is.
-    pub(super) fn has_raised_siblings(&self, at: u32) -> bool {
+    pub(in crate::bfq) fn has_raised_siblings(&self, at: u32) -> bool {
         let id = EntityId::flow(at);
         !self.hierarchy.is_raised(id) && self.scenario.has_raised_in(self.hierarchy.cgroup(id))
     }
 
     /// Whether the flow's share requires idling for it.
-    pub(super) fn is_asymmetric(&self, at: u32) -> bool {
+    pub(in crate::bfq) fn is_asymmetric(&self, at: u32) -> bool {
         self.scenario.is_asymmetric(self.unraised_weight(at))
     }
 
     /// Whether a raised flow in service would lose time to requests of non-raised flows without idling. Not if
     /// another flow with the same factor is backlogged.
-    pub(super) fn is_raised_beside_others(&mut self, at: u32) -> bool {
+    pub(in crate::bfq) fn is_raised_beside_others(&mut self, at: u32) -> bool {
         /// So many requests of others at the device delay the flow's next one noticeably.
         const OTHERS_MANY: u32 = 4;
         let wr_coeff = self.wr_coeff(at);
@@ -109,7 +83,7 @@ impl Bfq {
     /// A raised flow is eligible again after about one request of the next flow, but up to ten others with 125 ms
     /// each would come first. The flow in service keeps a least slot, since preemption after each request would cost
     /// two seeks each. O(depth).
-    pub(super) fn should_preempt_for_raised(&mut self) -> bool {
+    pub(in crate::bfq) fn should_preempt_for_raised(&mut self) -> bool {
         if self.scenario.raised() == 0 {
             return false;
         }
@@ -126,7 +100,7 @@ impl Bfq {
     }
 
     /// Whether a flow in service beside raised ones has had too little service to be worth its seeks.
-    pub(super) fn in_min_slot(&self, in_service: &InService) -> bool {
+    pub(in crate::bfq) fn in_min_slot(&self, in_service: &InService) -> bool {
         let served = self.hierarchy.entities.flow(in_service.flow).service;
         let is_soon = self.now < in_service.since.plus_nanos(MIN_SLOT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.min_slot_budget()))
@@ -136,7 +110,7 @@ impl Bfq {
     ///
     /// As a rule it is satisfied, and its budget shrinks to its service. After a least slot it was interrupted: with
     /// so small a budget its finish would come before that of the raised flow.
-    pub(super) fn rest_expiry(&self, at: u32) -> Expiry {
+    pub(in crate::bfq) fn rest_expiry(&self, at: u32) -> Expiry {
         let is_min_slot_over =
             || self.in_service.is_some_and(|in_service| !self.in_min_slot(&in_service));
         match self.has_raised_siblings(at) && is_min_slot_over() {
@@ -146,21 +120,21 @@ impl Bfq {
     }
 
     /// Length of idling for a raised flow.
-    pub(super) fn raised_idle_ns(&mut self) -> u64 {
+    pub(in crate::bfq) fn raised_idle_ns(&mut self) -> u64 {
         let slice_idle_ns = self.tunables.slice_idle_ns;
         let more_ns = RAISED_IDLE_NS.saturating_sub(slice_idle_ns);
         slice_idle_ns + more_ns.min(self.raised_idle_budget.left(self.now))
     }
 
     /// Takes extra idling for a raised flow from its budget.
-    pub(super) fn note_idling(&mut self, at: u32, ns: u64) {
+    pub(in crate::bfq) fn note_idling(&mut self, at: u32, ns: u64) {
         if self.wr_coeff(at) > 1 {
             self.raised_idle_budget.take(self.now, ns.saturating_sub(self.tunables.slice_idle_ns));
         }
     }
 
     /// Notes a client's first request: the flow may belong to a large burst.
-    pub(super) fn note_creation(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn note_creation(&mut self, tree: &Tree, at: u32) {
         if !self.tunables.low_latency || self.policy(tree, at) != LowLatency::Auto {
             return;
         }
@@ -182,7 +156,7 @@ impl Bfq {
     }
 
     /// Notes a flow that becomes backlogged; returns whether it is raised from now on (spec/bfq 6.5).
-    pub(super) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
+    pub(in crate::bfq) fn arrive(&mut self, tree: &Tree, at: u32) -> bool {
         let (now, wr_params) = (self.now, self.wr_params());
         let queue = self.flows.id(at);
         let (flow, stats) = self.flows.record_mut(at);
@@ -200,7 +174,7 @@ impl Bfq {
         self.change_raising(at, |raising| raising.begin(now, trigger, &wr_params, policy))
     }
 
-    pub(super) fn note_selection(&mut self, at: u32) {
+    pub(in crate::bfq) fn note_selection(&mut self, at: u32) {
         if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
             let (now, last_end) = (self.now, self.flows[at].last_end);
             self.change_raising(at, |raising| raising.select(now, last_end));
@@ -212,7 +186,7 @@ impl Bfq {
     /// Flows that began together with one that turns out to be a stream are part of the same: a copy, a service, a
     /// benchmark. Otherwise the one that reads least would stay raised against the others for the rest of the period.
     #[inline(never)]
-    pub(super) fn update_weight_raising(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn update_weight_raising(&mut self, tree: &Tree, at: u32) {
         let (now, wr_params) = (self.now, self.wr_params());
         let &Entity { service, parent: cgroup, .. } = self.hierarchy.entities.flow(at);
         let raising = self.flows.raising(at);
@@ -233,13 +207,13 @@ impl Bfq {
 
     /// Ends soft real-time raising of a flow whose last 32 requests were all far apart.
     #[inline(never)]
-    pub(super) fn demote_seeky(&mut self, at: u32) {
+    pub(in crate::bfq) fn demote_seeky(&mut self, at: u32) {
         let (now, wr_params) = (self.now, self.wr_params());
         self.change_raising(at, |raising| raising.demote_seeky(now, &wr_params));
     }
 
     /// A flow is empty and has nothing in flight.
-    pub(super) fn note_emptied(&mut self, at: u32) {
+    pub(in crate::bfq) fn note_emptied(&mut self, at: u32) {
         if self.tunables.low_latency && self.flows[at].sync {
             let (now, wr_params) = (self.now, self.wr_params());
             self.flows.detection_mut(at).update_soft_rt_next_start(now, &wr_params);
@@ -247,7 +221,7 @@ impl Bfq {
     }
 
     /// Ends weight raising of a flow.
-    pub(super) fn end_weight_raising(&mut self, at: u32) {
+    pub(in crate::bfq) fn end_weight_raising(&mut self, at: u32) {
         if self.wr_coeff(at) > 1 {
             let now = self.now;
             self.change_raising(at, |raising| raising.end(now));
@@ -255,7 +229,7 @@ impl Bfq {
     }
 
     /// Ends weight raising of all flows. O(flows).
-    pub(super) fn end_all_weight_raising(&mut self) {
+    pub(in crate::bfq) fn end_all_weight_raising(&mut self) {
         self.flows.live().into_iter().for_each(|at| self.end_weight_raising(at));
     }
 
@@ -273,7 +247,7 @@ impl Bfq {
     }
 
     /// Saved state of a flow that merges (spec/bfq 7.6).
-    pub(super) fn raising_of(&self, queue: QueueId) -> Raising {
+    pub(in crate::bfq) fn raising_of(&self, queue: QueueId) -> Raising {
         let raising = self.flows.raising(queue.index);
         // A flow that merges again before any request was raised already, or was not to be.
         if raising.is_newborn() && !raising.is_in_large_burst() && self.tunables.low_latency {
@@ -284,7 +258,7 @@ impl Bfq {
     }
 
     /// Moves raising along with a merge.
-    pub(super) fn join_raising(&mut self, from: u32, to: u32) {
+    pub(in crate::bfq) fn join_raising(&mut self, from: u32, to: u32) {
         let [mut giving, mut taking] = [from, to].map(|at| self.flows.raising(at).saved());
         taking.inherit(&mut giving);
         let now = self.now;
@@ -293,7 +267,7 @@ impl Bfq {
     }
 
     /// Restores the raising of a flow that was split off (spec/bfq 7.7).
-    pub(super) fn resume_raising(&mut self, tree: &Tree, at: u32, saved_state: Raising) {
+    pub(in crate::bfq) fn resume_raising(&mut self, tree: &Tree, at: u32, saved_state: Raising) {
         let (now, wr_params) = (self.now, self.wr_params());
         let resume = Resume {
             low_latency: wr_params.enabled && self.policy(tree, at) != LowLatency::Never,
@@ -350,27 +324,5 @@ struct WrStateSince {
 impl WrStateSince {
     fn of(raising: &WeightRaising) -> WrStateSince {
         WrStateSince { state: raising.state(), since: raising.state_since() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patience_is_half_of_all_time() {
-        let mut raised_idle_budget = RaisedIdleBudget::NEW;
-        let mut kept = 0;
-        // 20 ms asked for 5 ms after each idling, for ten seconds.
-        let mut now = Instant::ZERO;
-        while now < Instant::from_millis(10_000) {
-            let wait = raised_idle_budget.left(now).min(20 * MS);
-            now = now.plus_nanos(wait);
-            raised_idle_budget.take(now, wait);
-            kept += wait;
-            now = now.plus_nanos(5 * MS);
-        }
-        let most = 10_000 * MS / 2 + RaisedIdleBudget::MAX_NS;
-        assert!((most - 600 * MS..most + 20 * MS).contains(&kept), "{kept} ns");
     }
 }

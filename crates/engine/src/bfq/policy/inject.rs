@@ -4,28 +4,26 @@
 //! and the next flow of all, as far as the latency of the flow in service allows. An injected request is charged to
 //! its own flow.
 
-use super::Bfq;
-use super::counters::Injection;
-use super::flow::{Kind, Owner};
-use super::slot::InService;
-use super::wf2q::EntityId;
+use crate::bfq::Bfq;
+use crate::bfq::counters::Injection;
+use crate::bfq::flash_bound::LONG_ON_FLASH;
+use crate::bfq::flow::{Kind, Owner};
+use crate::bfq::in_service::InService;
+use crate::bfq::wf2q::EntityId;
 use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};
 use crate::requests::Requests;
 use crate::tree::Tree;
-
-/// Length from which a request is not injected beside others on flash, since it would delay them (spec/bfq 7.9).
-pub(super) const LONG_ON_FLASH: u32 = 32 << 10;
 
 /// Number of woken flows considered for injection, most recently backlogged first.
 const WOKEN_MAX: usize = 4;
 
 impl Bfq {
-    pub(super) fn inject_settings(&self) -> InjectSettings {
+    pub(in crate::bfq) fn inject_settings(&self) -> InjectSettings {
         InjectSettings { slice_idle_ns: self.tunables.slice_idle_ns, ..InjectSettings::default() }
     }
 
     /// Updates waker and injection limit when the only request of a client comes.
-    pub(super) fn update_injection(&mut self, at: u32) {
+    pub(in crate::bfq) fn update_injection(&mut self, at: u32) {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
         let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
         let briefly = self.flows.stats(at).think_time.thinks_briefly();
@@ -49,7 +47,11 @@ impl Bfq {
     }
 
     /// Dispatches a request of another flow while the flow in service has none.
-    pub(super) fn inject(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+    pub(in crate::bfq) fn inject(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+    ) -> Option<u32> {
         if self.len == 0 || self.tunables.strict_guarantees {
             return None;
         }
@@ -161,7 +163,7 @@ impl Bfq {
 
     /// Whether an injected request costs the flow part of its share: a seeky flow in an asymmetric scenario, on a
     /// rotational device. One injected request after each of its own would leave it half of the device.
-    pub(super) fn costs_shares(&self, at: u32) -> bool {
+    pub(in crate::bfq) fn costs_shares(&self, at: u32) -> bool {
         self.tunables.rotational && self.flows[at].is_seeky() && self.is_asymmetric(at)
     }
 

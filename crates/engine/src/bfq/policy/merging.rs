@@ -1,18 +1,17 @@
 //! Merge and split of flows: the schedule's side of [`crate::merge`] (spec/bfq 7).
 
-use super::Bfq;
-use super::budget::Expiry;
-use super::counters::Count;
-use super::flow::{FlowState, Flows, ThinkTime};
-use super::inject_limit::PackedInjectLimit;
-use super::lifecycle::prio_of;
-use super::slot::InService;
-use super::wf2q::Hierarchy;
-use super::wf2q::Prio;
-use super::wf2q::{EntityId, State};
+use crate::bfq::Bfq;
+use crate::bfq::budget::Expiry;
+use crate::bfq::counters::Count;
+use crate::bfq::flow::{FlowState, Flows};
+use crate::bfq::in_service::InService;
+use crate::bfq::policy::lifecycle::prio_of;
+use crate::bfq::saved_state::SavedState;
+use crate::bfq::wf2q::Hierarchy;
+use crate::bfq::wf2q::Prio;
+use crate::bfq::wf2q::{EntityId, State};
 use crate::merge::cooperation::{Device, QueueFacts, ServedQueue};
 use crate::merge::sets::Departure;
-use crate::merge::split::Raising;
 use crate::merge::stable::Evidence;
 use crate::merge::{Ask, Check, Merge, MergeWindow, Merging, Position, QueueId, Rules, Traits};
 use crate::priority::PriorityClass;
@@ -20,17 +19,9 @@ use crate::request::{Op, Request};
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// State of a flow saved at a merge and restored at a split. Its weight is its client's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SavedState {
-    think_time: ThinkTime,
-    raising: Raising,
-    inject_limit: PackedInjectLimit,
-}
-
 impl Bfq {
     /// Opens a client's flow, which may merge with one created just before it.
-    pub(super) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+    pub(in crate::bfq) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
         let queueing_flash = self.tunables.queueing_flash();
         let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
@@ -42,7 +33,7 @@ impl Bfq {
 
     /// The flow that serves `request` of `own_flow`'s client: `own_flow`, the flow it has merged into, or merges into
     /// now.
-    pub(super) fn flow_for_request(
+    pub(in crate::bfq) fn flow_for_request(
         &mut self,
         tree: &Tree,
         requests: &Requests,
@@ -121,14 +112,14 @@ impl Bfq {
     }
 
     /// Whether cooperation is off.
-    pub(super) fn is_cooperation_off(&self) -> bool {
+    pub(in crate::bfq) fn is_cooperation_off(&self) -> bool {
         let window = self.merging.settings().merge_window;
         window == MergeWindow::Closed || self.tunables.queueing_flash()
     }
 
     /// Updates a flow in [`Bfq::pos_tree`], when its next request changes or its merge window closes.
     #[inline]
-    pub(super) fn update_pos_tree(&mut self, at: u32) {
+    pub(in crate::bfq) fn update_pos_tree(&mut self, at: u32) {
         let is_cooperation_off = self.is_cooperation_off();
         if !is_cooperation_off || !self.pos_tree.is_empty() {
             self.set_pos_tree(at, is_cooperation_off);
@@ -153,7 +144,7 @@ impl Bfq {
 
     /// Splits a shared flow that is seeky when it expires.
     #[inline(never)]
-    pub(super) fn part_if_shared(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn part_if_shared(&mut self, tree: &Tree, at: u32) {
         let (queue, sets) = (self.flows.id(at), self.merging.sets());
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         if !is_shared {
@@ -167,7 +158,7 @@ impl Bfq {
     }
 
     /// The client of a flow is gone.
-    pub(super) fn close_queue(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn close_queue(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let representative = self.merging.representative(queue);
         self.flows[at].set_alone(false);
@@ -244,7 +235,7 @@ impl Bfq {
     }
 
     /// A flow has no client left. In service and empty it would keep the device idle for none (spec/bfq D-9).
-    pub(super) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+    pub(in crate::bfq) fn abandon(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         if self.in_service.is_some_and(|in_service| in_service.flow == at)
             && self.flows[at].is_empty()
         {
@@ -283,7 +274,7 @@ impl Bfq {
     }
 
     /// Gives a flow the sum of its members' weights, so that merging neither wins nor loses (spec/bfq D-27).
-    pub(super) fn update_prio(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn update_prio(&mut self, tree: &Tree, at: u32) {
         let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
         if self.flows[at].is_orphaned() {
             return;
@@ -303,7 +294,7 @@ impl Bfq {
     }
 
     /// Applies a client's new priority, which may not allow its merge any more.
-    pub(super) fn update_traits(&mut self, tree: &Tree, at: u32) {
+    pub(in crate::bfq) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
         let traits = traits(&self.flows, &self.hierarchy, tree, at);
         self.leave_set(tree, |merging, restore| merging.change(queue, traits, restore));

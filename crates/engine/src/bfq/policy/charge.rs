@@ -11,7 +11,7 @@ const CHARGE_MIN: u64 = 512;
 
 impl Bfq {
     /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
-    pub(super) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
+    pub(in crate::bfq) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
         let id = EntityId::flow(at);
         let entity = &self.hierarchy.entities[id];
@@ -23,7 +23,7 @@ impl Bfq {
 
     /// Charge of a flow's next request; 0 without one.
     #[inline]
-    pub(super) fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
+    pub(in crate::bfq) fn next_charge(&self, requests: &Requests, at: u32) -> u64 {
         self.flows[at].next().map_or(0, |next| self.charge(requests, at, next))
     }
 
@@ -31,13 +31,13 @@ impl Bfq {
     /// instalment moves its bytes too, although the throttle has charged them. Writeback is charged more in symmetric
     /// scenarios (spec/bfq 3.4).
     #[inline]
-    pub(super) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
+    pub(in crate::bfq) fn charge(&self, requests: &Requests, at: u32, index: u32) -> u64 {
         self.charge_of(&self.flows[at], at, &requests[index])
     }
 
     /// As [`Bfq::charge`], for a flow and record at hand.
     #[inline]
-    pub(super) fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
+    pub(in crate::bfq) fn charge_of(&self, flow: &Flow, at: u32, record: &Record) -> u64 {
         let bytes = match record.cost.is_remainder {
             true => u64::from(record.request.extent.len),
             false => record.cost.bytes,

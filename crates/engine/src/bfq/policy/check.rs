@@ -4,11 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::lifecycle::counted_as;
-use super::scenario::Scenario;
-use super::wf2q::EntityId;
-use super::wf2q::ServiceTree;
-use super::{Bfq, State};
+use crate::bfq::Bfq;
+use crate::bfq::policy::lifecycle::counted_as;
+use crate::bfq::scenario::Scenario;
+use crate::bfq::wf2q::{EntityId, ServiceTree, State};
 use crate::ensure::ensure;
 use crate::merge::Position;
 use crate::requests::{Requests, Stage};

@@ -9,7 +9,7 @@ impl Bfq {
     /// Fast path: flow in service, its next request and charge, if the slot clearly goes on. Any other case is left
     /// to [`Bfq::choose`].
     #[inline(always)]
-    pub(super) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
+    pub(in crate::bfq) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
         let in_service = self.in_service.as_ref()?;
         let at = in_service.flow;
         let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
@@ -28,7 +28,11 @@ impl Bfq {
 
     /// Chooses and dispatches the next request of any flow.
     #[inline(never)]
-    pub(super) fn choose(&mut self, tree: &mut Tree, requests: &mut Requests) -> Option<u32> {
+    pub(in crate::bfq) fn choose(
+        &mut self,
+        tree: &mut Tree,
+        requests: &mut Requests,
+    ) -> Option<u32> {
         if self.tunables.strict_guarantees && self.in_device > 0 {
             return None;
         }

@@ -1,0 +1,90 @@
+//! Slots and the destage of what they write: a slot ends, and the next one waits (docs/decisions/017).
+
+use crate::bfq::Bfq;
+use crate::bfq::budget::time_price;
+use crate::bfq::counters::IdlingCause;
+use crate::bfq::destage::{EndedWait, FASTEST_PLATTERS};
+use crate::bfq::wf2q::EntityId;
+use crate::merge::split::Raising;
+use crate::request::{Op, Request};
+use crate::requests::Requests;
+use crate::time::Instant;
+use crate::tree::Tree;
+
+impl Bfq {
+    /// A request is dispatched.
+    pub(in crate::bfq) fn note_destage(&mut self, at: u32, index: u32, request: &Request) {
+        if request.op != Op::Write {
+            let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+            self.destage.dispatched(self.now, request.op, cgroup, index);
+        }
+        if request.op == Op::Write
+            && self.tunables.rotational
+            && self.peak.rate() <= FASTEST_PLATTERS
+        {
+            let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+            // A disk's mean rate is three quarters of its peak at the outer edge.
+            let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
+            let goes_on = self
+                .in_service
+                .is_some_and(|in_service| in_service.flow == at && in_service.sent > 0);
+            self.destage.wrote(self.now, cgroup, self.seek_ns(), takes_ns, !goes_on);
+        }
+    }
+
+    /// Whether the slot of the flow in service is over because of the destage that it leaves. O(1).
+    pub(in crate::bfq) fn leaves_long_destage(&self) -> bool {
+        self.destage.is_long(self.now)
+            && self.tunables.slice_idle_ns > 0
+            && self.scenario.flows() > 1
+            && self.in_service.is_some_and(|in_service| in_service.sent > 0)
+    }
+
+    /// Whether no flow is selected because of a pending destage. O(depth).
+    ///
+    /// A following writer may proceed while the pending destage is at most two seeks; otherwise it waits until a
+    /// quarter of a seek is left. A sole flow never waits. A soft real-time flow wants little, and one seek delays it
+    /// less than the destage.
+    pub(in crate::bfq) fn waits_for_destage(&mut self, tree: &Tree, requests: &Requests) -> bool {
+        let until = self.destaged_at(requests).filter(|&until| self.now < until);
+        if let Some(until) = until {
+            self.destage.wait(self.now, until);
+            return true;
+        }
+        if let Some(EndedWait { ns, cgroup, has_reader }) = self.destage.end_wait(self.now) {
+            self.counters.idled(cgroup, IdlingCause::Destage, ns);
+            // If another cgroup reads, the writers' cgroup pays for the wait. Cgroups that all write wait for each other.
+            if has_reader {
+                let bytes = time_price(ns, &self.tunables);
+                self.hierarchy.charge_cgroup(self.now, tree, cgroup, bytes);
+            }
+        }
+        false
+    }
+
+    /// When the next flow may be selected, if it has to wait.
+    fn destaged_at(&mut self, requests: &Requests) -> Option<Instant> {
+        let until = self.destage.until();
+        if self.now >= until || self.tunables.slice_idle_ns == 0 || self.scenario.flows() == 1 {
+            return None;
+        }
+        let at = self.hierarchy.upcoming()?;
+        if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
+            return None;
+        }
+        match requests[self.flows[at].next()?].request.op {
+            Op::Write => {}
+            // A flush is what destages.
+            Op::Flush => return None,
+            _ => return Some(until),
+        }
+        let is_little = until.nanos_since(self.now) <= 2 * self.seek_ns();
+        let goes_on = !self.destage.is_waited_for() && is_little;
+        (!goes_on).then(|| until.minus_nanos(self.seek_ns() / 4))
+    }
+
+    /// Time of a seek and a rotation, as in the price of a slot.
+    fn seek_ns(&self) -> u64 {
+        2 * self.tunables.slice_idle_ns
+    }
+}
