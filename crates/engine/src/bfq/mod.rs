@@ -22,6 +22,7 @@ mod peak_rate;
 mod policy;
 mod saved_state;
 mod scenario;
+mod schedule;
 mod seek_price;
 mod settings;
 mod shared_stream;
@@ -44,13 +45,13 @@ use self::in_service::InService;
 use self::inject_limit::Probe;
 use self::peak_rate::{PeakRate, PeakSettings};
 use self::saved_state::SavedState;
-use self::scenario::Scenario;
+use self::schedule::Schedule;
 use self::seek_price::SeekPrice;
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
 use self::tunables::Tunables;
 use self::weight_raising::{Burst, RaisedIdleBudget};
-use self::wf2q::{EntityId, Hierarchy, Return, State};
+use self::wf2q::{Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
 use crate::priority::PriorityClass;
 use crate::request::Op;
@@ -65,10 +66,9 @@ pub(crate) struct Bfq {
     settings: BfqSettings,
     tunables: Tunables,
     peak: PeakRate,
-    hierarchy: Hierarchy,
+    schedule: Schedule,
     flows: Flows,
     sort_nodes: SortNodes,
-    scenario: Scenario,
     in_service: Option<InService>,
     /// Members of the shared stream of the flow in service.
     shared_stream: SharedStream,
@@ -79,8 +79,6 @@ pub(crate) struct Bfq {
     len: u32,
     /// Requests at the device.
     in_device: u32,
-    /// Flows that are backlogged or in service.
-    busy: u32,
     /// Merged flows.
     merging: Merging<SavedState>,
     /// Next positions of the flows that may still merge.
@@ -125,17 +123,15 @@ impl Bfq {
             tunables,
             interactive_ms: weight_raising::interactive_ms(peak.rate(), rotational),
             peak,
-            hierarchy: Hierarchy::default(),
+            schedule: Schedule::default(),
             flows: Flows::default(),
             sort_nodes: SortNodes::default(),
-            scenario: Scenario::default(),
             in_service: None,
             shared_stream: SharedStream::NONE,
             run: None,
             position: 0,
             len: 0,
             in_device: 0,
-            busy: 0,
             merging: Merging::new(settings.merging()),
             pos_tree: PositionTree::new(),
             alone: Vec::new(),
@@ -173,12 +169,12 @@ impl Bfq {
 
     /// Counters of the device.
     pub(crate) fn stats(&self) -> BfqStats {
-        self.counters.device(self.merging.counters(), self.scenario.raised())
+        self.counters.device(self.merging.counters(), self.schedule.raised())
     }
 
     /// Counters of one cgroup, without those below it.
     pub(crate) fn cgroup_stats(&self, cgroup: u32) -> BfqCgroupStats {
-        self.counters.cgroup(cgroup, self.scenario.raised_of(cgroup))
+        self.counters.cgroup(cgroup, self.schedule.raised_of(cgroup))
     }
 
     /// Gives the counters to the next scheduler.
@@ -195,7 +191,7 @@ impl Bfq {
         self.flows[at].in_flight += 1;
         self.in_device += 1;
         self.flash_bound.dispatched(requests[index].request.data_len());
-        self.count(at);
+        self.schedule.count(at);
     }
 
     /// Requests waiting.
@@ -226,7 +222,7 @@ impl Bfq {
         };
         self.shared_stream.returned(owner);
         let at = self.flow_for_request(tree, requests, own_flow, request);
-        let entity = self.hierarchy.entities.flow(at);
+        let entity = self.schedule.entity(at);
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
         let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
@@ -241,7 +237,7 @@ impl Bfq {
         match state {
             State::Off | State::Idle => {
                 let how = self.activate(tree, requests, at);
-                self.count(at);
+                self.schedule.count(at);
                 self.note_lost();
                 self.extend_flash_bound(at);
                 if self.preempts(tree, requests, at, how) {
@@ -294,11 +290,9 @@ impl Bfq {
         if self.in_service.is_some_and(|in_service| in_service.flow == at) {
             self.probe.reset();
         }
-        let id = EntityId::flow(at);
-        if self.hierarchy.state(id).is_active() {
+        if self.schedule.state(at).is_active() {
             if self.flows[at].queued == 0 {
-                self.busy -= 1;
-                self.hierarchy.deactivate(self.now, tree, id);
+                self.schedule.deactivate(self.now, tree, at);
             } else {
                 self.refresh_budget(tree, requests, at);
             }
@@ -367,12 +361,12 @@ impl Bfq {
 
     /// Applies a cgroup's new weight or class from `tree`. The cgroup is not in service.
     pub(crate) fn update_cgroup_prio(&mut self, tree: &Tree, cgroup: u32) {
-        self.hierarchy.update_group_prio(self.now, tree, cgroup);
+        self.schedule.update_group_prio(self.now, tree, cgroup);
     }
 
     /// Expires the flow in service if it is in `cgroup` or below, charged at the weights in `tree`.
     pub(crate) fn take_device_from(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
-        if self.hierarchy.state(EntityId::group(cgroup)) == State::InService {
+        if self.schedule.is_group_in_service(cgroup) {
             self.expire(tree, requests, Expiry::Preempted);
         }
     }
@@ -380,22 +374,21 @@ impl Bfq {
     /// Applies a cgroup's new parent from `tree`.
     pub(crate) fn move_cgroup(&mut self, tree: &Tree, requests: &Requests, cgroup: u32) {
         self.take_device_from(tree, requests, cgroup);
-        self.hierarchy.move_group(self.now, tree, cgroup);
+        self.schedule.move_group(self.now, tree, cgroup);
         // The nearest setting of its clients may have changed.
         self.review_policies(self.now, tree);
     }
 
     /// Activates a flow at its first request (spec/bfq 2.3, 2.10, 3.1).
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
-        if self.arrive(tree, at) && self.is_raised_above_siblings(at) {
+        if self.arrive(tree, at) && self.schedule.is_raised_above_siblings(at) {
             let flow = &mut self.flows[at];
             flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
         }
         let charge = self.next_charge(requests, at);
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
-        let starts_apart = self.wr_coeff(at) > 1
+        let starts_apart = self.schedule.wr_coeff(at) > 1
             && self.flows.stats(at).has_just_started()
-            && self.scenario.has_unraised_beside(cgroup);
+            && self.schedule.has_unraised_beside(at);
         let most = if starts_apart { self.tunables.raised_budget() } else { u32::MAX };
         let (flow, stats) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);
@@ -412,8 +405,7 @@ impl Bfq {
         if stats.has_sparse() {
             self.flows.touch_woken(at);
         }
-        self.busy += 1;
-        self.hierarchy.activate(self.now, tree, EntityId::flow(at), budget, how);
+        self.schedule.activate(self.now, tree, at, budget, how);
         how
     }
 
@@ -436,7 +428,7 @@ impl Bfq {
         } else {
             self.note_lost();
         }
-        self.hierarchy.charge_flow(at, charge);
+        self.schedule.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
         self.flash_bound.dispatched(request.data_len());

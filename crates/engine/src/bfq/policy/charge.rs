@@ -2,7 +2,6 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::flow::Flow;
-use crate::bfq::wf2q::EntityId;
 use crate::requests::{Record, Requests};
 use crate::tree::Tree;
 
@@ -13,11 +12,10 @@ impl Bfq {
     /// Enlarges the budget of a waiting flow to cover its next request, which may have changed (spec/bfq 3.5).
     pub(in crate::bfq) fn refresh_budget(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let charge = self.next_charge(requests, at);
-        let id = EntityId::flow(at);
-        let entity = &self.hierarchy.entities[id];
+        let entity = self.schedule.entity(at);
         if charge > entity.budget {
             let budget = u64::from(self.flows[at].max_budget).max(charge).max(entity.service);
-            self.hierarchy.reposition(self.now, tree, id, budget);
+            self.schedule.reposition(self.now, tree, at, budget);
         }
     }
 
@@ -48,7 +46,7 @@ impl Bfq {
 
     #[inline(never)]
     fn async_charge(&self, at: u32, bytes: u64) -> u64 {
-        if self.is_asymmetric(at) {
+        if self.schedule.is_asymmetric(at) {
             return bytes;
         }
         bytes.saturating_mul(u64::from(self.tunables.async_charge))

@@ -20,8 +20,8 @@ impl Bfq {
         let flow = &self.flows[at];
         let index = flow.pick(self.now, requests, &self.tunables)?;
         let charge = self.charge_of(flow, at, &requests[index]);
-        let entity = self.hierarchy.entities.flow(at);
-        let may_be_preempted = entity.next_wr_coeff == 1 && self.scenario.raised() > 0;
+        let entity = self.schedule.entity(at);
+        let may_be_preempted = entity.next_wr_coeff == 1 && self.schedule.raised() > 0;
         let stays = entity.has_room(charge) && !may_be_preempted;
         (stays && !self.is_full_for(requests, index)).then_some((at, index, charge))
     }
@@ -54,7 +54,7 @@ impl Bfq {
                 Some(index) if self.waits_for_straggler(tree, requests, at, index) => return None,
                 Some(index) => {
                     let charge = self.charge(requests, at, index);
-                    let entity = self.hierarchy.entities.flow(at);
+                    let entity = self.schedule.entity(at);
                     if entity.has_room(charge) {
                         if self.is_full_for(requests, index) {
                             return None;

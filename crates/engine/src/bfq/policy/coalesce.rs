@@ -39,7 +39,7 @@ impl Bfq {
         }
         let request = &requests[index].request;
         let bytes = run.bytes_with(request);
-        let entity = self.hierarchy.entities.flow(in_service.flow);
+        let entity = self.schedule.entity(in_service.flow);
         let charge = self.charge(requests, in_service.flow, index);
         let fits = entity.service + charge <= entity.budget;
         let bytes = bytes.filter(|_| fits && !self.has_timed_out())?;

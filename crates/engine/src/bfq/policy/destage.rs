@@ -4,7 +4,6 @@ use crate::bfq::Bfq;
 use crate::bfq::budget::time_price;
 use crate::bfq::counters::IdlingCause;
 use crate::bfq::destage::{EndedWait, FASTEST_PLATTERS};
-use crate::bfq::wf2q::EntityId;
 use crate::merge::split::Raising;
 use crate::request::{Op, Request};
 use crate::requests::Requests;
@@ -15,14 +14,14 @@ impl Bfq {
     /// A request is dispatched.
     pub(in crate::bfq) fn note_destage(&mut self, at: u32, index: u32, request: &Request) {
         if request.op != Op::Write {
-            let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+            let cgroup = self.schedule.cgroup(at);
             self.destage.dispatched(self.now, request.op, cgroup, index);
         }
         if request.op == Op::Write
             && self.tunables.rotational
             && self.peak.rate() <= FASTEST_PLATTERS
         {
-            let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+            let cgroup = self.schedule.cgroup(at);
             // A disk's mean rate is three quarters of its peak at the outer edge.
             let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
             let goes_on = self
@@ -36,7 +35,7 @@ impl Bfq {
     pub(in crate::bfq) fn leaves_long_destage(&self) -> bool {
         self.destage.is_long(self.now)
             && self.tunables.slice_idle_ns > 0
-            && self.scenario.flows() > 1
+            && self.schedule.flows() > 1
             && self.in_service.is_some_and(|in_service| in_service.sent > 0)
     }
 
@@ -56,7 +55,7 @@ impl Bfq {
             // If another cgroup reads, the writers' cgroup pays for the wait. Cgroups that all write wait for each other.
             if has_reader {
                 let bytes = time_price(ns, &self.tunables);
-                self.hierarchy.charge_cgroup(self.now, tree, cgroup, bytes);
+                self.schedule.charge_cgroup(self.now, tree, cgroup, bytes);
             }
         }
         false
@@ -65,11 +64,11 @@ impl Bfq {
     /// When the next flow may be selected, if it has to wait.
     fn destaged_at(&mut self, requests: &Requests) -> Option<Instant> {
         let until = self.destage.until();
-        if self.now >= until || self.tunables.slice_idle_ns == 0 || self.scenario.flows() == 1 {
+        if self.now >= until || self.tunables.slice_idle_ns == 0 || self.schedule.flows() == 1 {
             return None;
         }
-        let at = self.hierarchy.upcoming()?;
-        if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
+        let at = self.schedule.upcoming()?;
+        if self.schedule.wr_coeff(at) == Raising::SOFT_REAL_TIME {
             return None;
         }
         match requests[self.flows[at].next()?].request.op {

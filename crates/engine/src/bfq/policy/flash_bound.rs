@@ -2,7 +2,6 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::flash_bound::LONG_ON_FLASH;
-use crate::bfq::wf2q::EntityId;
 use crate::requests::Requests;
 
 impl Bfq {
@@ -11,7 +10,7 @@ impl Bfq {
     pub(in crate::bfq) fn extend_flash_bound(&mut self, at: u32) {
         if self.tunables.queueing_flash()
             && self.tunables.slice_idle_ns > 0
-            && self.is_asymmetric(at)
+            && self.schedule.is_asymmetric(at)
         {
             self.flash_bound.extend(self.now);
         }
@@ -24,9 +23,7 @@ impl Bfq {
         if !self.tunables.queueing_flash() || here * 4 > u64::from(self.tunables.depth) {
             return false;
         }
-        let next = self
-            .in_service
-            .and_then(|in_service| self.hierarchy.runner_up(EntityId::flow(in_service.flow)));
+        let next = self.in_service.and_then(|in_service| self.schedule.runner_up(in_service.flow));
         let next = next.and_then(|at| self.flows[at].next());
         let is_small = next.is_none_or(|next| requests[next].request.extent.len < LONG_ON_FLASH);
         is_small && !self.flash_bound.is_quarter_full()

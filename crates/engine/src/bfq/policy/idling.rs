@@ -8,7 +8,7 @@ use crate::bfq::flow::is_far;
 use crate::bfq::in_service::{Idle, InService};
 use crate::bfq::wf2q::Prio;
 use crate::bfq::wf2q::Return;
-use crate::bfq::wf2q::{EntityId, State};
+use crate::bfq::wf2q::State;
 use crate::merge::Position;
 use crate::priority::PriorityClass;
 use crate::request::{Op, Request};
@@ -84,17 +84,17 @@ impl Bfq {
         }
         if self.tunables.slice_idle_ns == 0
             || !flow.sync
-            || self.prio(at).class == PriorityClass::Idle
+            || self.schedule.prio(at).class == PriorityClass::Idle
         {
             return false;
         }
         // A sole flow delays no other.
-        self.scenario.flows() == 1
+        self.schedule.flows() == 1
             || (!self.has_room_for_all(requests)
                 && self.flows.pays(at, self.now)
                 && (self.is_raised_beside_others(at)
                     || self.boosts_throughput(at)
-                    || self.is_asymmetric(at)))
+                    || self.schedule.is_asymmetric(at)))
     }
 
     /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
@@ -108,7 +108,7 @@ impl Bfq {
                     in_service.flow == at && self.in_min_slot(&in_service)
                 })
         };
-        if self.has_raised_siblings(at) && !in_min_slot() {
+        if self.schedule.has_raised_siblings(at) && !in_min_slot() {
             return false;
         }
         if rotational && !queueing {
@@ -125,9 +125,9 @@ impl Bfq {
     pub(in crate::bfq) fn start_idling(&mut self, at: u32) {
         self.book_use();
         let slice_idle_ns = self.tunables.slice_idle_ns;
-        let length_ns = if self.hierarchy.is_raised(EntityId::flow(at)) {
+        let length_ns = if self.schedule.wr_coeff(at) > 1 {
             self.raised_idle_ns()
-        } else if self.flows[at].is_seeky() && !self.is_asymmetric(at) {
+        } else if self.flows[at].is_seeky() && !self.schedule.is_asymmetric(at) {
             slice_idle_ns.min(SEEKY_IDLE_NS)
         } else {
             slice_idle_ns
@@ -233,7 +233,7 @@ impl Bfq {
     /// Counts idling that has ended.
     fn note_idled(&mut self, flow: u32, idle: &Idle) {
         let ns = self.now.nanos_since(idle.since);
-        self.counters.idled(self.hierarchy.cgroup(EntityId::flow(flow)), idle.cause, ns);
+        self.counters.idled(self.schedule.cgroup(flow), idle.cause, ns);
         self.note_idling(flow, ns);
     }
 
@@ -254,9 +254,9 @@ impl Bfq {
         }
         // Equally raised flows have short slots anyway, and all of them are seeky.
         let goes_on = how == Return::InTime
-            && match self.wr_coeff(at) {
-                1 => self.wr_coeff(in_service.flow) == 1,
-                mine => mine > self.wr_coeff(in_service.flow),
+            && match self.schedule.wr_coeff(at) {
+                1 => self.schedule.wr_coeff(in_service.flow) == 1,
+                mine => mine > self.schedule.wr_coeff(in_service.flow),
             };
         // Flash that queues loses nothing by preemption, so the flow with the earlier finish goes first.
         let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
@@ -264,26 +264,25 @@ impl Bfq {
             || goes_on
             || is_free
             || self.matters_more(tree, at, in_service.flow);
-        matters && self.hierarchy.is_ahead(EntityId::flow(at))
+        matters && self.schedule.is_ahead(at)
     }
 
     /// Whether a flow has a better class than another, or a larger weight among its siblings.
     fn matters_more(&self, tree: &Tree, at: u32, other: u32) -> bool {
-        let (mine, theirs) = (self.prio(at), self.prio(other));
+        let (mine, theirs) = (self.schedule.prio(at), self.schedule.prio(other));
         if mine.class != theirs.class {
             return mine.class < theirs.class;
         }
-        let [my_group, their_group] =
-            [at, other].map(|flow| self.hierarchy.cgroup(EntityId::flow(flow)));
+        let [my_group, their_group] = [at, other].map(|flow| self.schedule.cgroup(flow));
         if my_group == their_group {
-            let weight = |flow, prio: Prio| prio.weight * u32::from(self.wr_coeff(flow));
+            let weight = |flow, prio: Prio| prio.weight * u32::from(self.schedule.wr_coeff(flow));
             return weight(at, mine) > weight(other, theirs);
         }
         // Between cgroups of equal weight the more raised flow matters more.
         let weight = |cgroup: u32| tree.cgroups[cgroup].weight;
         match weight(my_group).cmp(&weight(their_group)) {
             Ordering::Less => false,
-            Ordering::Equal => self.wr_coeff(at) > self.wr_coeff(other),
+            Ordering::Equal => self.schedule.wr_coeff(at) > self.schedule.wr_coeff(other),
             Ordering::Greater => true,
         }
     }

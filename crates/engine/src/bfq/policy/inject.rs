@@ -9,7 +9,6 @@ use crate::bfq::counters::Injection;
 use crate::bfq::flash_bound::LONG_ON_FLASH;
 use crate::bfq::flow::{Kind, Owner};
 use crate::bfq::in_service::InService;
-use crate::bfq::wf2q::EntityId;
 use crate::merge::waker::{InjectSettings, InjectionCandidates, InjectionSource};
 use crate::requests::Requests;
 use crate::tree::Tree;
@@ -76,15 +75,13 @@ impl Bfq {
         let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
         let charge = self.charge(requests, at, index);
         self.dispatch(tree, requests, at, index, charge);
-        let id = EntityId::flow(at);
         if self.flows[at].queued == 0 {
-            self.busy -= 1;
-            self.hierarchy.deactivate(self.now, tree, id);
+            self.schedule.deactivate(self.now, tree, at);
         } else {
             self.refresh_budget(tree, requests, at);
         }
-        self.hierarchy.review_charged(self.now, tree, id);
-        self.counters.injected(self.hierarchy.cgroup(id), kind);
+        self.schedule.review_charged(self.now, tree, at);
+        self.counters.injected(self.schedule.cgroup(at), kind);
         if let Some(in_service) = &mut self.in_service {
             in_service.injected += 1;
             in_service.is_shared = true;
@@ -101,9 +98,9 @@ impl Bfq {
     ) -> InjectionCandidates {
         let stats = self.flows.stats(in_service.flow);
         let fits = |at: &u32| self.fits_budget_left(requests, in_service, *at);
-        let own_async = match self.hierarchy.owner(EntityId::flow(in_service.flow)).kind() {
+        let own_async = match self.schedule.owner(in_service.flow).kind() {
             Kind::Client(client) => {
-                let cgroup = self.hierarchy.cgroup(EntityId::flow(in_service.flow));
+                let cgroup = self.schedule.cgroup(in_service.flow);
                 let is_own = |at: &u32| {
                     let next = self.flows[*at].next();
                     next.is_some_and(|next| tree.tasks[requests[next].task].client == client)
@@ -118,7 +115,7 @@ impl Bfq {
         let waker = self.flows.sparse(in_service.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
         let woken = self.flows.woken(in_service.flow).take(WOKEN_MAX).filter(|_| waits).find(fits);
-        let is_raised = self.wr_coeff(in_service.flow) > 1;
+        let is_raised = self.schedule.wr_coeff(in_service.flow) > 1;
         let id = |at: u32| self.flows.id(at);
         InjectionCandidates {
             own_async: own_async.map(id),
@@ -127,7 +124,7 @@ impl Bfq {
             injected: in_service.injected,
             boosts_throughput: self.boosts_throughput(in_service.flow),
             is_precious: is_raised
-                && self.scenario.raised() <= 1
+                && self.schedule.raised() <= 1
                 && stats.think_time.thinks_briefly(),
         }
     }
@@ -152,9 +149,10 @@ impl Bfq {
         if !injection.admits(settings, self.now, idling_since, self.in_device) {
             return None;
         }
-        let is_patient = self.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
-        let at = self.hierarchy.runner_up(EntityId::flow(in_service.flow))?;
-        let is_allowed = is_patient || self.wr_coeff(at) > 1;
+        let is_patient =
+            self.schedule.wr_coeff(in_service.flow) == 1 || !stats.think_time.thinks_briefly();
+        let at = self.schedule.runner_up(in_service.flow)?;
+        let is_allowed = is_patient || self.schedule.wr_coeff(at) > 1;
         let next = self.flows[at].next()?;
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
         let delays = is_long && !self.tunables.rotational && self.in_device > 0;
@@ -164,12 +162,12 @@ impl Bfq {
     /// Whether an injected request costs the flow part of its share: a seeky flow in an asymmetric scenario, on a
     /// rotational device. One injected request after each of its own would leave it half of the device.
     pub(in crate::bfq) fn costs_shares(&self, at: u32) -> bool {
-        self.tunables.rotational && self.flows[at].is_seeky() && self.is_asymmetric(at)
+        self.tunables.rotational && self.flows[at].is_seeky() && self.schedule.is_asymmetric(at)
     }
 
     /// Whether the next request of flow `at` fits into what the flow in service has left of its budget.
     fn fits_budget_left(&self, requests: &Requests, in_service: &InService, at: u32) -> bool {
-        let entity = self.hierarchy.entities.flow(in_service.flow);
+        let entity = self.schedule.entity(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);
         let charge = self.next_charge(requests, at);
         at != in_service.flow && charge > 0 && charge <= left

@@ -2,10 +2,9 @@
 
 use crate::bfq::Bfq;
 use crate::bfq::flow::{Kind, Owner};
-use crate::bfq::wf2q::Hierarchy;
 use crate::bfq::wf2q::Prio;
-use crate::bfq::wf2q::{Entity, EntityId, State};
-use crate::priority::{Priority, PriorityClass};
+use crate::bfq::wf2q::State;
+use crate::priority::Priority;
 use crate::requests::Requests;
 use crate::tree::Tree;
 
@@ -25,7 +24,7 @@ impl Bfq {
         self.counters.fold(cgroup, parent);
         self.destage.cgroup_removed(cgroup, parent);
         self.close(tree, requests, Owner::writeback(cgroup));
-        self.hierarchy.forget_group(cgroup);
+        self.schedule.forget_group(cgroup);
         self.merging.remove_group(cgroup);
     }
 
@@ -41,7 +40,7 @@ impl Bfq {
     pub(crate) fn reprioritize_writeback(&mut self, tree: &Tree, cgroup: u32) {
         let owner = Owner::writeback(cgroup);
         if let Some(at) = self.flows.of(owner) {
-            self.set_prio(at, prio_of(tree, owner, cgroup));
+            self.schedule.set_prio(at, prio_of(tree, owner, cgroup));
         }
     }
 
@@ -73,7 +72,7 @@ impl Bfq {
     ) -> u32 {
         self.evict_stale(tree, requests);
         let at = self.flows.open(self.now, owner, &self.tunables);
-        self.hierarchy.open(EntityId::flow(at), owner, cgroup, prio_of(tree, owner, cgroup));
+        self.schedule.open(at, owner, cgroup, prio_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
         if !self.is_cooperation_off() {
             self.pos_tree.make_room(self.flows.id(at));
@@ -94,11 +93,11 @@ impl Bfq {
             // A merged flow is stale only with its effective flow.
             let shared = self.merging.representative(self.flows.id(at)).map(|queue| queue.index);
             let is_away = |at: u32| {
-                let is_counted = self.hierarchy.entities.flow(at).is_counted;
+                let is_counted = self.schedule.entity(at).is_counted;
                 !is_counted && self.now.nanos_since(self.flows[at].last_end) > STALE_NS
             };
             if shared.is_some_and(|shared| is_away(at) && is_away(shared)) {
-                self.close(tree, requests, self.hierarchy.owner(EntityId::flow(at)));
+                self.close(tree, requests, self.schedule.owner(at));
             }
         }
     }
@@ -113,53 +112,13 @@ impl Bfq {
         self.abandon(tree, requests, at);
     }
 
-    /// Class and weight of a flow from its next activation on.
-    pub(in crate::bfq) fn prio(&self, at: u32) -> Prio {
-        let entity = self.hierarchy.entities.flow(at);
-        Prio { class: entity.next_class, weight: entity.next_weight.into() }
-    }
-
-    pub(in crate::bfq) fn set_prio(&mut self, at: u32, prio: Prio) {
-        let id = EntityId::flow(at);
-        self.with_recount(at, |hierarchy| hierarchy.set_prio(id, prio));
-    }
-
-    /// Changes what a flow is counted by, and the counts with it (spec/bfq D-17).
-    pub(in crate::bfq) fn with_recount(&mut self, at: u32, change: impl FnOnce(&mut Hierarchy)) {
-        let is_counted = self.hierarchy.entities.flow(at).is_counted;
-        if is_counted {
-            self.leave(at);
-        }
-        change(&mut self.hierarchy);
-        if is_counted {
-            self.enter(at);
-        }
-    }
-
-    pub(in crate::bfq) fn enter(&mut self, at: u32) {
-        let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
-        self.scenario.enter(cgroup, class, weight);
-    }
-
-    pub(in crate::bfq) fn leave(&mut self, at: u32) {
-        let (cgroup, class, weight) = counted_as(self.hierarchy.entities.flow(at));
-        self.scenario.leave(cgroup, class, weight);
-    }
-
-    /// Counts a busy flow.
-    pub(in crate::bfq) fn count(&mut self, at: u32) {
-        if !core::mem::replace(&mut self.hierarchy.entities.flow_mut(at).is_counted, true) {
-            self.enter(at);
-        }
-    }
-
     /// Stops counting a flow that is neither busy nor at the device, and frees it if it has no client.
     #[inline]
     pub(in crate::bfq) fn uncount_if_idle(&mut self, at: u32) {
         if self.flows[at].in_flight > 0 {
             return;
         }
-        if matches!(self.hierarchy.entities.flow(at).state, State::Off | State::Idle) {
+        if matches!(self.schedule.entity(at).state, State::Off | State::Idle) {
             self.uncount(at);
         }
     }
@@ -167,23 +126,15 @@ impl Bfq {
     /// A flow is neither busy nor at the device.
     #[inline(never)]
     fn uncount(&mut self, at: u32) {
-        let id = EntityId::flow(at);
-        if core::mem::take(&mut self.hierarchy.entities[id].is_counted) {
-            self.leave(at);
+        if self.schedule.uncount(at) {
             self.note_emptied(at);
         }
         if self.flows[at].is_orphaned() {
             self.end_weight_raising(at);
-            self.hierarchy.forget(id);
+            self.schedule.forget(at);
             self.flows.release(at);
         }
     }
-}
-
-/// Cgroup, class and weight of a flow; no weight while it is raised.
-pub(in crate::bfq) fn counted_as(entity: &Entity) -> (u32, PriorityClass, Option<u32>) {
-    let weight = (entity.next_wr_coeff == 1).then_some(entity.next_weight.into());
-    (entity.parent, entity.next_class, weight)
 }
 
 /// Class and weight of `owner`'s flow in `cgroup`.

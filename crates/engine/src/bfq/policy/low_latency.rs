@@ -4,7 +4,7 @@ use crate::bfq::Bfq;
 use crate::bfq::budget::Expiry;
 use crate::bfq::in_service::InService;
 use crate::bfq::weight_raising::{Activation, Created, WeightRaising, WrParams, WrState};
-use crate::bfq::wf2q::{Entity, EntityId};
+use crate::bfq::wf2q::Entity;
 use crate::merge::QueueId;
 use crate::merge::split::{Raising, Resume};
 use crate::time::Instant;
@@ -31,51 +31,23 @@ impl Bfq {
         }
     }
 
-    /// Factor of a flow's weight (`wr_coeff`).
-    pub(in crate::bfq) fn wr_coeff(&self, at: u32) -> u16 {
-        self.hierarchy.entities.flow(at).next_wr_coeff
-    }
-
-    /// The weight of a flow, unless it is raised.
-    pub(in crate::bfq) fn unraised_weight(&self, at: u32) -> Option<u32> {
-        (self.wr_coeff(at) == 1).then(|| self.prio(at).weight)
-    }
-
-    /// True if some busy sibling is not weight-raised. If all are raised, none counts as raised: short slots would
-    /// only add seeks.
-    pub(in crate::bfq) fn is_raised_above_siblings(&self, at: u32) -> bool {
-        self.wr_coeff(at) > 1
-            && self.scenario.has_unraised_in(self.hierarchy.cgroup(EntityId::flow(at)))
-    }
-
-    /// Whether a flow is not raised and a busy sibling is.
-    pub(in crate::bfq) fn has_raised_siblings(&self, at: u32) -> bool {
-        let id = EntityId::flow(at);
-        !self.hierarchy.is_raised(id) && self.scenario.has_raised_in(self.hierarchy.cgroup(id))
-    }
-
-    /// Whether the flow's share requires idling for it.
-    pub(in crate::bfq) fn is_asymmetric(&self, at: u32) -> bool {
-        self.scenario.is_asymmetric(self.unraised_weight(at))
-    }
-
     /// Whether a raised flow in service would lose time to requests of non-raised flows without idling. Not if
     /// another flow with the same factor is backlogged.
     pub(in crate::bfq) fn is_raised_beside_others(&mut self, at: u32) -> bool {
         /// So many requests of others at the device delay the flow's next one noticeably.
         const OTHERS_MANY: u32 = 4;
-        let wr_coeff = self.wr_coeff(at);
+        let wr_coeff = self.schedule.wr_coeff(at);
         if wr_coeff == 1 {
             return false;
         }
-        let raised = self.scenario.raised();
-        let are_others = self.is_raised_above_siblings(at)
+        let raised = self.schedule.raised();
+        let are_others = self.schedule.is_raised_above_siblings(at)
             || self.in_device >= self.flows[at].in_flight + OTHERS_MANY;
         if !are_others || raised == 1 {
             return are_others;
         }
-        let next = self.hierarchy.runner_up(EntityId::flow(at));
-        next.is_none_or(|next| self.wr_coeff(next) < wr_coeff)
+        let next = self.schedule.runner_up(at);
+        next.is_none_or(|next| self.schedule.wr_coeff(next) < wr_coeff)
     }
 
     /// Whether the slot of the flow in service ends because a raised sibling is due before it.
@@ -84,24 +56,23 @@ impl Bfq {
     /// each would come first. The flow in service keeps a least slot, since preemption after each request would cost
     /// two seeks each. O(depth).
     pub(in crate::bfq) fn should_preempt_for_raised(&mut self) -> bool {
-        if self.scenario.raised() == 0 {
+        if self.schedule.raised() == 0 {
             return false;
         }
         let Some(in_service) = &self.in_service else { return false };
-        let id = EntityId::flow(in_service.flow);
-        if self.wr_coeff(in_service.flow) > 1 || self.in_min_slot(in_service) {
+        let at = in_service.flow;
+        if self.schedule.wr_coeff(in_service.flow) > 1 || self.in_min_slot(in_service) {
             return false;
         }
-        let Some(next) = self.hierarchy.runner_up(id) else { return false };
-        let next_id = EntityId::flow(next);
-        self.wr_coeff(next) > 1
-            && self.hierarchy.cgroup(next_id) == self.hierarchy.cgroup(id)
-            && self.hierarchy.is_ahead(next_id)
+        let Some(next) = self.schedule.runner_up(at) else { return false };
+        self.schedule.wr_coeff(next) > 1
+            && self.schedule.cgroup(next) == self.schedule.cgroup(at)
+            && self.schedule.is_ahead(next)
     }
 
     /// Whether a flow in service beside raised ones has had too little service to be worth its seeks.
     pub(in crate::bfq) fn in_min_slot(&self, in_service: &InService) -> bool {
-        let served = self.hierarchy.entities.flow(in_service.flow).service;
+        let served = self.schedule.entity(in_service.flow).service;
         let is_soon = self.now < in_service.since.plus_nanos(MIN_SLOT_NS);
         served == 0 || (is_soon && served < u64::from(self.tunables.min_slot_budget()))
     }
@@ -113,7 +84,7 @@ impl Bfq {
     pub(in crate::bfq) fn rest_expiry(&self, at: u32) -> Expiry {
         let is_min_slot_over =
             || self.in_service.is_some_and(|in_service| !self.in_min_slot(&in_service));
-        match self.has_raised_siblings(at) && is_min_slot_over() {
+        match self.schedule.has_raised_siblings(at) && is_min_slot_over() {
             true => Expiry::Preempted,
             false => Expiry::NoMoreRequests,
         }
@@ -128,7 +99,7 @@ impl Bfq {
 
     /// Takes extra idling for a raised flow from its budget.
     pub(in crate::bfq) fn note_idling(&mut self, at: u32, ns: u64) {
-        if self.wr_coeff(at) > 1 {
+        if self.schedule.wr_coeff(at) > 1 {
             self.raised_idle_budget.take(self.now, ns.saturating_sub(self.tunables.slice_idle_ns));
         }
     }
@@ -138,14 +109,14 @@ impl Bfq {
         if !self.tunables.low_latency || self.policy(tree, at) != LowLatency::Auto {
             return;
         }
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let cgroup = self.schedule.cgroup(at);
         let mark = |bfq: &mut Bfq, at| {
             bfq.flows.detection_mut(at).set_in_large_burst(true);
             // Remove weight raising immediately when the flow joins a large burst, even if it has not been served
             // yet.
             bfq.end_weight_raising(at);
         };
-        match self.burst.created(self.now, at, cgroup, self.busy > 0) {
+        match self.burst.created(self.now, at, cgroup, self.schedule.busy() > 0) {
             Created::Alone => {}
             Created::AmongMany => mark(self, at),
             Created::MadeMany(others) => {
@@ -175,7 +146,7 @@ impl Bfq {
     }
 
     pub(in crate::bfq) fn note_selection(&mut self, at: u32) {
-        if self.wr_coeff(at) == Raising::SOFT_REAL_TIME {
+        if self.schedule.wr_coeff(at) == Raising::SOFT_REAL_TIME {
             let (now, last_end) = (self.now, self.flows[at].last_end);
             self.change_raising(at, |raising| raising.select(now, last_end));
         }
@@ -188,17 +159,17 @@ impl Bfq {
     #[inline(never)]
     pub(in crate::bfq) fn update_weight_raising(&mut self, tree: &Tree, at: u32) {
         let (now, wr_params) = (self.now, self.wr_params());
-        let &Entity { service, parent: cgroup, .. } = self.hierarchy.entities.flow(at);
+        let &Entity { service, parent: cgroup, .. } = self.schedule.entity(at);
         let raising = self.flows.raising(at);
         let since = raising.interactive_since();
         if raising.needs_update(now, service, &wr_params)
             && self.change_raising(at, |raising| raising.update(now, service, &wr_params))
             && let Some(since) = since
         {
-            self.scenario.note_stream(cgroup, since);
+            self.schedule.note_stream(cgroup, since);
             return;
         }
-        if since.is_some_and(|since| self.scenario.is_with_stream(cgroup, since))
+        if since.is_some_and(|since| self.schedule.is_with_stream(cgroup, since))
             && self.policy(tree, at) == LowLatency::Auto
         {
             self.end_weight_raising(at);
@@ -222,7 +193,7 @@ impl Bfq {
 
     /// Ends weight raising of a flow.
     pub(in crate::bfq) fn end_weight_raising(&mut self, at: u32) {
-        if self.wr_coeff(at) > 1 {
+        if self.schedule.wr_coeff(at) > 1 {
             let now = self.now;
             self.change_raising(at, |raising| raising.end(now));
         }
@@ -239,7 +210,7 @@ impl Bfq {
         for at in self.flows.live() {
             let is_off =
                 || !self.tunables.low_latency || self.policy(tree, at) == LowLatency::Never;
-            if self.wr_coeff(at) > 1 && is_off() {
+            if self.schedule.wr_coeff(at) > 1 && is_off() {
                 let now = self.now;
                 self.change_raising(at, |raising| raising.end(now));
             }
@@ -283,9 +254,8 @@ impl Bfq {
 
     /// The nearest setting for the owner of a flow.
     fn policy(&self, tree: &Tree, at: u32) -> LowLatency {
-        let id = EntityId::flow(at);
-        let Some(client) = self.hierarchy.owner(id).as_client() else { return LowLatency::Never };
-        tree.low_latency_of(client, self.hierarchy.cgroup(id))
+        let Some(client) = self.schedule.owner(at).as_client() else { return LowLatency::Never };
+        tree.low_latency_of(client, self.schedule.cgroup(at))
     }
 
     fn change_raising<T>(&mut self, at: u32, change: impl FnOnce(&mut WeightRaising) -> T) -> T {
@@ -302,15 +272,14 @@ impl Bfq {
 
     /// A new state counts from the flow's next activation on.
     fn count_change(&mut self, at: u32, before: WrStateSince, after: WrState) {
-        let id = EntityId::flow(at);
-        let cgroup = self.hierarchy.cgroup(id);
+        let cgroup = self.schedule.cgroup(at);
         if let Some(kind) = before.state.kind() {
             self.counters.lowered(kind, self.now.nanos_since(before.since));
         }
         if let Some(kind) = after.kind() {
             self.counters.raised(cgroup, kind);
         }
-        self.with_recount(at, |hierarchy| hierarchy.set_wr_coeff(id, after.wr_coeff()));
+        self.schedule.set_wr_coeff(at, after.wr_coeff());
     }
 }
 

@@ -7,9 +7,9 @@ use crate::bfq::flow::{FlowState, Flows};
 use crate::bfq::in_service::InService;
 use crate::bfq::policy::lifecycle::prio_of;
 use crate::bfq::saved_state::SavedState;
-use crate::bfq::wf2q::Hierarchy;
+use crate::bfq::schedule::Schedule;
 use crate::bfq::wf2q::Prio;
-use crate::bfq::wf2q::{EntityId, State};
+use crate::bfq::wf2q::State;
 use crate::merge::cooperation::{Device, QueueFacts, ServedQueue};
 use crate::merge::sets::Departure;
 use crate::merge::stable::Evidence;
@@ -22,7 +22,7 @@ use crate::tree::Tree;
 impl Bfq {
     /// Opens a client's flow, which may merge with one created just before it.
     pub(in crate::bfq) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
-        let traits = traits(&self.flows, &self.hierarchy, tree, at);
+        let traits = traits(&self.flows, &self.schedule, tree, at);
         let queueing_flash = self.tunables.queueing_flash();
         let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
         self.flows[at].set_alone(true);
@@ -66,9 +66,9 @@ impl Bfq {
         request: &Request,
     ) -> u32 {
         let position = Position(request.extent.offset);
-        let (flows, hierarchy, pos_tree) = (&self.flows, &self.hierarchy, &self.pos_tree);
+        let (flows, schedule, pos_tree) = (&self.flows, &self.schedule, &self.pos_tree);
         let as_weir = self.merging.settings().rules == Rules::Weir;
-        let facts = |at| facts(flows, hierarchy, tree, at, as_weir);
+        let facts = |at| facts(flows, schedule, tree, at, as_weir);
         let asker = facts(at);
         let insertions = flows.stats(at).insertions;
         let boosts_throughput = self.boosts_throughput(at);
@@ -81,7 +81,7 @@ impl Bfq {
         };
         let device = Device {
             queueing_flash: self.tunables.queueing_flash(),
-            busy_queues: self.busy,
+            busy_queues: self.schedule.busy(),
             in_service: self.in_service.map(in_service),
         };
         let (group, close_bytes) = (asker.traits.group, self.merging.settings().close_bytes);
@@ -132,11 +132,11 @@ impl Bfq {
         let is_listed = !is_cooperation_off
             && flow.sync
             && !flow.start.is_late(self.now, window)
-            && self.prio(at).class != PriorityClass::Idle;
+            && self.schedule.prio(at).class != PriorityClass::Idle;
         match flow.next().filter(|_| is_listed) {
             Some(next) => {
                 let place = Position(self.sort_nodes[next].at);
-                self.pos_tree.place(queue, self.hierarchy.cgroup(EntityId::flow(at)), place);
+                self.pos_tree.place(queue, self.schedule.cgroup(at), place);
             }
             None => self.pos_tree.remove(queue),
         }
@@ -153,7 +153,7 @@ impl Bfq {
         let now = self.now;
         let departure = self.leave_set(tree, |merging, restore| merging.part(now, queue, restore));
         let splits = u64::from(departure.restored > 0);
-        self.counters.count(self.hierarchy.cgroup(EntityId::flow(at)), Count::Splits, splits);
+        self.counters.count(self.schedule.cgroup(at), Count::Splits, splits);
         self.update_flow_state(at);
     }
 
@@ -202,7 +202,7 @@ impl Bfq {
         for queue in [merge.from, merge.to] {
             self.flows[queue.index].set_alone(false);
         }
-        self.counters.count(self.hierarchy.cgroup(EntityId::flow(to)), Count::Merges, 1);
+        self.counters.count(self.schedule.cgroup(to), Count::Merges, 1);
         let from = merge.from.index;
         let mut giving = self.flows.stats(from).think_time;
         self.flows.stats_mut(to).think_time.inherit(&mut giving);
@@ -275,28 +275,28 @@ impl Bfq {
 
     /// Gives a flow the sum of its members' weights, so that merging neither wins nor loses (spec/bfq D-27).
     pub(in crate::bfq) fn update_prio(&mut self, tree: &Tree, at: u32) {
-        let (queue, owner) = (self.flows.id(at), self.hierarchy.owner(EntityId::flow(at)));
+        let (queue, owner) = (self.flows.id(at), self.schedule.owner(at));
         if self.flows[at].is_orphaned() {
             return;
         }
-        let cgroup = self.hierarchy.cgroup(EntityId::flow(at));
+        let cgroup = self.schedule.cgroup(at);
         let own = prio_of(tree, owner, cgroup);
         let sets = self.merging.sets();
         let is_shared = sets.members(queue) > 1 && sets.representative(queue) == Some(queue);
         let weight = match is_shared {
             false => own.weight,
             true => {
-                let owner = |member: QueueId| self.hierarchy.owner(EntityId::flow(member.index));
+                let owner = |member: QueueId| self.schedule.owner(member.index);
                 sets.iter(queue).map(|member| prio_of(tree, owner(member), cgroup).weight).sum()
             }
         };
-        self.set_prio(at, Prio { weight, ..own });
+        self.schedule.set_prio(at, Prio { weight, ..own });
     }
 
     /// Applies a client's new priority, which may not allow its merge any more.
     pub(in crate::bfq) fn update_traits(&mut self, tree: &Tree, at: u32) {
         let queue = self.flows.id(at);
-        let traits = traits(&self.flows, &self.hierarchy, tree, at);
+        let traits = traits(&self.flows, &self.schedule, tree, at);
         self.leave_set(tree, |merging, restore| merging.change(queue, traits, restore));
         let representative = self.merging.representative(queue);
         self.update_prio(tree, representative.map_or(at, |queue| queue.index));
@@ -304,22 +304,22 @@ impl Bfq {
 }
 
 /// Properties that must be equal in flows that merge.
-fn traits(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32) -> Traits {
-    let group = hierarchy.cgroup(EntityId::flow(at));
-    let client = hierarchy.owner(EntityId::flow(at)).as_client();
+fn traits(flows: &Flows, schedule: &Schedule, tree: &Tree, at: u32) -> Traits {
+    let group = schedule.cgroup(at);
+    let client = schedule.owner(at).as_client();
     let priority = client.and_then(|client| tree.clients.get(client)).map(|client| client.priority);
     let priority = tree.cgroups[group].prio_class.apply(priority.unwrap_or_default());
     Traits { group, class: priority.class(), level: priority.level(), sync: flows[at].sync }
 }
 
 /// By Weir's rules a flow that flushes counts as seeky: merged, its flushes would wait for other clients' writes.
-fn facts(flows: &Flows, hierarchy: &Hierarchy, tree: &Tree, at: u32, as_weir: bool) -> QueueFacts {
+fn facts(flows: &Flows, schedule: &Schedule, tree: &Tree, at: u32, as_weir: bool) -> QueueFacts {
     let flow = &flows[at];
     let flushes = as_weir && flows.stats(at).think_time.flushes();
-    let state = hierarchy.state(EntityId::flow(at));
+    let state = schedule.state(at);
     QueueFacts {
         queue: flows.id(at),
-        traits: traits(flows, hierarchy, tree, at),
+        traits: traits(flows, schedule, tree, at),
         seeky: flow.is_seeky() || flushes,
         busy: !matches!(state, State::Off | State::Idle),
         start: flow.start,

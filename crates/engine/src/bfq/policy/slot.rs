@@ -3,7 +3,7 @@
 use crate::bfq::Bfq;
 use crate::bfq::budget::{Expiry, SHORT_NS, Slot, time_charge};
 use crate::bfq::in_service::InService;
-use crate::bfq::wf2q::{Entity, EntityId, State};
+use crate::bfq::wf2q::Entity;
 use crate::merge::Position;
 use crate::priority::PriorityClass;
 use crate::requests::Requests;
@@ -13,7 +13,7 @@ use crate::tree::Tree;
 impl Bfq {
     /// Selects the next flow for service.
     pub(in crate::bfq) fn select(&mut self) -> Option<u32> {
-        let flow = self.hierarchy.select(self.now)?.as_flow();
+        let flow = self.schedule.select(self.now)?;
         self.counters.selected();
         if !self.peak.is_trusted() {
             self.peak.selected();
@@ -63,7 +63,7 @@ impl Bfq {
         else {
             return false;
         };
-        let entity = self.hierarchy.entities.flow(in_service.flow);
+        let entity = self.schedule.entity(in_service.flow);
         let left = entity.budget.saturating_sub(entity.service);
         in_service.idle.is_none() || left >= entity.budget / 3
     }
@@ -84,11 +84,11 @@ impl Bfq {
             in_service.sent += 1;
             in_service.is_shared |= self.in_device > in_flight;
         }
-        let &Entity { class, next_wr_coeff, .. } = self.hierarchy.entities.flow(at);
+        let &Entity { class, next_wr_coeff, .. } = self.schedule.entity(at);
         if next_wr_coeff > 1 {
             self.update_weight_raising(tree, at);
         }
-        if class == PriorityClass::Idle && self.scenario.flows() > 1 {
+        if class == PriorityClass::Idle && self.schedule.flows() > 1 {
             self.expire(tree, requests, Expiry::BudgetExhausted);
         }
     }
@@ -160,10 +160,9 @@ impl Bfq {
         };
         self.in_service = None;
         self.probe.reset();
-        let id = EntityId::flow(at);
         let &Entity { service, budget, parent: cgroup, next_wr_coeff, .. } =
-            self.hierarchy.entities.flow(at);
-        let is_raised = next_wr_coeff > 1 && self.is_raised_above_siblings(at);
+            self.schedule.entity(at);
+        let is_raised = next_wr_coeff > 1 && self.schedule.is_raised_above_siblings(at);
         let flow = &self.flows[at];
         let may_part = flow.is_seeky() && !flow.is_alone();
         let slot = Slot {
@@ -183,9 +182,9 @@ impl Bfq {
         if slot.is_raised {
             // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
             // so its cgroup pays for the time.
-            self.hierarchy.charge_above(id, core::mem::take(&mut extra));
+            self.schedule.charge_above(at, core::mem::take(&mut extra));
         } else if extra > 0 {
-            self.hierarchy.charge_flow(at, extra);
+            self.schedule.charge_flow(at, extra);
         }
         self.counters.expired(cgroup, expiry.into(), extra);
         let charged = service + extra;
@@ -203,9 +202,7 @@ impl Bfq {
             }
             _ => 0,
         };
-        self.busy -= u32::from(next_budget.is_none());
-        self.hierarchy.expire(self.now, tree, id, next_budget);
-        debug_assert_ne!(self.hierarchy.state(id), State::InService);
+        self.schedule.expire(self.now, tree, at, next_budget);
         if may_part {
             self.part_if_shared(tree, at);
         }

@@ -56,11 +56,6 @@ impl Hierarchy {
         self.entities[id].next_wr_coeff = wr_coeff;
     }
 
-    /// Whether the weight of a flow is raised.
-    pub(crate) fn is_raised(&self, id: EntityId) -> bool {
-        self.entities[id].next_wr_coeff > 1
-    }
-
     /// Activates a flow at its first backlog.
     pub(crate) fn activate(
         &mut self,
