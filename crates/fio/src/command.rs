@@ -35,7 +35,6 @@ pub(super) struct CommandSection {
 pub(super) struct CommandOption {
     pub(super) key: String,
     pub(super) value: Option<String>,
-    /// As it stands on the command line.
     pub(super) argument: String,
 }
 
@@ -102,7 +101,6 @@ enum Fate {
     ReadOnly,
 }
 
-/// Options of fio itself.
 const OWN: &[(&str, Arity, Fate)] = {
     use Arity::{Flag, Optional, Valued};
     use Fate::{Ignored, Refused};
@@ -271,7 +269,6 @@ mod tests {
         })
     }
 
-    /// Sections as a job file has them.
     fn as_file(command: &CommandLine) -> String {
         let options = |section: &CommandSection| {
             let lines = section.options.iter().map(|option| match &option.value {

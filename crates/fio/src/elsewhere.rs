@@ -111,7 +111,6 @@ pub(super) const IGNORED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Options of SPDK's two engines.
 const SPDK: &[&str] = &[
     "arbitration_burst",
     "bit_bucket_data_len",

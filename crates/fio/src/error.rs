@@ -19,7 +19,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// Before all else.
     pub(super) fn top() -> Place {
         Place { file: None, line: 1, column: 1, order: 0 }
     }

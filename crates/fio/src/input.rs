@@ -80,7 +80,6 @@ impl JobText {
     }
 }
 
-/// What may still be read.
 struct Left {
     files: usize,
     bytes: usize,

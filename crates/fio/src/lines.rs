@@ -9,7 +9,6 @@ use super::error::{Collector, Place, Problem};
 use super::input::{Input, JobText};
 use super::{FILE_BYTES_MAX, INCLUDES_MAX, VALUE_BYTES_MAX};
 
-/// A `[name]` and the lines under it.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     pub(super) name: &'a str,
@@ -68,7 +67,6 @@ pub(super) fn sections<'a>(input: &'a Input, errors: &mut Collector) -> Vec<Sect
     reading.sections
 }
 
-/// Paths of all lines that include a file.
 pub(super) fn included_paths(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes.split(|&byte| byte == b'\n').filter_map(|line| {
         let end = line.iter().position(|byte| matches!(byte, b';' | b'#')).unwrap_or(line.len());
@@ -76,7 +74,6 @@ pub(super) fn included_paths(bytes: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path of `include FILE` or `include=FILE`.
 fn included_path(line: &str) -> Option<&str> {
     let path = line.strip_prefix("include")?;
     let is_include = path.starts_with(|c: char| c.is_ascii_whitespace() || c == '=');
@@ -87,8 +84,9 @@ fn included_path(line: &str) -> Option<&str> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// None, before its first section: sections from `first` on are its own.
-    File { first: usize },
-    /// The section that includes it.
+    File {
+        first: usize,
+    },
     Included,
 }
 
@@ -161,7 +159,6 @@ impl<'a> Reading<'a, '_> {
         }
     }
 
-    /// A line with an option, or one that includes a file.
     fn entry(&mut self, line: &Line<'a, '_>, range: Range<usize>, text: &'a JobText, from: Start) {
         let Some((range, option)) = line.uncommented(range, self.errors) else { return };
         let is_outside = match from {

@@ -261,7 +261,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `besides` overrides this option.
     fn is_replaced(&self, key: &str) -> bool {
         let main = |key| table::alias_of(key).unwrap_or(key);
         self.besides.iter().any(|(given, _)| main(given.as_str()) == main(key))
@@ -371,7 +370,6 @@ impl Reader<'_> {
         0..0
     }
 
-    /// Checks of options together.
     fn check(&mut self, section: &Section<'_>, options: &Options) {
         let place = &section.place;
         let is_set = |rates: &PerDirection<Option<u64>>| rates.iter().any(Option::is_some);

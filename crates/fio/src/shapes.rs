@@ -14,12 +14,10 @@ use super::workload::{
 const SPLITS_MAX: usize = 64;
 const ZONES_MAX: usize = 256;
 
-/// 0 is none.
 pub(super) fn positive(value: u64) -> Option<u64> {
     Some(value).filter(|value| *value > 0)
 }
 
-/// No time is none.
 pub(super) fn not_zero(value: Duration) -> Option<Duration> {
     Some(value).filter(|value| !value.is_zero())
 }
@@ -132,7 +130,6 @@ pub(super) fn splits(text: &str, base: KbBase) -> Result<Arc<[Split]>, ValueErro
     Ok(filled.into_iter().map(|(bytes, percent)| Split { bytes, percent }).collect())
 }
 
-/// `zonemode`: whether it is strided.
 pub(super) fn zone_mode(text: &str) -> Result<bool, ValueError> {
     match word(text, &[("none", Some(false)), ("strided", Some(true)), ("zbd", None)])? {
         Some(is_strided) => Ok(is_strided),
@@ -259,7 +256,6 @@ pub(super) fn distribution(text: &str, base: KbBase) -> Result<RandomDistributio
     }
 }
 
-/// Engines without reads and writes.
 const NO_STORAGE: &[&str] = &[
     "cpuio",
     "page_fault",
@@ -301,10 +297,8 @@ const USERSPACE: &[(&str, bool)] = &[
     ("xnvme", false),
 ];
 
-/// Engines without block requests.
 const NO_BLOCKS: &[&str] = &["dev-dax", "http", "libhdfs", "libpmem", "libzbc", "mtd", "pmemblk"];
 
-/// Engines of other systems than Linux.
 const OTHER_SYSTEMS: &[&str] = &["guasi", "solarisaio", "windowsaio"];
 
 pub(super) fn engine(text: &str) -> Result<IoEngine, ValueError> {

@@ -373,14 +373,12 @@ fn refused() -> impl Iterator<Item = &'static Refused> {
     REFUSED.iter().chain(elsewhere::REFUSED)
 }
 
-/// Fate of an option that [`super::apply::apply`] does not know.
 pub(super) enum Fate {
     Ignored(&'static str, &'static str),
     Refused(&'static str, &'static str),
     Unknown,
 }
 
-/// The fate of `name`, a main name, with `value`.
 pub(super) fn fate(name: &str, value: Option<&str>) -> Fate {
     if let Some((name, reason)) = ignored_options().find(|(ignored, _)| *ignored == name) {
         return Fate::Ignored(name, reason);

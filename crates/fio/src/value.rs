@@ -63,7 +63,6 @@ pub(super) fn integer(text: &str, base: KbBase, min: u64, max: u64) -> Result<u6
     }
 }
 
-/// As [`integer`], of 32 bits.
 pub(super) fn small(text: &str, base: KbBase, min: u32, max: u32) -> Result<u32, ValueError> {
     let value = integer(text, base, min.into(), max.into())?;
     Ok(u32::try_from(value).expect("the largest allowed has 32 bits"))

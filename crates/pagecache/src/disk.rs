@@ -9,16 +9,18 @@ use super::{CacheIo, CacheOp, PageCache};
 /// Granularity of the disk: a request ends with the last sector of the file.
 const SECTOR_BYTES: u64 = 512;
 
-/// Cause of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A read, or read-ahead.
     Reader,
     /// The flusher; `forced` while a writer waited for room.
-    Flusher { forced: bool },
+    Flusher {
+        forced: bool,
+    },
     /// An operation that ends when it is on disk.
-    Sync { op: u32 },
-    /// The flush at the end of such an operation.
+    Sync {
+        op: u32,
+    },
     Flush,
 }
 
@@ -29,11 +31,9 @@ pub(super) struct Io {
     pub(super) start: u64,
     /// Page after the last. A flush has none.
     pub(super) end: u64,
-    /// Bytes.
     len: u32,
     pub(super) cause: Cause,
     pub(super) issued_ns: u64,
-    /// Operations that wait for its end.
     pub(super) waiters: Vec<u32>,
     /// Of these, those that also wait for what was written to its pages meanwhile.
     pub(super) repeat: Vec<u32>,
@@ -193,7 +193,6 @@ impl PageCache {
         }
     }
 
-    /// Flushes the disk, for an operation that ends with that.
     pub(super) fn flush_disk(&mut self, op: u32) {
         let (owner, file) = (self.ops[op].owner, self.ops[op].file);
         let io = self.new_io(owner, file, 0, 0, Cause::Flush);

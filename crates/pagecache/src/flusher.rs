@@ -94,7 +94,6 @@ impl Flusher {
         }
     }
 
-    /// A file has no dirty pages any more.
     pub(super) fn forget(&mut self, file: u32) {
         let Some(gone) = self.files.remove(&file) else { return };
         self.turns.remove(&(gone.turn, file));

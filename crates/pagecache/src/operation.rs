@@ -11,7 +11,6 @@ use super::{PageCache, Token};
 /// 128 by default).
 const SYNC_DEPTH: u32 = 128;
 
-/// State of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Walks over its pages, and waits for uncached ones.
@@ -60,7 +59,6 @@ pub(super) struct Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
-    /// Room below the dirty limit.
     Room,
     Memory,
 }
@@ -113,7 +111,6 @@ impl PageCache {
         }
     }
 
-    /// A request that the operation waited for has ended.
     pub(super) fn awaited(&mut self, index: u32) {
         let op = &mut self.ops[index];
         op.awaits -= 1;
@@ -226,7 +223,6 @@ impl PageCache {
         true
     }
 
-    /// A reader takes cached pages.
     fn pass(&mut self, index: u32, until: u64, state: State) {
         let op = &mut self.ops[index];
         let (file, start) = (op.file, op.cursor);

@@ -11,7 +11,6 @@ use super::slots::Slots;
 
 const NONE: u32 = u32::MAX;
 
-/// State of a cached page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Under read. `ahead` if no reader had asked for it when it was requested.
@@ -111,7 +110,6 @@ impl Pages {
         self.cached
     }
 
-    /// Pages that can be evicted.
     pub(super) fn clean(&self) -> u64 {
         self.clean_pages
     }
@@ -248,7 +246,6 @@ impl Pages {
 
     // Details.
 
-    /// The run that `page` is in.
     fn covering(&self, file: u32, page: u64) -> Option<Place> {
         self.places.last_to(file, page).filter(|place| place.end() > page)
     }
@@ -264,7 +261,6 @@ impl Pages {
         self.enlist(run, left.run);
     }
 
-    /// Moves the end of a run.
     fn resize(&mut self, index: u32, len: u32) {
         let run = &mut self.runs[index];
         run.len = len;

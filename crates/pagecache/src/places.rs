@@ -14,7 +14,6 @@ use super::slots::Slots;
 const PAGES: u64 = 256;
 const WORDS: usize = PAGES as usize / 64;
 
-/// Position of a run in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: u64,
@@ -88,7 +87,6 @@ const BLOCKS: u64 = 64;
 /// Neighbouring blocks.
 #[derive(Debug, Clone)]
 struct Group {
-    /// A bit for each block.
     used: u64,
     blocks: [u32; BLOCKS as usize],
 }
@@ -161,7 +159,6 @@ impl Places {
         Some(block)
     }
 
-    /// The last block of a file before `number`.
     fn block_before(&self, file: u32, number: u64) -> Option<(u64, u32)> {
         let (mut group, place) = (number / BLOCKS, number % BLOCKS);
         let here = self.index.get(&(file, group));
@@ -174,7 +171,6 @@ impl Places {
         Some((group * BLOCKS + place, block))
     }
 
-    /// The first block of a file after `number`.
     fn block_after(&self, file: u32, number: u64) -> Option<(u64, u32)> {
         let (mut group, place) = (number / BLOCKS, number % BLOCKS);
         let here = self.index.get(&(file, group));
@@ -216,7 +212,6 @@ impl Places {
         })
     }
 
-    /// Adds a run where none begins.
     pub(super) fn insert(&mut self, file: u32, place: Place) {
         let Place { start: page, len, run } = place;
         let key = (file, page / PAGES);

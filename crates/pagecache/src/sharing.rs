@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, VecDeque};
 /// Pages of a turn: 128 KiB.
 const TURN_PAGES: u64 = 32;
 
-/// Share of one owner.
 #[derive(Debug, Clone, Default)]
 struct Share {
     /// Its waiting writes, in order.
@@ -30,7 +29,6 @@ pub(super) struct Sharing {
     /// The owners that have a share, by turn.
     ring: VecDeque<u32>,
     waits: usize,
-    /// The credit of all.
     reserved: u64,
 }
 

@@ -12,7 +12,6 @@ use crate::random::Random;
 /// Draws of a normal offset outside of the file, before the file's edge is taken.
 const BELL_DRAWS_MAX: u32 = 64;
 
-/// A distribution over the blocks of a region.
 #[derive(Debug, Clone)]
 pub(super) enum Distribution {
     Uniform,
@@ -31,7 +30,6 @@ pub(super) enum Distribution {
         center: f64,
         deviation: f64,
     },
-    /// Parts of the region, by direction.
     Zoned {
         zones: [Arc<[Zone]>; 3],
         absolute: bool,
@@ -130,7 +128,6 @@ impl Zipf {
         exp(log1p((power * area).max(-1.0)) / power)
     }
 
-    /// A rank from 0 to `ranks` - 1.
     fn rank(&self, random: &mut Random, ranks: u64) -> u64 {
         let last = self.area(ranks as f64 + 0.5);
         loop {

@@ -35,7 +35,6 @@ pub(super) struct Maker {
     /// Files that were opened in this pass.
     opened: u32,
     is_synced: bool,
-    /// Whether the next read is due before or after the next write.
     due: Ordering,
 }
 
@@ -127,7 +126,6 @@ impl Maker {
         maker
     }
 
-    /// Begins all files again.
     pub(super) fn begin_pass(&mut self, plan: &Plan) {
         if plan.is_same_each_pass {
             self.random = self.first.clone();
@@ -145,7 +143,6 @@ impl Maker {
         self.plain = Plain::of(plan, self.files[0].key);
     }
 
-    /// The next step; None when no file has room for another request.
     #[inline]
     pub(super) fn make(&mut self, plan: &Plan) -> Option<Step> {
         if let Some(plain) = &mut self.plain {
@@ -267,7 +264,6 @@ impl Maker {
         if self.due == is_later { other } else { drawn }
     }
 
-    /// See [`super::Stream::steer`].
     pub(super) fn steer(&mut self, due: Ordering) {
         self.due = due;
     }

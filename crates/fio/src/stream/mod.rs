@@ -102,7 +102,6 @@ pub struct Stream {
     /// From the plan: whether only time ends it, and whether writes follow trims.
     is_endless: bool,
     is_trim_write: bool,
-    /// Loops after this one.
     loops_left: u32,
     /// Bytes and requests so far, and all bytes, verification included.
     made_bytes: u64,
@@ -119,15 +118,12 @@ pub struct Stream {
 /// Position in a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Requests.
     Making,
     /// Syncs of all files from this one on.
     Closing(u32),
-    /// Verification.
     Verifying,
     /// Another pass, or the end.
     Deciding,
-    /// Nothing until the next loop.
     Over,
 }
 
@@ -250,7 +246,6 @@ impl Stream {
         !self.has_more() && (self.loops_left == 0 || !self.plan.syncs_at_end)
     }
 
-    /// Whether loops have bytes and requests left.
     #[inline]
     fn has_more(&self) -> bool {
         self.made_bytes < self.bytes_max && self.made_requests < self.requests_max

@@ -72,7 +72,6 @@ impl Plain {
         Some(Step::Io { access: self.access, file: 0, offset, len: self.len })
     }
 
-    /// Requests left of the permutation.
     pub(super) fn left_in_pass(&self) -> u64 {
         if self.is_once { self.blocks - self.index } else { u64::MAX }
     }

@@ -33,7 +33,6 @@ pub(super) struct Plan {
     pub(super) is_all_reads: bool,
     pub(super) fsync: u64,
     pub(super) fdatasync: u64,
-    /// Whether either is set.
     pub(super) is_syncing: bool,
     pub(super) service: FileService,
     pub(super) service_requests: u32,
@@ -46,7 +45,6 @@ pub(super) struct Plan {
     pub(super) loops: u32,
     /// Whether passes over the region repeat until `bytes` are made.
     pub(super) is_repeating: bool,
-    /// Whether only time ends it.
     pub(super) is_endless: bool,
     /// Whether each pass draws the same numbers.
     pub(super) is_same_each_pass: bool,
@@ -77,7 +75,6 @@ pub(super) struct Zones {
     pub(super) stride: u64,
 }
 
-/// Choice of offsets.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     /// Each block once, by the permutation. The plain case of random requests.
@@ -85,12 +82,12 @@ pub(super) enum Place {
     /// Any block. The plain case of random requests without a map.
     Anywhere,
     /// Where the last one of the direction ended, and so much further.
-    Sequential { skip: i64 },
-    /// Everything else.
+    Sequential {
+        skip: i64,
+    },
     Random(Box<RandomPlace>),
 }
 
-/// Random requests that are not all drawn alike.
 #[derive(Debug, Clone)]
 pub(super) struct RandomPlace {
     pub(super) distribution: Distribution,
@@ -102,7 +99,6 @@ pub(super) struct RandomPlace {
     pub(super) percent: [u8; 3],
 }
 
-/// Record of touched blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
     /// None: any block may come again.
@@ -113,7 +109,6 @@ pub(super) enum Cover {
     Marks { unit: u64 },
 }
 
-/// Verification of written blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifyPlan {
     pub(super) backlog: Option<u64>,
@@ -200,7 +195,6 @@ impl Plan {
         })
     }
 
-    /// Most requests of all loops together.
     pub(super) fn requests_max(&self) -> u64 {
         self.requests.saturating_mul(self.loops.into())
     }

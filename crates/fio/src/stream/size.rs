@@ -3,7 +3,6 @@
 use crate::BlockSize;
 use crate::random::Random;
 
-/// The sizes of one direction.
 #[derive(Debug, Clone)]
 pub(super) enum Sizes {
     Fixed(u64),

@@ -48,7 +48,6 @@ impl Verify {
         }
     }
 
-    /// The maker has made `step`.
     pub(super) fn note(&mut self, step: &Step) {
         let Step::Io { access, file, offset, len } = *step else { return };
         self.is_after_read = access == Access::Read;

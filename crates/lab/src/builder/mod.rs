@@ -63,7 +63,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// The input of jobs; None of a trace.
     fn input(&self) -> Option<Cow<'_, fio::Input>> {
         match self {
             Source::Jobs { name, text, env } => {
@@ -231,7 +230,6 @@ impl ScenarioBuilder {
         })
     }
 
-    /// Settings of all cgroups, a parent before its children.
     fn cgroup_settings(&self) -> Result<Vec<CgroupSetting>, SettingError> {
         let limiter = self.limiter_kind()?;
         let mut cgroups = Vec::with_capacity(self.cgroups.len());

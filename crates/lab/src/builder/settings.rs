@@ -379,7 +379,6 @@ impl ScenarioBuilder {
         Ok(())
     }
 
-    /// Splits a value into its cgroup and the rest.
     fn split<'a>(&self, key: &str, value: &'a str) -> Result<(Path, &'a str), SettingError> {
         if !value.starts_with('/') {
             return match &self.home {

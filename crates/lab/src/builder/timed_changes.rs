@@ -22,7 +22,6 @@ const CHANGEABLE: [&str; 11] = [
     "low-latency",
 ];
 
-/// A setting with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TimedSetting {
     at_ns: u64,
@@ -35,7 +34,6 @@ impl TimedSetting {
         format!("{}={}", self.key, self.value)
     }
 
-    /// Adds time and setting to an error.
     fn blame(&self, error: &SettingError) -> SettingError {
         let reason = format!("{}, {}: {}", Nanos(self.at_ns), self.text(), error.reason);
         SettingError::new("at", reason, error.hint.clone())

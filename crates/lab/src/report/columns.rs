@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blanks between two columns.
 const GAP: usize = 2;
 
 /// Rows of cells under a head; the columns named in `left` begin at the left, numbers end at the right.
@@ -45,7 +44,6 @@ impl Columns {
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
     }
 
-    /// The head and the rows, without blanks at the ends.
     pub(super) fn lines(&self) -> Vec<String> {
         let widths = self.widths();
         let line = |row: &Vec<String>| {

@@ -15,7 +15,6 @@ const LISTED_MAX: usize = 100;
 /// Characters of a run's name in the table.
 const NAME_MAX: usize = 20;
 
-/// Figures of a job's direction or of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     bandwidth_bytes_per_sec: u64,
@@ -60,7 +59,6 @@ pub fn compare(a: (&str, &Results), b: (&str, &Results)) -> Comparison {
     }
 }
 
-/// Identity of a job's direction or of a cgroup within its run.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
 struct Key {
     name: String,

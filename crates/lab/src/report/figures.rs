@@ -7,7 +7,6 @@ use weir_units::{Bytes, Nanos};
 
 use crate::results::{CgroupResults, Latency, Results, Row};
 
-/// Requests of one kind of a row.
 pub(super) struct Line<'r> {
     /// `read`, `write`, `trim`, `mixed` (those three together) or `sync`.
     pub(super) kind: &'static str,
@@ -70,7 +69,6 @@ impl<'r> Labels<'r> {
     }
 }
 
-/// One cause of waits of a cgroup's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wait<'r> {
     pub(super) cause: Cause<'r>,
@@ -145,7 +143,6 @@ impl Shares {
         }
     }
 
-    /// The part of a cgroup, with all below it.
     pub(super) fn text(&self, cgroup: &CgroupResults) -> String {
         let part = if self.is_modelled { cgroup.counters.modelled_ns } else { bytes(cgroup) };
         percent_text(part, self.all)

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::figures::{quantiles_ns, quotient, round};
 use crate::results::Latency;
 
-/// Decimals of a float in fio's JSON.
 const DECIMALS: u32 = 6;
 
 /// fio's default percentiles, in thousandths of a percent.

@@ -131,7 +131,6 @@ fn cgroup(cgroup: &CgroupResults, elapsed_ns: u64, whole_ns: u64) -> Value {
     value
 }
 
-/// Bytes, requests, and both as rates.
 fn rates(bytes: u64, ios: u64, time_ns: u64) -> Map<String, Value> {
     let mut rates = Map::new();
     rates.insert("bytes".into(), bytes.into());

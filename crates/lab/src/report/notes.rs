@@ -6,7 +6,6 @@ use super::columns::{clean, shortened, wrap};
 const NAMED_MAX: usize = 3;
 /// Notes of several runs that are listed; the JSON has all.
 const LISTED_MAX: usize = 50;
-/// Characters of a run's name.
 const NAME_MAX: usize = 40;
 
 /// The notes of one run, below their heading; nothing if there are none.

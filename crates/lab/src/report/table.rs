@@ -10,7 +10,6 @@ use super::figures::{
 use super::notes;
 use crate::results::{CgroupResults, Results, Row};
 
-/// Rows and cgroups that are listed.
 const LISTED_MAX: usize = 100;
 
 /// Causes that explain less of a cgroup's time than 1/100 are left out.
@@ -123,7 +122,6 @@ fn jobs(results: &Results, width: usize) -> Vec<String> {
     text
 }
 
-/// Its name and number of processes.
 fn job_name(labels: &Labels<'_>, row: &Row) -> String {
     let name = clean(&labels.label(row));
     if row.processes > 1 { format!("{name} x{}", row.processes) } else { name }
@@ -169,7 +167,6 @@ fn left_out(count: usize) -> Option<String> {
     Some(format!("and {more} more; the JSON has all"))
 }
 
-/// Whether there is anything to say of a cgroup.
 fn is_worth_a_line(cgroup: &CgroupResults) -> bool {
     cgroup.path == "/" || cgroup.counters.completed > 0 || !cgroup.limits.max.is_none()
 }

@@ -24,7 +24,6 @@ pub(super) const REPRODUCTION: Reproduction = Reproduction {
     published,
 };
 
-/// How the writers are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     Never,
@@ -32,7 +31,6 @@ enum Hold {
     Above(u8),
 }
 
-/// One of the eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Case {
     number: u8,
@@ -63,7 +61,6 @@ impl Case {
     }
 }
 
-/// A watermark mode.
 #[derive(Debug, Clone, Copy)]
 struct Mode {
     name: &'static str,

@@ -46,7 +46,6 @@ const REQUEST_NS: u64 = 10_000;
 /// By then each stream has been served for longer than the window of 100 ms.
 const RUN_IN: u64 = 200_000;
 
-/// Requests that a reproduction counts.
 const COUNTED: u64 = 200_000;
 
 /// The engine with its streams.
@@ -54,7 +53,6 @@ pub struct Load {
     engine: Engine,
     now: Instant,
     tasks: Vec<TaskId>,
-    /// Next offset of each stream.
     next: Vec<u64>,
 }
 

@@ -45,7 +45,6 @@ const WRITERS: u32 = 5;
 /// The background runs for so long before the application starts.
 const BEGINS_NS: u64 = 2_000_000_000;
 
-/// A file of the background.
 const FILE_BYTES: u64 = 1 << 30;
 
 /// Linux reads 128 KiB ahead, and the next when the reader comes to them; it writes back in larger pieces, and many

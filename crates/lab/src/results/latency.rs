@@ -212,7 +212,6 @@ impl std::fmt::Debug for Latency {
     }
 }
 
-/// Page and index of a time.
 fn place(time_ns: u64) -> (usize, usize) {
     if time_ns < PARTS as u64 {
         return (0, time_ns as usize);
@@ -221,7 +220,6 @@ fn place(time_ns: u64) -> (usize, usize) {
     (shift as usize + 1, (time_ns >> shift) as usize - PARTS)
 }
 
-/// The first and last time of a bucket.
 fn bounds(page: usize, part: usize) -> (u64, u64) {
     debug_assert!(page < PAGES);
     match page.checked_sub(1) {

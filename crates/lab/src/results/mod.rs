@@ -122,7 +122,6 @@ impl Row {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
     }
 
-    /// Reads, writes and trims.
     pub(crate) fn directions_mut(&mut self) -> [&mut Transfers; 3] {
         [&mut self.read, &mut self.write, &mut self.trim]
     }

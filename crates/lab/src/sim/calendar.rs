@@ -35,7 +35,6 @@ impl Calendar {
         self.heap.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }
 
-    /// What is due at `now_ns`; ask until it answers None.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Planned> {
         self.next_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.heap.pop().map(|Reverse((_, _, what))| what)

@@ -43,7 +43,6 @@ impl World {
         Ok(next)
     }
 
-    /// A request is back at its caller.
     pub(super) fn arrived(&mut self, key: usize) -> Result<(), ScenarioError> {
         let flight = &mut self.device.flights[key];
         match flight.purpose {
@@ -155,7 +154,6 @@ impl World {
         self.go_on(flight.actor)
     }
 
-    /// A process takes the ended requests that were put aside.
     pub(super) fn take_batch(&mut self, process: u32) {
         let at = &mut self.processes[process as usize];
         let count = at.take_count();

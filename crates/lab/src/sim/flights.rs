@@ -11,7 +11,6 @@ use weir_fio::stream::Access;
 /// O(1) each. Unlike `slab`, it knows the next key without touching its slot.
 #[derive(Default)]
 pub(super) struct Flights {
-    /// None at a free place.
     places: Vec<Option<Flight>>,
     free: Vec<u32>,
 }
@@ -21,7 +20,6 @@ impl Flights {
         self.free.last().map_or(self.places.len(), |&key| key as usize)
     }
 
-    /// Returns its key.
     #[inline]
     pub(super) fn insert(&mut self, flight: Flight) -> usize {
         match self.free.pop() {
@@ -80,7 +78,6 @@ pub(super) struct Flight {
     pub(super) issued_ns: u64,
     pub(super) submitted_ns: u64,
     pub(super) dispatched_ns: u64,
-    /// While it is at the disk.
     pub(super) ticket: Option<Ticket>,
     /// The next one of the same disk command, or [`NO_FLIGHT`].
     pub(super) joined: u32,

@@ -53,7 +53,6 @@ impl Flows {
         true
     }
 
-    /// A process has ended; the others keep their proportions without it.
     pub(super) fn leave(&mut self, process: u32, freed: &mut Vec<u32>) {
         let Some(member) = self.members.remove(&process) else { return };
         if let Some(group) = self.groups.get_mut(&member.flow_id) {

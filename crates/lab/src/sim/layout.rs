@@ -21,7 +21,6 @@ pub(super) struct FileAt {
 
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// By job, its files in order.
     pub(super) of_job: Vec<Vec<FileAt>>,
     /// Sizes by [`FileAt::id`].
     pub(super) sizes: Vec<u64>,
@@ -103,7 +102,6 @@ fn file_names(job: &Job) -> Vec<String> {
         .collect()
 }
 
-/// File sizes of a job.
 #[derive(Debug)]
 enum FileBytes {
     Alike(u64),

@@ -30,7 +30,6 @@ impl Overlapping {
 pub(super) struct Overlaps {
     /// First byte and the one after the last, on the disk; by process, or under None for the shared scope.
     ranges: BTreeMap<Option<u32>, Vec<(u64, u64)>>,
-    /// Processes that wait for others' requests.
     waiting: Vec<u32>,
 }
 

@@ -51,7 +51,6 @@ struct Lane {
     /// Time of the smallest request in the schedule.
     interval_ns: u64,
     begun_ns: u64,
-    /// Bytes issued so far.
     issued: u64,
     /// Due time of the next request with `rate_process=poisson`.
     drawn_ns: u64,

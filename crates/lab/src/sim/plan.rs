@@ -14,7 +14,6 @@ use weir_pagecache::Advice;
 /// Options that clones of a job share.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Most requests in flight.
     pub(super) depth: u32,
     /// Level to which a full queue drains before it is filled again: at most `depth - 1`.
     pub(super) low: u32,
@@ -38,9 +37,7 @@ pub(super) struct Plan {
     pub(super) latency_max_ns: Option<u64>,
     /// Requests between pauses, or None where only time counts.
     pub(super) thinks_every: Option<u32>,
-    /// `flow`.
     pub(super) has_flow: bool,
-    /// A new child process for each loop.
     pub(super) forks: bool,
     /// `serialize_overlap`.
     pub(super) overlap: Option<Overlapping>,
@@ -109,7 +106,6 @@ impl Plan {
         plan
     }
 
-    /// Whether a request ends within the call that makes it.
     pub(super) fn is_call(&self, access: Access) -> bool {
         self.has_calls && (self.submission == Submission::Blocking || access == Access::Trim)
     }

@@ -57,9 +57,7 @@ pub(crate) struct Played {
     pub(crate) took_ns: u64,
     /// Bytes of the background in that time.
     pub(crate) background_bytes: u64,
-    /// Requests that went through the engine.
     pub(crate) requests: u64,
-    /// BFQ's counters.
     pub(crate) bfq: BfqStats,
 }
 
@@ -187,7 +185,6 @@ impl World {
         (client, self.actors.len() as u32 - 1)
     }
 
-    /// Submits the request of this number.
     pub(super) fn play(&mut self, number: u32) {
         let mut playback = self.playback.take().expect("it plans its own requests");
         let play = &playback.play;

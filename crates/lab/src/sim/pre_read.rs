@@ -13,7 +13,6 @@ use super::world::World;
 /// longer reads would widen.
 const PIECE: u64 = 128 << 10;
 
-/// Position of a process in its files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PreRead {
     file: usize,

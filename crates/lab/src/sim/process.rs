@@ -32,7 +32,6 @@ pub(super) struct Process {
     pub(super) counts_from_ns: u64,
     /// Where its first file begins on the disk.
     pub(super) begin: u64,
-    /// Requests made and not yet taken.
     in_flight: u32,
     /// Most requests in flight, from its plan.
     depth: u32,
@@ -55,7 +54,6 @@ pub(super) struct Process {
     pub(super) row: u32,
     rates: Option<Box<Rates>>,
     thinking: Option<Box<Thinking>>,
-    /// `latency_target`.
     search: Option<Box<Search>>,
     /// In `ramp_time`, after which `number_ios` counts anew: requests that have ended.
     ended_in_ramp: Option<u64>,
@@ -82,9 +80,7 @@ const _: () = assert!(offset_of!(Process, run) == 64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before its start.
     Waiting,
-    /// Making requests.
     Running,
     /// Until a time that is in the calendar.
     Sleeping {
@@ -101,7 +97,6 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Think,
-    /// Do the held step.
     Do,
     Restart,
     End,
@@ -112,7 +107,6 @@ enum Then {
 pub(super) enum Act {
     /// Do this step, then ask again.
     Do(Step),
-    /// Wake it then.
     Sleep(u64),
     /// Ask its flow whether it may make a request: [`Process::may_go`] or [`Process::must_wait`].
     Ask,
@@ -443,7 +437,6 @@ impl Process {
         Some(Act::Do(step))
     }
 
-    /// Ends the present verification.
     fn has_reread(&mut self, now_ns: u64) {
         let from_ns = self.rereads_from_ns.take();
         self.reread_ns += from_ns.map_or(0, |from_ns| now_ns - from_ns);
@@ -536,7 +529,6 @@ impl Process {
         self.search.as_ref().map(|search| search.result())
     }
 
-    /// When it began, after its `startdelay`.
     pub(super) fn begun_ns(&self) -> u64 {
         self.begun_ns
     }

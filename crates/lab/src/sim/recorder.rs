@@ -42,7 +42,6 @@ struct Early {
     sync: Latency,
 }
 
-/// One cgroup with processes.
 #[derive(Default)]
 struct CgroupRecord {
     id: Option<CgroupId>,
@@ -53,7 +52,6 @@ struct CgroupRecord {
     ios_series: [Series; 2],
 }
 
-/// Completions in the present interval of the series.
 #[derive(Default)]
 struct Fresh {
     bytes: u64,
@@ -79,7 +77,6 @@ impl Recorder {
         }
     }
 
-    /// Whether an interval of the series is over.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.due_ns
     }
@@ -111,7 +108,6 @@ impl Recorder {
         self.due_ns = (next_ns / self.interval_ns + 1).saturating_mul(self.interval_ns);
     }
 
-    /// The disk has finished a request.
     pub(super) fn at_disk(&mut self, now_ns: u64, cgroup: u32, flight: &Flight) {
         let record = &mut self.cgroups[cgroup as usize];
         record.latency.record(now_ns - flight.submitted_ns);
@@ -140,7 +136,6 @@ impl Recorder {
         self.device.in_flight_max = self.device.in_flight_max.max(count);
     }
 
-    /// A process has finished a request.
     pub(super) fn ended(&mut self, row: u32, access: Access, len: u32, took_ns: u64) {
         let row = &mut self.results.rows[row as usize];
         let transfers = match access {
@@ -151,7 +146,6 @@ impl Recorder {
         transfers.add(len, took_ns);
     }
 
-    /// A process has finished an fsync.
     pub(super) fn synced(&mut self, row: u32, took_ns: u64) {
         self.results.rows[row as usize].sync.record(took_ns);
     }

@@ -21,12 +21,10 @@ use weir_trace::{Format, Reader};
 /// Longest recording, uncompressed; in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Most requests that one waits for.
 const AFTER_MAX: usize = 256;
 
 const SECTOR: u64 = 512;
 
-/// Requests of processes to a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Recording {
     pub(crate) processes: Vec<Recorded>,
@@ -45,7 +43,6 @@ pub(crate) struct Recorded {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Index of its process.
     pub(crate) process: u32,
     /// [`Op::Read`], [`Op::Write`] or [`Op::Flush`].
     pub(crate) op: Op,
@@ -61,7 +58,6 @@ pub(crate) struct Asked {
     causes_to: u32,
 }
 
-/// Why a text is no recording.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum RecordingError {
     #[error("line {line}: {problem}")]

@@ -15,7 +15,6 @@ const AHEAD_MAX: usize = 65_536;
 /// Granularity at which requests beyond the end of a smaller disk wrap around.
 const SECTOR: u64 = 512;
 
-/// A trace that is being replayed.
 pub(super) struct Replay {
     trace: Trace,
     /// No setting leaves out, moves or scales its requests.
@@ -40,7 +39,6 @@ pub(super) struct Replay {
     pub(super) process: Option<u32>,
 }
 
-/// One stream of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     name: String,
@@ -50,7 +48,6 @@ pub(super) struct Flow {
     /// Pauses before records that were left out, since the last one that was not.
     skipped_ns: u64,
     in_flight: u32,
-    /// When its last record completed.
     completed_ns: u64,
     /// A wake-up for its next record is in the calendar.
     is_planned: bool,
@@ -59,9 +56,7 @@ pub(super) struct Flow {
 /// What a stream does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Issue this record now.
     Issue(Record),
-    /// Wake it then.
     At(u64),
     /// Wait for the end of one of its requests, for more of the trace, or for the planned wake-up.
     Wait,
@@ -113,7 +108,6 @@ impl Replay {
         ends
     }
 
-    /// Whether to read on.
     pub(super) fn is_hungry(&self) -> bool {
         !self.has_ended && self.ahead < AHEAD_MAX / 2
     }
@@ -275,7 +269,6 @@ impl Replay {
         self.broken.as_ref().map(ScenarioError::to_string)
     }
 
-    /// Notes for the report.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let reader = self.source.reader();

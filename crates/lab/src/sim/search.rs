@@ -15,7 +15,6 @@ pub(super) struct Search {
     target: LatencyTarget,
     target_ns: u64,
     window_ns: u64,
-    /// The job's `iodepth`.
     most: u32,
     depth: u32,
     /// The last depth that was kept; 0 before.
@@ -35,7 +34,6 @@ pub(super) struct Search {
     counted: u64,
 }
 
-/// Consequence of an ended request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Go,
@@ -70,7 +68,6 @@ impl Search {
         })
     }
 
-    /// Most requests in flight now.
     pub(super) fn depth(&self) -> u32 {
         self.depth
     }

@@ -11,7 +11,6 @@ pub(super) struct SimDevice {
     pub(super) disk: Box<dyn DiskModel>,
     pub(super) flights: Flights,
     pub(super) recorder: Recorder,
-    /// Commands at the disk.
     pub(super) at_disk: u32,
     /// The command that is being built.
     pub(super) run: Option<Run>,

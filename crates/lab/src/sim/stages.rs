@@ -23,7 +23,6 @@ pub(super) struct Ends {
     stopped: BTreeSet<(usize, usize)>,
 }
 
-/// The clones of a job that others wait for.
 #[derive(Debug)]
 struct Awaited {
     end: usize,

@@ -110,7 +110,6 @@ impl Steady {
             .then(|| if self.rule.in_percent { value / mean * 100.0 } else { value })
     }
 
-    /// Largest distance from the mean.
     fn deviation(&self) -> f64 {
         let mean = self.mean();
         self.of_rule().map(|rate| (rate as f64 - mean).abs()).fold(0.0, f64::max)

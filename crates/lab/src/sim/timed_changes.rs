@@ -58,7 +58,6 @@ impl World {
     }
 }
 
-/// Sets a cgroup up before the run.
 pub(super) fn set_up(engine: &mut Engine, setting: &CgroupSetting) -> Result<(), ScenarioError> {
     let refuse = |reason| ScenarioError::Cgroup { path: setting.path.to_string(), reason };
     find(engine, &setting.path).map_err(refuse)?;

@@ -9,7 +9,6 @@ use crate::scenario::{ScenarioError, Trace};
 /// Records of the first round that are kept for later ones: 10 MB. A longer trace is read again in each round.
 const KEPT_MAX: usize = 1 << 18;
 
-/// The records of a trace, repeated.
 pub(super) struct TraceSource {
     reader: Reader<Box<dyn BufRead + Send>>,
     /// Rounds after this one.

@@ -426,7 +426,6 @@ impl World {
         self.request(request);
     }
 
-    /// Hands a request to the engine once more.
     pub(super) fn submit_again(&mut self, key: usize) {
         let flight = &mut self.device.flights[key];
         flight.submitted_ns = self.now_ns;

@@ -38,9 +38,7 @@ pub(super) enum Unit {
     Size,
     /// Requests at once.
     Count,
-    /// Percent.
     Percent,
-    /// Percentile.
     Percentile,
 }
 
@@ -86,7 +84,6 @@ impl Scale {
 }
 
 impl Axis {
-    /// Time of the run from 0 to `elapsed_ns`.
     pub(super) fn time(elapsed_ns: u64) -> Axis {
         let end = elapsed_ns.max(1);
         let step = [1, 60, 3600]
@@ -103,7 +100,6 @@ impl Axis {
         Axis { unit: Unit::Time, scale: Scale::Linear(end as f64), ticks }
     }
 
-    /// Rates from 0 to at least `largest` bytes a second.
     pub(super) fn rate(largest: u64) -> Axis {
         let largest = largest.max(1024);
         let units = [(1 << 30, "GiB/s"), (1 << 20, "MiB/s"), (1 << 10, "KiB/s")];
@@ -127,7 +123,6 @@ impl Axis {
         Axis { unit: Unit::Rate, scale: Scale::Linear(end), ticks: ticks.collect() }
     }
 
-    /// Rates from 0 to at least `largest` requests a second.
     pub(super) fn ios(largest: u64) -> Axis {
         let step = round_step(largest.max(1), 1);
         let count = largest.max(1).div_ceil(step);
@@ -212,7 +207,6 @@ impl Axis {
         Axis { unit, scale, ticks: ticks.collect() }
     }
 
-    /// 0 to 100 %.
     pub(super) fn percent() -> Axis {
         let ticks = (0..=4).map(|quarter| Tick {
             at: f64::from(quarter) / 4.0,

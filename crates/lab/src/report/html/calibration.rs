@@ -64,7 +64,6 @@ fn figures(outcome: &Outcome) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Steps of one load at several depths.
 struct Kind<'o> {
     load: Load,
     steps: Vec<&'o Step>,

@@ -41,7 +41,6 @@ pub(super) struct Legend {
     pub(super) more: String,
 }
 
-/// The entry of the grey lines.
 pub(super) fn rest(count: usize) -> Option<Legend> {
     let more = match count.checked_sub(GREY_MAX) {
         Some(1..) => format!("{GREY_MAX} of them drawn"),
@@ -50,7 +49,6 @@ pub(super) fn rest(count: usize) -> Option<Legend> {
     (count > 0).then(|| Legend { name: format!("{count} others"), colour: Colour::Rest, more })
 }
 
-/// Lines over common axes.
 pub(super) struct Chart {
     /// Unique on the page; makes the ids of title and description.
     pub(super) id: String,

@@ -7,7 +7,6 @@ pub(super) struct Markup {
     text: String,
 }
 
-/// Names and values of attributes.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a dyn Display)];
 
 impl Markup {
@@ -26,7 +25,6 @@ impl Markup {
         self.text.push('>');
     }
 
-    /// An element with a text in it.
     pub(super) fn leaf(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
         self.element(tag, attributes, |markup| markup.text(text));
     }

@@ -105,7 +105,6 @@ fn head(markup: &mut Markup, results: &[(&str, &Results)], title: &str) {
     });
 }
 
-/// Names and values beside each other.
 fn facts(markup: &mut Markup, facts: &[(&str, String)]) {
     markup.element("dl", &[], |markup| {
         for (name, value) in facts {

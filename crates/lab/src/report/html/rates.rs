@@ -14,14 +14,12 @@ use crate::results::{CgroupResults, Results, Series};
 /// Different limits of grey cgroups that are drawn.
 const GREY_LIMITS_MAX: usize = 4;
 
-/// Quantity of the charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Bytes,
     Requests,
 }
 
-/// Quantity and direction of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct What {
     of: Of,
@@ -138,7 +136,6 @@ fn parts(drawn: Vec<Vec<Drawn<'_>>>) -> Vec<(&'static str, Vec<Vec<Drawn<'_>>>)>
     vec![(", cgroups with others below", sums), (", cgroups by themselves", ones)]
 }
 
-/// A cgroup's part of a chart.
 struct Drawn<'r> {
     path: &'r str,
     colour: Colour,

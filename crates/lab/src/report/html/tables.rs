@@ -94,7 +94,6 @@ pub(super) fn setting(results: &Results) -> String {
     )
 }
 
-/// One row for each run.
 pub(super) fn runs(markup: &mut Markup, runs: &[(&str, &Results)]) {
     let names: Vec<&str> = runs
         .first()

@@ -14,7 +14,6 @@ pub(crate) struct Done {
 }
 
 impl Process {
-    /// The process takes `count` ended requests.
     pub(crate) fn took(&mut self, count: u32) {
         self.in_flight -= count;
         if self.is_plain {
