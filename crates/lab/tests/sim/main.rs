@@ -1,5 +1,8 @@
 //! Runs of whole scenarios, against what arithmetic says.
 
+mod bfq;
+mod bfq_flash;
+mod bfq_rows;
 mod cached;
 mod depths;
 mod determinism;
@@ -10,6 +13,7 @@ mod forks;
 mod limits;
 mod pacing;
 mod path_delay;
+mod priorities;
 mod queues;
 mod random_scenarios;
 mod requests;
@@ -18,3 +22,4 @@ mod steady;
 mod support;
 mod timed_changes;
 mod traces;
+mod writeback;

@@ -1,10 +1,6 @@
 //! Background write-back of the page cache is an asynchronous flow.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use weir_lab::builder::{ScenarioBuilder, Source};
-use weir_lab::sim;
+use crate::support::{cgroup, run};
 
 /// Bytes at the disk that a reader with 16 requests under way and a writer get within ten seconds.
 fn shares(writer: &str) -> [u64; 2] {
@@ -13,18 +9,10 @@ fn shares(writer: &str) -> [u64; 2] {
          [reader]\nrw=randread\ndirect=1\nioengine=libaio\niodepth=16\ncgroup=a\n\
          [writer]\nrw=randwrite\ncgroup=a\n{writer}\n"
     );
-    let source =
-        Source::Jobs { name: "writeback.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut builder = ScenarioBuilder::new("writeback", source);
-    for (key, value) in
-        [("scheduler", "bfq"), ("disk", "ssd-sata"), ("depth", "2"), ("memory", "256M")]
-    {
-        builder.set(key, value).unwrap();
-    }
-    let scenario = builder.build().unwrap();
-    let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap();
-    let cgroup = results.cgroups.iter().find(|cgroup| cgroup.path == "/a").unwrap();
-    [cgroup.counters.read.bytes, cgroup.counters.write.bytes]
+    let settings = [("scheduler", "bfq"), ("depth", "2"), ("memory", "256M")];
+    let results = run("ssd-sata", &settings, &jobs);
+    let counters = &cgroup(&results, "/a").counters;
+    [counters.read.bytes, counters.write.bytes]
 }
 
 #[test]

@@ -1,28 +1,16 @@
 //! fio's `prio` and `prioclass`, and `io.prio.class`, with the scheduler that knows them.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::Results;
-use weir_lab::sim;
+
+use crate::support;
 
 /// Runs `jobs`, each with 16 requests under way for ten seconds, on flash that takes two at once.
 fn run(settings: &[(&str, &str)], jobs: &str) -> Results {
     let jobs = format!(
         "[global]\ndirect=1\nioengine=libaio\niodepth=16\nrw=randread\nbs=16k\nsize=1g\ntime_based\nruntime=10\n{jobs}"
     );
-    let source =
-        Source::Jobs { name: "priorities.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut builder = ScenarioBuilder::new("priorities", source);
-    for (key, value) in [("disk", "ssd-sata"), ("depth", "2"), ("scheduler", "bfq")] {
-        builder.set(key, value).unwrap();
-    }
-    for (key, value) in settings {
-        builder.set(key, value).unwrap();
-    }
-    let scenario = builder.build().unwrap();
-    sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap()
+    let settings = [&[("depth", "2"), ("scheduler", "bfq")], settings].concat();
+    support::run("ssd-sata", &settings, &jobs)
 }
 
 fn reads(results: &Results) -> Vec<u64> {

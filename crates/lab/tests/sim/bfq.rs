@@ -1,10 +1,6 @@
 //! `scheduler = "bfq"` on emulated disks: tenants that keep the disk busy share it by weight.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use weir_lab::builder::{ScenarioBuilder, Source};
-use weir_lab::sim;
+use crate::support::run;
 
 /// Bytes that tenants of weights 100 and 300 get in `seconds`, each with `options` and 32 requests under way, while the
 /// disk takes four at once.
@@ -13,14 +9,7 @@ fn shares(scheduler: &str, disk: &str, options: &str, seconds: u32) -> [u64; 2] 
         "[global]\ndirect=1\nioengine=libaio\niodepth=32\ntime_based\nruntime={seconds}\nsize=8g\n{options}\n\
          [a]\ncgroup=a\ncgroup_weight=100\n[b]\ncgroup=b\ncgroup_weight=300\n"
     );
-    let source =
-        Source::Jobs { name: "shares.fio".into(), text: jobs.into(), env: BTreeMap::new() };
-    let mut builder = ScenarioBuilder::new("shares", source);
-    for (key, value) in [("scheduler", scheduler), ("disk", disk), ("depth", "4")] {
-        builder.set(key, value).unwrap();
-    }
-    let scenario = builder.build().unwrap();
-    let results = sim::run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap();
+    let results = run(disk, &[("scheduler", scheduler), ("depth", "4")], &jobs);
     assert_eq!(results.scheduler, scheduler);
     [0, 1].map(|row: usize| results.rows[row].read.bytes + results.rows[row].write.bytes)
 }

@@ -3,12 +3,9 @@
 //! Idling protects a share. What it costs the device must not be more than that, for any sharers: equal or unequal
 //! weights, one flow in a cgroup or several, small requests or large ones.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::{Results, Row};
-use weir_lab::sim;
+
+use crate::support;
 
 const GLOBAL: &str =
     "[global]\ndirect=1\nioengine=libaio\ntime_based\nruntime=4\nramp_time=2\nsize=1g\n";
@@ -29,13 +26,8 @@ fn cgroup(name: &str, weight: u32, flows: u32, options: &str) -> String {
 }
 
 fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
-    let text = format!("{GLOBAL}{jobs}").into_bytes();
-    let source = Source::Jobs { name: "flash.fio".into(), text, env: BTreeMap::new() };
-    let mut builder = ScenarioBuilder::new("flash", source);
-    for (key, value) in [("disk", "ssd-sata"), ("scheduler", "bfq")].iter().chain(settings) {
-        builder.set(key, value).unwrap();
-    }
-    sim::run(&builder.build().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+    let settings = [&[("scheduler", "bfq")], settings].concat();
+    support::run("ssd-sata", &settings, &format!("{GLOBAL}{jobs}"))
 }
 
 fn rows<'a>(results: &'a Results, cgroup: &'a str) -> impl Iterator<Item = &'a Row> {

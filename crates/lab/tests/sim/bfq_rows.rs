@@ -2,12 +2,9 @@
 //!
 //! Bounds are wide. They say when something has become another thing, not when it has become a little worse.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-
-use weir_lab::builder::{ScenarioBuilder, Source};
 use weir_lab::results::{Results, Row};
-use weir_lab::sim;
+
+use crate::support::{self, row};
 
 const GLOBAL: &str = "[global]\nfilename=/dev/disk\ndirect=1\nnorandommap=1\n";
 const MIB: u64 = 1 << 20;
@@ -39,20 +36,8 @@ fn in_cgroup(jobs: &str, name: &str, weight: u32) -> String {
 }
 
 fn run(jobs: &str, settings: &[(&str, &str)]) -> Results {
-    let text = format!("{GLOBAL}{jobs}").into_bytes();
-    let source = Source::Jobs { name: "rows.fio".into(), text, env: BTreeMap::new() };
-    let mut builder = ScenarioBuilder::new("rows", source);
-    for (key, value) in [("disk", "hdd7200"), ("depth", "32"), ("scheduler", "bfq")] {
-        builder.set(key, value).unwrap();
-    }
-    for (key, value) in settings {
-        builder.set(key, value).unwrap();
-    }
-    sim::run(&builder.build().unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
-}
-
-fn row<'a>(results: &'a Results, name: &str) -> &'a Row {
-    results.rows.iter().find(|row| row.name == name).expect("a job of that name")
+    let settings = [&[("depth", "32"), ("scheduler", "bfq")], settings].concat();
+    support::run("hdd7200", &settings, &format!("{GLOBAL}{jobs}"))
 }
 
 fn bytes(row: &Row) -> u64 {
