@@ -694,6 +694,7 @@ impl Engine {
     ///
     /// # Errors
     /// A text that says what does not hold.
+    #[cfg(feature = "check")]
     pub fn check(&mut self) -> Result<(), String> {
         crate::check::check(&mut self.core, self.now)
     }

@@ -46,6 +46,10 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "bfq", feature = "check", feature = "slice")),
+    allow(dead_code, reason = "found where all features are on")
+)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -57,8 +61,10 @@ extern crate std;
 struct Readme;
 
 mod account;
+#[cfg_attr(not(feature = "bfq"), path = "bfq/without.rs")]
 mod bfq;
 mod blame;
+#[cfg(feature = "check")]
 mod check;
 mod config;
 mod core;
@@ -66,9 +72,10 @@ mod engine;
 mod ensure;
 mod error;
 mod event;
+#[cfg_attr(not(feature = "bfq"), path = "merge/without.rs")]
 #[cfg_attr(
     not(feature = "check"),
-    allow(dead_code, unreachable_pub, unused_imports, reason = "its tests use all of it")
+    allow(unreachable_pub, unused_imports, reason = "its tests use all of it")
 )]
 mod merge;
 mod price;
@@ -101,7 +108,7 @@ use types::{limits, priority, request, time, weight};
 pub use weight::{Weight, WeightError};
 
 /// Merging by itself, for its tests.
-#[cfg(feature = "check")]
+#[cfg(all(feature = "bfq", feature = "check"))]
 #[doc(hidden)]
 pub mod merge_internals {
     pub use crate::merge::*;

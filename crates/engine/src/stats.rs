@@ -6,7 +6,7 @@ pub use crate::bfq::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injectio
 pub use crate::blame::{Blame, LimitBlame};
 use crate::limits::Dimension;
 pub use crate::merge::Counters as MergeCounters;
-pub use crate::merge::cooperation::Refusal;
+pub use crate::merge::Refusal;
 use crate::request::Direction;
 pub use crate::throttle::WatermarkStats;
 use crate::types::CgroupId;

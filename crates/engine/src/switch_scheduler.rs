@@ -43,7 +43,7 @@ impl Core {
     ///
     /// Other rules of merging than those by which flows have merged.
     pub(crate) fn set_bfq(&mut self, settings: BfqSettings) -> Result<(), ChangeError> {
-        let is_bfq = self.config.scheduler == SchedulerKind::Bfq;
+        let is_bfq = self.config.scheduler != SchedulerKind::None;
         if is_bfq && settings.merging().rules != self.config.bfq.merging().rules {
             return Err(ChangeError::MergeRules);
         }

@@ -70,12 +70,7 @@ impl Load {
 
     pub(crate) fn limiter(self) -> Option<&'static str> {
         let (Load::Below(kind) | Load::Reached(kind)) = self else { return None };
-        Some(match kind {
-            LimiterKind::Pace => "pace",
-            LimiterKind::Slice(_) => "slice",
-            LimiterKind::Token => "token",
-            LimiterKind::Leaky => "leaky",
-        })
+        Some(kind.name())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+#[cfg(feature = "bfq")]
 use super::budget::Expiry;
 use crate::merge;
 
@@ -57,6 +58,7 @@ pub enum Raising {
     SoftRealTime,
 }
 
+#[cfg(feature = "bfq")]
 impl From<Expiry> for Expiration {
     fn from(expiry: Expiry) -> Expiration {
         match expiry {

@@ -1,6 +1,6 @@
 //! Counters of merging.
 
-use super::cooperation::Refusal;
+use super::Refusal;
 
 /// Counters of merging since the start.
 ///

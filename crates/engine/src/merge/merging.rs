@@ -1,7 +1,8 @@
 //! Merging on one device: cooperation, stable merging and sets, as a scheduler calls them.
 
 use super::QueueId;
-use super::cooperation::{self, Device, QueueFacts, Refusal};
+use super::Refusal;
+use super::cooperation::{self, Device, QueueFacts};
 use super::counters::Counters;
 use super::sets::{Departure, Sets};
 use super::settings::{Rules, Settings};

@@ -21,6 +21,7 @@ pub mod cooperation;
 mod counters;
 mod merging;
 mod position_tree;
+mod refusal;
 pub mod sets;
 mod settings;
 pub mod split;
@@ -31,6 +32,7 @@ pub use crate::priority::PriorityClass;
 pub use counters::Counters;
 pub use merging::{Ask, Check, Kind, Merge, Merging, Opened};
 pub use position_tree::PositionTree;
+pub use refusal::Refusal;
 pub use settings::{MergeWindow, Rules, Settings, SettingsError, StableTimes};
 
 /// Id of a queue, the synchronous flow of one task. A stale id names no queue.

@@ -38,7 +38,7 @@ impl Scheduler {
 
     /// Replaces this scheduler, which has no request, by that of `config`. Counters continue.
     pub(crate) fn replace(&mut self, config: &Config) {
-        let retired = self.retired.take_if(|_| config.scheduler == SchedulerKind::Bfq);
+        let retired = self.retired.take_if(|_| config.scheduler != SchedulerKind::None);
         let counters = retired.map_or_else(Counters::default, |counters| *counters);
         let old = core::mem::replace(&mut self.policy, Policy::new(config, counters));
         if let Policy::Bfq(bfq) = old {
@@ -312,9 +312,11 @@ impl Scheduler {
 }
 
 impl Policy {
+    #[cfg_attr(not(feature = "bfq"), allow(unused_variables))]
     fn new(config: &Config, counters: Counters) -> Policy {
         match config.scheduler {
             SchedulerKind::None => Policy::RoundRobin(RoundRobin::new()),
+            #[cfg(feature = "bfq")]
             SchedulerKind::Bfq => Policy::Bfq(Box::new(Bfq::new(
                 &config.bfq,
                 config.rotational,

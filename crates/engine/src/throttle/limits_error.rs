@@ -25,7 +25,7 @@ pub enum LimitsError {
         peak: u64,
     },
     /// The limiter decides by itself how much may go at once.
-    #[error("{}: the {} limiter has no burst to set, only pace and token have", dimension.key(), name(*limiter))]
+    #[error("{}: the {} limiter has no burst to set, only pace and token have", dimension.key(), limiter.name())]
     BurstUnknown {
         /// Which.
         dimension: Dimension,
@@ -33,7 +33,7 @@ pub enum LimitsError {
         limiter: LimiterKind,
     },
     /// The limiter has no burst, and so no rate inside one.
-    #[error("{}: the {} limiter has no peak, only pace and token have", dimension.key(), name(*limiter))]
+    #[error("{}: the {} limiter has no peak, only pace and token have", dimension.key(), limiter.name())]
     PeakUnknown {
         /// Which.
         dimension: Dimension,
@@ -109,15 +109,6 @@ fn unit(dimension: Dimension) -> &'static str {
     }
 }
 
-fn name(limiter: LimiterKind) -> &'static str {
-    match limiter {
-        LimiterKind::Pace => "pace",
-        LimiterKind::Slice(_) => "slice",
-        LimiterKind::Token => "token",
-        LimiterKind::Leaky => "leaky",
-    }
-}
-
 impl Limits {
     /// The smallest byte burst: a disk's sector, the smallest request there is. A larger request than the burst is
     /// not stuck, it goes when what went before is paid; but a burst that no request fits in is a mistake.
@@ -133,6 +124,7 @@ impl Limits {
     /// # Errors
     /// [`LimitsError`] names the first contradiction, in the order of [`Dimension::ALL`].
     pub fn validate(&self) -> Result<(), LimitsError> {
+        #[cfg(feature = "slice")]
         if let LimiterKind::Slice(profile) = self.limiter
             && (profile.hz == 0 || profile.slice_ticks == 0)
         {
@@ -159,7 +151,7 @@ impl Limits {
     }
 
     fn has_rw(&self) -> bool {
-        !matches!(self.limiter, LimiterKind::Slice(_))
+        matches!(self.limiter, LimiterKind::Pace | LimiterKind::Token | LimiterKind::Leaky)
     }
 
     fn validate_burst(

@@ -31,11 +31,13 @@ mod leaky;
 mod limiter;
 mod limits_error;
 mod pace;
+#[cfg(feature = "slice")]
 mod profile;
 mod rate_limiter;
 mod reconfigure;
 mod rw_dispatch;
 mod rw_limit;
+#[cfg_attr(not(feature = "slice"), path = "slice/without.rs")]
 mod slice;
 mod slots;
 mod timers;

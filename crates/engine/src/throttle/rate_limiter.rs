@@ -41,6 +41,7 @@ impl AnyLimiter {
     fn new(now: Instant, kind: LimiterKind, rates: Rates) -> AnyLimiter {
         match kind {
             LimiterKind::Pace => AnyLimiter::Pace(Pace::new(now, rates)),
+            #[cfg(feature = "slice")]
             LimiterKind::Slice(profile) => {
                 AnyLimiter::Slice(Box::new(Slice::new(now, profile, rates)))
             }
@@ -63,6 +64,7 @@ impl AnyLimiter {
             (AnyLimiter::Pace(_), LimiterKind::Pace)
             | (AnyLimiter::Token(_), LimiterKind::Token)
             | (AnyLimiter::Leaky(_), LimiterKind::Leaky) => true,
+            #[cfg(feature = "slice")]
             (AnyLimiter::Slice(slice), LimiterKind::Slice(profile)) => slice.profile() == profile,
             _ => false,
         }

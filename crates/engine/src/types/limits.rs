@@ -322,16 +322,31 @@ const fn min(one: u64, other: u64) -> u64 {
 
 /// How a cgroup's limits are enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum LimiterKind {
     /// Even spacing after a configurable burst (GCRA): the smoothest.
     #[default]
     Pace,
-    /// The kernel's slices, as a given kernel does them.
+    /// The kernel's slices, as a given kernel does them. With the feature `slice`.
+    #[cfg(feature = "slice")]
     Slice(SliceProfile),
     /// io-throttle's token bucket; the bucket's size is the burst.
     Token,
     /// io-throttle's leaky bucket.
     Leaky,
+}
+
+impl LimiterKind {
+    /// Name in configurations and reports: `pace`, `slice`, `token` or `leaky`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LimiterKind::Pace => "pace",
+            #[cfg(feature = "slice")]
+            LimiterKind::Slice(_) => "slice",
+            LimiterKind::Token => "token",
+            LimiterKind::Leaky => "leaky",
+        }
+    }
 }
 
 /// What one kernel version does; rows of the table at the head of docs/spec/throttle.md.

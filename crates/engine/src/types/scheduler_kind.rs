@@ -9,18 +9,26 @@ pub enum SchedulerKind {
     #[default]
     None,
     /// Budget fair queueing: shares by the weights of cgroups, equal shares of clients in a cgroup, each client's
-    /// requests by position. O(depth × log siblings) a request.
+    /// requests by position. O(depth × log siblings) a request. With the feature `bfq`.
+    #[cfg(feature = "bfq")]
     Bfq,
 }
 
 impl SchedulerKind {
     /// All schedulers, in the order of tables.
-    pub const ALL: [SchedulerKind; 2] = [SchedulerKind::None, SchedulerKind::Bfq];
+    pub const ALL: [SchedulerKind; SchedulerKind::COUNT] = [
+        SchedulerKind::None,
+        #[cfg(feature = "bfq")]
+        SchedulerKind::Bfq,
+    ];
+
+    const COUNT: usize = if cfg!(feature = "bfq") { 2 } else { 1 };
 
     /// Name in configurations and reports: `none` or `bfq`.
     pub const fn name(self) -> &'static str {
         match self {
             SchedulerKind::None => "none",
+            #[cfg(feature = "bfq")]
             SchedulerKind::Bfq => "bfq",
         }
     }

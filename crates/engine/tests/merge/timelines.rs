@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use weir_engine::merge_internals::cooperation::{Device, QueueFacts, Refusal, ServedQueue, Start};
+use weir_engine::merge_internals::cooperation::{Device, QueueFacts, ServedQueue, Start};
 use weir_engine::merge_internals::stable::Evidence;
 use weir_engine::merge_internals::{
     Ask, Check, Kind, MergeWindow, Position, Rules, Settings, StableTimes, Traits,
 };
+use weir_engine::stats::Refusal;
 
 use super::world::{SECTOR, TRAITS, World, at, id};
 

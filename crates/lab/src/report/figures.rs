@@ -173,14 +173,12 @@ fn of_all(results: &Results, figure: impl Fn(&CgroupResults) -> u64) -> u64 {
 /// `pace`, `token`, `leaky` or `slice:K612,hz=250,slice=100ms`, as `io.limiter` writes it.
 pub(super) fn limiter(kind: LimiterKind) -> String {
     match kind {
-        LimiterKind::Pace => "pace".into(),
-        LimiterKind::Token => "token".into(),
-        LimiterKind::Leaky => "leaky".into(),
         LimiterKind::Slice(profile) => {
             let hz = u64::from(profile.hz.max(1));
             let slice = Nanos(u64::from(profile.slice_ticks) * 1_000_000_000 / hz);
             format!("slice:{:?},hz={hz},slice={slice}", profile.kernel).replace(' ', "")
         }
+        _ => kind.name().into(),
     }
 }
 

@@ -386,6 +386,7 @@ impl Run {
                     ios: earned(ios).saturating_mul(self.unit()),
                 }
             }
+            other => unreachable!("no promise is known of {}", other.name()),
         }
     }
 }

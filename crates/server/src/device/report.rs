@@ -310,13 +310,11 @@ fn per_dimension(values: [u64; Dimension::COUNT]) -> PerDimension {
 /// As `io.limiter` names it.
 fn limiter_name(limiter: LimiterKind) -> String {
     match limiter {
-        LimiterKind::Pace => "pace".into(),
-        LimiterKind::Token => "token".into(),
-        LimiterKind::Leaky => "leaky".into(),
         LimiterKind::Slice(profile) => {
             let millis = u32::from(profile.slice_ticks) * 1000 / u32::from(profile.hz.max(1));
             format!("slice:{:?},hz={},slice={millis}ms", profile.kernel, profile.hz)
         }
+        _ => limiter.name().into(),
     }
 }
 

@@ -253,7 +253,7 @@ impl Bfq {
     ) -> Departure {
         let mut alone = core::mem::take(&mut self.alone);
         let departure = leave(&mut self.merging, &mut |queue, saved_state| {
-            alone.push((queue.index, saved_state))
+            alone.push((queue.index, saved_state));
         });
         for (at, saved_state) in alone.drain(..) {
             self.flows[at].set_alone(true);

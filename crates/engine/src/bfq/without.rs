@@ -1,0 +1,61 @@
+//! BFQ without the feature `bfq`: its settings and statistics, and a scheduler that cannot be made.
+
+#[path = "counters.rs"]
+#[allow(dead_code, reason = "nothing counts")]
+mod counters;
+#[path = "settings.rs"]
+mod settings;
+
+use alloc::string::String;
+use core::num::NonZeroU32;
+
+pub(crate) use self::counters::Counters;
+pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
+pub use self::settings::BfqSettings;
+use crate::requests::{Arriving, Requests};
+use crate::time::Instant;
+use crate::tree::Tree;
+
+/// The scheduler, of which there is none.
+pub(crate) enum Bfq {}
+
+macro_rules! never {
+    ($($name:ident($($argument:ty),*) $(-> $answer:ty)?;)+) => {
+        impl Bfq {
+            $(pub(crate) fn $name(&self, $(_: $argument),*) $(-> $answer)? {
+                match *self {}
+            })+
+        }
+    };
+}
+
+impl Bfq {
+    pub(crate) fn into_counters(self) -> Counters {
+        match self {}
+    }
+}
+
+never! {
+    adopt(&Tree, &Requests, u32);
+    cgroup_stats(u32) -> BfqCgroupStats;
+    check(&Tree, &Requests) -> Result<(), String>;
+    complete(Instant, &Tree, &Requests, u32, u32);
+    deadline() -> Option<Instant>;
+    forget(&Tree, &Requests, u32);
+    forget_cgroup(&Tree, &Requests, u32);
+    handle_timeout(Instant, &Tree, &Requests);
+    insert(Instant, &mut Tree, &mut Requests, Arriving<'_>);
+    len() -> u32;
+    move_cgroup(&Tree, &Requests, u32);
+    next(Instant, &mut Tree, &mut Requests) -> Option<u32>;
+    next_coalesced(Instant, u32, &mut Tree, &mut Requests) -> Option<u32>;
+    remove(&mut Tree, &mut Requests, u32, u32);
+    reprioritize(&Tree, u32);
+    reprioritize_writeback(&Tree, u32);
+    review_policies(Instant, &Tree);
+    set_depth(NonZeroU32);
+    set_tunables(&BfqSettings);
+    stats() -> BfqStats;
+    take_device_from(&Tree, &Requests, u32);
+    update_cgroup_prio(&Tree, u32);
+}
