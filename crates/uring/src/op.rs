@@ -80,7 +80,7 @@ impl Op {
     }
 
     /// The entry for the kernel. Every address in it lies in memory that `self` owns (a buffer's chunk, a message's
-    /// parts), none of which moves when `self` does.
+    /// parts) and does not move when `self` does.
     pub(crate) fn entry(&mut self, files: &Files, fixed: &mut FixedBuffers) -> Entry {
         let (fd, flags) = files.target(self.file());
         let null: *mut u8 = std::ptr::null_mut();

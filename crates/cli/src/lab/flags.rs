@@ -48,7 +48,7 @@ pub(super) struct Settings {
     /// With `--limiter slice`: as this version of Linux does it ("4.18", "6.12")
     #[arg(long, value_name = "VERSION", help_heading = "Settings")]
     kernel: Option<String>,
-    /// Who chooses the next request for the disk
+    /// Scheduler of the disk: none or bfq
     #[arg(long, value_name = "NAME", help_heading = "Settings")]
     scheduler: Option<String>,
     /// How the scheduler bfq does: "slice_idle=0 merge_window=off"

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// What to print
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write a page with plots: bandwidth over time, latencies, utilisation, who waited for what
+    /// Write a page with plots: bandwidth over time, latencies, utilisation, causes of waits
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

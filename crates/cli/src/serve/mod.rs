@@ -80,20 +80,19 @@ pub(crate) struct Args {
     /// "slice:4.18,hz=1000,slice=20ms" sets the kernel's tick rate and slice too
     #[arg(long, value_name = "LIMITER", help_heading = "Image")]
     limiter: Option<String>,
-    /// Who chooses the next request for the device: none, clients in turn, or bfq, by weight
+    /// Scheduler of the device: none, clients in turns, or bfq, by weight
     #[arg(long, value_name = "NAME", help_heading = "Image")]
     scheduler: Option<String>,
-    /// How bfq does that: "slice_idle=0 low_latency=0"
+    /// Settings of bfq: "slice_idle=0 low_latency=0"
     #[arg(long, value_name = "SETTINGS", help_heading = "Image")]
     bfq: Option<String>,
     /// Utilisation in percent from which on limits bind: "90", "90 mode=gate"; 0: always
     #[arg(long, value_name = "PERCENT", help_heading = "Image")]
     watermark: Option<String>,
-    /// A file of `weir calibrate`: the watermark then goes by what the device can do, not by its time
+    /// A file of `weir calibrate`: the watermark then counts the device's capacity, not its time
     #[arg(long, value_name = "FILE", help_heading = "Image")]
     model: Option<String>,
-    /// Answer writes from memory and write them back later, on account of who wrote: none or
-    /// writeback
+    /// Write-back cache: writes are answered from memory and written back later: none or writeback
     #[arg(long, value_name = "KIND", help_heading = "Image")]
     cache: Option<String>,
     /// How much may wait there to be written back: 256M unless said otherwise

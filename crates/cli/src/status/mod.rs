@@ -40,7 +40,7 @@ cgroup. With --watch, one document a line.
 
 Exit status: 0 shown, 1 no answer, 2 wrong usage.";
 
-/// Show a running server: who uses how much, who waited, and for what
+/// Show a running server: rates and waits of each cgroup, by cause
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

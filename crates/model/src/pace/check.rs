@@ -369,7 +369,7 @@ impl Replay {
         let Some(client) = self.state.tasks.get(&request.task).map(|task| task.client) else {
             return Ok(());
         };
-        let foreseen = self.state.is_foreseen(direction, now);
+        let predictable = self.state.is_predictable(direction, now);
         let turns = self.turns.entry((client, direction));
         turns.or_insert_with(|| Shares::new(Bound::Fixed(1))).pick(request.task, 1);
         let waiting = self.state.sources(direction, now);
@@ -405,13 +405,13 @@ impl Replay {
             let shares = self.sources.entry((cgroup, direction));
             let shares = shares.or_insert_with(|| Shares::new(Bound::LargestOfBoth));
             shares.pick(source, time * FINE / i128::from(weight));
-            if rates.is_none() || !foreseen {
+            if rates.is_none() || !predictable {
                 shares.interrupt();
             }
             source = Source::Child(cgroup);
             weight = self.state.cgroups.get(&cgroup).map_or(1, |node| node.weight);
         }
-        if !foreseen && let Some(turns) = self.turns.get_mut(&(client, direction)) {
+        if !predictable && let Some(turns) = self.turns.get_mut(&(client, direction)) {
             turns.interrupt();
         }
         Ok(())

@@ -205,17 +205,17 @@ impl State {
             .fold(now, Nanos::max)
     }
 
-    /// When a task's next data request may go as far as limits care; `None` if that cannot be foreseen.
+    /// When a task's next data request may go as far as limits care; `None` if that is not predictable.
     pub(super) fn ready_at(&self, task: TaskId, direction: usize, now: Nanos) -> Option<Nanos> {
         let ready = |cgroup| self.passes_at(cgroup, direction, now);
         let path = self.path(task).into_iter().map(ready).fold(now, Nanos::max);
-        self.is_foreseen(direction, now).then_some(path)
+        self.is_predictable(direction, now).then_some(path)
     }
 
     /// Whether it is known which waiting requests of this direction may go: all limits are paced ones, and were since the
     /// oldest came, and every request pays what is limited, bytes and I/Os, so that a cgroup's next one may go exactly when any of its
     /// may.
-    pub(super) fn is_foreseen(&self, direction: usize, now: Nanos) -> bool {
+    pub(super) fn is_predictable(&self, direction: usize, now: Nanos) -> bool {
         let is_paced = |cgroup: &Cgroup| {
             [direction, JOINT].into_iter().all(|budget| {
                 cgroup.is_paced(budget) && cgroup.budgets[budget].meters.is_certain(now)
@@ -264,7 +264,7 @@ impl State {
             let mut above = self.path_from(at).into_iter().skip(1);
             waits && own && above.all(|above| self.passes_at(above, direction, now) <= now)
         };
-        let is_known = self.is_foreseen(0, now) && self.is_foreseen(1, now);
+        let is_known = self.is_predictable(0, now) && self.is_predictable(1, now);
         let all = self.cgroups.keys().copied().filter(|_| is_known);
         let rw_limit = all.filter(|&at| !self.rw_limit(at).rates.is_unlimited());
         rw_limit.filter(|&at| waits(at, 0) && waits(at, 1)).collect()
