@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A flow is a client's, not a task's: eight connections of one client get what one connection of another gets, as in the
-//! throttle, and a stream spread over a client's connections is seen as one. Writeback of a cgroup is one flow. Follows
-//! spec/bfq; `docs/bfq.md` has the differences.
+//! throttle, and a stream spread over a client's connections is seen as one. Writeback of a cgroup is one flow. `docs/bfq.md`
+//! has the differences to docs/spec/bfq.md.
 
 mod budget;
 mod coalesced_run;

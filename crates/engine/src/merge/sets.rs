@@ -228,8 +228,8 @@ impl<S> Sets<S> {
 
     /// Whether `queue` stays when its set splits.
     ///
-    /// With [`Rules::Weir`] the mark ends when either side leaves, unless other stably merged queues stay (spec/bfq
-    /// D-3). With [`Rules::Kernel`] it stays for good.
+    /// With [`Rules::Weir`] the mark ends when either side leaves, unless other stably merged queues stay. With
+    /// [`Rules::Kernel`] it stays for good (spec/bfq D-3).
     pub fn is_stable(&self, queue: QueueId) -> bool {
         self.index(queue).is_some_and(|index| self.stays(index))
     }

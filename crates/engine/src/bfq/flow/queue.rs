@@ -203,8 +203,8 @@ impl Flow {
     }
 
     /// The request to dispatch: the nearest, or the oldest if it has expired and no expired one went within the last
-    /// batch. So an expired request leaves after at most 17 dispatches for itself and for each older one (spec/bfq
-    /// D-16: in the kernel, one a slot).
+    /// batch. So an expired request leaves after at most 17 dispatches for itself and for each older one; in the kernel,
+    /// one a slot (spec/bfq D-16).
     pub(crate) fn pick(
         &self,
         now: Instant,

@@ -8,8 +8,8 @@ use crate::priority::Priority;
 use crate::requests::Requests;
 use crate::tree::Tree;
 
-/// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts (spec/bfq
-/// 6.4).
+/// Time without requests after which a flow may be evicted: as long as membership in a large burst lasts
+/// (spec/bfq 6.4).
 const STALE_NS: u64 = 10_000_000_000;
 
 impl Bfq {
