@@ -44,7 +44,7 @@ fn announced(number: u32, len: u32) -> Vec<u8> {
     head.concat()
 }
 
-/// What no client should send, each with its name.
+/// Invalid handshakes, with their names.
 fn rubbish() -> Vec<(&'static str, Vec<u8>)> {
     let mut long_name = vec![0xff, 0xff, 0xff, 0xff];
     long_name.resize(100, b'x');
@@ -56,7 +56,7 @@ fn rubbish() -> Vec<(&'static str, Vec<u8>)> {
         ("a wrong option magic", hello(&[&[0; 16]])),
         ("a name longer than its option", {
             let mut bytes = hello(&[&nbd::option(nbd::OPT_GO, &long_name)]);
-            // Goes on haggling, which the server may allow; then leaves by the book.
+            // Continues to negotiate, which the server may allow; then aborts.
             bytes.extend(nbd::option(2, &[]));
             bytes
         }),
@@ -110,7 +110,7 @@ fn a_silent_connection_is_closed() {
             silent.push(stream);
         }
     }
-    // Options whose data has no end: not kept, and not waited for any longer either.
+    // Options with endless data: neither kept nor waited for.
     for (number, len) in [(nbd::OPT_GO, u32::MAX), (0x1234, 1 << 30)] {
         let mut stream = nbd::dial(server.socket());
         send(&mut stream, &hello(&[&announced(number, len), &vec![0; 8 << 20]]));

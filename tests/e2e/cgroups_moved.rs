@@ -86,7 +86,7 @@ fn impossible_moves_and_removals_are_refused() {
     }
     assert!(server.ask("remove", &["/spare"]).status.success());
     refused(&server, "remove", &["/spare"], "no cgroup /spare");
-    // A name is free again, and what comes by it starts without limits.
+    // A name is free again, and its new cgroup starts without limits.
     server.set("/spare", "io.weight", "50");
     assert_eq!(server.status().cgroup("/spare").io_max(), None);
     server.set("/slow/spare", "io.weight", "50");

@@ -10,7 +10,7 @@ use weir_tests::{Place, Server, eventually};
 
 /// Connections of each client, and reads that each of them asks for at once.
 const CLIENTS: [(u32, u64); 3] = [(8, 32), (3, 85), (1, 256)];
-/// Reads that go while it is looked whose they are: each client has enough left then.
+/// Reads of the measurement: each client has enough left after it.
 const READS: u64 = 120;
 
 /// The number of replies that each client has got, once all that the server has completed have come.

@@ -1,4 +1,4 @@
-//! Our own client: what a device refuses is told to those whose bytes it may have cost, once each, and at the end.
+//! Our own client: failures of a device are reported once to each connection that may have lost bytes, and at the end.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_durable_write_without_space_fails_alone() {
     server.stop();
 }
 
-/// The kernel takes the bytes of a block device into its page cache, and then cannot write them: a flush says so once.
+/// The kernel takes bytes of a block device into its page cache and cannot write them: one flush fails.
 #[test]
 fn a_failed_flush_is_reported_once_to_each_connection() {
     let place = Place::new();

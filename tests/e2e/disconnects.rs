@@ -1,4 +1,4 @@
-//! Our own client, which says goodbye (`NBD_CMD_DISC`) with requests under way, and does not wait for the replies.
+//! Our own client, which disconnects (`NBD_CMD_DISC`) with requests in flight, without waiting for the replies.
 
 use weir_tests::nbd::{self, Client, Kind};
 use weir_tests::{Place, Server, eventually, pattern};

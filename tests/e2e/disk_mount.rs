@@ -111,7 +111,7 @@ fn a_mounted_disk_keeps_what_programs_write() {
     let source = place.filled("source", &pattern(3, 9 << 20));
     let disk = mounted.file.clone();
     let (from, to) = (format!("if={}", text(&source)), format!("of={}", text(&disk)));
-    // Opened as if to be cut to nothing, which a disk is not.
+    // Opened with `O_TRUNC`, which a disk ignores.
     dd.run(&[&from, &to, "bs=1M", "status=none"]);
     assert_eq!(fs::metadata(&disk).expect("it is there").len(), SIZE);
     // Small, odd and direct, over a part of the first.

@@ -1,4 +1,4 @@
-//! Our own client: what each backend promises of writes, FUA and flushes, and keeps when the server is killed.
+//! Our own client: durability of writes, FUA and flushes on each backend when the server is killed.
 //!
 //! One table: every backend, with a write-back cache and without, against every way to make something durable.
 
@@ -14,13 +14,13 @@ use weir_tests::{LoopDevice, Place, Server, pattern, weir};
 use crate::disk_mount::Mounted;
 
 const SIZE: u64 = 4 << 20;
-/// What each way works on: whole blocks and parts of them.
+/// Extents of each way: whole blocks and parts of them.
 const START: usize = 10_000;
 const LEN: usize = 100_000;
 /// The part of it that a second request meets.
 const MIDDLE: std::ops::Range<usize> = START + 30_000..START + 70_001;
 
-/// What the bytes may be after the server was killed.
+/// Allowed bytes after the server was killed.
 #[derive(Clone, Copy, Debug)]
 enum Promise {
     /// The old or the new ones, each by itself.
@@ -34,7 +34,7 @@ enum Promise {
     SecondInside,
 }
 
-/// A way to write, and what it promises.
+/// A way to write, and its promise.
 type Way = (&'static str, fn(&mut Client, &mut Client, &[u8]), Promise);
 
 fn write(client: &mut Client, flags: u16, at: usize, bytes: &[u8]) {
@@ -95,7 +95,7 @@ const WAYS: [Way; 7] = [
     ),
 ];
 
-/// What holds the bytes, with the flags that go with it, and whether they survive the server.
+/// Backend, its flags, and whether its bytes survive the server.
 struct Backend {
     name: &'static str,
     path: PathBuf,
@@ -163,7 +163,7 @@ fn every_backend_keeps_flushed_bytes_when_the_server_is_killed() {
     }
 }
 
-/// What a read sees at once of what may be lost later.
+/// Bytes that a read sees at once, and a crash may lose.
 fn whole(promise: Promise) -> Promise {
     match promise {
         Promise::OldOrNew => Promise::New,
@@ -189,7 +189,7 @@ fn check(what: &str, found: &[u8], old: &[u8], new: &[u8], promise: Promise) {
     }
 }
 
-/// The mounted disk has its bytes in the memory of its server: others see what was synced, and it goes with the server.
+/// A mounted disk has its bytes in the memory of its server: other processes see synced ones, until the server ends.
 #[test]
 fn a_mounted_disk_keeps_synced_bytes_while_its_server_lives() {
     let place = Place::new();

@@ -29,7 +29,7 @@ fn requests_in_flight_finish_after_a_signal() {
         let device = "emulated:null,latency=300ms,size=16M";
         let server = Server::image(&place, device, &["--depth", "8"]);
         let mut client = Client::of(&server);
-        // More than the device takes at once: some are at the device, some wait for it.
+        // More than `depth`: some are at the device, some wait for it.
         for number in 0..20 {
             client.send(Kind::Write, 0, number * 4096, 4096, &[1; 4096]).expect("it is taken");
             client.send(Kind::Read, 0, number * 4096, 4096, &[]).expect("it is taken");
@@ -66,7 +66,7 @@ fn limits_are_lifted_at_the_end() {
     ] {
         let place = Place::new();
         let image = place.hole("disk.img", 1 << 20);
-        // At these limits what is asked for takes minutes.
+        // At these limits the requests take minutes.
         let flags = ["--max", "wiops=1 riops=1", "--limiter", limiter, "--cache", cache];
         let server = Server::image(&place, &image, &flags);
         let mut client = Client::of(&server);
@@ -187,7 +187,7 @@ fn a_second_signal_ends_at_once() {
         });
         server.signal(first);
         is_draining(&server);
-        // Too soon after the first it is none; and what has ended is there until it is waited for.
+        // Too soon after the first it does not count.
         eventually("its sockets are gone", || {
             server.signal(second);
             !server.socket().exists() && !server.control().exists()
@@ -220,7 +220,7 @@ fn two_signals_within_a_moment_count_as_one() {
     assert_eq!(server.ended().code(), Some(0));
 }
 
-/// A client that is in the middle of sending when the signal comes is told of each request that came too late.
+/// A client that is sending when the signal comes gets a reply to each late request.
 #[test]
 fn a_request_half_sent_at_the_signal_is_answered() {
     let place = Place::new();

@@ -116,7 +116,7 @@ fn fio_verifies_writes_through_the_write_back_cache() {
     }
 }
 
-/// An emulated disk takes its time, one request after the other, and bfq gives it what lies side by side as one.
+/// An emulated disk serves one request after the other, and bfq joins adjacent ones.
 #[test]
 fn fio_verifies_writes_through_the_write_back_cache_of_a_slow_disk() {
     let place = Place::new();

@@ -39,7 +39,7 @@ fn every_flush_and_every_durable_write_reaches_the_device() {
             client.write(0, number * 4096, &[4; 4096]).expect("written");
         }
         assert_eq!(device.flushes() - before, 0, "flushes nobody asked for, direct {mode}");
-        // What is not flushed yet is when the server ends.
+        // The server flushes the rest at its end.
         let before = device.flushes();
         drop(client);
         server.stop();

@@ -1,4 +1,4 @@
-//! Our own client, connecting without end. Others are let in, and those that are not are told why.
+//! Our own client, connecting without end: other clients can connect, and refused ones get the reason.
 
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
@@ -62,7 +62,7 @@ fn connections_of_one_client_or_export_leave_room_for_others() {
     server.stop();
 }
 
-/// Connections that say nothing make room for those that do, long before their handshake is out of time.
+/// Silent connections make room for others, long before their handshake times out.
 #[test]
 fn connections_without_a_handshake_make_room_for_others() {
     let place = Place::new();

@@ -57,7 +57,7 @@ fn cgroups_are_bounded_in_depth_and_number() {
     server.stop();
 }
 
-/// A status of many cgroups is made in pieces, and asked for by many at once. It has all of them, with what is below.
+/// A status of many cgroups is made in pieces, for many readers at once, and is complete.
 #[test]
 fn the_status_of_many_cgroups_is_complete() {
     let place = Place::new();

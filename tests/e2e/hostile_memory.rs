@@ -52,9 +52,9 @@ fn one_tenant_takes_all(begin: impl Fn(&mut Client)) {
         good.write(0, 0, &bytes).expect("a good client may write");
         assert!(good.read(0, 2 * MIB).expect("and read") == bytes);
     }
-    // It found memory at once: no connection had to be dropped for it.
+    // It found memory at once: no connection was dropped for it.
     assert_eq!(server.status().number("connections_dropped"), 0);
-    // Another program of the same tenant has to wait until those that stall are dropped, which the log tells of each.
+    // Another program of the same tenant waits until stalled connections are dropped, each with a log line.
     let mut beside = connect(&server, 200, "bad");
     for _ in 0..10 {
         beside.read(0, 32 * MIB).expect("it is served at last");

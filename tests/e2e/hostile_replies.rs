@@ -1,4 +1,4 @@
-//! Our own client, sending requests without end and reading no reply. What waits to be sent holds up what is read.
+//! Our own client, sending requests without end and reading no reply: unsent replies stop the reading of requests.
 
 use std::io::Write;
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! Our own client: the server is killed in the middle of writes, and started again. What was flushed is there.
+//! Our own client: the server is killed during writes, and started again. Flushed bytes are there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 256;
 const IN_FLIGHT: usize = 24;
 
-/// What the client knows of one block. Versions count up from 1; version 0 is the zeroes it began with.
+/// State of one block at the client. Versions count from 1; version 0 is the zeroes at the beginning.
 #[derive(Clone, Copy, Default)]
 struct Block {
     /// Sent last.
@@ -25,7 +25,7 @@ struct Block {
 /// A client's log, kept through the death of the server.
 struct Log {
     blocks: Vec<Block>,
-    /// Of flushes under way: what had been answered when each was sent.
+    /// Flushes in flight, each with the writes answered before it was sent.
     flushes: BTreeMap<u64, Vec<u64>>,
     /// Of writes under way: the block, and whether it is to be durable.
     writes: BTreeMap<u64, (usize, bool)>,
@@ -94,7 +94,7 @@ impl Log {
                     "block {number}: sent {sent}, answered {answered}, durable {durable}, found {older:?}"
                 );
             };
-            // Versions that were sent after the one that is there never happened, and never will.
+            // Later versions than the found one are lost for good.
             *block = Block { sent: held, answered: held, durable: held, in_flight: false };
         }
         self.flushes.clear();

@@ -1,4 +1,4 @@
-//! `weir lab`: what would happen if, from the command line.
+//! `weir lab` from the command line.
 
 use std::fs;
 use std::io::Read;
@@ -53,7 +53,7 @@ fn plus<'a>(first: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [first, more].concat()
 }
 
-/// What it prints, when all is well.
+/// Standard output of a successful run.
 #[track_caller]
 fn prints(arguments: &[&str]) -> String {
     let ran = lab(arguments);
@@ -68,7 +68,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
 
-/// What it says when something is wrong with what was asked for: exit status 2, nothing on standard output.
+/// Message of wrong usage: exit status 2, nothing on standard output.
 #[track_caller]
 fn refuses(arguments: &[&str], words: &[&str]) {
     let ran = lab(arguments);
@@ -211,7 +211,7 @@ fn two_runs_are_compared_and_grids_are_swept() {
         ]
     );
     assert_eq!(runs[3]["report"]["elapsed_ns"], 2_001_000_000_u64);
-    // One job after the other gives what all at once give.
+    // Jobs one after the other give the same as all at once.
     let alone = json(&[&sweep[..], &["--format", "json", "--jobs", "1"]].concat());
     assert_eq!(alone.as_array().expect("a list"), runs);
     let lines = prints(&sweep);
@@ -257,7 +257,7 @@ fn loops_can_run_as_child_processes() {
     );
 }
 
-/// Each result: where it is from, what was published, and what came out, with figures under names with units.
+/// Each result: its source, published figures and own figures, under names with units.
 #[test]
 fn published_results_are_run_again() {
     let all = json(&["reproduce", "--format", "json"]);
@@ -307,11 +307,11 @@ fn the_format_of_a_trace_is_detected() {
     }
 }
 
-/// What was asked for did not happen, and what did is told all the same: status 1, with the whole report.
+/// A failed job gives status 1 and the whole report.
 #[test]
 fn a_job_that_fails_is_named_beside_the_report() {
     let place = Place::new();
-    // A gzip file of stored blocks, behind which another one should begin.
+    // A gzip file of stored blocks, truncated before its second member.
     let line = |at: u64| format!("{at:09}000,srv,0,Read,{:09},4096,1\n", at * 4096);
     let lines: String = (0..4000).map(line).collect();
     let mut cut_off = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

@@ -11,7 +11,7 @@ fn exercise(place: &Place, device: &Path, flags: &[&str]) {
     let server = Server::image(place, device, flags);
     let device = device.to_str().expect("a plain name");
     let mut arguments = vec![server.uri()];
-    // What a file holds can be compared; a device that does not go through the page cache is another matter.
+    // The bytes of a file can be compared; a device past the page cache cannot.
     if !device.starts_with("/dev/") && !device.contains(':') {
         arguments.push(device);
     }

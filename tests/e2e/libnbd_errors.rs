@@ -1,4 +1,4 @@
-//! libnbd: what is refused, with which number, and that nothing else happens.
+//! libnbd: refused requests, their error numbers, and no side effects.
 
 use weir_tests::{Place, Server, pattern, python};
 

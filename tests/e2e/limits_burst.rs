@@ -14,7 +14,7 @@ fn allowed(device: &Device, start_ns: u64) -> u64 {
 /// Sends `SENT` requests at once under a limit of one a second and a burst of `BURST`, then lifts the limit.
 fn exactly_a_burst_goes_through(kind: Kind, limiter: &str) {
     let place = Place::new();
-    // All of it a hole, which costs the disk nothing.
+    // All holes, which cost the disk nothing.
     let image = place.hole("disk.img", 1 << 20);
     let dimension = match kind {
         Kind::Read | Kind::Cache => "riops",

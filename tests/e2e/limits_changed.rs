@@ -10,7 +10,7 @@ const IN_FLIGHT: u64 = 16;
 const REQUESTS: u64 = 1500;
 const BLOCK: usize = 4096;
 
-/// What is set, in turn; some of it holds requests back, some lets them go.
+/// Settings in turns: some hold requests back, some let them go.
 const SETTINGS: [(&str, &str, &str); 20] = [
     ("/main", "io.max", "riops=2000 wiops=1000"),
     ("/main", "io.limiter", "token"),
@@ -38,7 +38,7 @@ const SETTINGS: [(&str, &str, &str); 20] = [
 fn work(server: &Server, worker: u64) {
     let mut client = Client::of(server);
     let mut random = Random::new(worker);
-    // Of each block what it holds, and whether the request in flight is a write.
+    // Content of each block, and whether the request in flight is a write.
     let mut blocks: Vec<(u64, bool)> = vec![(0, false); IN_FLIGHT as usize];
     let mut by_cookie = std::collections::BTreeMap::new();
     let offset = |slot: usize| (worker * IN_FLIGHT + slot as u64) * BLOCK as u64;

@@ -59,7 +59,7 @@ fn reads_and_writes_share_a_total_limit_with_token() {
     exactly_a_burst_of_both_goes_through("token");
 }
 
-/// Which limit a connection waited for is in the status, and slices have none on both.
+/// The status has the limit that a connection waited for; slices have no total limit.
 #[test]
 fn a_total_limit_is_shown_and_refused_with_slice() {
     let place = Place::new();

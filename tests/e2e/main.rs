@@ -1,4 +1,4 @@
-//! End-to-end tests: one file for each client and behaviour. See `weir_tests` for what they share.
+//! End-to-end tests, one file for each client and behaviour, on the helpers of `weir_tests`.
 
 mod backlogs;
 mod bad_handshakes;

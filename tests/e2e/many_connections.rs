@@ -56,7 +56,7 @@ fn a_thousand_connections_are_served_and_cost_little() {
             "#
         ),
     );
-    // Whatever is made once for the first client.
+    // Warm-up: allocations for the first client.
     all_read(&mut connect(server.socket(), 100), &bytes);
     let connected = |count: u64| {
         eventually(&format!("{count} connections"), || {
@@ -80,7 +80,7 @@ fn a_thousand_connections_are_served_and_cost_little() {
     drop(clients);
     connected(0);
     eventually("no descriptor left behind", || server.open_files() <= files);
-    // And again: what they took was given back.
+    // Again: the memory was returned.
     all_read(&mut connect(server.socket(), CONNECTIONS), &bytes);
     let grown = server.resident_bytes().saturating_sub(memory);
     assert!(grown < CONNECTIONS as u64 * (16 << 10), "grew by {grown} bytes");
@@ -122,7 +122,7 @@ fn a_flood_of_failed_accepts_makes_few_log_lines() {
     let mut waiting = Vec::new();
     let mut failed = 0;
     eventually("a hundred accepts have failed", || {
-        // With room again the control socket can be asked, and those that waited are let in.
+        // With descriptors again the control socket answers, and waiting clients are accepted.
         server.limit_open_files(1000);
         failed = server.status().number("accepts_failed");
         server.limit_open_files(files);

@@ -1,4 +1,4 @@
-//! nbdinfo: what clients are told of an export.
+//! nbdinfo: description of an export.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! nbdinfo: which exports there are.
+//! nbdinfo: list of exports.
 
 use serde_json::Value;
 use weir_tests::{Place, Server, peer};

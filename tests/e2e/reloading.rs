@@ -19,7 +19,7 @@ const CONFIG: &str = r#"
     cgroup = "/vm1"
 "#;
 
-/// Has `server` read what `change` makes of its configuration, and waits until the log says `word` once more.
+/// Makes `server` reload the configuration after `change`, and waits until the log has `word` once more.
 fn reload(place: &Place, server: &Server, change: impl Fn(&str) -> String, word: &str) {
     let path = place.file("weir.toml");
     let text = fs::read_to_string(&path).expect("it is there");
@@ -50,7 +50,7 @@ fn limits_of_a_changed_configuration_hold_at_once() {
     assert_eq!(status.cgroup("/vm2/db").number("io_weight"), 50);
     assert_eq!(status.number("depth"), 7);
     assert!(server.log().contains("changed=6"), "{}", server.log());
-    // What is not listed any more has no limits any more.
+    // A cgroup that is no longer listed has no limits.
     let change = |text: &str| text.replace("\"io.max\" = \"disk riops=2000 rbps=1M\"", "");
     reload(&place, &server, change, "configuration read again");
     assert_eq!(server.status().cgroup("/vm1").io_max(), None);
@@ -110,7 +110,7 @@ fn sighup_does_not_change_a_server_without_a_configuration() {
         eventually("it says so", || server.log().matches("no configuration").count() == number);
     }
     Client::of(&server).read(0, 512).expect("it serves on");
-    // Reading again was no wish for the end, so this is the first.
+    // The reload did not count as a signal to end, so this is the first.
     server.signal(Signal::HUP);
     server.stop();
 }

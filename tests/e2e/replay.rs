@@ -1,4 +1,4 @@
-//! `weir replay`: what a trace asks for is what the server is asked for, and nothing is written by mistake.
+//! `weir replay`: the server gets the trace's requests, and nothing is written by mistake.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use weir_tests::{LoopDevice, Place, Server, eventually, peer, wait, weir};
 
-/// How a replay ended: exit status, report, and what it said besides.
+/// Result of a replay: exit status, report, and standard error.
 struct Replayed {
     status: i32,
     report: Value,
@@ -105,7 +105,7 @@ fn replayed_reads_are_the_servers_reads() {
     server.stop();
 }
 
-/// What waits for the one before it in its stream is never beside it at the server.
+/// A dependent request is never beside its predecessor at the server.
 #[test]
 fn a_startup_trace_is_replayed_one_by_one() {
     let place = Place::new();
@@ -253,7 +253,7 @@ fn a_replay_ends_when_its_server_is_gone() {
     assert!(replayed.said.contains("the server closed the connection"), "{}", replayed.said);
 }
 
-/// What was read of a trace that ends too early is replayed, and then that is said.
+/// The readable part of a truncated trace is replayed before the error.
 #[test]
 fn a_truncated_trace_is_replayed_up_to_its_end() {
     let place = Place::new();

@@ -25,7 +25,7 @@ const CONFIG: &str = r#"
     cgroup = "/b"
 "#;
 
-/// What `weir set / KEY VALUE` says holds now, without the device's name.
+/// Setting that `weir set / KEY VALUE` prints, without the device's name.
 #[track_caller]
 fn set(server: &Server, key: &str, value: &str) -> String {
     let ran = server.ask("set", &["/", key, value]);
@@ -86,7 +86,7 @@ fn settings_read_back_and_bad_ones_are_explained() {
     for word in ["slice_idle=1500us", "stable=kernel", "low_latency=0", "max_budget=64KiB"] {
         assert!(now.split(' ').any(|said| said == word), "no {word} in {now}");
     }
-    // What it says can be said to it.
+    // Its output is valid input.
     assert_eq!(set(&server, "io.bfq", &now), now);
     assert_eq!(set(&server, "io.bfq", &format!("disk {now}")), now);
     for (key, value, words) in [

@@ -71,7 +71,7 @@ fn every_export_has_its_own_bytes() {
     assert!(image[2 * MIB..] == bytes(2));
 }
 
-/// What a client sends right behind its handshake, in the same packet, arrives at the device too.
+/// Requests in the packet of the handshake arrive at the other device, too.
 #[test]
 fn a_connection_handed_to_another_device_thread_loses_no_byte() {
     let place = Place::new();

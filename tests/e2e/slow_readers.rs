@@ -41,11 +41,11 @@ fn a_few_slow_readers_cost_little_memory() {
     let before = server.resident_bytes();
     let slow: Vec<Client> = (0..4).map(|_| greedy(&server, 100)).collect();
     work(&server, 8, 50);
-    // Each may hold 16 MiB, a sixteenth of what there is for requests.
+    // Each may hold 16 MiB, a sixteenth of the memory for requests.
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 100 << 20, "grew by {grown} bytes");
     assert_eq!(server.status().number("connections_dropped"), 0);
-    // They are slow, not bad: what they asked for is still to be had.
+    // They are slow, not hostile: they still get their replies.
     for mut client in slow {
         while client.pending() > 0 {
             assert_eq!(client.receive().expect("it is answered").data.len(), MIB as usize);
@@ -69,7 +69,7 @@ fn many_slow_readers_of_one_client_get_less_memory() {
     server.stop();
 }
 
-/// Nor do many clients of which each takes nothing, whatever they ask for at once.
+/// Many clients that read nothing do not delay others either.
 #[test]
 fn many_slow_readers_do_not_delay_other_clients() {
     let place = Place::new();

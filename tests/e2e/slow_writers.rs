@@ -60,7 +60,7 @@ fn announced_payload_does_not_stop_other_clients() {
     server.stop();
 }
 
-/// A client's other connections find memory beside what it has announced itself and does not send.
+/// A client's other connections find memory beside its announced payload.
 #[test]
 fn announced_payload_does_not_stop_the_clients_other_connections() {
     let place = Place::new();
@@ -74,7 +74,7 @@ fn announced_payload_does_not_stop_the_clients_other_connections() {
     server.stop();
 }
 
-/// Where there is none left, what is not sent for a while is taken away.
+/// Without free memory, stalled payload loses its memory after a while.
 #[test]
 fn stalled_payload_makes_room_for_the_same_client() {
     let place = Place::new();

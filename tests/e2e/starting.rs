@@ -170,7 +170,7 @@ fn too_few_file_descriptors_are_an_error() {
             .env("XDG_RUNTIME_DIR", place.file(""));
         let output = command.output().expect("there is a shell");
         let log = String::from_utf8_lossy(&output.stderr);
-        // With fewer than the loader needs there is no program to say anything.
+        // With fewer than the loader needs the program cannot start.
         assert!(
             matches!(output.status.code(), Some(1 | 127)),
             "{files} files: {}\n{log}",

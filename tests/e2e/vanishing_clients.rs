@@ -1,4 +1,4 @@
-//! Our own client, gone without a word. What it had in flight leaves nothing behind.
+//! Our own client, closed without a disconnect: its requests leave nothing behind.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -80,7 +80,7 @@ fn a_client_that_vanishes_with_throttled_requests_is_cleaned_up() {
         }
     }
     settles(&server, 0, files);
-    // What waited was withdrawn: it is not in the way of later ones, and was not carried out.
+    // Waiting requests were withdrawn: they neither delay later ones nor were they carried out.
     let main = server.status().cgroup("/main");
     assert!(main.number("completed_ios") < 12 * 100);
     server.set("/main", "io.max", "riops=max wiops=max");

@@ -111,7 +111,7 @@ fn waits_add_up_when_others_hold_the_memory() {
     for _ in 0..4 {
         client.send(Kind::Read, 0, 0, 32 * MIB, &[]).expect("it is taken");
     }
-    // Memory comes back as they take what they have asked for.
+    // Memory is freed as they read their replies.
     holders.iter_mut().for_each(answered);
     answered(&mut client);
     adds_up(&server, 8, &["memory", "sending", "device"]);

@@ -1,4 +1,4 @@
-//! Our own client: a device with a write-back cache. The writer pays, later; what is flushed is there.
+//! Our own client: a device with a write-back cache. Write-back is charged to the writer; flushed bytes are durable.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -67,7 +67,7 @@ fn write_back_is_charged_to_the_writer_and_delays_no_other_cgroup() {
     let dirty = status.cgroup("/").number("writeback/dirty_bytes");
     assert_eq!(dirty, theirs.number("writeback/dirty_bytes"), "the root has all of it");
     assert_eq!(status.number("cache/dirty_bytes"), dirty);
-    // What waits is read all the same.
+    // Waiting writes do not stop reads.
     let mut other = client(&server, "slow");
     let there = other.read(0, bytes.len() as u32).expect("it is there");
     assert!(there == bytes);
@@ -82,7 +82,7 @@ fn write_back_is_charged_to_the_writer_and_delays_no_other_cgroup() {
     server.stop();
 }
 
-/// Two exports of the same blocks. The flush of one needs what the other has written, at a limit of its own.
+/// Two exports of the same blocks. The flush of one needs blocks of the other, which has a limit of its own.
 #[test]
 fn a_flush_goes_past_the_limits_of_an_export_that_shares_its_blocks() {
     let place = Place::new();

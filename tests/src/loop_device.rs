@@ -16,7 +16,7 @@ impl LoopDevice {
     /// the test has not got.
     ///
     /// # Panics
-    /// When losetup answers with what is no path.
+    /// If losetup prints no path.
     pub fn new(file: &Path, sector: u32) -> Option<LoopDevice> {
         let losetup = peer("losetup")?;
         let sector = sector.to_string();

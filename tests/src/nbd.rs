@@ -54,11 +54,11 @@ pub enum Kind {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Which request's.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// 0, or what went wrong.
+    /// 0, or an error number.
     pub error: u32,
-    /// What a read has read.
+    /// Data of a read.
     pub data: Vec<u8>,
 }
 
@@ -155,7 +155,7 @@ impl Client {
     /// Shakes hands on a new connection.
     ///
     /// # Errors
-    /// What the socket says; `InvalidData` when the server does not speak the protocol or refuses the export.
+    /// Errors of the socket; `InvalidData` if the server does not speak the protocol or refuses the export.
     pub fn open(mut stream: UnixStream, export: &str) -> io::Result<Client> {
         stream.write_all(&CLIENT_FLAGS.to_be_bytes())?;
         stream.write_all(&go(export))?;
@@ -211,7 +211,7 @@ impl Client {
     /// Sends a request, and a write's payload after it; gives its cookie.
     ///
     /// # Errors
-    /// What the socket says.
+    /// Errors of the socket.
     pub fn send(
         &mut self,
         kind: Kind,
@@ -253,7 +253,7 @@ impl Client {
     /// A request and its reply, with nothing else under way.
     ///
     /// # Errors
-    /// As [`Client::receive`]; a reply that tells of an error is `Other`.
+    /// As [`Client::receive`]; an error reply is `Other`.
     pub fn call(&mut self, kind: Kind, flags: u16, offset: u64, len: u32) -> io::Result<Vec<u8>> {
         self.send(kind, flags, offset, len, &[])?;
         self.done()

@@ -1,4 +1,4 @@
-//! Time that tests wait for what must happen.
+//! Polling with a timeout.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two looks at something that announces no event.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Waits until `holds` says yes. For what can only be looked at: counters of another process, `/proc`.
+/// Waits until `holds` is true. For states that can only be polled: counters of another process, `/proc`.
 ///
 /// # Panics
-/// When it still says no after [`PATIENCE`], naming `what`.
+/// If it is still false after [`PATIENCE`], naming `what`.
 #[track_caller]
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..PATIENCE.as_nanos() / LOOK_EVERY.as_nanos() {

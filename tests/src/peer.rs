@@ -1,4 +1,4 @@
-//! Programs of others, which may not be there.
+//! Peers: external programs, which may be missing.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -56,10 +56,10 @@ pub fn python(name: &str) -> Option<Peer> {
 }
 
 impl Peer {
-    /// Runs it, and gives what it printed.
+    /// Runs it; returns its output.
     ///
     /// # Panics
-    /// When it fails, with all that it said.
+    /// If it fails, with its whole output.
     #[track_caller]
     pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> String {
         let ran = self.ends(arguments);
@@ -68,7 +68,7 @@ impl Peer {
         ran.stdout
     }
 
-    /// Runs it, and gives what it said while it failed.
+    /// Runs it; returns the output of its failure.
     ///
     /// # Panics
     /// When it succeeds.
