@@ -84,7 +84,7 @@ fn shares_follow_weights() {
 /// Whoever waits for its turn at a small weight, or has had it, does not go on waiting at a large one; and what it missed by
 /// its small weight it is not owed.
 #[test]
-fn a_new_weight_counts_for_who_waits() {
+fn a_new_weight_counts_for_a_waiting_flow_at_once() {
     for turns in [19_000, 19_500, 20_123, 21_777] {
         let mut engine = bfq(1);
         let root = engine.root();
@@ -115,7 +115,7 @@ fn a_new_weight_counts_for_who_waits() {
 
 /// Nor does it wait out its slot in the class that it had.
 #[test]
-fn a_new_class_counts_for_who_waits() {
+fn a_new_class_counts_for_a_waiting_flow_at_once() {
     let mut engine = bfq(1);
     let root = engine.root();
     let groups = [1, 1000].map(|weight| child(&mut engine, root, &format!("w{weight}"), weight));
@@ -156,7 +156,7 @@ fn shares_of_a_parent_are_shared_by_its_children() {
 }
 
 #[test]
-fn a_client_with_eight_tasks_gets_what_one_with_one_gets() {
+fn a_client_with_eight_tasks_gets_the_share_of_one_task() {
     let mut engine = bfq(1);
     let root = engine.root();
     let many = engine.open_client(root).expect("the root");
@@ -231,7 +231,7 @@ fn requests_go_by_position() {
 }
 
 #[test]
-fn the_oldest_goes_once_it_is_too_old() {
+fn an_expired_request_goes_before_nearer_ones() {
     let mut engine = bfq(1);
     let root = engine.root();
     let task = task(&mut engine, root);

@@ -84,7 +84,7 @@ impl Scene {
 }
 
 #[test]
-fn what_was_written_goes_to_the_platters_before_anybody_reads() {
+fn the_write_cache_is_drained_before_others_read() {
     // Another writer goes on once a quarter of a way is left.
     for (op, left_ns) in [(Op::Read, 0), (Op::Write, 4 * MS)] {
         let mut scene = Scene::new(true, "low_latency=0");
@@ -101,7 +101,7 @@ fn what_was_written_goes_to_the_platters_before_anybody_reads() {
 }
 
 #[test]
-fn writers_do_not_wait_for_each_other_where_little_was_written() {
+fn writers_do_not_wait_for_a_small_drain() {
     // Three blocks in a slot, two thirds of a budget, for which a way and 6 ms are left: less than two ways.
     for (op, least_ns) in [(Op::Write, 0), (Op::Read, 21 * MS)] {
         let mut scene = Scene::new(true, "low_latency=0 max_budget=1280");
@@ -116,7 +116,7 @@ fn writers_do_not_wait_for_each_other_where_little_was_written() {
 }
 
 #[test]
-fn a_slot_leaves_50_ms_behind_at_most_where_somebody_waits() {
+fn a_slot_leaves_at_most_50_ms_of_drain_to_a_waiting_flow() {
     // 1 GB/s from a cache that has no end, and a budget that is none.
     let mut scene = Scene::new(true, "low_latency=0 max_budget=65536");
     let (waited_ns, blocks) = scene.slot_of_a_writer(131 * US, Some(Op::Read));
@@ -125,7 +125,7 @@ fn a_slot_leaves_50_ms_behind_at_most_where_somebody_waits() {
 }
 
 #[test]
-fn who_comes_after_somebody_who_was_alone_waits_no_longer_than_a_slot() {
+fn a_newcomer_after_a_lone_writer_waits_at_most_a_slot() {
     let mut scene = Scene::new(true, "low_latency=0");
     let [(_, writer), (_, reader)] = [(); 2].map(|()| scene.client());
     scene.submit(writer, Op::Write, 0);
@@ -146,7 +146,7 @@ fn who_comes_after_somebody_who_was_alone_waits_no_longer_than_a_slot() {
 }
 
 #[test]
-fn nobody_waits_where_nothing_is_left_to_be_written() {
+fn an_empty_write_cache_is_not_waited_for() {
     for (what, rotational, settings, write_ns, other) in [
         ("written through", true, "low_latency=0", 2_600 * US, Some(Op::Read)),
         ("flash", false, "low_latency=0", 437 * US, Some(Op::Read)),
@@ -169,7 +169,7 @@ fn nobody_waits_where_nothing_is_left_to_be_written() {
 }
 
 #[test]
-fn a_device_that_is_too_fast_for_platters_settles_nothing() {
+fn a_fast_device_has_no_drain() {
     // A file on flash is taken for a disk with platters as well, until its rate is known: here 1 GB/s, or 200 MB/s.
     for (read_ns, is_disk) in [(131 * US, false), (655 * US, true)] {
         let mut scene = Scene::new(true, "low_latency=0");
@@ -192,7 +192,7 @@ fn a_device_that_is_too_fast_for_platters_settles_nothing() {
 }
 
 #[test]
-fn a_flush_does_not_wait_for_what_it_is_to_write_out() {
+fn a_flush_does_not_wait_for_the_drain() {
     let mut scene = Scene::new(true, "low_latency=0");
     let (waited_ns, blocks) = scene.slot_of_a_writer(437 * US, Some(Op::Flush));
     assert_eq!((waited_ns, blocks), (0, 18), "the slot is over as always");
@@ -200,7 +200,7 @@ fn a_flush_does_not_wait_for_what_it_is_to_write_out() {
 }
 
 #[test]
-fn after_a_flush_nobody_waits_for_what_was_written_before_it() {
+fn a_flush_ends_the_drain() {
     for writes_again in [false, true] {
         let mut scene = Scene::new(true, "low_latency=0");
         let [(_, writer), (_, reader), (_, other)] = [(); 3].map(|()| scene.client());

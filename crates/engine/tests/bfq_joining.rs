@@ -34,7 +34,7 @@ fn run(engine: &mut Engine, completes: bool) -> Vec<u64> {
 }
 
 #[test]
-fn what_lies_side_by_side_goes_as_one() {
+fn adjacent_requests_are_dispatched_as_one() {
     // In front, behind and between what waits already; a gap before the last.
     let mut engine = bfq(1);
     let task = task(&mut engine);
@@ -48,7 +48,7 @@ fn what_lies_side_by_side_goes_as_one() {
 }
 
 #[test]
-fn what_goes_as_one_counts_as_one() {
+fn joined_requests_count_as_one_towards_the_depth() {
     let mut engine = bfq(2);
     let task = task(&mut engine);
     for page in 0..8 {
@@ -62,7 +62,7 @@ fn what_goes_as_one_counts_as_one() {
 }
 
 #[test]
-fn as_long_as_there_is_room_each_goes_by_itself() {
+fn requests_are_not_joined_while_the_device_has_room() {
     let mut engine = bfq(8);
     let task = task(&mut engine);
     for page in 0..8 {
@@ -74,7 +74,7 @@ fn as_long_as_there_is_room_each_goes_by_itself() {
 }
 
 #[test]
-fn what_is_not_alike_is_not_joined() {
+fn only_requests_of_one_kind_and_flow_are_joined() {
     let (first, second) = (0, 1);
     let write = |task| Request::new(task, Op::Write, Extent::new(4096, 4096), second);
     let flush = |task| Request::new(task, Op::Flush, Extent::default(), second);
@@ -104,7 +104,7 @@ fn what_is_not_alike_is_not_joined() {
 }
 
 #[test]
-fn a_run_ends_where_something_comes_between() {
+fn a_run_ends_where_another_request_comes_between() {
     let mut engine = bfq(1);
     let task = task(&mut engine);
     for page in 0..3 {

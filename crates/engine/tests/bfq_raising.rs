@@ -220,7 +220,7 @@ fn start(streams: usize, low_latency: bool, policy: Option<LowLatency>) -> (u64,
 }
 
 #[test]
-fn who_begins_beside_streams_begins_as_if_alone() {
+fn an_application_starts_beside_streams_as_if_alone() {
     let (alone, _) = start(0, true, None);
     let (beside, mut world) = start(5, true, None);
     let (patient, _) = start(5, false, None);
@@ -252,7 +252,7 @@ fn visits_beside_a_start(deep: u32, from_ms: u64) -> Vec<usize> {
 }
 
 #[test]
-fn others_come_seldom_and_for_long_beside_a_start() {
+fn other_flows_get_rare_and_long_slots_beside_a_start() {
     // Whoever has one request at a time has none left when a visit is over, and is not back sooner for that.
     for (deep, moment) in [4, 1].into_iter().flat_map(|deep| (0..8).map(move |at| (deep, at))) {
         let visits = visits_beside_a_start(deep, 20_000 + 100 * moment);
@@ -265,7 +265,7 @@ fn others_come_seldom_and_for_long_beside_a_start() {
 }
 
 #[test]
-fn a_setting_says_whose_weight_is_not_raised() {
+fn low_latency_never_prevents_raising() {
     let (auto, world) = start(5, true, Some(LowLatency::Auto));
     assert_eq!(world.raisings(), 6);
     let (never, world) = start(5, true, Some(LowLatency::Never));
@@ -277,7 +277,7 @@ fn a_setting_says_whose_weight_is_not_raised() {
 }
 
 #[test]
-fn a_setting_of_a_cgroup_holds_below_it() {
+fn low_latency_of_a_cgroup_holds_below_it() {
     let mut world = World::new(true);
     let root = world.engine.root();
     let above = world.engine.create_cgroup(root, "above").expect("a name of its own");
@@ -313,7 +313,7 @@ fn a_setting_of_a_cgroup_holds_below_it() {
 }
 
 #[test]
-fn a_setting_holds_for_who_is_moved_below_it() {
+fn low_latency_of_a_cgroup_holds_for_moved_cgroups() {
     let mut world = World::new(true);
     let root = world.engine.root();
     let [application, quiet] = ["application", "quiet"]
@@ -335,7 +335,7 @@ fn a_setting_holds_for_who_is_moved_below_it() {
 }
 
 #[test]
-fn many_that_begin_together_are_not_raised() {
+fn a_burst_of_new_flows_is_not_raised() {
     // Nine, 100 ms apart, of which each reads for a second: with the eighth, all of them turn out to be one of many.
     for (policy, raisings) in [(LowLatency::Auto, 7), (LowLatency::Interactive, 9)] {
         let mut world = World::new(true);
@@ -355,7 +355,7 @@ fn many_that_begin_together_are_not_raised() {
 }
 
 #[test]
-fn who_began_with_a_stream_is_no_application() {
+fn flows_that_began_with_a_stream_lose_their_raised_weight() {
     // A copy and somebody who reads here and there: at once, or a second apart. Once the copy has read what no
     // application reads to start, the other has the disk for itself for the rest of ten seconds, or not.
     for (later_ms, policy, lasts) in [
@@ -385,7 +385,7 @@ fn who_began_with_a_stream_is_no_application() {
 }
 
 #[test]
-fn a_player_is_served_in_time() {
+fn a_soft_real_time_flow_is_served_in_time() {
     // 96 KiB ten times a second, after the ten seconds in which it is new.
     let play = |policy| {
         let mut world = World::new(true);
@@ -407,7 +407,7 @@ fn a_player_is_served_in_time() {
 }
 
 #[test]
-fn raising_ends_with_what_was_served() {
+fn raising_ends_with_its_service_limit() {
     // One that begins and then does not end: a copy.
     let mut world = World::new(true);
     let copy = world.join(0, 64 * KIB, 64 << 10, 0, u32::MAX);
@@ -504,7 +504,7 @@ proptest! {
     /// Levels, factors, periods and counts fit together after every call, whatever is done, also many things in one
     /// moment (spec/bfq 11.17 and 11.24); and all requests come out.
     #[test]
-    fn raising_is_sound_whatever_happens(steps in prop::collection::vec(step(), 1..200)) {
+    fn raising_keeps_its_invariants_under_any_calls(steps in prop::collection::vec(step(), 1..200)) {
         let mut engine = bfq_with(settings(true));
         let root = engine.root();
         let mut now = Instant::ZERO;

@@ -62,7 +62,7 @@ fn d27_readers_of_one_stream_have_the_weight_of_all_of_them() {
 
 /// As after a power cut, when hundreds of machines read the same block.
 #[test]
-fn d27_the_weights_of_hundreds_that_are_one_have_an_end() {
+fn d27_the_weight_of_hundreds_of_merged_flows_is_bounded() {
     let mut scene = Scene::new(true, 1);
     for _ in 0..700 {
         let request = Request::new(scene.task(), Op::Read, Extent::new(0, BLOCK), 0);

@@ -94,7 +94,7 @@ impl Scene {
 }
 
 #[test]
-fn the_disk_waits_for_a_stream() {
+fn the_disk_idles_for_a_stream() {
     let mut scene = Scene::new(true, 1);
     let [stream, other] = [(); 2].map(|()| scene.task());
     scene.serve_one(stream, 0);
@@ -107,7 +107,7 @@ fn the_disk_waits_for_a_stream() {
 }
 
 #[test]
-fn the_disk_does_not_wait_for_ever() {
+fn idling_ends_after_slice_idle() {
     let mut scene = Scene::new(true, 1);
     let [stream, other] = [(); 2].map(|()| scene.task());
     scene.serve_one(stream, 0);
@@ -118,7 +118,7 @@ fn the_disk_does_not_wait_for_ever() {
 }
 
 #[test]
-fn queueing_flash_waits_for_nobody_among_equals() {
+fn queueing_flash_does_not_idle_among_equal_flows() {
     let mut scene = Scene::new(false, 32);
     let [first, second] = [(); 2].map(|()| scene.task());
     scene.read(first, 0);
@@ -130,7 +130,7 @@ fn queueing_flash_waits_for_nobody_among_equals() {
 }
 
 #[test]
-fn strict_guarantees_are_one_request_at_a_time_and_a_wait_for_everybody() {
+fn strict_guarantees_dispatch_one_by_one_and_idle_for_every_flow() {
     for (settings, is_strict) in
         [("", false), ("strict_guarantees=1", true), ("strict_guarantees=1 slice_idle=0", true)]
     {
@@ -156,7 +156,7 @@ fn strict_guarantees_are_one_request_at_a_time_and_a_wait_for_everybody() {
 }
 
 #[test]
-fn a_seeky_client_is_not_waited_for_on_a_disk_that_orders_its_queue() {
+fn no_idling_for_a_seeky_flow_on_a_disk_that_queues() {
     let mut scene = Scene::new(true, 32);
     let [seeky, other] = [(); 2].map(|()| scene.task());
     for number in 0..40_u64 {
@@ -206,7 +206,7 @@ fn shares_of_readers_with_one_request_each_follow_weights() {
 }
 
 #[test]
-fn who_is_raised_as_much_does_not_interrupt() {
+fn equally_raised_flows_do_not_preempt_each_other() {
     // The first comes back too late to be waited for, and in time to go on where it was; the second has used more by then.
     // Its slot ends for that unless both are raised, and have small slots anyway.
     for (low_latency, interrupts) in [("low_latency=0", true), ("low_latency=1", false)] {
@@ -287,7 +287,7 @@ fn the_idle_class_gets_a_little() {
 }
 
 #[test]
-fn writeback_waits_for_those_who_wait() {
+fn writeback_waits_for_the_awaited_flow_and_is_not_awaited() {
     let mut scene = Scene::new(true, 1);
     let [reader, writer] = [(); 2].map(|()| scene.task());
     scene.serve_one(reader, 0);
@@ -305,7 +305,7 @@ fn writeback_waits_for_those_who_wait() {
 }
 
 #[test]
-fn a_gap_is_filled_as_far_as_the_flow_in_service_bears_it() {
+fn injection_is_bounded_by_the_latency_of_the_flow_in_service() {
     // A thinks for 6 ms after each request, and the device is kept for it, because its share depends on it. B has always
     // more, far apart as A's are.
     let mut scene = Scene::new(true, 32);
@@ -343,7 +343,7 @@ fn a_gap_is_filled_as_far_as_the_flow_in_service_bears_it() {
 }
 
 #[test]
-fn what_fills_a_gap_may_change_who_is_next_beside_it() {
+fn an_injected_request_updates_the_next_entity_of_its_cgroup() {
     // As above, and B's cgroup has a stream too, whose weight is eight times as much: once a request of the other one went
     // into a gap, the stream may be next in there, with another budget, and that is what the cgroup has to show. `Scene`
     // looks at all of it after each step.
@@ -391,7 +391,7 @@ fn what_fills_a_gap_may_change_who_is_next_beside_it() {
 }
 
 #[test]
-fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
+fn the_waker_is_injected_before_all_others() {
     // The stream reads a block only when its helper has had one back, as a file system waits for its journal.
     let mut scene = Scene::new(true, 32);
     let cgroups = ["stream", "helper", "other"].map(|name| scene.cgroup(name, 100));
@@ -427,7 +427,7 @@ fn whoever_lets_the_flow_in_service_go_on_goes_before_all_others() {
 }
 
 #[test]
-fn all_who_go_on_when_another_does_are_known_to_it() {
+fn a_waker_knows_all_flows_that_it_wakes() {
     // A leader with half of the disk, and two who go on when it is done; the second was found after the first.
     let mut scene = Scene::new(true, 32);
     let tasks = [("leader", 200), ("first", 100), ("second", 100)].map(|(name, weight)| {
@@ -464,7 +464,7 @@ fn all_who_go_on_when_another_does_are_known_to_it() {
 }
 
 #[test]
-fn without_idling_nobody_is_taken_for_a_waker() {
+fn without_idling_no_waker_is_detected() {
     for (meanwhile, wakes) in [("slice_idle=8", true), ("slice_idle=0", false)] {
         let mut scene = Scene::new(true, 32);
         let root = scene.engine.root();
@@ -499,7 +499,7 @@ fn without_idling_nobody_is_taken_for_a_waker() {
 }
 
 #[test]
-fn nobody_wakes_up_to_end_a_wait_for_who_is_alone() {
+fn idling_for_a_lone_flow_sets_no_timer() {
     let mut scene = Scene::new(true, 1);
     let (one, other) = (scene.task(), scene.task());
     scene.read(one, 0);
@@ -526,7 +526,7 @@ fn nobody_wakes_up_to_end_a_wait_for_who_is_alone() {
 
 /// On platters the device is kept for a flow that returns at once for a millisecond, but never for longer than is set.
 #[test]
-fn a_wait_ends_when_it_is_set_to() {
+fn idling_ends_at_the_set_time() {
     let mut scene = Scene::new(true, 1);
     scene.tune("slice_idle_us=100");
     let [stream, other] = [(); 2].map(|()| scene.task());
@@ -539,7 +539,7 @@ fn a_wait_ends_when_it_is_set_to() {
 }
 
 #[test]
-fn a_flow_that_does_not_return_in_time_is_not_waited_for_any_more_within_a_second() {
+fn late_returns_end_idling_within_a_second() {
     // Its share depends on it, but it thinks for longer than the device is kept free. The other one always has more.
     let mut scene = Scene::new(true, 32);
     let [thinker, greedy] = ["a", "b"].map(|name| {
@@ -581,7 +581,7 @@ fn a_flow_that_does_not_return_in_time_is_not_waited_for_any_more_within_a_secon
 }
 
 #[test]
-fn a_flow_that_flushes_merges_with_nobody() {
+fn a_flow_that_flushes_does_not_merge() {
     // Two that write side by side, as copies of a database do.
     for flushes in [false, true] {
         let mut scene = Scene::new(true, 1);
@@ -607,7 +607,7 @@ fn a_flow_that_flushes_merges_with_nobody() {
 }
 
 #[test]
-fn an_application_that_starts_comes_first_where_its_cgroup_is_due_and_weighs_as_much() {
+fn a_raised_flow_preempts_if_its_cgroup_is_due_and_weighs_as_much() {
     for (weight, comes_first) in [(100, true), (99, false), (101, true)] {
         let mut scene = Scene::new(true, 1);
         scene.tune("low_latency=1");

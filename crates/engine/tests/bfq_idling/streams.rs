@@ -29,7 +29,7 @@ fn interleaved_readers_become_one_stream() {
 }
 
 #[test]
-fn who_reads_a_stream_in_turn_is_waited_for_by_the_others() {
+fn members_of_a_shared_stream_wait_for_the_straggler() {
     // Three read every third block each, as above, and the disk takes all they ask for. That a client leaves something out
     // for others is seen from the second request on that it sends for all of them.
     let mut scene = Scene::new(true, 4);
@@ -69,7 +69,7 @@ fn who_reads_a_stream_in_turn_is_waited_for_by_the_others() {
 }
 
 #[test]
-fn who_does_not_return_to_a_stream_costs_the_others_little() {
+fn a_lost_member_of_a_shared_stream_costs_the_others_little() {
     // A, B and C begin as above, and A is away after each request for 3 ms, longer than anybody waits.
     let mut scene = Scene::new(true, 1);
     let [a, b, c] = [(); 3].map(|()| scene.task());
@@ -104,7 +104,7 @@ fn who_does_not_return_to_a_stream_costs_the_others_little() {
 }
 
 #[test]
-fn nobody_waits_for_a_stranger_with_a_stream_of_its_own() {
+fn members_do_not_wait_for_a_flow_with_a_stream_of_its_own() {
     // They merged because both read near each other, but A reads all of its blocks and leaves none out for B.
     let mut scene = Scene::new(true, 4);
     let [a, b] = [(); 2].map(|()| scene.task());

@@ -126,7 +126,7 @@ proptest! {
 
     /// Who is asked as often as can be gives out all that may go, or says when it will.
     #[test]
-    fn whoever_waits_waits_for_something(
+    fn every_waiting_request_waits_for_an_event(
         rotational in any::<bool>(),
         depth in 1..9_u32,
         pieces in pieces(),
@@ -149,7 +149,7 @@ proptest! {
 
     /// Whoever plays, and whatever happens to them.
     #[test]
-    fn every_play_comes_to_its_end(play in play()) {
+    fn every_play_ends(play in play()) {
         let world = perform(&play).map_err(TestCaseError::fail)?;
         accounted_for(&world)?;
     }
