@@ -29,7 +29,7 @@ pub(super) struct Replay {
     broken: Option<ScenarioError>,
     is_over: bool,
     ahead: usize,
-    pub(super) streams: Vec<Flow>,
+    pub(super) streams: Vec<TraceStream>,
     in_flight: u64,
     /// No record is issued from then on.
     pub(super) stop_ns: u64,
@@ -40,7 +40,7 @@ pub(super) struct Replay {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct TraceStream {
     name: String,
     /// Its index among the actors; None before its first record.
     pub(super) actor: Option<u32>,
@@ -145,7 +145,8 @@ impl Replay {
             while self.streams.len() <= stream {
                 // Copied here, for a reader that begins again does not know it yet.
                 let name = self.source.reader().streams().get(self.streams.len()).cloned();
-                self.streams.push(Flow { name: name.unwrap_or_default(), ..Flow::default() });
+                self.streams
+                    .push(TraceStream { name: name.unwrap_or_default(), ..TraceStream::default() });
             }
             if self.is_as_it_is {
                 record.at_ns = self.base_ns.saturating_add(record.at_ns);
@@ -153,11 +154,11 @@ impl Replay {
                 continue;
             }
             self.fit(&mut record);
-            let flow = &mut self.streams[stream];
-            if flow.waiting.is_empty() && !flow.is_planned {
+            let state = &mut self.streams[stream];
+            if state.waiting.is_empty() && !state.is_planned {
                 fresh.push(record.stream);
             }
-            flow.waiting.push_back(record);
+            state.waiting.push_back(record);
             self.ahead += 1;
         }
         Ok(())
@@ -187,13 +188,13 @@ impl Replay {
             Op::Discard => skip.trim,
             _ => skip.sync,
         };
-        let flow = &mut self.streams[record.stream as usize];
+        let state = &mut self.streams[record.stream as usize];
         if is_skipped {
-            flow.skipped_ns = flow.skipped_ns.saturating_add(record.delay_ns);
+            state.skipped_ns = state.skipped_ns.saturating_add(record.delay_ns);
             return false;
         }
         // The pause before a record that is left out still counts.
-        record.delay_ns = record.delay_ns.saturating_add(std::mem::take(&mut flow.skipped_ns));
+        record.delay_ns = record.delay_ns.saturating_add(std::mem::take(&mut state.skipped_ns));
         record.at_ns = self.base_ns.saturating_add(self.scaled(record.at_ns));
         record.delay_ns = self.scaled(record.delay_ns);
         record.offset /= u64::from(self.trace.offset_divisor.max(1));
@@ -227,28 +228,28 @@ impl Replay {
     #[inline]
     pub(super) fn next(&mut self, stream: u32, now_ns: u64) -> Next {
         let depth = self.trace.depth;
-        let flow = &mut self.streams[stream as usize];
-        let Some(&record) = flow.waiting.front() else { return Next::Wait };
-        if now_ns >= self.stop_ns || flow.is_planned {
+        let state = &mut self.streams[stream as usize];
+        let Some(&record) = state.waiting.front() else { return Next::Wait };
+        if now_ns >= self.stop_ns || state.is_planned {
             return Next::Wait;
         }
         let due_ns = match self.trace.timing {
             // A dependent record waits for the one before, but without its pause.
-            Timing::Asap if record.dependent && flow.in_flight > 0 => return Next::Wait,
-            Timing::Asap if flow.in_flight >= depth => return Next::Wait,
+            Timing::Asap if record.dependent && state.in_flight > 0 => return Next::Wait,
+            Timing::Asap if state.in_flight >= depth => return Next::Wait,
             Timing::Asap => now_ns,
             // A process has its depth, whatever the times in its log.
-            _ if self.process.is_some() && flow.in_flight >= depth => return Next::Wait,
-            _ if record.dependent && flow.in_flight > 0 => return Next::Wait,
-            _ if record.dependent => flow.completed_ns.saturating_add(record.delay_ns),
+            _ if self.process.is_some() && state.in_flight >= depth => return Next::Wait,
+            _ if record.dependent && state.in_flight > 0 => return Next::Wait,
+            _ if record.dependent => state.completed_ns.saturating_add(record.delay_ns),
             _ => record.at_ns,
         };
         if due_ns > now_ns {
-            flow.is_planned = true;
+            state.is_planned = true;
             return Next::At(due_ns);
         }
-        flow.waiting.pop_front();
-        flow.in_flight += 1;
+        state.waiting.pop_front();
+        state.in_flight += 1;
         self.ahead -= 1;
         self.in_flight += 1;
         Next::Issue(record)
@@ -259,9 +260,9 @@ impl Replay {
     }
 
     pub(super) fn completed(&mut self, stream: u32, now_ns: u64) {
-        let flow = &mut self.streams[stream as usize];
-        flow.in_flight -= 1;
-        flow.completed_ns = now_ns;
+        let state = &mut self.streams[stream as usize];
+        state.in_flight -= 1;
+        state.completed_ns = now_ns;
         self.in_flight -= 1;
     }
 
@@ -343,7 +344,7 @@ mod tests {
         let mut replay = Replay::new(&trace, 1 << 40).unwrap();
         std::fs::remove_file(&path).unwrap();
         replay.begin(0, u64::MAX);
-        let held = |replay: &Replay| replay.streams.iter().map(|flow| flow.waiting.len()).sum();
+        let held = |replay: &Replay| replay.streams.iter().map(|state| state.waiting.len()).sum();
         let (mut fresh, mut made, mut most) = (Vec::new(), 0u64, 0usize);
         // The first stream goes at once, the others never: their records fill the room, and reading stops.
         while replay.is_hungry() {

@@ -158,7 +158,7 @@ pub(super) fn world(scenario: &Scenario) -> Result<World, ScenarioError> {
             flights: Flights::default(),
             recorder: Recorder::new(results, &cgroups.ids),
             at_disk: 0,
-            run: None,
+            command: None,
         },
         cgroups,
         engine,

@@ -13,12 +13,12 @@ pub(super) struct SimDevice {
     pub(super) recorder: Recorder,
     pub(super) at_disk: u32,
     /// The command that is being built.
-    pub(super) run: Option<Run>,
+    pub(super) command: Option<Command>,
 }
 
 /// A disk command of contiguous requests, by the keys of the first and last.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct Command {
     first: u32,
     last: u32,
     op: Op,
@@ -33,31 +33,31 @@ impl Device for SimDevice {
         let key = dispatch.request.tag as u32;
         let (op, extent) = (dispatch.request.op, dispatch.request.extent);
         take(&mut self.flights, now, key, dispatch);
-        self.run =
-            Some(Run { first: key, last: key, op, offset: extent.offset, bytes: extent.len });
+        self.command =
+            Some(Command { first: key, last: key, op, offset: extent.offset, bytes: extent.len });
     }
 
     fn join(&mut self, now: Instant, dispatch: Dispatch) {
         let key = dispatch.request.tag as u32;
-        let run = self.run.as_mut().expect("something to join it to");
-        self.flights[run.last as usize].joined = key;
-        run.last = key;
-        run.bytes += dispatch.request.extent.len;
+        let command = self.command.as_mut().expect("something to join it to");
+        self.flights[command.last as usize].joined = key;
+        command.last = key;
+        command.bytes += dispatch.request.extent.len;
         take(&mut self.flights, now, key, dispatch);
     }
 
     fn start(&mut self, now: Instant) {
-        let Some(run) = self.run.take() else { return };
+        let Some(command) = self.command.take() else { return };
         self.at_disk += 1;
         self.recorder.in_flight(self.at_disk);
-        let op = match run.op {
+        let op = match command.op {
             Op::Read | Op::Cache | Op::Status => DiskOp::Read,
             Op::Write => DiskOp::Write,
             Op::Flush => DiskOp::Flush,
             Op::Discard => DiskOp::Discard,
             Op::WriteZeroes => DiskOp::WriteZeroes,
         };
-        self.disk.submit(now.as_nanos(), run.first.into(), op, run.offset, run.bytes);
+        self.disk.submit(now.as_nanos(), command.first.into(), op, command.offset, command.bytes);
     }
 
     fn record(&mut self, _now: Instant, _event: Event) {}
