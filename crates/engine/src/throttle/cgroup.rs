@@ -246,32 +246,66 @@ impl CgroupThrottle {
         self.dir(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
     }
 
-    /// What the limit on both adds to what that of `direction` alone says about a head of `cost`.
-    pub(crate) fn check_rw_limit(
+    /// Whether the limits of `direction` let a head of `cost` go at `now`; a wait is in the time of `clock`, the cgroup's.
+    #[inline]
+    pub(super) fn check(
         &mut self,
+        clock: &Clock,
         now: Instant,
         direction: Direction,
         cost: Cost,
         arrival: Arrival,
-        own: Verdict<Dimension>,
     ) -> Verdict<Dimension> {
-        let arrival = if self.is_clear(direction.other()) { arrival } else { Arrival::Queued };
-        let turn = self.turn(now, direction);
-        let Some(rw_limit) = &mut self.rw_limit else { return own };
-        let both = rw_limit.limiter_mut().check(now, cost, arrival).by(Dimension::rw);
-        both.later_of(own).later_of(turn)
+        if clock.is_open() {
+            return Verdict::Go;
+        }
+        let time = clock.at(now);
+        let own = self.limit_mut(direction).check(time, cost, arrival);
+        let own = own.by(|resource| Dimension::of(direction, resource));
+        let is_other_clear = self.rw_limit.is_none() || self.is_clear(direction.other());
+        match &mut self.rw_limit {
+            None => own,
+            Some(rw_limit) => {
+                let arrival = if is_other_clear { arrival } else { Arrival::Queued };
+                let both = rw_limit.limiter_mut().check(time, cost, arrival).by(Dimension::rw);
+                both.later_of(own).later_of(self.turn(time, direction))
+            }
+        }
     }
 
     /// The same for any head, where the answer is the same for all.
-    pub(crate) fn check_any_rw(
+    pub(super) fn check_any(
         &self,
+        clock: &Clock,
         now: Instant,
         direction: Direction,
-        own: Verdict<Dimension>,
     ) -> Option<Verdict<Dimension>> {
+        if clock.is_open() {
+            return Some(Verdict::Go);
+        }
+        let time = clock.at(now);
+        let own = self.limit(direction).check_any(time)?;
+        let own = own.by(|resource| Dimension::of(direction, resource));
         let Some(rw_limit) = &self.rw_limit else { return Some(own) };
-        let both = rw_limit.limiter().check_any(now)?.by(Dimension::rw);
-        Some(both.later_of(own).later_of(self.turn(now, direction)))
+        let both = rw_limit.limiter().check_any(time)?.by(Dimension::rw);
+        Some(both.later_of(own).later_of(self.turn(time, direction)))
+    }
+
+    /// Charges `cost` to the limits of `direction`: of a request that they let go at `now`, or an instalment of what was
+    /// `owed`.
+    #[inline]
+    pub(super) fn charge(
+        &mut self,
+        clock: &Clock,
+        now: Instant,
+        direction: Direction,
+        cost: Cost,
+        owed: Option<Cost>,
+    ) {
+        self.limit_mut(direction).charge_by(clock, now, cost, owed);
+        if let Some(rw_limit) = &mut self.rw_limit {
+            rw_limit.limiter_mut().charge_by(clock, now, cost, owed);
+        }
     }
 
     /// Whether it is the turn of `direction`: not while the other one goes first and waits until it can. Where small requests

@@ -331,7 +331,7 @@ impl Throttle {
         direction: Direction,
     ) -> u32 {
         let queue = self.cgroups[cgroup].queue_mut(direction);
-        queue.to_parent.pop_front(cx.requests).expect("looked just cx.now")
+        queue.to_parent.pop_front(cx.requests).expect("looked just now")
     }
 
     /// Books the service of the source that was next at `at`.

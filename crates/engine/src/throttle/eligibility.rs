@@ -194,7 +194,7 @@ impl Throttle {
             }
         }
         let has_part_paid = dir.has_part_paid;
-        let verdict = match self.clocks.check_any(cx.now, node, direction) {
+        let verdict = match node.check_any(self.clocks.get(clock), cx.now, direction) {
             Some(verdict) if verdict == Verdict::Go || !has_part_paid => verdict,
             _ => self.check_head(cx, cgroup, direction, arrival),
         };
@@ -206,7 +206,7 @@ impl Throttle {
             }
             Verdict::Wait { until, throttled_by } => {
                 dir.throttled_by = throttled_by;
-                debug_assert!(until > self.limit_time(cgroup, cx.now), "a wait ends after cx.now");
+                debug_assert!(until > self.limit_time(cgroup, cx.now), "a wait ends after now");
                 self.arm(cx, cgroup, direction, until);
                 false
             }
@@ -402,7 +402,7 @@ impl Throttle {
             Source::Cgroup(child) => child,
         };
         let lent = self.cgroups[cgroup].dir_mut(direction).queue.take();
-        let mut queue = lent.expect("made just cx.now");
+        let mut queue = lent.expect("made just now");
         let source_state = &mut self.cgroups[child].queue_mut(direction).source_state;
         let result = work(&mut queue.fair_queue, source_state);
         self.cgroups[cgroup].dir_mut(direction).queue = Some(queue);

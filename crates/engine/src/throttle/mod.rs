@@ -50,19 +50,19 @@ pub(crate) use admit::Admission;
 pub use limits_error::LimitsError;
 pub use watermark::WatermarkStats;
 
-use crate::limits::Limits;
+use crate::limits::{Dimension, Limits};
 use crate::price::Prices;
 use crate::request::Direction;
 use crate::requests::Requests;
 use crate::stats::{Charge, Counters, TaskStats};
 use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::client::{ClientThrottle, TaskThrottle};
+use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::slots::Slots;
 use crate::throttle::watermark::Clocks;
 use crate::time::Instant;
 use crate::tree::{List, NO_CGROUP, NO_INDEX, ROOT, Tree};
-use crate::types::CgroupId;
-use crate::types::Watermark;
+use crate::types::{CgroupId, Cost, Watermark};
 use crate::utilisation::Share;
 
 /// Limits of all cgroups, and the requests that wait for them.
@@ -236,6 +236,59 @@ impl Throttle {
     /// The same, from the parent of `cgroup` upwards.
     fn parent_limit(&self, cgroup: u32, direction: Direction) -> u32 {
         self.cgroups[cgroup].dir(direction).parent_limit
+    }
+
+    // Limits.
+
+    /// What the clock of `cgroup`'s limits shows at `now`.
+    fn limit_time(&self, cgroup: u32, now: Instant) -> Instant {
+        self.clocks.get(self.cgroups[cgroup].clock).at(now)
+    }
+
+    /// Whether the limits of `cgroup` let a head of `cost` go at `now`; a wait is in the time of its clock.
+    fn check_limit(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+        arrival: Arrival,
+    ) -> Verdict<Dimension> {
+        self.sync_with_watermark(cgroup);
+        let node = &mut self.cgroups[cgroup];
+        node.check(self.clocks.get(node.clock), cx.now, direction, cost, arrival)
+    }
+
+    /// Charges `cost` to the limits of `cgroup`, which have let it go at `now`; it may be an instalment of what was `owed`.
+    fn charge_limit(
+        &mut self,
+        cx: &mut Context<'_>,
+        cgroup: u32,
+        direction: Direction,
+        cost: Cost,
+        owed: Option<Cost>,
+    ) {
+        self.sync_with_watermark(cgroup);
+        let node = &mut self.cgroups[cgroup];
+        node.charge(self.clocks.get(node.clock), cx.now, direction, cost, owed);
+        if node.rw_limit.is_some() {
+            self.deactivate_ineligible(cx, cgroup, direction.other());
+        }
+    }
+
+    /// What is left of the burst of a cgroup that has a limit in `dimension`.
+    pub(crate) fn burst_left(
+        &self,
+        now: Instant,
+        cgroup: u32,
+        dimension: Dimension,
+    ) -> Option<u64> {
+        let node = &self.cgroups[cgroup];
+        let limiter = match dimension.direction() {
+            Some(direction) => node.limiter(direction)?,
+            None => node.rw_limit.as_ref()?.limiter(),
+        };
+        limiter.credit_left(self.limit_time(cgroup, now), dimension.resource())
     }
 
     // Time.

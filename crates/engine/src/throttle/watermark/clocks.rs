@@ -5,11 +5,7 @@ use alloc::vec::Vec;
 
 use super::anticipation::Anticipation;
 use super::{Clock, Confidence};
-use crate::limits::Dimension;
-use crate::request::Direction;
-use crate::throttle::cgroup::CgroupThrottle;
 use crate::throttle::deadlines::{Due, Timer};
-use crate::throttle::limiter::Verdict;
 use crate::time::Instant;
 use crate::types::Watermark;
 use crate::utilisation::{Busy, Share};
@@ -147,27 +143,6 @@ impl Clocks {
     }
 
     // What waits.
-
-    /// Whether the limit of `cgroup` lets any head go at `now`, where the answer is the same for all; a wait is in the time
-    /// of its clock.
-    pub(crate) fn check_any(
-        &self,
-        now: Instant,
-        cgroup: &CgroupThrottle,
-        direction: Direction,
-    ) -> Option<Verdict<Dimension>> {
-        let clock = self.get(cgroup.clock);
-        if clock.is_open() {
-            return Some(Verdict::Go);
-        }
-        let time = clock.at(now);
-        let verdict = cgroup.limit(direction).check_any(time)?;
-        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
-        match cgroup.rw_limit {
-            None => Some(verdict),
-            Some(_) => cgroup.check_any_rw(time, direction, verdict),
-        }
-    }
 
     pub(crate) fn deadlines_mut(
         &mut self,

@@ -3,65 +3,15 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::limits::Dimension;
 use crate::request::Direction;
 use crate::throttle::limiter::{Arrival, Verdict};
 use crate::throttle::timers::timer_of;
 use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
-use crate::types::Cost;
-use crate::types::Watermark;
+use crate::types::{Cost, Watermark};
 
 impl Throttle {
-    /// What the clock of `cgroup`'s limits shows at `now`.
-    pub(crate) fn limit_time(&self, cgroup: u32, now: Instant) -> Instant {
-        self.clocks.get(self.cgroups[cgroup].clock).at(now)
-    }
-
-    /// Whether the limit of `cgroup` lets a head of `cost` go at `now`; a wait is in the time of its clock.
-    pub(crate) fn check_limit(
-        &mut self,
-        cx: &mut Context<'_>,
-        cgroup: u32,
-        direction: Direction,
-        cost: Cost,
-        arrival: Arrival,
-    ) -> Verdict<Dimension> {
-        self.sync_with_watermark(cgroup);
-        let node = &mut self.cgroups[cgroup];
-        let clock = self.clocks.get(node.clock);
-        if clock.is_open() {
-            return Verdict::Go;
-        }
-        let time = clock.at(cx.now);
-        let verdict = node.limit_mut(direction).check(time, cost, arrival);
-        let verdict = verdict.by(|resource| Dimension::of(direction, resource));
-        match node.rw_limit {
-            None => verdict,
-            Some(_) => node.check_rw_limit(time, direction, cost, arrival, verdict),
-        }
-    }
-
-    /// Books `cost` at the limit of `cgroup`, which has let it go at `now`, or is an instalment of what was `owed`.
-    pub(crate) fn charge_limit(
-        &mut self,
-        cx: &mut Context<'_>,
-        cgroup: u32,
-        direction: Direction,
-        cost: Cost,
-        owed: Option<Cost>,
-    ) {
-        self.sync_with_watermark(cgroup);
-        let node = &mut self.cgroups[cgroup];
-        let clock = self.clocks.get(node.clock);
-        node.limit_mut(direction).charge_by(clock, cx.now, cost, owed);
-        if let Some(rw_limit) = &mut node.rw_limit {
-            rw_limit.limiter_mut().charge_by(clock, cx.now, cost, owed);
-            self.deactivate_ineligible(cx, cgroup, direction.other());
-        }
-    }
-
     /// A request of a client of `cgroup` is past its limits: if none of them follows the device's utilisation, those that do
     /// make room for it. O(limited ancestors), where a watermark is in use.
     #[inline]
@@ -259,20 +209,5 @@ impl Throttle {
         for &at in &of_clock {
             self.limits_changed(cx, at);
         }
-    }
-
-    /// What is left of the burst of a cgroup that has a limit in `dimension`.
-    pub(crate) fn burst_left(
-        &self,
-        now: Instant,
-        cgroup: u32,
-        dimension: Dimension,
-    ) -> Option<u64> {
-        let node = &self.cgroups[cgroup];
-        let limiter = match dimension.direction() {
-            Some(direction) => node.limiter(direction)?,
-            None => node.rw_limit.as_ref()?.limiter(),
-        };
-        limiter.credit_left(self.limit_time(cgroup, now), dimension.resource())
     }
 }
