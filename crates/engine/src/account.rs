@@ -1,5 +1,5 @@
-//! Traffic counters of cgroups: a line of cache for each direction, which is all that most requests touch, and behind them
-//! what few do. [`Counters`] are made of them on request.
+//! Traffic counters of cgroups: one line of cache for each direction has what most requests touch. [`Counters`] are
+//! made of them on request.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,9 +13,9 @@ pub(crate) struct Accounts(Vec<CgroupAccount>);
 /// Small, for most of 100,000 cgroups may be idle.
 #[derive(Default)]
 struct CgroupAccount {
-    /// What its own requests did, once there was one.
+    /// Traffic of its own requests, once there was one.
     own: Option<Box<Account>>,
-    /// What removed children did.
+    /// Sums of removed children.
     folded: Option<Box<Counters>>,
 }
 
@@ -57,13 +57,13 @@ impl Accounts {
         }
     }
 
-    /// What children of `cgroup` did that were removed.
+    /// Sums of removed children of `cgroup`.
     pub(crate) fn folded_mut(&mut self, cgroup: u32) -> &mut Counters {
         self.0[cgroup as usize].folded.get_or_insert_default()
     }
 }
 
-/// Of one cgroup; in its own box: an idle cgroup touches none of it.
+/// Traffic of one cgroup. Boxed: an idle cgroup touches none of it.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Account {
@@ -98,12 +98,12 @@ impl Account {
         self.window_ns += wait_ns;
     }
 
-    /// A request that a device of the model takes so long for goes to the device.
+    /// Adds the modelled device time of a dispatched request.
     pub(crate) fn took_of_device(&mut self, price_ns: u64) {
         self.modelled_ns = self.modelled_ns.saturating_add(price_ns);
     }
 
-    /// A request is past the limits, of which some that it waited for are no more.
+    /// Counts a request that is past its limits; `lifted_ns` it waited for limits that no longer exist.
     #[inline]
     pub(crate) fn passed(&mut self, request: &Request, lifted_ns: u64) {
         let direction = request.op.direction();
@@ -125,7 +125,7 @@ impl Account {
         moved.ios += 1;
     }
 
-    /// The device has finished a request.
+    /// Counts a completed request.
     #[inline]
     pub(crate) fn completed(&mut self, direction: Direction, device_ns: u64) {
         let dir = self.dir(direction);
@@ -133,12 +133,12 @@ impl Account {
         dir.completed += 1;
     }
 
-    /// The device has finished a piece of a request, and more of it is to come.
+    /// Counts the device time of a piece that is not the last.
     pub(crate) fn piece_completed(&mut self, direction: Direction, device_ns: u64) {
         self.dir(direction).device_ns += device_ns;
     }
 
-    /// It had failed it.
+    /// Counts a failed request.
     pub(crate) fn failed(&mut self) {
         self.failed += 1;
     }

@@ -1,4 +1,4 @@
-//! Everything an engine holds, shared by the parts of it that `impl` their step of a request's way.
+//! State of an engine, and the hand-over from the throttle to the scheduler.
 
 use alloc::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) tree: Tree,
     pub(crate) requests: Requests,
     pub(crate) throttle: Throttle,
-    /// What the device's model makes of the same requests, where there is one.
+    /// Modelled device, if its capacity is known.
     pub(crate) modelled: Option<Modelled>,
     pub(crate) scheduler: Scheduler,
     pub(crate) accounts: Accounts,
@@ -29,9 +29,9 @@ pub(crate) struct Core {
     pub(crate) audit: Audit,
     pub(crate) events: VecDeque<Event>,
     pub(crate) in_flight: u32,
-    /// Those of them that went to the device as one with another.
+    /// Coalesced requests among them: they went to the device with another.
     pub(crate) joined: u32,
-    /// Since when the device has had a request, while it has one.
+    /// Begin of the current busy period.
     pub(crate) busy_since: Instant,
     pub(crate) busy_ns: u64,
 }
@@ -55,16 +55,15 @@ impl Core {
         }
     }
 
-    /// How many requests the device has room for; what went there as one counts as one.
+    /// Free places in the device window; coalesced requests count as one.
     pub(crate) fn room(&self) -> u32 {
         self.config.depth.get().saturating_sub(self.in_flight - self.joined)
     }
 
-    /// Since when, or from when on, the device has capacity that nothing on its way there will use; `None` as long as
-    /// something has to happen before that is known.
+    /// Instant from which the device is idle; `None` while that depends on a completion.
     ///
-    /// Where the device was measured, that is when the device of its model has done what it was given, whatever is still at
-    /// the real one. Otherwise it is when nothing is there.
+    /// With a model: when the modelled device has done its work, whatever is at the real one. Otherwise: now, if
+    /// nothing is at the device. `None` too while the scheduler has requests.
     pub(crate) fn rests_from(&self, now: Instant) -> Option<Instant> {
         let from = match &self.modelled {
             Some(modelled) => modelled.free_at().max(now),
@@ -74,7 +73,7 @@ impl Core {
         (self.scheduler.len() == 0).then_some(from)
     }
 
-    /// Time goes on to `now`: the clocks learn when the device worked.
+    /// Advances the virtual clocks' view of the device to `now`.
     #[inline(never)]
     pub(crate) fn advance_clocks(&mut self, now: Instant) {
         let Core { throttle, modelled, in_flight, .. } = self;
@@ -84,16 +83,15 @@ impl Core {
         }
     }
 
-    /// How much of the device was used within the last half second; `None` where no watermark asks for it.
+    /// Utilisation over the last half second; `None` without a watermark.
     pub(crate) fn utilisation(&self) -> Option<Share> {
         let share = self.throttle.utilisation()?;
         Some(self.modelled.as_ref().map_or(share, Modelled::share))
     }
 
-    /// Sets clocks forward for as long as nothing is at the device, nor on its way there, and something waits that may go
-    /// early.
+    /// Advances virtual clocks while the device is idle, nothing is queued for it, and a limited request may go early.
     ///
-    /// O(log armed) for each cgroup that is looked at, and each is looked at once for every request that it lets go.
+    /// O(log armed) for each cgroup visited; one visit for each request that passes.
     pub(crate) fn advance_virtual_clocks(&mut self, now: Instant) {
         while self.rests_from(now).is_some_and(|from| from <= now) {
             let (throttle, mut cx) = self.throttle(now);
@@ -111,7 +109,7 @@ impl Core {
         (throttle, Context { now, tree, requests })
     }
 
-    /// What is counted of a cgroup's traffic.
+    /// Traffic account of a cgroup.
     #[inline]
     pub(crate) fn account_mut(&mut self, cgroup: u32) -> &mut Account {
         if self.accounts.is_new(cgroup) {
@@ -138,7 +136,7 @@ impl Core {
         audit
     }
 
-    /// Gives the scheduler what the last change has let past every limit.
+    /// Hands requests that passed their limits to the scheduler.
     #[inline]
     pub(crate) fn schedule_ready(&mut self, now: Instant) {
         while let Some(index) = self.throttle.take_ready(&mut self.requests) {
@@ -146,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Gives the scheduler the request in slot `index`, which had waited for a limit and is past all of them.
+    /// Hands the request in slot `index`, which has waited for a limit, to the scheduler.
     pub(crate) fn schedule_passed(&mut self, now: Instant, index: u32) {
         let record = &mut self.requests[index];
         let unblamed_ns = now.nanos_since(record.since);
@@ -156,9 +154,9 @@ impl Core {
         self.schedule(now, request, task, cgroup, index, cost, unblamed_ns);
     }
 
-    /// Gives the scheduler the request of `task` in slot `index`, or its first piece where it is longer than the device is
-    /// to take at once. It is charged; `lifted_ns` it had waited for limits that are no more.
-    // In place on the way of each request.
+    /// Charges the request of `task` in slot `index`, and hands it to the scheduler: its first piece, if it is longer
+    /// than one command. `lifted_ns`: its wait for limits that no longer exist.
+    // Inlined: on the path of each request.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "in place, where all of this is at hand")]
     pub(crate) fn schedule(

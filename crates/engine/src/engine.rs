@@ -1,4 +1,4 @@
-//! The engine's face: what goes in, and what comes out.
+//! Engine: calls in, answers out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -85,7 +85,7 @@ impl Engine {
         self.core.tree.find(path).map(|index| self.core.tree.id(index))
     }
 
-    /// Cgroups that there are, the root and those that have been removed and still have clients included. O(1).
+    /// Number of cgroups, with the root and removed cgroups that still have clients. O(1).
     pub fn cgroup_count(&self) -> u32 {
         self.core.tree.cgroups.len()
     }
@@ -148,13 +148,13 @@ impl Engine {
         Some(self.core.tree.cgroups[index].weight)
     }
 
-    /// What becomes of the priority classes of a cgroup's clients.
+    /// Priority class policy of a cgroup.
     pub fn prio_class(&self, cgroup: CgroupId) -> Option<PrioClass> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         Some(self.core.tree.cgroups[index].prio_class)
     }
 
-    /// What is set for a cgroup itself of [`Change::SetLowLatency`].
+    /// Policy set with [`Change::SetLowLatency`] for the cgroup itself.
     pub fn low_latency(&self, cgroup: CgroupId) -> Option<LowLatency> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         self.core.tree.cgroups[index].low_latency
@@ -166,7 +166,7 @@ impl Engine {
         self.core.throttle.watermark(index)
     }
 
-    /// Opens a client: one share of `cgroup`, whatever number of tasks it has.
+    /// Opens a client: one share of `cgroup`, for any number of tasks.
     ///
     /// # Errors
     /// The cgroup has been removed.
@@ -194,8 +194,8 @@ impl Engine {
         Ok(TaskId { index, generation })
     }
 
-    /// Closes a task to new requests; those inside go on, or are taken out with [`Engine::withdraw_next`]. The id
-    /// is stale once the last of them is gone. Closing twice does nothing.
+    /// Closes a task to new requests. Those inside go on, or are removed with [`Engine::withdraw_next`]. The id is
+    /// stale once the last is gone. Closing twice does nothing.
     pub fn close_task(&mut self, task: TaskId) {
         if let Some(index) = self.core.tree.task_index(task) {
             self.core.tree.tasks[index].closing = true;
@@ -213,8 +213,8 @@ impl Engine {
 
     // In: what happened, and when.
 
-    /// Takes a request in. It may be dispatched in the very next [`Engine::poll_dispatch`], if no limit and no one
-    /// before it is in the way: O(limited ancestors) then; where it has to wait, O(depth × log sources).
+    /// Submits a request. If no limit and no earlier request holds it, the next [`Engine::poll_dispatch`] may return
+    /// it: O(limited ancestors). Otherwise it waits: O(depth × log sources).
     ///
     /// # Errors
     /// A full queue is an answer, not a wait: try again after a completion.
@@ -246,9 +246,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// The device has finished with what was dispatched. Answers whether the request is done with it: not so after a piece
-    /// of a longer one (see [`Config::piece_bytes_max`]), whose next piece is dispatched in its turn, under the same id and
-    /// tag. A piece that has failed is the last one.
+    /// Completes what was dispatched. False after a piece of a longer request (see [`Config::piece_bytes_max`]): its
+    /// next piece is dispatched in turn, with the same id and tag. A failed piece is the last.
     ///
     /// # Panics
     /// The ticket is of another engine.
@@ -279,7 +278,7 @@ impl Engine {
         if outcome == Outcome::Failed {
             account.failed();
         }
-        // A device that was measured has other requests meanwhile.
+        // A device with a model has other requests meanwhile.
         if core.throttle.is_steered() && core.in_flight == 0 && core.modelled.is_none() {
             let (throttle, mut cx) = core.throttle(now);
             throttle.anticipate(&mut cx, cgroup, direction, cost);
@@ -290,13 +289,12 @@ impl Engine {
         true
     }
 
-    /// Makes a request synchronous that was submitted as asynchronous, because something waits for it now: a scheduler
-    /// prefers it from now on. `false` if it is at the device already, or not inside: then there is nothing to do.
+    /// Makes an asynchronous request synchronous, because something waits for it: a scheduler then prefers it. `false`
+    /// if it is at the device or not inside.
     ///
-    /// Past every limit it becomes a request of `task`, in the flow of that task's client, if the task is one of the same
-    /// cgroup; else it stays its own task's. Before a limit it keeps its place and its task, unless `class` is
-    /// [`Class::Owed`]: then it passes all limits now, as debt. Allocates nothing; O(log requests of a flow), or
-    /// O(depth × log sources) where it passes limits.
+    /// Past every limit it joins `task` and its client's flow, if that task is of the same cgroup. Before a limit it
+    /// keeps its place and task, unless `class` is [`Class::Owed`]: then it passes all limits now, as debt. Allocates
+    /// nothing; O(log requests of a flow), or O(depth × log sources) where it passes limits.
     pub fn promote(&mut self, now: Instant, id: RequestId, task: TaskId, class: Class) -> bool {
         let now = self.advance(now);
         let core = &mut self.core;
@@ -319,7 +317,7 @@ impl Engine {
             if to != from {
                 core.requests[index].request.task = task;
             }
-            // Flows keep requests by their age, so it begins anew; the time so far was waited for room.
+            // Flows order requests by age, so its age restarts; the time so far was a wait for room.
             let record = &mut core.requests[index];
             let waited = now.nanos_since(core::mem::replace(&mut record.since, now));
             let cgroup = core.tree.tasks[from].cgroup;
@@ -332,8 +330,8 @@ impl Engine {
         true
     }
 
-    /// Takes out a request that has not been dispatched; `None` if it has been, or is not inside. Of one that goes to the
-    /// device in pieces, and is between two of them, what is left.
+    /// Removes a request that has not been dispatched; `None` if it has been, or is not inside. Between two pieces,
+    /// the rest is removed.
     pub fn withdraw(&mut self, now: Instant, id: RequestId) -> Option<Request> {
         let now = self.advance(now);
         let index = self.core.requests.index(id)?;
@@ -347,8 +345,8 @@ impl Engine {
         Some(record.uncut())
     }
 
-    /// What a request has still to pay to the limits before it goes; `None` once it is past them, or not inside. Less than
-    /// its price where it is charged in instalments. O(1).
+    /// Price that a request still owes to limits; `None` past them or outside. Less than its price after instalments.
+    /// O(1).
     pub fn owed(&self, id: RequestId) -> Option<Charge> {
         let record = &self.core.requests[self.core.requests.index(id)?];
         let mut owed = Charge::default();
@@ -356,9 +354,9 @@ impl Engine {
         (record.stage == Stage::Waiting).then_some(owed)
     }
 
-    /// Takes out some request of `task` that has not been dispatched; `None` when there is none left.
+    /// Removes one request of `task` that has not been dispatched; `None` if there is none.
     ///
-    /// O(1) for requests that wait; O(requests inside) for those dispatched to a parent cgroup by limits of the slice kind.
+    /// O(1), or O(requests inside) for those dispatched to a parent cgroup by limits of the slice kind.
     pub fn withdraw_next(&mut self, now: Instant, task: TaskId) -> Option<Request> {
         let index = self.core.tree.task_index(task)?;
         let Core { scheduler, tree, requests, .. } = &mut self.core;
@@ -471,7 +469,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go whatever may go at `now`.
+    /// Applies deadlines that have come by `now`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
@@ -499,14 +497,13 @@ impl Engine {
         Some(self.mark_dispatched(now, index))
     }
 
-    /// The next request that goes on where the one dispatched last ends: of the same flow, the same operation, data. Both
-    /// are to be done as one, and count as one for the device window; each is completed by itself, in any order. `None`
-    /// when the run is over.
+    /// Returns the next request contiguous with the last dispatch: same flow, same operation, data. Both are one
+    /// command for the device and count as one in the device window; each is completed by itself, in any order. `None`
+    /// at the end of the run.
     ///
-    /// For devices that do better with few large requests than with many small ones: they ask after each dispatch, before
-    /// any other call, until there is no more. Without these calls each comes from
-    /// [`Engine::poll_dispatch`]. Only as many are joined as is needed to bring all that waits to the device, up to
-    /// 512 KiB. Only [`crate::SchedulerKind::Bfq`] joins.
+    /// For devices that prefer few large requests: call it after each dispatch, before any other call, until `None`.
+    /// Without these calls each request comes from [`Engine::poll_dispatch`]. Requests are joined only as far as
+    /// needed to bring all that waits to the device, up to 512 KiB, and only by [`crate::SchedulerKind::Bfq`].
     #[inline]
     pub fn poll_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
@@ -525,8 +522,8 @@ impl Engine {
         Some(self.mark_dispatched(now, index))
     }
 
-    /// A request goes to the device.
-    // In place on the way of each request, though one that is joined calls it too.
+    /// Marks a request as dispatched.
+    // Inlined into both callers.
     #[inline(always)]
     fn mark_dispatched(&mut self, now: Instant, index: u32) -> Dispatch {
         let core = &mut self.core;
@@ -549,7 +546,7 @@ impl Engine {
             }
         }
         let request = *request;
-        // Most find room at once, and what is counted of their cgroup may be far away in memory.
+        // Most have not waited, and the account may be far away in memory.
         if waited > 0 {
             let cgroup = core.tree.tasks[task].cgroup;
             core.account_mut(cgroup).waited_for_room(waited);
@@ -566,7 +563,7 @@ impl Engine {
         Dispatch { ticket: Ticket::of(id), request }
     }
 
-    /// A piece of a request is back from the device, and the next one waits for it.
+    /// Completes a piece of a request, and queues the next one.
     #[cold]
     fn next_piece(&mut self, now: Instant, index: u32) {
         let core = &mut self.core;
@@ -610,7 +607,7 @@ impl Engine {
 
     // What is counted.
 
-    /// Counters of a cgroup alone, or with everything below it, removed cgroups included. O(1) or O(cgroups below).
+    /// Counters of a cgroup alone, or recursive, with removed cgroups. O(1) or O(cgroups below).
     pub fn counters(&self, cgroup: CgroupId, recursive: bool) -> Option<Counters> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         let mut sum = Counters::default();
@@ -626,20 +623,19 @@ impl Engine {
         Some(sum)
     }
 
-    /// What limits did to a task; `None` once it is gone.
+    /// Waits of a task for limits; `None` once it is gone.
     pub fn task_stats(&self, task: TaskId) -> Option<TaskStats> {
         let index = self.core.tree.task_index(task)?;
         Some(self.core.throttle.task_stats(index))
     }
 
-    /// Every cgroup that has not been removed with its path and its counters, all below it included; parents before
-    /// children. O(cgroups).
+    /// Path and recursive counters of every cgroup that has not been removed; parents before children. O(cgroups).
     pub fn tree_stats(&self) -> Vec<CgroupStats> {
         tree_stats(&self.core)
     }
 
-    /// What is left of the burst in `dimension`, in bytes or I/O units (see [`crate::stats::Charge::io_units`]); `None` for no
-    /// limit, or for a limiter without a burst of its own.
+    /// Burst left in `dimension`, in bytes or I/O units (see [`crate::stats::Charge::io_units`]); `None` without a
+    /// limit or a burst.
     pub fn burst_left(&self, cgroup: CgroupId, dimension: Dimension) -> Option<u64> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         self.core.throttle.burst_left(self.now, index, dimension)
@@ -665,17 +661,17 @@ impl Engine {
         self.core.throttle.watermarks(self.now)
     }
 
-    /// How BFQ decides, where it is the scheduler or becomes it.
+    /// Settings of BFQ, active or not.
     pub fn bfq_settings(&self) -> BfqSettings {
         self.core.config.bfq
     }
 
-    /// What BFQ has done on this device; zeroes where it never was the scheduler.
+    /// Counters of BFQ on this device.
     pub fn bfq_stats(&self) -> BfqStats {
         self.core.scheduler.stats()
     }
 
-    /// What BFQ has done for a cgroup and all below it, removed cgroups included. O(cgroups below).
+    /// Counters of BFQ for a cgroup and all below it, with removed cgroups. O(cgroups below).
     pub fn bfq_cgroup_stats(&self, cgroup: CgroupId) -> Option<BfqCgroupStats> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         let mut sum = BfqCgroupStats::default();
@@ -685,12 +681,12 @@ impl Engine {
         Some(sum)
     }
 
-    /// What was charged and what was dispatched; [`Audit::balances`] holds at every moment.
+    /// Amounts charged and dispatched; [`Audit::balances`] holds at every moment.
     pub fn audit(&self) -> Audit {
         self.core.audit()
     }
 
-    /// Looks for contradictions in the whole engine. O(everything); for tests, the lab and fuzzers.
+    /// Checks the invariants of the whole engine. O(everything); for tests, the lab and fuzzers.
     ///
     /// # Errors
     /// A text that says what does not hold.
@@ -709,13 +705,13 @@ impl Engine {
         self.now
     }
 
-    /// The index of a cgroup that is not on its way out.
+    /// Index of a cgroup that has not been removed.
     fn live_cgroup(&self, cgroup: CgroupId) -> Option<u32> {
         let index = self.core.tree.cgroup_index(cgroup)?;
         (!self.core.tree.cgroups[index].dying).then_some(index)
     }
 
-    /// One request fewer inside.
+    /// Releases one request of a task.
     fn release_request(&mut self, task: u32) {
         let of = &mut self.core.tree.tasks[task];
         of.held -= 1;

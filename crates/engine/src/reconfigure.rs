@@ -1,4 +1,4 @@
-//! Changes of the hierarchy, of settings and of requests while the engine works: the throttle and the scheduler follow.
+//! Reconfiguration of hierarchy and settings under load, for throttle and scheduler.
 
 use crate::core::Core;
 use crate::event::Event;
@@ -22,7 +22,7 @@ impl Core {
         self.scheduler.update_cgroup_prio(&self.tree, cgroup);
     }
 
-    /// Sets what becomes of the classes of a cgroup's clients, and its own. O(clients).
+    /// Sets the priority class policy of `cgroup`. O(clients).
     pub(crate) fn set_prio_class(&mut self, cgroup: u32, prio_class: PrioClass) {
         self.scheduler.take_device_from(&self.tree, &self.requests, cgroup);
         self.tree.cgroups[cgroup].prio_class = prio_class;
@@ -35,12 +35,12 @@ impl Core {
         self.scheduler.reprioritize_writeback(&self.tree, cgroup);
     }
 
-    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name.
+    /// Moves `cgroup` to `parent`, which is not below it and has no child of its name.
     pub(crate) fn move_cgroup(&mut self, now: Instant, cgroup: u32, parent: u32) {
         let old = self.tree.cgroups[cgroup].parent;
         let (throttle, mut cx) = self.throttle(now);
         throttle.detach(&mut cx, cgroup);
-        // They are past the limits of the old parent, and the scheduler moves them with the others.
+        // These passed the limits of the old parent; the scheduler moves them with the others.
         self.schedule_ready(now);
         self.tree.move_cgroup(cgroup, parent);
         self.scheduler.move_cgroup(&self.tree, &self.requests, cgroup);
@@ -49,13 +49,13 @@ impl Core {
         self.release_if_done(old);
     }
 
-    /// Takes the name away from `cgroup`, which has no children, and the cgroup itself once it has no client.
+    /// Removes `cgroup`, which has no children: offline now, freed with its last client.
     pub(crate) fn remove_cgroup(&mut self, cgroup: u32) {
         self.tree.set_offline(cgroup);
         self.release_if_done(cgroup);
     }
 
-    /// Frees a removed cgroup that nothing is left of, and its removed ancestors likewise.
+    /// Frees an offline cgroup without clients and children, and its offline ancestors likewise.
     pub(crate) fn release_if_done(&mut self, cgroup: u32) {
         let mut at = cgroup;
         while at != ROOT && self.tree.is_done(at) {
@@ -74,7 +74,7 @@ impl Core {
         }
     }
 
-    /// Takes a request out that has not been dispatched.
+    /// Removes a request that has not been dispatched.
     pub(crate) fn withdraw(&mut self, now: Instant, index: u32) {
         let record = &self.requests[index];
         let (task, cost, stage) = (record.task, record.cost, record.stage);
@@ -82,7 +82,7 @@ impl Core {
         match stage {
             Stage::Dispatched => panic!("a request at the device cannot be withdrawn"),
             Stage::Ready => {
-                // What the device has had a piece of counts as dispatched.
+                // A request with a dispatched piece counts as dispatched.
                 let has_begun = record.cut.is_some_and(|cut| cut.has_begun);
                 self.scheduler.remove(&mut self.tree, &mut self.requests, task, index);
                 if !has_begun {

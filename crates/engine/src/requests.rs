@@ -1,54 +1,54 @@
-//! The requests inside the engine, from submit to complete.
+//! Requests inside the engine, from submit to complete.
 
 use crate::request::{Request, RequestId};
 use crate::time::Instant;
 use crate::tree::{Arena, Line, Link, Links};
 use crate::types::Cost;
 
-/// How far a request has come.
+/// Stage of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// In its task's list, for a limit of its path.
+    /// Queued in its task, for a limit of its path.
     Waiting,
-    /// Past the limit of this cgroup (by index), in its list, for one further up.
+    /// Past the limit of this cgroup (by index) and queued there for one further up.
     DispatchedToParent(u32),
-    /// Past every limit, waiting for the device.
+    /// Past every limit; waits for the device.
     Ready,
     /// At the device.
     Dispatched,
 }
 
-/// One request and what is remembered of its way.
+/// A request and its state.
 pub(crate) struct Record {
     pub(crate) request: Request,
     pub(crate) task: u32,
-    /// What it is charged. While it waits for a limit: what it has not paid of that yet.
+    /// Price; while it waits for a limit, the unpaid part.
     pub(crate) cost: Cost,
     pub(crate) stage: Stage,
-    /// Where a request that goes to the device in pieces is cut; `request.extent` is the piece under way.
+    /// Cut of a request that goes to the device in pieces; `request.extent` is the current piece.
     pub(crate) cut: Option<Cut>,
-    /// Whether it went to the device as one with the request before it.
+    /// Whether it was coalesced with the request before it.
     pub(crate) is_joined: bool,
-    /// Whether it waits, and has paid some of its instalments.
+    /// Whether it waits after some instalments.
     pub(crate) is_part_paid: bool,
-    /// In whichever list `stage` says.
+    /// Link in the list of its stage.
     link: Link,
-    /// Since when the time waited has not been blamed on anything yet.
+    /// Begin of the time that is not blamed yet.
     pub(crate) since: Instant,
-    /// What its cgroup's nearest limit had served in all, and to this client, when the request came.
+    /// Service of its nearest limit at arrival: to all, and to its client.
     pub(crate) served_before: Served,
 }
 
-/// What a request that goes to the device in pieces has behind it and before it.
+/// State of a request that goes to the device in pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
-    /// Bytes after the piece under way.
+    /// Bytes after the current piece.
     pub(crate) left: u32,
-    /// Whether a piece of it has been dispatched: then all of it counts as dispatched.
+    /// Whether a piece was dispatched: then all of it counts as dispatched.
     pub(crate) has_begun: bool,
 }
 
-/// Nanoseconds of a limit's time that were given away.
+/// Service of a limit, in nanoseconds of its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) to_all_ns: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Served {
 }
 
 impl Record {
-    /// Cuts a request that is longer than `bytes_max` after its first piece.
+    /// Cuts a longer request after its first `bytes_max`.
     pub(crate) fn cut_to(&mut self, bytes_max: u32) {
         let extent = &mut self.request.extent;
         if extent.len > bytes_max {
@@ -65,7 +65,7 @@ impl Record {
         }
     }
 
-    /// Goes on to the next piece, of `bytes_max` or what is left.
+    /// Advances to the next piece, of at most `bytes_max`.
     pub(crate) fn next_piece(&mut self, bytes_max: u32) {
         let extent = &mut self.request.extent;
         let cut = self.cut.as_mut().expect("a request in pieces");
@@ -74,7 +74,7 @@ impl Record {
         cut.left -= extent.len;
     }
 
-    /// The request from the piece under way to its end.
+    /// The request from the current piece to its end.
     pub(crate) fn uncut(&self) -> Request {
         let mut request = self.request;
         request.extent.len += self.cut.map_or(0, |cut| cut.left);
@@ -83,7 +83,7 @@ impl Record {
 }
 
 impl Served {
-    /// What the limit has served to others than the client since then, of `to_all_ns` and `to_client_ns` up to now.
+    /// Service to other clients since then, given the totals up to now.
     pub(crate) fn to_others(self, to_all_ns: u64, to_client_ns: u64) -> u64 {
         let to_all = to_all_ns.wrapping_sub(self.to_all_ns);
         to_all.saturating_sub(to_client_ns.wrapping_sub(self.to_client_ns))

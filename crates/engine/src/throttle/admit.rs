@@ -1,4 +1,4 @@
-//! The way in: straight through where nothing is in the way, else into a queue.
+//! Admission of requests: straight through where nothing is in the way, else into a queue.
 
 use crate::limits::Dimension;
 use crate::request::{Class, Direction, Request};
@@ -10,19 +10,18 @@ use crate::throttle::{Context, Throttle};
 use crate::tree::{NO_CGROUP, Task};
 use crate::types::Cost;
 
-/// What became of a request that has come.
+/// Result of an admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is past every limit, and the scheduler's.
+    /// Past every limit; the scheduler takes it.
     Admitted,
-    /// It waits for a limit.
+    /// Waits for a limit.
     Queued,
 }
 
 impl Throttle {
-    /// Takes in the `request` of `task` in slot `index`, which costs `cost`: it passes, or waits. O(limited ancestors) where
-    /// nothing waits.
-    // In place in its only caller, which has all of this at hand.
+    /// Admits the `request` of `task` in slot `index`, at the price `cost`. O(limited ancestors) where nothing waits.
+    // Inlined into its only caller, which has all arguments at hand.
     #[inline(always)]
     pub(crate) fn admit(
         &mut self,
@@ -55,7 +54,7 @@ impl Throttle {
             self.recheck_path(cx, at, direction);
             return Admission::Admitted;
         }
-        // Limits passed but not charged yet: a request that stays with its task pays all of them when it goes.
+        // Limits passed, not charged yet: a request that stays with its task pays all of them when it goes.
         self.path.clear();
         let mut holder = None;
         let (nearest, mut owed, mut arrival) = (at, cost, Arrival::Fresh);
@@ -113,7 +112,7 @@ impl Throttle {
         Admission::Queued
     }
 
-    /// Puts the request in slot `index` at the end of the list of its task, for that has to wait `throttled_by` of a limit.
+    /// Appends the request in slot `index` to its task's wait list; `throttled_by` is the limiting dimension.
     // In place in its only caller.
     #[inline(always)]
     fn wait(
@@ -151,7 +150,7 @@ impl Throttle {
         }
     }
 
-    /// Keeps a request that `holder` has let go and a limit further up has not.
+    /// Queues at the parent a request that passed the limit of `holder` and not yet one further up.
     pub(crate) fn queue_at_parent(
         &mut self,
         cx: &mut Context<'_>,
@@ -169,7 +168,7 @@ impl Throttle {
         }
     }
 
-    /// Whether metadata need not wait at `at` nor at any limit above it.
+    /// Whether metadata may overtake at `at` and at each limit above.
     fn may_overtake(&self, mut at: u32, direction: Direction) -> bool {
         while at != NO_CGROUP {
             if !self.cgroups[at].limit(direction).lets_metadata_overtake() {
@@ -180,7 +179,7 @@ impl Throttle {
         true
     }
 
-    /// A debt was made from `at` on upwards: what waits there and might have gone may not go any more.
+    /// Re-checks eligibility from `cgroup` upwards after a debt was charged.
     fn recheck_path(&mut self, cx: &mut Context<'_>, cgroup: u32, direction: Direction) {
         let mut at = cgroup;
         while at != NO_CGROUP {
@@ -199,8 +198,7 @@ impl Throttle {
         }
     }
 
-    /// The request in slot `index`, which waits for limits, passes those that it has not paid yet at once; it is charged
-    /// to them as debt. O(depth × log sources).
+    /// Lets the waiting request in slot `index` pass all unpaid limits now, charged as debt. O(depth × log sources).
     pub(crate) fn pass_as_debt(&mut self, cx: &mut Context<'_>, index: u32) {
         let record = &cx.requests[index];
         let direction = record.request.op.direction();
@@ -209,7 +207,7 @@ impl Throttle {
             Stage::DispatchedToParent(holder) => self.parent_limit(holder, direction),
             Stage::Ready | Stage::Dispatched => return,
         };
-        // Without what it has paid in instalments.
+        // Reduced by the instalments paid.
         let owed = record.cost;
         if record.is_part_paid {
             self.end_instalments(cx, index);
@@ -220,7 +218,7 @@ impl Throttle {
         self.recheck_path(cx, unpaid, direction);
     }
 
-    /// Charges every limit from `at` on upwards for a request that goes whether or not they allow it.
+    /// Charges every limit from `at` upwards for a request that passes whether or not they allow it.
     fn charge_path_as_debt(
         &mut self,
         cx: &mut Context<'_>,
@@ -230,7 +228,7 @@ impl Throttle {
     ) {
         while at != NO_CGROUP {
             let is_clear = self.cgroups[at].is_clear(direction);
-            // Where nothing waits it is a request like others, if the limit lets it.
+            // Not a debt where nothing waits and the limit allows it.
             let arrival = if is_clear { Arrival::Fresh } else { Arrival::Queued };
             if is_clear && self.check_limit(cx, at, direction, cost, arrival) == Verdict::Go {
                 self.charge_limit(cx, at, direction, cost, None);
@@ -247,7 +245,7 @@ impl Throttle {
         }
     }
 
-    /// Charges every limit on `path`, which is empty afterwards.
+    /// Charges every limit on `path`, and clears it.
     fn charge_path(
         &mut self,
         cx: &mut Context<'_>,
@@ -262,13 +260,13 @@ impl Throttle {
         self.path = path;
     }
 
-    /// The request in slot `index` is past every limit, and waits for the device.
+    /// Marks the request in slot `index` as past every limit.
     pub(crate) fn pass(&mut self, cx: &mut Context<'_>, index: u32) {
         let cgroup = cx.tree.tasks[cx.requests[index].task].cgroup;
         self.pass_from(cx, cgroup, index);
     }
 
-    /// The same for a request of a task in `cgroup`.
+    /// As [`Throttle::pass`], for a request of a task in `cgroup`.
     #[inline]
     pub(crate) fn pass_from(&mut self, cx: &mut Context<'_>, cgroup: u32, index: u32) {
         let record = &mut cx.requests[index];
@@ -278,7 +276,7 @@ impl Throttle {
         self.ready.push_back(cx.requests, index);
     }
 
-    /// What the head at `cgroup` waits for, as a dimension.
+    /// Dimension that throttles the head at `cgroup`.
     pub(crate) fn throttled_by(&self, cgroup: u32, direction: Direction) -> Dimension {
         self.cgroups[cgroup].dir(direction).throttled_by
     }

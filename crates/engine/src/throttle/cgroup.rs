@@ -18,57 +18,56 @@ use crate::types::Cost;
 
 /// Limits of a cgroup and what waits at them.
 ///
-/// Small, for there may be 100,000: what most of them do not have is in a box.
+/// Small, for 100,000 cgroups: rare parts are boxed.
 #[repr(C, align(64))]
 pub(super) struct CgroupThrottle {
     directions: [PerDirection; 2],
-    /// What its requests waited for, once one has waited.
+    /// Waits of its requests, once one has waited.
     account: Option<Box<WaitAccount>>,
     /// The limiter of both directions together, where there is one; each direction has a limiter of its own then.
     pub(super) rw_limit: Option<Box<RwLimit>>,
-    /// The last opening of its clock's gate that its limits know of.
+    /// Last gate opening that its limits have applied.
     gate_epoch: u32,
-    /// The clock that its limits go by, and so its watermark; set by [`CgroupThrottle::go_by`].
+    /// Clock of its limits, which is its watermark; set by [`CgroupThrottle::go_by`].
     pub(super) clock: u16,
     /// Whether its watermark was set here rather than above.
     pub(super) has_watermark: bool,
-    /// Under a watermark: how sure it is that its next request follows the answer to the last one.
+    /// Confidence that its next request follows the answer to the last one. Under a watermark.
     pub(super) confidence: Confidence,
     /// Under hierarchical dispatch: the instant at which a head may go, which a timer may precede.
     pub(super) disptime: Instant,
-    /// None where nothing was ever set.
+    /// None without limits.
     limits: Option<Box<Limits>>,
 }
 
 // All of one direction is in one line of cache.
 const _: () = assert!(size_of::<PerDirection>() <= 64);
 
-/// What a cgroup has in one direction; together, because a request needs all of one and nothing of the other.
+/// State of one direction. Kept together, because a request needs all of one and nothing of the other.
 pub(super) struct PerDirection {
     /// Nearest cgroup strictly above with a limit.
     pub(super) parent_limit: u32,
-    /// What the head last had to wait for here.
+    /// Dimension that throttles the head.
     pub(super) throttled_by: Dimension,
-    /// Whether the cgroup has a limit on both directions; beside what every request needs that waits.
+    /// Whether the cgroup has a limit on both directions. Here, because every throttled request reads it.
     pub(super) has_rw_limit: bool,
-    /// Whether a request that waits here, for this limit or one above, may have paid some of its instalments: it may have
-    /// paid its I/Os, and then waits for bytes only. Cleared when nothing waits at the limit.
+    /// Whether a request that waits here or above may have paid some instalments. It may then owe bytes only. Cleared
+    /// when nothing waits.
     pub(super) has_part_paid: bool,
     /// The limiter, where there is a limit.
     pub(super) limiter: Option<Box<RateLimiter>>,
-    /// What waits, once something has waited here.
+    /// Queue, once something has waited here.
     pub(super) queue: Option<Box<Queue>>,
-    /// When a waiting head may go. Under hierarchical dispatch, that of reads serves both directions.
+    /// Timer of the waiting head. Under hierarchical dispatch, that of reads serves both directions.
     pub(super) timer: Timer,
 }
 
-/// What waits at or below one cgroup in one direction.
+/// Queue of one cgroup and direction.
 ///
-/// Where no limit is above, the first line of cache is all that is needed of it.
+/// Without a limit above, only its first line of cache is used.
 #[repr(C, align(64))]
 pub(super) struct Queue {
-    /// Requests past this cgroup's own limit that wait further up: only where the limiter dispatches
-    /// level by level, as the kernel does.
+    /// Requests past this limit that wait further up: only under hierarchical dispatch.
     pub(super) to_parent: List,
     /// Order of children and own clients.
     pub(super) fair_queue: FairQueue,
@@ -120,7 +119,7 @@ impl CgroupThrottle {
         self.limits = (limits != Limits::default()).then(|| Box::new(limits));
     }
 
-    /// What was counted here, if anything was.
+    /// Waits counted here, if there were any.
     pub(super) fn account(&self) -> Option<&WaitAccount> {
         self.account.as_deref()
     }
@@ -133,8 +132,8 @@ impl CgroupThrottle {
         self.account.get_or_insert_default()
     }
 
-    /// Allocates what requests need that wait here, one after the other, with the limiters beside it: few pages of memory for
-    /// each cgroup, which matters where there are many.
+    /// Allocates the state of throttled requests in one go, with the limiters beside it. The hot state then lies
+    /// within one or two pages, which limits TLB misses with many cgroups.
     #[cold]
     #[inline(never)]
     pub(super) fn materialise(&mut self) {
@@ -147,7 +146,7 @@ impl CgroupThrottle {
         self.account.get_or_insert_default();
     }
 
-    /// The queue of `direction`, made when something waits for the first time.
+    /// Queue of `direction`, allocated on first use.
     pub(super) fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
         let PerDirection { limiter, queue, .. } = self.dir_mut(direction);
         queue.get_or_insert_with(|| {
@@ -161,7 +160,7 @@ impl CgroupThrottle {
         })
     }
 
-    /// The queue of `direction`, where something has waited before.
+    /// Queue of `direction`, if it was ever used.
     pub(super) fn queue(&self, direction: Direction) -> Option<&Queue> {
         self.dir(direction).queue.as_deref()
     }
@@ -179,7 +178,7 @@ impl CgroupThrottle {
         self.dir_mut(direction).limiter.as_deref_mut()
     }
 
-    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    /// Rebases all times: the new clock shows `after` when the old one shows `before`.
     pub(super) fn shift(&mut self, before: Instant, after: Instant) {
         self.disptime = self.disptime.moved(before, after);
         self.limiters_mut().for_each(|limiter| limiter.shift(before, after));
@@ -191,13 +190,13 @@ impl CgroupThrottle {
         apart.chain(self.rw_limit.iter_mut().map(|rw_limit| rw_limit.limiter_mut()))
     }
 
-    /// Its limits go by the `clock` of that number from now on; they have kept up with the one before.
+    /// Sets the clock of its limits. Openings of the old one must have been applied.
     pub(super) fn go_by(&mut self, number: u16, clock: &Clock) {
         self.clock = number;
         self.gate_epoch = clock.gate_epoch().number;
     }
 
-    /// Its limits learn when they last ceased to bind, if they have not yet.
+    /// Applies a gate opening to its limits, if they do not know it yet.
     #[inline]
     pub(super) fn sync_with_watermark(&mut self, gate_epoch: GateEpoch) {
         if gate_epoch.number != 0 && gate_epoch.number != self.gate_epoch {
@@ -217,7 +216,7 @@ impl CgroupThrottle {
     }
 }
 
-/// What either direction of a cgroup asks of the limit that it has for both.
+/// Checks and charges, with the limit on both directions.
 impl CgroupThrottle {
     /// Sets, replaces or removes the limit on both directions.
     pub(crate) fn set_rw_limit(&mut self, now: Instant, kind: LimiterKind, rates: Rates) {
@@ -240,8 +239,7 @@ impl CgroupThrottle {
             && self.queue(direction).is_some_and(|queue| !queue.source_state.is_active())
     }
 
-    /// Whether a request that comes now in `direction` has to wait because the other one waits for the limit on both: then
-    /// it takes its turn, as if it had come behind others of its own.
+    /// Whether a new request in `direction` queues behind the other direction, which waits for the limit on both.
     pub(crate) fn waits_behind_other_direction(&self, direction: Direction) -> bool {
         self.dir(direction).has_rw_limit && self.waits_for_rw_limit(direction.other())
     }
@@ -308,8 +306,8 @@ impl CgroupThrottle {
         }
     }
 
-    /// Whether it is the turn of `direction`: not while the other one goes first and waits until it can. Where small requests
-    /// conform before large ones do, they would keep those out for ever.
+    /// Whether it is the turn of `direction`: not while the other one is first and waits. Otherwise small requests,
+    /// which conform earlier, would starve large ones.
     fn turn(&self, now: Instant, direction: Direction) -> Verdict<Dimension> {
         let other = direction.other();
         let is_others = self.rw_limit.as_ref().is_some_and(|rw_limit| rw_limit.first() == other);
@@ -323,7 +321,7 @@ impl CgroupThrottle {
         }
     }
 
-    /// How long `cost` takes at the limits of `direction`, in nanoseconds: by whichever takes longest.
+    /// Time of `cost` at the limits of `direction`, in nanoseconds: the longest of them.
     pub(crate) fn time_of(&self, direction: Direction, cost: Cost) -> u64 {
         let own = self.limit(direction).time_of(cost);
         match &self.rw_limit {

@@ -9,12 +9,12 @@ use crate::throttle::fair_queue::SourceState;
 use crate::throttle::slots::Slots;
 use crate::tree::{Link, Links, List};
 
-/// What waits of a client.
+/// Throttled requests of a client.
 pub(super) struct ClientThrottle {
     directions: [ClientPerDirection; 2],
 }
 
-/// What a client has in one direction, at the limits of its path.
+/// State of one direction of a client.
 #[repr(align(64))]
 pub(super) struct ClientPerDirection {
     /// Tasks with requests that wait for a limit, in turn order.
@@ -44,17 +44,17 @@ impl ClientThrottle {
     }
 }
 
-/// What waits of a task. In the first line of cache is all that a request needs that waits.
+/// Throttled requests of a task. The first line of cache has all that a throttled request needs.
 #[repr(C, align(64))]
 pub(super) struct TaskThrottle {
     directions: [TaskPerDirection; 2],
-    /// Which dimension the waits in each direction are of, once there was one.
+    /// Dimension of the waits of each direction, once there was one.
     waits_of: [Option<Dimension>; 2],
-    /// What limits did to it, by dimension, but for what is in the directions; once they did something.
+    /// Waits of other dimensions, once there were any.
     waits: Option<Box<[Waits; Dimension::COUNT]>>,
 }
 
-/// What limits did to a task in one dimension.
+/// Waits of a task in one dimension.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits {
     pub(super) throttled: u64,
@@ -68,14 +68,13 @@ impl Waits {
     }
 }
 
-/// What a task has in one direction, at the limits of its path.
+/// State of one direction of a task.
 pub(super) struct TaskPerDirection {
     /// Requests that wait for a limit, oldest first.
     pub(super) waiting: List,
     /// Place among the client's tasks that wait for a limit.
     pub(super) turn: Link,
-    /// What limits did to it in the dimension in which they did something last, for as long as it is that one: of a request
-    /// that waits nothing else of the kind is touched.
+    /// Waits in the dimension that throttled it last. A throttled request touches no other.
     waits: Waits,
 }
 
@@ -86,7 +85,7 @@ impl TaskThrottle {
         TaskThrottle { directions: [dir(), dir()], waits_of: [None; 2], waits: None }
     }
 
-    /// What limits did to it.
+    /// Sums by dimension.
     pub(super) fn stats(&self) -> TaskStats {
         let mut waits = self.waits.as_deref().copied().unwrap_or_default();
         for (dir, dimension) in self.directions.iter().zip(self.waits_of) {
@@ -100,7 +99,7 @@ impl TaskThrottle {
         }
     }
 
-    /// Where it is added what a limit on `dimension` did to a request of `direction`.
+    /// Waits of `direction` in `dimension`, to add to.
     #[inline]
     pub(super) fn waits_mut(&mut self, direction: Direction, dimension: Dimension) -> &mut Waits {
         if self.waits_of[direction.index()] != Some(dimension) {
@@ -109,11 +108,11 @@ impl TaskThrottle {
         &mut self.dir_mut(direction).waits
     }
 
-    /// Puts aside what is in that of `direction`, for what follows is of another dimension.
+    /// Moves the waits of `direction` aside, before waits of another dimension.
     #[inline(never)]
     fn turn_to(&mut self, direction: Direction, dimension: Dimension) {
         let waits = core::mem::take(&mut self.dir_mut(direction).waits);
-        // Room for all the first time: no later one allocates.
+        // Allocates for all dimensions at once.
         let all = self.waits.get_or_insert_default();
         if let Some(before) = self.waits_of[direction.index()].replace(dimension) {
             all[before as usize].add(waits);
@@ -129,7 +128,7 @@ impl TaskThrottle {
     }
 }
 
-/// The links by which a client's tasks take turns at a limit.
+/// Links of a client's tasks that take turns at a limit.
 pub(super) struct WaitingTurns<'a> {
     pub(super) tasks: &'a mut Slots<TaskThrottle>,
     pub(super) direction: Direction,

@@ -12,8 +12,8 @@ use crate::tree::NO_CGROUP;
 use crate::types::Cost;
 
 impl Throttle {
-    /// Charges the next request from below `cgroup`, which must have one, to every limit on its path, that of `cgroup`
-    /// included, and takes it out; `None` if what it paid was an instalment and not the last. O(depth × log sources).
+    /// Charges the next request below `cgroup` to every limit on its path, that of `cgroup` included, and dequeues it.
+    /// `None` after an instalment that is not the last. There must be a request. O(depth × log sources).
     pub(crate) fn dequeue(
         &mut self,
         cx: &mut Context<'_>,
@@ -26,7 +26,7 @@ impl Throttle {
         }
     }
 
-    /// The same where the next one is `client`, which is one of `cgroup` itself. O(log sources).
+    /// As [`Throttle::dequeue`], where the next source is `client`, a direct member of `cgroup`. O(log sources).
     pub(crate) fn dequeue_client(
         &mut self,
         cx: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl Throttle {
         self.passes_with(cx, payment, direction)
     }
 
-    /// The request that has paid, if that was all.
+    /// The request, if `payment` was its last.
     #[inline(always)]
     fn passes_with(
         &mut self,
@@ -58,7 +58,7 @@ impl Throttle {
         payment.is_last.then_some(payment.index)
     }
 
-    /// What is served from now on is what the rest of the request waits for.
+    /// Restarts the measure of service to others: the rest of the request waits behind what is served from now on.
     #[inline(never)]
     fn go_on_waiting(&mut self, cx: &mut Context<'_>, index: u32, direction: Direction) {
         let task = &cx.tree.tasks[cx.requests[index].task];
@@ -66,7 +66,7 @@ impl Throttle {
         cx.requests[index].served_before = served.unwrap_or_default();
     }
 
-    /// The same where the next one is a cgroup below.
+    /// As [`Throttle::dequeue`], where the next source is a child cgroup.
     fn dequeue_from_below(
         &mut self,
         cx: &mut Context<'_>,
@@ -92,7 +92,7 @@ impl Throttle {
             }
         };
         while let Some(at) = path.pop() {
-            // What follows the time at the limit of an active child is time at the next limit.
+            // Time after the child became active is charged to the parent's limit.
             let boundary = if at == cgroup {
                 cx.now
             } else {
@@ -106,9 +106,8 @@ impl Throttle {
         self.passes_with(cx, payment, direction)
     }
 
-    /// Does all that [`Throttle::account_dispatch`] would, where the source is a `client` of a cgroup with a limit that only requests of
-    /// one direction wait for: there all that is to be booked is the request's, the client's and the cgroup's, and each of
-    /// them is looked up once.
+    /// Fast path of [`Throttle::account_dispatch`] for a `client` of a cgroup with a limit of one direction: request,
+    /// client and cgroup are looked up once each.
     #[inline]
     fn account_client_dispatch(
         &mut self,
@@ -125,7 +124,7 @@ impl Throttle {
         let before = record.served_before;
         let waited = cx.now.nanos_since(record.since);
         record.since = record.since.max(cx.now);
-        // Only an instalment may have nothing to pay here.
+        // An instalment may owe nothing here.
         let turn = (cost.ios == 0).then(|| self.time_of_turn(cgroup, direction, cost));
         let record = &cx.requests[index];
         let client = self.clients[client].dir_mut(direction);
@@ -151,7 +150,7 @@ impl Throttle {
         }
     }
 
-    /// Books at `at` that its `source` lets a request pay, which has left the limit there, if there is one, at `boundary`.
+    /// Accounts at `at` for a payment by `source`, which left the limit there, if there is one, at `boundary`.
     #[inline]
     fn account_dispatch(
         &mut self,
@@ -166,18 +165,18 @@ impl Throttle {
         let waits_on = match source {
             Source::Client(client) => !self.clients[client].dir(direction).turns.is_empty(),
             Source::Cgroup(child) => {
-                // Its head changed, and if it has a limit that was charged: it may have to be deactivated.
+                // Its head changed and its limit was charged: it may be ineligible now.
                 self.is_eligible(cx, child, direction, Arrival::Queued)
             }
         };
-        // The time of the limit that everyone at this cgroup waits for.
+        // Sources at this cgroup share the time of its nearest limit.
         let nearest = self.nearest_limit(at, direction);
         let time = match nearest {
-            // It has been lifted just now, and everyone goes.
+            // The limit was just lifted: all pass.
             NO_CGROUP => 0,
             nearest => self.cgroups[nearest].time_of(direction, cost),
         };
-        // Only an instalment may have nothing to pay there.
+        // An instalment may owe nothing there.
         let turn = if cost.ios == 0 { self.time_of_turn(nearest, direction, cost) } else { time };
         if nearest == at && self.cgroups[at].rw_limit.is_some() {
             self.account_rw_dispatch(at, direction, cost);
@@ -188,8 +187,8 @@ impl Throttle {
         }
     }
 
-    /// Charges `cgroup`'s limit for a request that leaves it now and takes `time` of it, and blames what it waited
-    /// there until `boundary`.
+    /// Charges `cgroup`'s limit for a request that leaves it and takes `time` of it; blames the wait until `boundary`
+    /// on it.
     fn charge_and_blame(
         &mut self,
         cx: &mut Context<'_>,
@@ -234,9 +233,8 @@ impl Throttle {
         }
     }
 
-    /// What a request of `direction` takes of the limit on both is gone for those that wait in the other one, too: for all
-    /// of them, and if that limit is the nearest of the request's client in its own cgroup, for those of that client by
-    /// itself.
+    /// Adds the time that a request of `direction` takes of the limit on both directions to what the other direction
+    /// waited for: for all its clients, and for `client` by itself where that limit is its nearest.
     fn tell_other_direction(
         &mut self,
         cgroup: u32,
@@ -262,8 +260,8 @@ impl Throttle {
         self.cgroups[cgroup].queue(direction).is_some_and(|queue| !queue.to_parent.is_empty())
     }
 
-    /// What the oldest request pays next of the task whose turn it is, of a client of `cgroup`; the task goes to the end of
-    /// the turns. The request is taken out if that is all.
+    /// Next payment of the oldest request of the task whose turn it is, of a client of `cgroup`. The task goes to the
+    /// end of the turns; a request that has paid all is dequeued.
     #[inline(always)]
     fn next_payment(
         &mut self,
@@ -290,7 +288,7 @@ impl Throttle {
         Payment { index, cost: owed, owed: None, is_last: true }
     }
 
-    /// The task whose turn it is goes to the end of the turns.
+    /// Moves the task whose turn it is to the end of the turns.
     #[inline(never)]
     fn end_turn(&mut self, client: u32, direction: Direction) {
         let client = self.clients[client].dir_mut(direction);
@@ -301,13 +299,13 @@ impl Throttle {
         }
     }
 
-    /// The oldest request of the task whose turn it is; the task goes to the end of the turns.
+    /// Dequeues the oldest request of the task whose turn it is, and moves the task to the end of the turns.
     #[inline]
     fn take_waiting(&mut self, cx: &mut Context<'_>, client: u32, direction: Direction) -> u32 {
         let client = self.clients[client].dir_mut(direction);
         let mut turns = WaitingTurns { tasks: &mut self.tasks, direction };
         if let Some(task) = client.turns.only() {
-            // Its turn is the next one, too.
+            // A sole task keeps its turn.
             let waiting = &mut turns.tasks[task].dir_mut(direction).waiting;
             let index = waiting.pop_front(cx.requests);
             if waiting.is_empty() {
@@ -334,7 +332,7 @@ impl Throttle {
         queue.to_parent.pop_front(cx.requests).expect("looked just now")
     }
 
-    /// Books the service of the source that was next at `at`.
+    /// Charges service to the source that was next at `at`.
     fn charge_source(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Eligible cgroups: their limits let a request go, so they are sources of their parents.
+//! Eligibility: cgroups whose limits let a request go are active sources of their parents.
 
 use crate::limits::{Dimension, Resource};
 use crate::request::Direction;
@@ -14,7 +14,7 @@ use crate::types::Cost;
 use crate::weight::Weight;
 
 impl Throttle {
-    /// `source` begins to wait at `cgroup`; whatever follows from that upwards happens.
+    /// Makes `source` active at `cgroup`, and updates the ancestors.
     pub(crate) fn activate(
         &mut self,
         cx: &mut Context<'_>,
@@ -27,7 +27,7 @@ impl Throttle {
         }
     }
 
-    /// Admits `source` to the fair queue of `cgroup`; how the head arrived, if the head is a new one.
+    /// Enqueues `source` at `cgroup`. Answers the arrival of a new head, if the head changed.
     fn enqueue_source(
         &mut self,
         cx: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl Throttle {
         }
     }
 
-    /// `source` leaves `cgroup` without having been served.
+    /// Removes `source` from the queue of `cgroup` without service.
     pub(crate) fn deactivate(
         &mut self,
         cx: &mut Context<'_>,
@@ -77,7 +77,7 @@ impl Throttle {
         });
     }
 
-    /// Drops the void entries of a cgroup's fair queue.
+    /// Drops void entries of a cgroup's fair queue.
     fn sweep(&mut self, cgroup: u32, direction: Direction) {
         let Some(mut queue) = self.cgroups[cgroup].dir_mut(direction).queue.take() else {
             return;
@@ -87,8 +87,7 @@ impl Throttle {
         self.cgroups[cgroup].dir_mut(direction).queue = Some(queue);
     }
 
-    /// Brings `cgroup`, and then what is above it, in line with whether it may let a request go now. Where no limit is
-    /// above, the requests that may go, go.
+    /// Updates eligibility of `cgroup` and its ancestors. Where no limit is above, requests that may go pass.
     pub(crate) fn update_eligibility(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,8 +106,7 @@ impl Throttle {
         }
     }
 
-    /// Does so for `cgroup` alone; answers with its parent, and how the head there arrived, if it has to be brought in line
-    /// then.
+    /// Updates `cgroup` alone. Answers the parent and the arrival of its head, if the parent has to be updated then.
     pub(crate) fn update_one(
         &mut self,
         cx: &mut Context<'_>,
@@ -119,8 +117,8 @@ impl Throttle {
         let dir = self.cgroups[cgroup].dir(direction);
         let is_topmost = dir.parent_limit == NO_CGROUP;
         if dir.limiter.as_deref().is_some_and(RateLimiter::is_hierarchical) {
-            // With hierarchical dispatch the queue drains by its timer; when a direction had been empty, both
-            // directions' waits are computed anew (spec/throttle 1.4).
+            // Under hierarchical dispatch the timer drains the queue. A new head makes both directions' waits stale
+            // (spec/throttle 1.4).
             let armed = self.cgroups[cgroup].dir(Direction::Read).timer.fires_at().is_some();
             if arrival == Arrival::Fresh || !armed || self.cgroups[cgroup].is_clear(direction) {
                 self.schedule_next_dispatch(cx, cgroup);
@@ -136,7 +134,7 @@ impl Throttle {
             .is_some_and(|queue| queue.source_state.is_active());
         let Cgroup { parent, .. } = cx.tree.cgroups[cgroup];
         if ready == is_active {
-            // Where a head may have paid its I/Os, another one in its place may have to wait above.
+            // A head that has paid its I/Os may be followed by one that has to wait above.
             let dir = self.cgroups[cgroup].dir(direction);
             let is_next = ready
                 && dir.has_part_paid
@@ -152,7 +150,7 @@ impl Throttle {
         }
     }
 
-    /// Whether `cgroup` may let a request go now; arms its deadline if it has one that may go later.
+    /// Whether `cgroup` may let a request go now. If not, its timer is armed for when it may.
     pub(crate) fn is_eligible(
         &mut self,
         cx: &mut Context<'_>,
@@ -169,7 +167,7 @@ impl Throttle {
             return true;
         }
         let waits = !queue.fair_queue.is_empty();
-        // No deadline here without a limit; the slot may be that of the other direction, under hierarchical dispatch.
+        // Without a limit there is no timer here; under hierarchical dispatch the slot is the other direction's.
         let Some(limiter) = &dir.limiter else { return waits };
         if limiter.is_hierarchical() {
             return false;
@@ -179,7 +177,7 @@ impl Throttle {
             dir.has_part_paid = false;
             return false;
         }
-        // The usual limit, which is asked without a detour.
+        // Fast path of the usual limit: one rate of I/Os.
         if let Some(until) = limiter.sole_ready_at().filter(|_| !dir.has_rw_limit) {
             let clock = self.clocks.get(clock);
             let ready = clock.is_open() || clock.at(cx.now) >= until;
@@ -213,7 +211,7 @@ impl Throttle {
         }
     }
 
-    /// Whether the limit of `cgroup` lets that go at `now` which is next there.
+    /// Checks the limit of `cgroup` for its next request.
     #[inline(never)]
     fn check_head(
         &mut self,
@@ -227,11 +225,11 @@ impl Throttle {
         self.check_limit(cx, cgroup, direction, head, arrival)
     }
 
-    /// Deactivates `cgroup`, and then its ancestors, where what waits in `direction` may not go any more.
-    /// O(depth × log sources).
+    /// Deactivates `cgroup` and its ancestors where what waits in `direction` may not go any more. O(depth × log
+    /// sources).
     ///
-    /// Unlike [`Throttle::update_eligibility`], this never dispatches. Call it first: with a limit on both directions, that may
-    /// dispatch at any ancestor, and requires that every active source is eligible.
+    /// Unlike [`Throttle::update_eligibility`], this never dispatches. Call it first: with a limit on both directions,
+    /// that may dispatch at any ancestor, and requires that every active source is eligible.
     pub(crate) fn deactivate_ineligible(
         &mut self,
         cx: &mut Context<'_>,
@@ -245,7 +243,7 @@ impl Throttle {
                 queue.is_some_and(|queue| queue.source_state.is_active())
             };
             if at == cgroup && !is_active(self) {
-                // Its deadline may be early now, and is set anew when it comes.
+                // Its timer may be early now, and is set anew when it fires.
                 return;
             }
             let ready = self.is_eligible(cx, at, direction, Arrival::Queued);
@@ -253,7 +251,7 @@ impl Throttle {
             match (is_active(self), ready) {
                 (true, false) => self.deactivate(cx, parent, direction, Source::Cgroup(at)),
                 _ if at == cgroup => return,
-                // Another head is first now, and may go: at once, but not from here.
+                // Another head is first and may go: by a timer at once, since nothing dispatches here.
                 (false, true) if self.nearest_limit(at, direction) == at => {
                     self.arm(cx, at, direction, self.limit_time(at, cx.now));
                 }
@@ -266,8 +264,7 @@ impl Throttle {
         }
     }
 
-    /// Lets go whatever may go from `cgroup`, which no limit is above; arms its deadline if it has one that holds
-    /// the rest.
+    /// Dispatches all that may go from `cgroup`, which has no limit above. Arms its timer for the rest.
     pub(crate) fn drain(
         &mut self,
         cx: &mut Context<'_>,
@@ -279,7 +276,7 @@ impl Throttle {
         while self.is_eligible(cx, cgroup, direction, arrival) {
             arrival = Arrival::Queued;
             match self.top_source(cgroup, direction) {
-                // Where most requests wait that wait at all: for the only limit of their own cgroup.
+                // Most throttled requests wait for the only limit, that of their own cgroup.
                 Some(Source::Client(client)) => {
                     if let Some(index) = self.dequeue_client(cx, cgroup, direction, client) {
                         self.throttled -= 1;
@@ -316,8 +313,8 @@ impl Throttle {
         self.cgroups[cgroup].limiter(direction).is_some_and(RateLimiter::is_hierarchical)
     }
 
-    /// The source that is next at `cgroup`.
-    // In place on the way of each request that waits.
+    /// Next source at `cgroup`.
+    // Inlined: on the path of each throttled request.
     #[inline(always)]
     pub(crate) fn top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         let fair_queue = &self.cgroups[cgroup].queue(direction)?.fair_queue;
@@ -327,7 +324,7 @@ impl Throttle {
         }
     }
 
-    /// The same where some entries are void.
+    /// As [`Throttle::top_source`], where some entries are void.
     #[inline(never)]
     fn live_top_source(&mut self, cgroup: u32, direction: Direction) -> Option<Source> {
         loop {
@@ -340,7 +337,7 @@ impl Throttle {
         }
     }
 
-    /// What the request pays next that `cgroup` would let pay next. O(depth).
+    /// Next payment of the next request of `cgroup`. O(depth).
     pub(crate) fn head_cost(
         &mut self,
         cx: &mut Context<'_>,
@@ -370,7 +367,7 @@ impl Throttle {
         }
     }
 
-    /// Service that a limit below has begun counts at `parent`, where nothing waited (spec/throttle 1.5).
+    /// Credits service that a limit below has begun to `parent`, where nothing waited (spec/throttle 1.5).
     fn credit_from(&mut self, cx: &mut Context<'_>, child: u32, parent: u32, direction: Direction) {
         let nearest = self.nearest_limit(parent, direction);
         if nearest == NO_CGROUP || !self.is_hierarchical(nearest, direction) {
@@ -385,7 +382,7 @@ impl Throttle {
         self.cgroups[nearest].limit_mut(direction).credit(above, start);
     }
 
-    /// Lends out a cgroup's fair queue together with the state of one of its sources.
+    /// Calls `work` with a cgroup's fair queue and the state of one of its sources.
     pub(crate) fn with_fair_queue<R>(
         &mut self,
         cgroup: u32,
@@ -410,7 +407,7 @@ impl Throttle {
     }
 }
 
-/// Whether `entry` is its source's live one.
+/// Whether `entry` is the live entry of its source.
 fn is_live(
     cgroups: &Slots<CgroupThrottle>,
     clients: &Slots<ClientThrottle>,
@@ -428,7 +425,7 @@ fn is_live(
     }
 }
 
-/// The share of `source` among those that wait where it does.
+/// Weight of `source` among its siblings.
 pub(super) fn weight_of(tree: &Tree, source: Source) -> u64 {
     let weight = match source {
         Source::Client(_) => Weight::DEFAULT,

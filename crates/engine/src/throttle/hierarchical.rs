@@ -9,14 +9,14 @@ use crate::throttle::{Context, Throttle};
 use crate::time::Instant;
 use crate::tree::NO_CGROUP;
 
-/// Requests that one visit to a cgroup lets go at most: six reads, then two writes.
+/// Quantum of one visit: six reads, then two writes.
 const QUANTUM: [(Direction, u32); 2] = [(Direction::Read, 6), (Direction::Write, 2)];
 
 impl Throttle {
-    /// A deadline has come.
+    /// Handles a deadline that has come.
     pub(crate) fn fire(&mut self, cx: &mut Context<'_>, due: Due) {
         let cgroup = &mut self.cgroups[due.cgroup];
-        // A cgroup has limiters of one kind; that of the other direction is in another line of cache.
+        // Both directions have one kind of limiter; the other direction is in another line of cache.
         let limiter =
             cgroup.limiter(due.direction).or_else(|| cgroup.limiter(due.direction.other()));
         if limiter.is_some_and(RateLimiter::is_hierarchical) {
@@ -33,11 +33,11 @@ impl Throttle {
         }
     }
 
-    /// The pending timer of a cgroup with hierarchical dispatch has fired.
+    /// Handles the pending timer of a cgroup with hierarchical dispatch.
     fn pending_timer_fired(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         let is_open = self.clocks.get(self.cgroups[cgroup].clock).is_open();
         if !is_open && self.limit_time(cgroup, cx.now) < self.cgroups[cgroup].disptime {
-            // A re-check on the way to a far deadline: nothing is due, and nothing is computed anew.
+            // A re-check before a far deadline: nothing is due, nothing is recomputed.
             self.schedule_pending_timer(cx, cgroup, true);
             return;
         }
@@ -48,7 +48,7 @@ impl Throttle {
         self.schedule_next_dispatch(cx, cgroup);
     }
 
-    /// Sets the timer for the earlier of the two directions' heads, or none if nothing waits.
+    /// Arms the timer for the earlier head of both directions; disarms it if nothing waits.
     pub(crate) fn schedule_next_dispatch(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         let heads = Direction::BOTH.map(|direction| self.head_may_go(cx, cgroup, direction));
         match heads.into_iter().flatten().min() {
@@ -60,12 +60,12 @@ impl Throttle {
         }
     }
 
-    /// Sets the timer for the instant at which a head may go, or for the re-check before it. One that `stays` set for
-    /// its instant keeps its place among those that are visited then, however often it is looked at before.
+    /// Arms the timer for the instant at which a head may go, or for the re-check before it. With `stays` the instant
+    /// is unchanged, and the place among timers of that instant is kept.
     fn schedule_pending_timer(&mut self, cx: &mut Context<'_>, cgroup: u32, stays: bool) {
         let limiters =
             Direction::BOTH.iter().filter_map(|&direction| self.cgroups[cgroup].limiter(direction));
-        // A clock that can be set forward goes to the deadline itself, however far away it is.
+        // A virtual clock needs no re-check.
         let rechecks = self.clocks.get(self.cgroups[cgroup].clock).is_real();
         let recheck =
             limiters.map(RateLimiter::recheck_ns).min().filter(|_| rechecks).unwrap_or(u64::MAX);
@@ -75,14 +75,15 @@ impl Throttle {
         match timer.stamp().filter(|_| stays) {
             Some(stamp) => self.arm_as(cx, cgroup, Direction::Read, at, stamp),
             None => {
-                // A re-check at the same instant stands for another deadline now.
+                // A re-check at this instant belongs to another deadline now.
                 self.disarm(cgroup, Direction::Read);
                 self.arm(cx, cgroup, Direction::Read, at);
             }
         }
     }
 
-    /// When, by its clock, the head of `direction` may leave a cgroup with hierarchical dispatch; `None` if nothing waits at its limit.
+    /// Instant, by its clock, at which the head of `direction` may leave a cgroup with hierarchical dispatch; `None`
+    /// if nothing waits at its limit.
     fn head_may_go(
         &mut self,
         cx: &mut Context<'_>,
@@ -114,7 +115,7 @@ impl Throttle {
             if self.head_may_go(cx, cgroup, direction) != Some(time) {
                 return;
             }
-            // Below slices nothing pays in instalments.
+            // Below slices there are no instalments.
             let Some(index) = self.dequeue(cx, cgroup, direction) else { continue };
             self.throttled -= 1;
             if self.parent_limit(cgroup, direction) == NO_CGROUP {

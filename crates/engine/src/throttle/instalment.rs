@@ -1,13 +1,12 @@
-//! Charging a large request by instalments.
+//! Instalments of large requests.
 //!
-//! A request that costs more than a limit earns in a few milliseconds ([`Limits::INSTALMENT_NANOS`]) would make all that
-//! wait for the limit beside it wait for the whole of it: before it, if it goes first and leaves a debt, or behind it. So it
-//! stays at the head of its task's list and pays one instalment at a time. An instalment is a turn like that of a small
-//! request: it waits in the order of the fair queues, every limit of the path has to allow it, and each is charged for it. With
-//! the last one the request passes.
+//! A request that costs more than a limit earns in a few milliseconds ([`Limits::INSTALMENT_NANOS`]) would delay all
+//! others at that limit by its whole cost. So it stays at the head of its task's list and pays one instalment at a
+//! time. An instalment is a turn like that of a small request: it is ordered by the fair queues, checked and charged
+//! at every limit of the path. With the last one the request passes.
 //!
-//! One instalment is within those of all limits of the path, so that a limit anywhere above is kept for no longer than its
-//! own. Below a limit of slices requests are charged at once: there they do what a kernel does.
+//! An instalment fits all limits of the path, so that no ancestor is occupied for longer than its own instalment.
+//! Below a limit of slices requests are charged at once, as in the kernel.
 
 use crate::limits::Limits;
 use crate::request::Direction;
@@ -17,20 +16,20 @@ use crate::throttle::{Context, Throttle};
 use crate::tree::NO_CGROUP;
 use crate::types::Cost;
 
-/// What a request pays next.
+/// Next payment of a request.
 pub(super) struct Payment {
     /// The slot of the request.
     pub(super) index: u32,
     pub(super) cost: Cost,
-    /// What it had to pay up to now, where the cost is an instalment of a larger one.
+    /// Debt before this payment, where the payment is an instalment.
     pub(super) owed: Option<Cost>,
-    /// Whether nothing is left to pay.
+    /// Whether it completes the price.
     pub(super) is_last: bool,
 }
 
 impl Throttle {
-    /// What a request in `cgroup` pays next that has `owed` to pay; `None` if all of it. O(1) for a small request, else
-    /// O(limited ancestors).
+    /// Next instalment of a request in `cgroup` with `owed` to pay; `None` if all of it is paid at once. O(1) for a
+    /// small request, else O(limited ancestors).
     #[inline(always)]
     pub(crate) fn instalment(&self, cgroup: u32, direction: Direction, owed: Cost) -> Option<Cost> {
         let units_per_io = self.prices.units_per_io();
@@ -40,8 +39,8 @@ impl Throttle {
         self.instalment_of_path(cgroup, direction, owed, units_per_io)
     }
 
-    /// What a request of `cost` in `cgroup` pays first at `now`, where nothing waits before it: as many instalments at once
-    /// as bursts hold, of which a large one can hold a million. O(1) for a small request, else O(limited ancestors).
+    /// First payment of a request of `cost` in `cgroup`, where nothing waits before it: as many instalments as the
+    /// bursts hold, which can be a million. O(1) for a small request, else O(limited ancestors).
     #[inline(always)]
     pub(super) fn first_instalment(
         &mut self,
@@ -63,7 +62,7 @@ impl Throttle {
         cost: Cost,
         part: Cost,
     ) -> Cost {
-        // The last one takes the request out. A kind that the first one pays in full does not count.
+        // The last instalment dequeues the request. A resource that the first one pays in full does not count.
         let mut count = part.count_in(cost) - 1;
         let repeats = Cost {
             bytes: if part.bytes < cost.bytes { part.bytes } else { 0 },
@@ -109,7 +108,7 @@ impl Throttle {
             ];
             for limiter in limiters.into_iter().flatten() {
                 let most = limiter.instalment(units_per_io, !clock.is_real())?;
-                // A limit that does not bind for now divides nothing.
+                // An open gate does not divide the cost.
                 if !clock.is_open() {
                     cost = cost.within(most);
                 }
@@ -119,7 +118,7 @@ impl Throttle {
         (cost != owed).then_some(cost)
     }
 
-    /// Books that the request in slot `index` has paid `cost`, and has not paid all.
+    /// Accounts for an instalment of `cost`, not the last, by the request in slot `index`.
     #[inline(never)]
     pub(super) fn pay_in_part(
         &mut self,
@@ -135,8 +134,8 @@ impl Throttle {
         record.is_part_paid = true;
     }
 
-    /// A request that waits at or below `cgroup` may have paid its I/Os: no limit may answer for all heads alike, here and
-    /// above. A cgroup that knows and is active in its parent has told it. O(depth).
+    /// Notes at `cgroup` and its active ancestors that a waiting request may have paid its I/Os: heads then need
+    /// separate answers. A cgroup that knows has told its parent if active. O(depth).
     #[inline(never)]
     pub(super) fn note_part_paid(
         &mut self,
@@ -154,8 +153,7 @@ impl Throttle {
         }
     }
 
-    /// The request in slot `index` pays its last instalment, or is withdrawn: it is charged as one again. Answers what it
-    /// had paid.
+    /// Merges the instalments of the request in slot `index` into one charge. Answers what was paid before.
     #[inline(never)]
     pub(super) fn end_instalments(&mut self, cx: &mut Context<'_>, index: u32) -> Cost {
         let record = &mut cx.requests[index];
@@ -168,7 +166,7 @@ impl Throttle {
         paid
     }
 
-    /// What the nearest limit of a task in `cgroup` has served, in all and to `client`.
+    /// Service so far of the nearest limit of a task in `cgroup`: in all, and to `client`.
     pub(super) fn served_so_far(
         &self,
         cgroup: u32,
@@ -181,8 +179,8 @@ impl Throttle {
         Some(Served { to_all_ns: limiter.served_ns, to_client_ns })
     }
 
-    /// How long `cost` takes at the nearest limit from `cgroup` upwards that it has something to pay to: what its turn
-    /// counts. An instalment may have nothing left to pay to the nearest of all.
+    /// Time of `cost` at the nearest limit from `cgroup` upwards where it owes something; this counts as the turn. An
+    /// instalment may owe nothing to the nearest of all.
     #[inline(never)]
     pub(super) fn time_of_turn(&self, cgroup: u32, direction: Direction, cost: Cost) -> u64 {
         let mut at = cgroup;

@@ -21,7 +21,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// The most that a request is charged at once.
+    /// Largest instalment.
     pub(crate) fn instalment(&self, resource: Resource) -> u64 {
         Limits::instalment(resource, self.per_second, self.burst, self.quantum)
     }
@@ -73,7 +73,7 @@ impl Limits {
     }
 }
 
-/// What a limiter may know about the queue whose head it judges.
+/// Arrival of the head that a limiter judges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     /// The head has just arrived and nothing waits in this direction of this cgroup.
@@ -82,17 +82,17 @@ pub(crate) enum Arrival {
     Queued,
 }
 
-/// A limiter's answer about the head of a queue, which knows resources; with what they limit, a cgroup's answer.
+/// Answer of a limiter about the head of a queue. Its cause is a resource, or the dimension of a cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict<Cause = Resource> {
     /// It conforms now.
     Go,
-    /// Not before `until` (always later than `now`), because of this.
+    /// Not before `until`, which is after `now`.
     Wait { until: Instant, throttled_by: Cause },
 }
 
 impl Verdict {
-    /// The same, of the limiter that counts in `dimension`.
+    /// The same, with the dimension of the cause.
     #[inline]
     pub(crate) fn by(self, dimension: impl Fn(Resource) -> Dimension) -> Verdict<Dimension> {
         match self {
@@ -115,52 +115,52 @@ impl Verdict<Dimension> {
     }
 }
 
-/// The limits of one cgroup in one direction, or in both together.
+/// Limiter of one cgroup in one direction, or in both together.
 ///
-/// The contract, which the tree of `throttle/` keeps: `check` is called for the head of the queue when it arrives,
-/// when it comes up, and when the instant last answered has come; calling it more often, or late, never makes a
-/// request go earlier than it may. But for slices, a `cost` is at most one instalment of the limit. `charge` follows a `Go` at the same instant, for the same cost; `charge_debt` follows
-/// a `Wait`, or no `check` at all where others wait, for metadata, which goes at once and leaves a debt.
+/// Contract, kept by the throttle: `check` is called for the head of the queue when it arrives, when it comes up, and
+/// when the instant last answered has come. More or later calls never make a request go earlier. Except for slices, a
+/// `cost` is at most one instalment. `charge` follows a `Go` at the same instant and cost. `charge_debt` follows a
+/// `Wait`, or no `check` where others wait: metadata overtakes, and leaves a debt.
 pub(crate) trait Limiter {
-    /// Units of bytes and of I/Os that a second is worth; `None` is unlimited.
+    /// Rates of bytes and of I/Os, in units per second; `None` is unlimited.
     fn per_second(&self) -> [Option<NonZeroU64>; 2];
 
     /// Whether a head of `cost` may go at `now`.
     fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict;
 
-    /// Books `cost` as gone at `now`.
+    /// Charges `cost` at `now`.
     fn charge(&mut self, now: Instant, cost: Cost);
 
-    /// Books at `now` an instalment of `cost`, of a request that had `owed` to pay up to then. Limiters with a burst let it
-    /// use what was not used for up to [`Limits::INSTALMENT_SAVINGS_NANOS`].
+    /// Charges at `now` an instalment of `cost`, of a request that had `owed` to pay. It may use what a limiter with a
+    /// burst saved within [`Limits::INSTALMENT_SAVINGS_NANOS`].
     fn charge_instalment(&mut self, now: Instant, cost: Cost, owed: Cost) {
         let _ = owed;
         self.charge(now, cost);
     }
 
-    /// Books `cost` of a request that goes over the limit (metadata): a debt that later requests pay. `arrival` is
-    /// [`Arrival::Fresh`] where nothing waits and a check has just refused it.
+    /// Charges `cost` as debt (metadata). `arrival` is [`Arrival::Fresh`] where nothing waits and a check has just
+    /// refused it.
     fn charge_debt(&mut self, now: Instant, cost: Cost, arrival: Arrival) {
         let _ = arrival;
         self.charge(now, cost);
     }
 
-    /// Replaces the limits at `now`, keeping what was earned and owed as the limiter defines it. `queued` tells
-    /// whether requests wait in this direction.
+    /// Replaces the rates at `now`, keeping credit and debt as the limiter defines it. `queued`: requests wait in this
+    /// direction.
     fn set_rates(&mut self, now: Instant, rates: Rates, queued: bool);
 
-    /// Forgives what is owed at `now` beyond one burst: the limit did not bind, and what went then is no debt.
+    /// Reduces debt at `now` to one burst: the limit did not bind.
     fn forgive(&mut self, now: Instant);
 
-    /// Goes by another clock, which shows `after` when the old one shows `before`: what was earned and what is owed stays.
+    /// Rebases times: the new clock shows `after` when the old one shows `before`. Credit and debt stay.
     fn shift(&mut self, before: Instant, after: Instant);
 
-    /// When the current slice began, for a limiter that has slices: what a parent may credit (spec/throttle 1.5).
+    /// Begin of the current slice, which a parent may credit (spec/throttle 1.5); `None` without slices.
     fn slice_start(&self) -> Option<Instant> {
         None
     }
 
-    /// Time already served at a child, whose slice began at `child_start`, counts here too.
+    /// Credits time served at a child, whose slice began at `child_start`.
     fn credit(&mut self, now: Instant, child_start: Instant) {
         let _ = (now, child_start);
     }

@@ -1,4 +1,4 @@
-//! A cgroup's limit in one direction: the limiter chosen for it, and what its time went to.
+//! Rate limiter of one cgroup and direction, and the service it gave.
 
 use alloc::boxed::Box;
 use core::mem::offset_of;
@@ -15,21 +15,21 @@ use crate::throttle::watermark::Clock;
 use crate::time::Instant;
 use crate::types::Cost;
 
-/// One limit that requests pass, or wait at.
+/// Limiter of one kind.
 ///
-/// Of the usual limiter, where bytes or I/Os are limited but not both, the first line of cache is all that is needed.
+/// Of the usual kind with one limited resource, only the first line of cache is used.
 #[repr(C, align(64))]
 pub(crate) struct RateLimiter {
-    /// Nanoseconds of this limit's time that requests which had waited for it took.
+    /// Time of this limit that throttled requests took, in nanoseconds.
     pub(crate) served_ns: u64,
     inner: AnyLimiter,
 }
 
-// Which limiter it is, is told by a value that nothing in the usual one has.
+// The tag is in a niche of the usual kind.
 const _: () = assert!(size_of::<AnyLimiter>() == size_of::<Pace>());
 const _: () = assert!(offset_of!(RateLimiter, inner) + Pace::HOT <= 64);
 
-/// The usual limiter in place, the others, which are larger, in boxes.
+/// The usual limiter inline; others are larger and boxed.
 enum AnyLimiter {
     Pace(Pace),
     Slice(Box<Slice>),
@@ -82,7 +82,7 @@ impl RateLimiter {
         matches!(self.inner, AnyLimiter::Slice(_))
     }
 
-    /// How the sources that wait here are ordered.
+    /// Order of the sources that wait here.
     pub(crate) fn order(&self) -> Order {
         if self.is_hierarchical() { Order::Turns } else { Order::Shares }
     }
@@ -95,7 +95,7 @@ impl RateLimiter {
         }
     }
 
-    /// A check is due again after this long, even when the limiter asks for more; only slices do that.
+    /// Time after which a re-check is due even if the limiter asks for more; slices only.
     pub(crate) fn recheck_ns(&self) -> u64 {
         match &self.inner {
             AnyLimiter::Slice(slice) => slice.slice_ns().saturating_mul(8),
@@ -105,13 +105,13 @@ impl RateLimiter {
 
     pub(crate) fn check(&mut self, now: Instant, cost: Cost, arrival: Arrival) -> Verdict {
         match &mut self.inner {
-            // On the way of every request of a limited cgroup: no dynamic call.
+            // Static dispatch: on the path of every request of a limited cgroup.
             AnyLimiter::Pace(pace) => pace.check(now, cost, arrival),
             other => other.as_dyn().check(now, cost, arrival),
         }
     }
 
-    /// When any head conforms that pays I/Os, where that depends on one rate of them and nothing else.
+    /// Instant at which any head that pays I/Os conforms, where that depends on one rate of I/Os only.
     #[inline]
     pub(crate) fn sole_ready_at(&self) -> Option<Instant> {
         match &self.inner {
@@ -120,8 +120,8 @@ impl RateLimiter {
         }
     }
 
-    /// What [`RateLimiter::check`] would answer, if it is the same for every head that pays I/Os: then none has to be looked up,
-    /// which with a million flows costs more than all the rest.
+    /// Answer of [`RateLimiter::check`], if it is the same for every head that pays I/Os. Looking up a head is the
+    /// largest cost with a million flows.
     pub(crate) fn check_any(&self, now: Instant) -> Option<Verdict> {
         match &self.inner {
             AnyLimiter::Pace(pace) => pace.check_any(now),
@@ -129,12 +129,11 @@ impl RateLimiter {
         }
     }
 
-    /// The most that a request is charged at once, where one I/O is `units_per_io`; `None` if all of it, for a limiter that
-    /// does what a kernel does.
+    /// Largest instalment, where one I/O is `units_per_io`; `None` for limiters that follow a kernel.
     ///
-    /// Under a watermark (`is_steered`) a request of the usual sizes is one instalment: it goes first and is paid afterwards.
-    /// If it had to be paid before, a client would lose what its clock is set forward by while its request is away, and
-    /// where the limit ceases to bind from time to time, what it has paid.
+    /// Under a watermark (`is_steered`) a request of usual size is one instalment: it goes first and is paid
+    /// afterwards. Paying before would lose a client what its clock advances while the request is away, and what it
+    /// has paid when the gate opens.
     pub(crate) fn instalment(&self, units_per_io: u64, is_steered: bool) -> Option<Cost> {
         let (per_second, bursts) = match &self.inner {
             AnyLimiter::Pace(pace) => (pace.per_second(), pace.bursts()),
@@ -153,8 +152,7 @@ impl RateLimiter {
         Some(Cost::whole(bytes.max(least), ios.max(if units_per_io == 1 { 0 } else { least })))
     }
 
-    /// What is left of the bursts of bytes and of I/Os at `now` beyond one instalment: 0 where limits have none, or a peak
-    /// spaces it; no bound where there is no limit.
+    /// Burst left at `now` beyond one instalment: 0 without a burst or with a peak rate, unbounded without a limit.
     pub(crate) fn burst_beyond_one(&self, units_per_io: u64, now: Instant) -> Cost {
         let has_peak = match &self.inner {
             AnyLimiter::Pace(pace) => pace.has_peak(),
@@ -171,7 +169,7 @@ impl RateLimiter {
         Cost::whole(left(Resource::Bytes, one.bytes), left(Resource::Ios, one.ios))
     }
 
-    /// Books at `now`, as `clock` has it, a request that goes, or pays an instalment of what it `owed`.
+    /// Charges a request that goes at `now` by `clock`, or an instalment of what it `owed`.
     #[inline]
     pub(crate) fn charge_by(
         &mut self,
@@ -197,24 +195,24 @@ impl RateLimiter {
         }
     }
 
-    /// Books a request that goes though the limit does not allow it; see [`Limiter::charge_debt`].
+    /// Charges a request as debt; see [`Limiter::charge_debt`].
     pub(crate) fn charge_debt(&mut self, now: Instant, cost: Cost, arrival: Arrival) {
         self.inner.as_dyn().charge_debt(now, cost, arrival);
     }
 
-    /// Books a request that goes while limits do not bind.
+    /// Charges a request while limits do not bind.
     fn charge_lifted(&mut self, now: Instant, cost: Cost) {
         let inner = self.inner.as_dyn();
         inner.charge_debt(now, cost, Arrival::Queued);
         inner.forgive(now);
     }
 
-    /// Limits have ceased to bind at `now`: what went before is no debt beyond a burst.
+    /// Reduces debt to a burst: limits ceased to bind at `now`.
     pub(crate) fn forgive(&mut self, now: Instant) {
         self.inner.as_dyn().forgive(now);
     }
 
-    /// Goes by another clock, which shows `after` when the old one shows `before`.
+    /// Rebases times: the new clock shows `after` when the old one shows `before`.
     pub(crate) fn shift(&mut self, before: Instant, after: Instant) {
         self.inner.as_dyn().shift(before, after);
     }
@@ -231,12 +229,12 @@ impl RateLimiter {
         self.inner.as_dyn().slice_start()
     }
 
-    /// Service began below at `child_start`; it counts here as far as the limiter has such a rule.
+    /// Credits service that began below at `child_start`, if the limiter has such a rule.
     pub(crate) fn credit(&mut self, now: Instant, child_start: Instant) {
         self.inner.as_dyn().credit(now, child_start);
     }
 
-    /// What is left of the burst, for limiters that have one, in bytes or I/O units.
+    /// Burst left, for limiters that have one, in bytes or I/O units.
     pub(crate) fn credit_left(&self, now: Instant, resource: Resource) -> Option<u64> {
         match &self.inner {
             AnyLimiter::Pace(pace) => pace.credit(now, resource),
@@ -245,7 +243,7 @@ impl RateLimiter {
         }
     }
 
-    /// How long `cost` takes at this limit, in nanoseconds, by whichever of bytes and I/Os takes longer; rounded up.
+    /// Time of `cost` at this limit, in nanoseconds, rounded up: the longer of bytes and I/Os.
     #[inline]
     pub(crate) fn time_of(&self, cost: Cost) -> u64 {
         match &self.inner {
@@ -257,7 +255,7 @@ impl RateLimiter {
     }
 }
 
-/// How long `cost` takes at so many bytes and I/Os a second.
+/// Time of `cost` at rates of bytes and I/Os per second.
 #[inline]
 fn time_at([bytes, ios]: [Option<NonZeroU64>; 2], cost: Cost) -> u64 {
     let time = |amount: u64, per_second: Option<NonZeroU64>| {

@@ -54,7 +54,7 @@ impl Throttle {
         self.limits_changed(cx, cgroup);
     }
 
-    /// Sets the deadlines of `cgroup` anew: what they wait for may be gone, or wait differently. What may go then, goes.
+    /// Updates `cgroup` after a change of limits or clock: timers are set anew, and what may go passes.
     pub(crate) fn limits_changed(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         self.disarm(cgroup, Direction::Read);
         self.disarm(cgroup, Direction::Write);
@@ -69,8 +69,8 @@ impl Throttle {
         }
     }
 
-    /// Requests from below `cgroup` that were dispatched to ancestors return to it: they are past its limit, and
-    /// wait for those of its new ancestors, before any that come later. O(requests held at ancestors).
+    /// Requeues at `cgroup` the requests from below it that were dispatched to ancestors: they are past its limit, and
+    /// wait for its new ancestors before later ones. O(requests held at ancestors).
     fn requeue_from_ancestors(&mut self, cx: &mut Context<'_>, cgroup: u32, direction: Direction) {
         let mut back: Vec<u32> = Vec::new();
         let mut holders = Vec::new();
@@ -82,7 +82,7 @@ impl Throttle {
                     let task = cx.requests[*index].task;
                     cx.tree.is_within(cx.tree.tasks[task].cgroup, cgroup)
                 };
-                // Further up is older.
+                // Requests further up are older.
                 let mut older: Vec<u32> = held.into_iter().filter(is_below).collect();
                 let queue = self.cgroups[at].queue_mut(direction);
                 for &index in &older {
@@ -106,7 +106,7 @@ impl Throttle {
         }
     }
 
-    /// The weight of `cgroup` was `old`; the new one counts from its next request on, also where it waits.
+    /// Applies a change of weight, which was `old`, where `cgroup` waits. It counts from the next request on.
     pub(crate) fn weight_changed(&mut self, tree: &Tree, cgroup: u32, old: Weight) {
         let Cgroup { weight, parent, .. } = tree.cgroups[cgroup];
         for direction in Direction::BOTH {
@@ -118,7 +118,7 @@ impl Throttle {
         }
     }
 
-    /// Before `cgroup` is moved: it takes back what was dispatched to its ancestors, and is no source of its parent.
+    /// Prepares a move of `cgroup`: requests held at its ancestors return to it, and it leaves its parent's queue.
     pub(crate) fn detach(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         let parent = cx.tree.cgroups[cgroup].parent;
         Direction::BOTH
@@ -133,12 +133,12 @@ impl Throttle {
         }
     }
 
-    /// After `cgroup` was moved away from its parent `old`.
+    /// Completes a move of `cgroup` away from `old`.
     pub(crate) fn attach(&mut self, cx: &mut Context<'_>, cgroup: u32, old: u32) {
         self.relimit(cx, cgroup);
         for direction in Direction::BOTH {
             if let Some(queue) = &mut self.cgroups[cgroup].dir_mut(direction).queue {
-                // What it received among its old siblings says nothing about its new ones.
+                // Service received among old siblings does not count among new ones.
                 queue.source_state = SourceState::new();
             }
         }
@@ -149,7 +149,7 @@ impl Throttle {
         self.review_clock(cx, cgroup);
     }
 
-    /// Takes out a request that waits for a limit. What it has paid in instalments stays charged, and is the answer.
+    /// Removes a request that waits for a limit. Answers the instalments paid, which stay charged.
     pub(crate) fn withdraw_waiting(&mut self, cx: &mut Context<'_>, index: u32) -> Option<Cost> {
         let paid = cx.requests[index].is_part_paid.then(|| self.end_instalments(cx, index));
         let record = &cx.requests[index];
@@ -182,7 +182,7 @@ impl Throttle {
         self.update_upwards(cx, cgroup, direction);
     }
 
-    /// After a request left `cgroup` out of turn: the head may be another one for every limit above.
+    /// Updates `cgroup` and all ancestors after a request left out of turn: their heads may differ.
     fn update_upwards(&mut self, cx: &mut Context<'_>, cgroup: u32, direction: Direction) {
         self.deactivate_ineligible(cx, cgroup, direction);
         let mut at = cgroup;

@@ -1,4 +1,4 @@
-//! Dispatch of a cgroup with a limit on reads and writes together: both directions take turns at it.
+//! Dispatch under a limit on reads and writes together: both directions take turns.
 
 use crate::request::Direction;
 use crate::throttle::limiter::Arrival;
@@ -7,7 +7,7 @@ use crate::tree::NO_CGROUP;
 use crate::types::Cost;
 
 impl Throttle {
-    /// Books a request of `direction` that had waited at `cgroup`, which has a limit on both.
+    /// Accounts for a request of `direction` that waited at `cgroup`, which has a limit on both.
     pub(crate) fn account_rw_dispatch(&mut self, cgroup: u32, direction: Direction, cost: Cost) {
         let node = &mut self.cgroups[cgroup];
         let waits = node.waits_for_rw_limit(direction.other());
@@ -17,8 +17,8 @@ impl Throttle {
         }
     }
 
-    /// As [`Throttle::update_eligibility`] for a cgroup with a limit on both directions while the other one waits: what may go, goes by
-    /// turns.
+    /// As [`Throttle::update_eligibility`], for a cgroup with a limit on both directions while the other one waits:
+    /// the directions take turns.
     pub(crate) fn update_rw(
         &mut self,
         cx: &mut Context<'_>,
@@ -31,7 +31,7 @@ impl Throttle {
             self.drain_rw(cx, cgroup, direction, arrival);
             return;
         }
-        // Each is activated above if it is eligible and goes if it can; the first one has then had its chance at what there is.
+        // Both are updated; the first has then had its chance at what is available.
         let first = self.first_of_rw(cgroup);
         for turn in [first, first.other()] {
             let arrival = if turn == direction { arrival } else { Arrival::Queued };
@@ -41,8 +41,8 @@ impl Throttle {
         }
     }
 
-    /// Lets go whatever may go from `cgroup`, which no limit is above, and of each two requests of different directions the
-    /// one first whose turn it is; sets the deadlines of the rest.
+    /// Dispatches all that may go from `cgroup`, which has no limit above, in turns of the directions. Arms timers for
+    /// the rest.
     fn drain_rw(
         &mut self,
         cx: &mut Context<'_>,

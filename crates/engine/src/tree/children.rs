@@ -1,13 +1,13 @@
-//! The children of one cgroup.
+//! Children of one cgroup.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
-/// Children by name, and those that have lost theirs.
+/// Children by name, and offline children.
 #[derive(Default)]
 pub(crate) struct Children {
     named: BTreeMap<Arc<str>, u32>,
-    /// Removed, but not gone: they still have clients, or such children themselves.
+    /// Removed by name: they still have clients, or offline children.
     offline: BTreeSet<u32>,
 }
 
@@ -16,7 +16,7 @@ impl Children {
         self.named.is_empty() && self.offline.is_empty()
     }
 
-    /// How many have a name.
+    /// Number of named children.
     pub(crate) fn named(&self) -> usize {
         self.named.len()
     }
@@ -26,7 +26,7 @@ impl Children {
         self.named.get(name).copied()
     }
 
-    /// In the order of their names, and then those without.
+    /// In order of names, offline children last.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.named.values().chain(&self.offline).copied()
     }
@@ -39,7 +39,7 @@ impl Children {
         self.named.remove(name);
     }
 
-    /// Takes the name away from a child, which stays.
+    /// Sets a child offline: its name is free.
     pub(crate) fn set_offline(&mut self, name: &str) {
         self.offline.extend(self.named.remove(name));
     }

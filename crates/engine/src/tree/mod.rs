@@ -27,7 +27,7 @@ pub use path::{NameError, Path};
 
 use crate::types::{CgroupId, ClientId, LowLatency, TaskId};
 
-/// All nodes of one device's hierarchy. The root has index 0 and is never removed.
+/// Hierarchy of one device. The root has index 0 and is never removed.
 pub(crate) struct Tree {
     pub(crate) cgroups: Arena<Cgroup, Line>,
     pub(crate) clients: Arena<Client, Line>,
@@ -51,7 +51,7 @@ impl Tree {
         CgroupId { index: cgroup, generation: self.cgroups.generation(cgroup) }
     }
 
-    /// Whether the weight of a client's flow may be raised: what is set nearest. O(depth), O(1) where nothing is set.
+    /// Nearest policy of weight raising of a client. O(depth), O(1) where none was ever set.
     #[inline]
     pub(crate) fn low_latency_of(&self, client: u32, cgroup: u32) -> LowLatency {
         if !self.has_low_latency {
@@ -116,7 +116,7 @@ impl Tree {
         self.cgroups[parent].children.get_or_insert_default().insert(name, child);
     }
 
-    /// Hangs `cgroup` under `parent`, which is not below it and has no child of its name. O(cgroups below).
+    /// Moves `cgroup` to `parent`, which is not below it and has no child of its name. O(cgroups below).
     pub(crate) fn move_cgroup(&mut self, cgroup: u32, parent: u32) {
         let Cgroup { parent: old, name, .. } = &self.cgroups[cgroup];
         let (old, name) = (*old, name.clone());
@@ -130,7 +130,7 @@ impl Tree {
         }
     }
 
-    /// Takes the name away from `cgroup`, which has no children.
+    /// Sets `cgroup`, which has no children, offline: its name is free.
     pub(crate) fn set_offline(&mut self, cgroup: u32) {
         let node = &mut self.cgroups[cgroup];
         node.dying = true;
@@ -140,7 +140,7 @@ impl Tree {
         }
     }
 
-    /// Whether nothing is left of a cgroup but its slot: it was removed, and has no clients or children.
+    /// Whether an offline cgroup has no clients and no children left.
     pub(crate) fn is_done(&self, cgroup: u32) -> bool {
         let node = &self.cgroups[cgroup];
         let is_parent = node.children.as_ref().is_some_and(|children| !children.is_empty());

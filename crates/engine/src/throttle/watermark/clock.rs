@@ -1,4 +1,4 @@
-//! One clock by which limits go.
+//! Virtual clock of the limits of one watermark.
 
 use super::gate::{GateEpoch, UtilisationSampler};
 use super::proportional::IdleController;
@@ -7,17 +7,17 @@ use crate::time::Instant;
 use crate::types::{Watermark, WatermarkMode};
 use crate::utilisation::Sliding;
 
-/// The time of all limits that have one watermark, and what waits for it.
+/// Clock of all limits with one watermark, and their deadlines.
 pub(crate) struct Clock {
     watermark: Watermark,
     /// Cgroups that go by it.
     pub(super) users: u32,
-    /// How far it is ahead of the real time, in nanoseconds.
+    /// Offset to real time, in nanoseconds.
     offset_ns: u64,
-    /// All it was ever set forward by, and that within the last half second.
+    /// Total advance, and that within the last half second.
     gained_ns: u64,
     gained: Sliding,
-    /// What waits, in its own time.
+    /// Deadlines in its own time.
     pub(super) deadlines: Deadlines,
     mode: ClockMode,
 }
@@ -61,7 +61,7 @@ impl Clock {
         now.plus_nanos(self.offset_ns)
     }
 
-    /// When it shows `time`, if it is not set forward before.
+    /// Real time at which it shows `time`, unless it is advanced before.
     pub(super) fn real(&self, time: Instant) -> Instant {
         if time == Instant::FAR_FUTURE { time } else { time.minus_nanos(self.offset_ns) }
     }
@@ -70,12 +70,12 @@ impl Clock {
         self.offset_ns
     }
 
-    /// Whether limits do not bind at all for now.
+    /// Whether the gate is open: limits do not bind.
     pub(crate) fn is_open(&self) -> bool {
         matches!(&self.mode, ClockMode::Gate(sampler) if sampler.is_open())
     }
 
-    /// When limits last ceased to bind at all, where they ever do.
+    /// Last opening of the gate, if there is one.
     pub(crate) fn gate_epoch(&self) -> GateEpoch {
         match &self.mode {
             ClockMode::Gate(sampler) => sampler.gate_epoch(),
@@ -104,8 +104,8 @@ impl Clock {
         }
     }
 
-    /// When something may happen that concerns what waits, if nothing comes before. The device has nothing to do from
-    /// `rests_from` on, and until `anticipated_until` a client is waited for. Right after [`Deadlines::settle`].
+    /// Next instant at which something may happen to waiting requests. The device is idle from `rests_from` on; an
+    /// anticipated client is waited for until `anticipated_until`. Right after [`Deadlines::settle`].
     pub(super) fn wakes(
         &self,
         rests_from: Option<Instant>,
@@ -119,13 +119,13 @@ impl Clock {
             }
             (ClockMode::Proportional(controller), Some(from)) => due.min(controller.after(from)),
             (ClockMode::Proportional(_), None) => due,
-            // What waits may go, or could once this sample is over.
+            // Waiting requests may go, or may once this sample is over.
             (ClockMode::Gate(sampler), _) if sampler.is_open() => Instant::ZERO,
             (ClockMode::Gate(sampler), _) => due.min(sampler.ends()),
         })
     }
 
-    /// Whether it may be set forward at `now`, the device being idle.
+    /// Whether it may be advanced at `now`, with an idle device.
     pub(super) fn may_advance(&self, now: Instant) -> bool {
         matches!(&self.mode, ClockMode::Proportional(controller) if controller.until() <= now)
     }
@@ -135,7 +135,7 @@ impl Clock {
         matches!(&self.mode, ClockMode::Proportional(controller) if controller.anticipates())
     }
 
-    /// Sets it forward to `time`; nothing happens if it shows that already.
+    /// Advances it to `time`, unless it shows that already.
     pub(super) fn advance_virtual_clock(&mut self, now: Instant, time: Instant) {
         let by = time.nanos_since(self.at(now));
         self.offset_ns = self.offset_ns.saturating_add(by);
@@ -147,7 +147,7 @@ impl Clock {
         self.offset_ns = 0;
     }
 
-    /// By how much it was set forward within the last half second.
+    /// Advance within the last half second.
     pub(super) fn gain(&self, now: Instant) -> crate::utilisation::Share {
         self.gained.grown(now, self.gained_ns)
     }

@@ -1,4 +1,4 @@
-//! All clocks by which limits of one device go: the real time, and one for each watermark in use.
+//! Clocks of one device: real time, and a virtual clock for each watermark in use.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,14 +25,13 @@ pub struct WatermarkStats {
     pub is_open: bool,
 }
 
-/// The clocks. The first is the real time, and cgroups without a watermark go by it; while it is the only one, nothing of
-/// this costs more than a branch.
+/// The clocks. The first is real time, for cgroups without a watermark. Alone, it costs one branch.
 pub(crate) struct Clocks {
     clocks: Vec<Clock>,
     busy: Busy,
     /// Clients anticipated before a clock is set forward.
     pub(super) anticipation: Anticipation,
-    /// Whether any but the first is in use.
+    /// Whether a virtual clock is in use.
     steered: bool,
 }
 
@@ -60,7 +59,7 @@ impl Clocks {
         &self.clocks[usize::from(clock)]
     }
 
-    /// The clock of `watermark`, made if there is none; `None` if there are as many as can be numbered.
+    /// Clock of `watermark`, created on first use; `None` if all numbers are taken.
     pub(super) fn find(&mut self, now: Instant, watermark: Watermark) -> Option<u16> {
         let known = self.clocks.iter().position(|clock| {
             clock.watermark() == watermark && (clock.users > 0 || clock.is_real())
@@ -92,7 +91,7 @@ impl Clocks {
         }
     }
 
-    /// After some have entered: looks whether there is anything to steer.
+    /// Updates whether a virtual clock is in use, after cgroups have entered.
     pub(super) fn review(&mut self, now: Instant) {
         let steered = self.is_any_used();
         if steered && !self.steered {
@@ -151,7 +150,7 @@ impl Clocks {
         &mut self.clocks[usize::from(clock)].deadlines
     }
 
-    /// The first deadline that has come by `now`, and any of a clock whose limits do not bind. O(clocks + log armed).
+    /// Next deadline that has come by `now`; of an open gate, any. O(clocks + log armed).
     pub(crate) fn pop_due(
         &mut self,
         now: Instant,
@@ -173,9 +172,8 @@ impl Clocks {
         self.clocks[index].deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
     }
 
-    /// Sets a clock forward to the first deadline that waits for it, if one may be: of several, that with the shortest way
-    /// to go. The device is idle. `confidence_of` tells how sure it is that a cgroup comes back: one that lends its reserve may
-    /// wait for that.
+    /// Advances the virtual clock with the shortest way to its first deadline, and pops that. The device is idle.
+    /// `confidence_of` is a cgroup's confidence: a clock that lends its headroom may wait for an anticipated one.
     pub(super) fn pop_early(
         &mut self,
         now: Instant,
@@ -197,8 +195,8 @@ impl Clocks {
         clock.deadlines.pop_due(Instant::FAR_FUTURE, timer_of)
     }
 
-    /// Of the clocks that may be set forward and are `eligible`, the one with the shortest way to its first deadline, and
-    /// that way in nanoseconds. O(clocks).
+    /// Shortest way to a first deadline among clocks that may advance and are `eligible`: nanoseconds, and the clock.
+    /// O(clocks).
     fn next_early(
         &mut self,
         now: Instant,
@@ -220,7 +218,7 @@ impl Clocks {
         first
     }
 
-    /// A clock that is so far ahead that it may run out of numbers.
+    /// Clock whose offset nears the range of numbers.
     pub(super) fn overflowing(&self) -> Option<u16> {
         let far = self.clocks.iter().position(|clock| clock.offset_ns() > OFFSET_NS_MAX);
         far.map(|index| index as u16)
@@ -243,7 +241,7 @@ impl Clocks {
         self.clocks[usize::from(REAL)].deadlines.earliest()
     }
 
-    /// When something may happen to what waits. Right after [`Clocks::settle`].
+    /// Next instant at which something may happen to waiting requests. Right after [`Clocks::settle`].
     pub(crate) fn wakes(&self, rests_from: Option<Instant>) -> Option<Instant> {
         let anticipation = self.anticipation.until();
         self.clocks.iter().filter_map(|clock| clock.wakes(rests_from, anticipation)).min()

@@ -1,16 +1,14 @@
-//! Mode `proportional`: when the clock of a watermark may be set forward.
+//! Mode `proportional`: integral controller of the idle time before a clock is advanced.
 //!
-//! The device works, then it is left idle for a while, then the next limited request is let go early. How long it is
-//! left idle is what steers: a device that worked for `b` owes `b * free / used` of idle time, where `free` is what is to
-//! stay free of it and `used` the rest, so that its utilisation becomes `used`, whatever its requests take. The debt is
-//! the only state of the controller; it is an integral of the error, and as it is bounded, so is the error of the
-//! utilisation: over a time `t` at most the bound divided by `t`. There is no gain to choose, hence nothing that could
-//! oscillate, and nothing to learn, hence nothing to unlearn when the device changes its speed.
+//! After work of `b` the device owes `b * free / used` of idle time, where `used` is the target utilisation and `free`
+//! the rest. Utilisation then becomes `used`, whatever requests take. The idle debt is the only state: an integral of
+//! the error. It is bounded, so the error of the utilisation over a time `t` is at most the bound divided by `t`.
+//! There is no gain that could oscillate, and nothing learnt that a change of the device's speed would void.
 
 use crate::time::Instant;
 use crate::types::Headroom;
 
-/// What the device still has to be left alone before a limited request may go early.
+/// Controller of idle time before a limited request may go early.
 #[derive(Clone, Debug)]
 pub(super) struct IdleController {
     percent: u8,
@@ -18,16 +16,15 @@ pub(super) struct IdleController {
     /// In nanoseconds of idle time and percent.
     idle_debt: u64,
     now: Instant,
-    /// Until when those without limits count as being there.
+    /// End of the time for which clients without limits count as present.
     needed_until: Instant,
 }
 
-/// The most that is owed, in nanoseconds of idle time: after a long time of work by others, the limited wait no longer
-/// than this.
+/// Bound of the idle debt, in nanoseconds of idle time: the longest wait of limited requests after much work by
+/// others.
 const IDLE_DEBT_NS_MAX: u64 = 100_000_000;
 
-/// How long those without limits count as being there after they sent something: a client that comes back within the
-/// second in which utilisation has to settle finds the reserve as it left it.
+/// Time for which clients without limits count as present after a request: the second in which utilisation settles.
 const NEEDED_NS: u64 = 1_000_000_000;
 
 /// Percent of the device left idle in any case. A closed-loop client is away for a moment after each answer; without a
@@ -39,7 +36,7 @@ impl IdleController {
         IdleController { percent, headroom, idle_debt: 0, now, needed_until: now }
     }
 
-    /// How much of the device may be used at `now`, in percent: 1 to 99, or the watermark where that is kept.
+    /// Target utilisation at `now`, in percent: 1 to 99, or the watermark where headroom is kept.
     pub(super) fn target_util(&self, now: Instant) -> u8 {
         let most = 100 - LEAST_FREE;
         match self.headroom {
@@ -62,10 +59,9 @@ impl IdleController {
         }
     }
 
-    /// Whether the device may be left idle beyond the idle debt, for an anticipated client.
+    /// Whether the device may idle beyond the idle debt, for an anticipated client.
     ///
-    /// Not where a reserve is kept: its rest is the time to come back in, and with any other the device would be used less
-    /// than is promised.
+    /// Not with strict headroom: its idle time serves for that, and more would miss the promised utilisation.
     pub(super) fn anticipates(&self) -> bool {
         self.headroom == Headroom::Borrowable
     }
@@ -75,14 +71,15 @@ impl IdleController {
         self.needed_until = self.now.plus_nanos(NEEDED_NS);
     }
 
-    /// The same if the device works until `rests`, which is not before the last [`IdleController::advance`], and then stays idle.
+    /// As [`IdleController::until`], if the device works until `rests` and then idles. `rests` is not before the last
+    /// [`IdleController::advance`].
     pub(super) fn after(&self, rests: Instant) -> Instant {
         let mut then = self.clone();
         then.advance(rests, true);
         then.until()
     }
 
-    /// From when on a limited request may go early, if the device stays idle.
+    /// Instant from which a limited request may go early, if the device stays idle.
     pub(super) fn until(&self) -> Instant {
         self.now.plus_nanos(self.idle_debt.div_ceil(u64::from(self.target_util(self.now))))
     }

@@ -1,4 +1,4 @@
-//! Watermarks in the throttle: the clock of each limit, checks and charges by it, and advancing of virtual clocks.
+//! Watermarks in the throttle: clocks of cgroups, and advancing of virtual clocks.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,8 +12,8 @@ use crate::tree::NO_CGROUP;
 use crate::types::{Cost, Watermark};
 
 impl Throttle {
-    /// A request of a client of `cgroup` is past its limits: if none of them follows the device's utilisation, those that do
-    /// make room for it. O(limited ancestors), where a watermark is in use.
+    /// Notes demand from a client of `cgroup` if none of its limits follows utilisation. O(limited ancestors), where a
+    /// watermark is in use.
     #[inline]
     pub(crate) fn note_if_unlimited(&mut self, cgroup: u32, direction: Direction) {
         if self.clocks.is_steered() {
@@ -52,8 +52,8 @@ impl Throttle {
         node.sync_with_watermark(self.clocks.get(node.clock).gate_epoch());
     }
 
-    /// Sets the clock forward whose first deadline is nearest, while the device has nothing to do, and lets go what that
-    /// deadline held. False if no clock may be set forward. O(clocks + log armed).
+    /// Advances the virtual clock whose first deadline is nearest, and fires that deadline. The device is idle. False
+    /// if no clock may advance. O(clocks + log armed).
     pub(crate) fn advance_virtual_clock(&mut self, cx: &mut Context<'_>) -> bool {
         let cgroups = &self.cgroups;
         let due = self.clocks.pop_early(
@@ -72,8 +72,8 @@ impl Throttle {
         true
     }
 
-    /// A request of `cost` from `cgroup` is back from the device. Its client may send the next one in a moment. O(limited
-    /// ancestors), where a watermark is in use and nothing else is at the device.
+    /// Anticipates the next request of `cgroup`, after one of `cost` is back from the device. O(limited ancestors),
+    /// where a watermark is in use and the device is idle.
     pub(crate) fn anticipate(
         &mut self,
         cx: &mut Context<'_>,
@@ -91,8 +91,8 @@ impl Throttle {
         self.clocks.anticipation.leave(due.map(|due| (nearest, due)));
     }
 
-    /// When the limits from `nearest` on would let another request of `cost` go, if no clock is set forward before; `None`
-    /// where that makes no difference, or is not known.
+    /// Instant at which the limits from `nearest` upwards would allow another request of `cost`, without an advance of
+    /// a clock; `None` if irrelevant or unknown.
     fn next_due(
         &mut self,
         cx: &mut Context<'_>,
@@ -114,7 +114,7 @@ impl Throttle {
             let (is_real, time) = (clock.is_real(), clock.at(cx.now));
             let wait_ns = match self.check_limit(cx, at, direction, cost, Arrival::Fresh) {
                 Verdict::Go => 0,
-                // It would be held back by a limit that is not set forward.
+                // A limit on real time would hold it back.
                 Verdict::Wait { .. } if is_real => return None,
                 Verdict::Wait { until, .. } => until.nanos_since(time),
             };
@@ -124,7 +124,7 @@ impl Throttle {
         latest
     }
 
-    /// A request has come whose limits are those from `nearest` on.
+    /// Notes the return of an anticipated client, whose nearest limit is at `nearest`.
     pub(crate) fn note_return(&mut self, nearest: u32) {
         if let Some(in_time) = self.clocks.anticipation.returns(nearest) {
             self.cgroups[nearest].confidence.learn(in_time);
@@ -157,7 +157,7 @@ impl Throttle {
         }
     }
 
-    /// After `cgroup` got another parent.
+    /// Updates the clock of `cgroup` after a move.
     pub(crate) fn review_clock(&mut self, cx: &mut Context<'_>, cgroup: u32) {
         if !self.cgroups[cgroup].has_watermark {
             let clock = self.clock_above(cx, cgroup);
@@ -165,10 +165,10 @@ impl Throttle {
         }
     }
 
-    /// Lets `top` go by `clock`, and all below it that follow it. O(cgroups below × log of them).
+    /// Sets the clock of `top` and of all below that follow it. O(cgroups below × log of them).
     fn spread_clock(&mut self, cx: &mut Context<'_>, top: u32, clock: u16) {
         let mut changed = BTreeSet::from([top]);
-        // Parents come first, so that whom a parent follows is known.
+        // Parents come first.
         for at in cx.tree.subtree(top) {
             let parent = cx.tree.cgroups[at].parent;
             if !self.cgroups[at].has_watermark && changed.contains(&parent) {
@@ -194,7 +194,7 @@ impl Throttle {
         }
     }
 
-    /// Takes off what `clock` is ahead. O(cgroups), once in 73 years of its time.
+    /// Resets the offset of `clock`, and rebases its cgroups. O(cgroups), once in 73 years of its time.
     fn reset_clock_offset(&mut self, cx: &mut Context<'_>, clock: u16) {
         let before = self.clocks.get(clock).at(cx.now);
         self.clocks.reset_offset(clock);
