@@ -1,4 +1,4 @@
-//! Every pending "not before"; the least of them is what [`crate::Engine::poll_timeout`] answers.
+//! Pending deadlines; the earliest is what [`crate::Engine::poll_timeout`] answers.
 
 use alloc::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// When it fires, if it is armed.
+    /// Instant at which it fires, if armed.
     pub(crate) fn fires_at(self) -> Option<Instant> {
         (self.stamp != 0).then_some(self.at)
     }
 
-    /// Its place among those that fire at the same instant, if it is armed.
+    /// Place among timers of one instant, if armed.
     pub(crate) fn stamp(self) -> Option<u64> {
         (self.stamp != 0).then_some(self.stamp)
     }
@@ -35,14 +35,14 @@ impl Timer {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Instant,
-    /// Place among those of one instant: the deepest cgroup first, so that a parent sees what its children let go, and
-    /// then the one armed first. How much less than [`DEPTH_MAX`] the depth is, and then the stamp.
+    /// Place among entries of one instant: the deepest cgroup first, so that a parent sees what its children
+    /// dispatched, then the one armed first. In the high bits [`DEPTH_MAX`] less the depth, below them the stamp.
     rank: u64,
     due: Due,
 }
 
 const STAMP_BITS: u32 = 56;
-/// Of two cgroups deeper than that, the one armed first is first.
+/// Below this depth, only the order of arming counts.
 const DEPTH_MAX: u32 = u8::MAX as u32;
 
 impl Entry {
@@ -72,11 +72,11 @@ pub(crate) struct Due {
     pub(crate) direction: Direction,
 }
 
-/// Deadlines of all cgroups. O(log armed) a step, O(1) for those that are armed in order; no allocation once grown. A
-/// disarmed deadline stays behind, void, until it comes to the top or is swept out.
+/// Deadlines of all cgroups. O(log armed) a step, O(1) for those armed in order; no allocation once grown. A disarmed
+/// deadline stays behind, void, until it comes to the top or is swept.
 pub(crate) struct Deadlines {
-    /// Those that were armed in order. Where cgroups have one and the same limit, and where few have, that is nearly
-    /// all: the first to go waits for its next turn behind all others.
+    /// Entries armed in order: nearly all where cgroups have one limit or few have one, since a cgroup served first is
+    /// armed behind all others.
     fifo: VecDeque<Entry>,
     /// All others.
     heap: Heap<Entry>,
@@ -84,22 +84,22 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        // Never full for being empty.
+        // Room from the start, so that an empty queue is not full.
         let fifo = VecDeque::with_capacity(4);
         Deadlines { fifo, heap: Heap::with_capacity(4) }
     }
 
-    /// Whether [`Deadlines::sweep`] is due, which is before one is armed that there may be no room for.
+    /// Whether [`Deadlines::sweep`] is due before the next is armed.
     pub(crate) fn is_full(&self) -> bool {
         self.fifo.len() == self.fifo.capacity() || self.heap.is_full()
     }
 
-    /// Drops every void entry, and grows if that does not make enough room: behind one early deadline, void ones
-    /// would pile up for ever. O(entries), due after half as many steps at least.
+    /// Drops void entries, and grows if that does not make enough room. Otherwise void entries would pile up behind
+    /// one early deadline. O(entries), due after half as many steps at least.
     pub(crate) fn sweep(&mut self, timer_of: impl Fn(Due) -> Option<Timer>) {
         self.heap.retain(|entry| is_live(entry, &timer_of));
         self.fifo.retain(|entry| is_live(entry, &timer_of));
-        // Each has room for all, however they come to be divided.
+        // Each lane has room for all.
         let live = self.heap.len() + self.fifo.len();
         self.heap.make_room(2 * live);
         if self.fifo.capacity() < 2 * live {
@@ -107,7 +107,7 @@ impl Deadlines {
         }
     }
 
-    /// Arms `timer`, whichever state it was in, to fire at `at`. `stamp` is not 0, and new or the timer's own.
+    /// Arms `timer` to fire at `at`. `stamp` is not 0, and new or the timer's own.
     pub(crate) fn arm(&mut self, timer: &mut Timer, at: Instant, depth: u32, due: Due, stamp: u64) {
         debug_assert_ne!(stamp, 0);
         *timer = Timer { stamp, at };
@@ -155,7 +155,7 @@ impl Deadlines {
         None
     }
 
-    /// The first of all, and which lane it is in.
+    /// First entry, and its lane.
     #[inline]
     fn first(&self) -> Option<(&Entry, Lane)> {
         match (self.fifo.front(), self.heap.first()) {
@@ -182,7 +182,7 @@ impl Deadlines {
     }
 }
 
-/// Where the first deadline of all is.
+/// Lane of an entry.
 #[derive(Clone, Copy)]
 enum Lane {
     Fifo,

@@ -1,9 +1,9 @@
 //! Fair queue of the sources that wait at one cgroup: by share of service, or by turns.
 //!
-//! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a source that begins to wait gets the
-//! start tag `max(V, its last finish)`; the least start tag goes first; V is the start tag of the last one served; a
-//! source's finish is its start plus what its request cost over its weight. Turns are the kernel's rule
-//! (spec/throttle 1.7): one request each, in the order in which the sources began to wait.
+//! Shares are start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). A source that becomes active gets the
+//! start tag `max(V, its last finish)`. The least start tag goes first; V is the start tag of the last source served.
+//! A source's finish is its start plus the cost of its request over its weight. Turns are the kernel's rule
+//! (spec/throttle 1.7): one request each, in order of activation.
 
 use core::mem::offset_of;
 
@@ -26,7 +26,7 @@ impl Source {
     }
 }
 
-/// How a cgroup's sources are ordered.
+/// Order of a cgroup's sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Order {
     /// By service received over weight.
@@ -39,10 +39,10 @@ pub(crate) enum Order {
 /// State of a source in the fair queue of its parent; lives with the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SourceState {
-    /// Where its service so far ends, in the virtual time of `epoch`.
+    /// Finish tag, in the virtual time of `epoch`.
     finish: u64,
     epoch: u32,
-    /// The stamp of the one live entry in the heap; 0 while not waiting.
+    /// Stamp of its live entry in the heap; 0 while inactive.
     stamp: u64,
 }
 
@@ -56,7 +56,7 @@ impl SourceState {
         self.stamp != 0
     }
 
-    /// Whether `entry` is the live one of this source.
+    /// Whether `entry` is its live one.
     pub(crate) fn owns(&self, entry: Entry) -> bool {
         self.stamp == entry.stamp
     }
@@ -90,13 +90,13 @@ impl Entry {
 /// at 1 GiB/s.
 const VTIME_SCALE: u64 = 1_600;
 
-/// Above this, tags are brought back down; far below where they would saturate.
+/// Threshold for rebasing tags; far below saturation.
 const VTIME_REBASE: u64 = 1 << 62;
 
-/// Sources for which a limit has room from its first request on: as many as the first that waits would make room for.
+/// Initial capacity, as for the first source that waits.
 const SOURCES_MIN: usize = 4;
 
-/// The sources waiting at one cgroup in one direction. O(log sources) a step, no allocation once grown.
+/// Active sources of one cgroup and direction. O(log sources) a step, no allocation once grown.
 ///
 /// An entry is voided in place when its source leaves out of turn. The caller tells live entries from void ones.
 #[repr(C)]
@@ -107,17 +107,16 @@ pub(crate) struct FairQueue {
     /// The weights of all that wait, together.
     weight: u64,
     live: u32,
-    /// Counts how often tags were brought down: states of before have no service to make up for.
+    /// Number of rebases: states of earlier epochs have no service to make up for.
     epoch: u32,
     order: Order,
     has_carried_finish: bool,
-    /// If there is one: where the service ends of a client that is gone and had more than its turn. The next newcomer
-    /// begins there.
+    /// Finish tag of a departed client that had more than its turn. The next newcomer starts there.
     carried_finish: u64,
 }
 
 impl FairQueue {
-    /// How much of it is needed while clients neither come nor go.
+    /// Size of the part used while no client comes or goes.
     pub(crate) const BUSY_BYTES: usize = offset_of!(FairQueue, carried_finish);
 
     pub(crate) fn new(order: Order) -> FairQueue {
@@ -134,7 +133,7 @@ impl FairQueue {
         }
     }
 
-    /// Makes room for some that wait at once; more are taken when they come.
+    /// Reserves the initial capacity.
     pub(crate) fn make_room(&mut self) {
         self.heap.reserve(SOURCES_MIN);
     }
@@ -152,22 +151,22 @@ impl FairQueue {
         self.weight
     }
 
-    /// A source that waits has another weight from its next request on.
+    /// Changes the weight of an active source from its next request on.
     pub(crate) fn reweigh(&mut self, old: u64, new: u64) {
         self.weight = self.weight - old + new;
     }
 
-    /// Changes how sources are ordered from now on; those waiting keep their places. O(sources that wait).
+    /// Changes the order from now on; active sources keep their places. O(active sources).
     pub(crate) fn set_order(&mut self, order: Order) {
         if order == Order::Turns && self.order == Order::Shares {
-            // A tag of shares is worth thousands of turns: the next turn comes after all of them.
+            // Tags of shares are worth thousands of turns: turns continue after all of them.
             let last = self.heap.iter().map(|entry| entry.tag).max();
             self.vtime = self.vtime.max(last.unwrap_or_default());
         }
         self.order = order;
     }
 
-    /// `source` begins to wait. `stamp` has never been used before, by any fair queue, and is not 0.
+    /// Activates `source`. `stamp` is not 0 and was never used before, by any fair queue.
     pub(crate) fn admit(
         &mut self,
         source: Source,
@@ -182,7 +181,7 @@ impl FairQueue {
             Order::Shares if source_state.epoch == self.epoch => {
                 self.vtime.max(source_state.finish)
             }
-            // To leave and come back under another name must not pay.
+            // Reconnecting must not pay.
             Order::Shares if core::mem::take(&mut self.has_carried_finish) => {
                 self.vtime.max(self.carried_finish)
             }
@@ -196,7 +195,7 @@ impl FairQueue {
         self.heap.push(Entry { tag, rank: source.rank(), stamp });
     }
 
-    /// Whether any entry is void. Where none is, the caller need not look at the source to know.
+    /// Whether any entry is void. If none is, the top entry is live.
     pub(crate) fn has_void(&self) -> bool {
         self.heap.len() > self.live as usize
     }
@@ -206,12 +205,12 @@ impl FairQueue {
         self.heap.first().copied()
     }
 
-    /// Forgets the void entry at the top.
+    /// Drops the void entry at the top.
     pub(crate) fn drop_void(&mut self) {
         self.heap.drop_first();
     }
 
-    /// The source at the top has been served `cost_ns` at `weight`; it waits on if it has more.
+    /// Charges `cost_ns` at `weight` to the source at the top; it stays active if `waits_on`.
     pub(crate) fn served(
         &mut self,
         source_state: &mut SourceState,
@@ -249,7 +248,7 @@ impl FairQueue {
         }
     }
 
-    /// A waiting source leaves without having been served. Its entry stays behind, void.
+    /// Deactivates a source without service. Its entry stays behind, void.
     pub(crate) fn leave(&mut self, source_state: &mut SourceState, weight: u64) {
         debug_assert!(source_state.is_active(), "a source leaves that was not waiting");
         source_state.stamp = 0;
@@ -258,8 +257,8 @@ impl FairQueue {
         self.clear_if_empty();
     }
 
-    /// A source is gone for good. What it had beyond its turn, at most its last request, is taken over by the next one
-    /// that has had nothing yet: so a client that reconnects for every request has the share of one that stays.
+    /// Carries over the finish tag of a departed client to the next newcomer. Then a client that reconnects for every
+    /// request has the share of one that stays.
     pub(crate) fn carry_over(&mut self, source_state: SourceState) {
         if source_state.epoch == self.epoch && source_state.finish > self.vtime {
             let carried_finish = if self.has_carried_finish { self.carried_finish } else { 0 };
@@ -268,13 +267,13 @@ impl FairQueue {
         }
     }
 
-    /// Whether [`FairQueue::sweep`] is due, which is before a source is admitted that there is no room for.
+    /// Whether [`FairQueue::sweep`] is due before the next activation.
     pub(crate) fn is_full(&self) -> bool {
         self.heap.is_full()
     }
 
-    /// Drops every entry that `is_live` denies, and grows if that does not make enough room. O(entries), due after
-    /// half as many departures or arrivals at least.
+    /// Drops void entries, and grows if that does not make enough room. O(entries), due after half as many departures
+    /// or arrivals at least.
     pub(crate) fn sweep(&mut self, is_live: impl Fn(Entry) -> bool) {
         self.heap.sweep(|entry| is_live(*entry));
     }
@@ -284,15 +283,15 @@ impl FairQueue {
         self.heap.iter().copied()
     }
 
-    /// Void entries are gone once nothing waits. Tags stay, for the limit may still be in debt for what was served: a source
-    /// that was served last is behind one that was not by what it paid last, and by no more, however long the pause.
+    /// Drops void entries once nothing is active. Tags stay, because the limit may still be in debt for what was
+    /// served: the source served last is behind others by its last payment, and by no more, however long the pause.
     fn clear_if_empty(&mut self) {
         if self.live == 0 {
             self.heap.clear();
         }
     }
 
-    /// Subtracts V from every tag. Sources that are not waiting lose what they had received beyond V.
+    /// Subtracts V from every tag. Inactive sources lose what they had received beyond V.
     fn rebase(&mut self) {
         let vtime = core::mem::take(&mut self.vtime);
         self.carried_finish = self.carried_finish.saturating_sub(vtime);
@@ -301,7 +300,7 @@ impl FairQueue {
     }
 }
 
-/// How far serving `cost_ns` moves a source of `weight` on. Rounds up: splitting a request never makes it cheaper.
+/// Advance of a finish tag for `cost_ns` at `weight`. Rounds up: splitting a request never makes it cheaper.
 pub(super) fn vtime_of(cost_ns: u64, weight: u64) -> u64 {
     match cost_ns.checked_mul(VTIME_SCALE) {
         Some(cost) => cost.div_ceil(weight),

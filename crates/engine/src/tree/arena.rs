@@ -4,22 +4,22 @@ use alloc::vec::Vec;
 
 const NO_SLOT: u32 = u32::MAX;
 
-/// A growing table of `T`. Insertion and removal are O(1); memory is kept for reuse.
+/// Growing table of `T`. Insertion and removal are O(1); memory is kept for reuse.
 ///
-/// `A` is what slots are aligned like: [`Line`] for values whose first fields are to be one line of cache.
+/// `A` is the alignment of slots: [`Line`] for values whose first fields are to share one line of cache.
 pub(crate) struct Arena<T, A = u32> {
     slots: Vec<Slot<T, A>>,
     free: u32,
     len: u32,
 }
 
-/// A line of cache on the machines of today.
+/// Line of cache.
 #[repr(align(64))]
 pub(crate) struct Line;
 
-/// Tag and generation come first, beside the first fields of the value: with a million slots the time goes into
-/// fetching them from memory, and the compiler would put the tag wherever in the value it finds a spare bit. Values
-/// of which there are many are `repr(C)` for the same reason, with what every request needs at their beginning.
+/// Tag and generation come first, beside the first fields of the value: with a million slots, cache misses dominate.
+/// The compiler would put the tag wherever the value has a niche. Values with many instances are `repr(C)` for the
+/// same reason, with the hot fields first.
 #[repr(u32)]
 enum Slot<T, A> {
     Vacant { generation: u32, next: u32 },
@@ -55,7 +55,7 @@ impl<T, A> Arena<T, A> {
         (index, generation)
     }
 
-    /// Takes the value out and makes every id of it stale.
+    /// Removes the value, and makes its ids stale.
     pub(crate) fn remove(&mut self, index: u32) -> T {
         let Slot::Occupied { value, .. } = self.vacate(index) else {
             unreachable!("looked just now")
@@ -63,13 +63,12 @@ impl<T, A> Arena<T, A> {
         value
     }
 
-    /// Drops the value and makes every id of it stale.
+    /// Drops the value, and makes its ids stale.
     pub(crate) fn free(&mut self, index: u32) {
         self.vacate(index);
     }
 
-    /// Puts an occupied slot among the free ones, and answers what it was. Inlined, so that an unused value is not
-    /// copied.
+    /// Frees an occupied slot, and answers its content. Inlined, so that an unused value is not copied.
     #[inline]
     fn vacate(&mut self, index: u32) -> Slot<T, A> {
         let slot = &mut self.slots[index as usize];
@@ -129,7 +128,7 @@ fn vacant(index: u32) -> ! {
     panic!("slot {index} is vacant")
 }
 
-/// Internal links are always current; a vacant slot behind one is a bug of ours.
+/// Internal links are current; a vacant slot behind one is a bug of the engine.
 impl<T, A> core::ops::Index<u32> for Arena<T, A> {
     type Output = T;
 

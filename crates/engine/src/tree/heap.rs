@@ -3,15 +3,14 @@
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-/// What a heap can hold: small, for it is moved about.
+/// Entry of a heap; small, because it is moved.
 pub(crate) trait Keyed: Copy {
     /// The least comes out first. One number, so that the first is found without a branch: the branch would be
     /// unpredictable, and a misprediction costs more than moving both.
     fn key(&self) -> u128;
 }
 
-/// Entries, none of which is before its parent; the first one is at the beginning. O(log entries) a step, no allocation
-/// once grown.
+/// Four-ary heap of entries. O(log entries) a step, no allocation once grown.
 pub(crate) struct Heap<T>(Vec<T>);
 
 const CHILDREN: usize = 4;
@@ -21,7 +20,7 @@ impl<T: Keyed> Heap<T> {
         Heap(Vec::new())
     }
 
-    /// With room for so many.
+    /// With room for `capacity` entries.
     pub(crate) fn with_capacity(entries: usize) -> Heap<T> {
         Heap(Vec::with_capacity(entries))
     }
@@ -40,7 +39,7 @@ impl<T: Keyed> Heap<T> {
         self.0.len() == self.0.capacity()
     }
 
-    /// The entry that comes out next.
+    /// Least entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<&T> {
         self.0.first()
@@ -52,7 +51,7 @@ impl<T: Keyed> Heap<T> {
         self.rise(self.0.len() - 1, 0, entry);
     }
 
-    /// Takes out the first.
+    /// Removes the least entry.
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         if let Some(last) = self.0.pop()
@@ -62,7 +61,7 @@ impl<T: Keyed> Heap<T> {
         }
     }
 
-    /// Puts `entry` in place of the first, which there must be.
+    /// Replaces the least entry, which must exist.
     #[inline]
     pub(crate) fn replace_first(&mut self, entry: T) {
         if self.0.len() == 1 {
@@ -111,10 +110,10 @@ impl<T: Keyed> Heap<T> {
         self.0.iter()
     }
 
-    /// Puts `entry` into or below `top`, below which everything is in order.
+    /// Sifts `entry` into or below `top`; everything below is in order.
     ///
-    /// Goes down to the bottom without a look at `entry`, and then up again: it came from the bottom, or begins a new
-    /// wait, and mostly belongs there.
+    /// Goes down to the bottom without comparing `entry`, then up: it came from the bottom or begins a new wait, and
+    /// mostly belongs there.
     fn sink(&mut self, top: usize, entry: T) {
         let mut place = top;
         loop {
@@ -137,7 +136,7 @@ impl<T: Keyed> Heap<T> {
         self.rise(place, top, entry);
     }
 
-    /// Puts `entry` into `place`, which is free, or above it, but not above `top`.
+    /// Sifts `entry` up from the free `place`, but not above `top`.
     fn rise(&mut self, mut place: usize, top: usize, entry: T) {
         while place > top {
             let parent = (place - 1) / CHILDREN;

@@ -3,19 +3,19 @@
 /// No slot: the end of a list.
 pub(crate) const NO_INDEX: u32 = u32::MAX;
 
-/// Head and tail of a list. No length: there are several lists for each of a million flows.
+/// Head and tail of a list. It has no length, because a million flows have several lists each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct List {
     pub(crate) head: u32,
     pub(crate) tail: u32,
 }
 
-/// Place of a slot in a list. It is not read of a slot that is alone in its list, as most are: no slot is behind the last
-/// one or behind one outside of lists, and before a head it has no meaning.
+/// Links of a slot. They are not read of a sole slot, as most are: `next` is none for the last and outside of lists,
+/// `prev` has no meaning for a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     next: u32,
-    /// Of no meaning at the head, whose predecessor was taken out, and outside of lists.
+    /// Without meaning at the head and outside of lists.
     prev: u32,
 }
 
@@ -82,12 +82,12 @@ impl List {
             *self = List::EMPTY;
             return (head != NO_INDEX).then_some(head);
         }
-        // The next one is not looked at: it may be far away in memory, and what is before the head is never read.
+        // The next slot is not read: it may be far away in memory, and `prev` of a head has no meaning.
         self.head = core::mem::replace(links.link(head), Link::NONE).next;
         Some(head)
     }
 
-    /// Takes out `index`, which must be in this list.
+    /// Removes `index`, which must be in this list.
     #[inline]
     pub(crate) fn remove(&mut self, links: &mut impl Links, index: u32) {
         if index == self.head {
@@ -97,7 +97,7 @@ impl List {
         }
     }
 
-    /// The same of one that is not the head.
+    /// Removes a slot that is not the head.
     fn remove_behind(&mut self, links: &mut impl Links, index: u32) {
         let Link { next, prev } = core::mem::replace(links.link(index), Link::NONE);
         links.link(prev).next = next;
