@@ -13,6 +13,7 @@ use crate::types::CgroupId;
 /// Time spent waiting, by cause, in nanoseconds summed over requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Blame {
     /// Time at the device.
     pub device_ns: u64,
@@ -29,6 +30,7 @@ pub struct Blame {
 /// Waits for the limits of one cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct LimitBlame {
     /// Whose limit. The cgroup may have been removed since; what was waited for limits of several that were, by those that
     /// were removed, is added up as of one of them.

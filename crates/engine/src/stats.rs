@@ -16,6 +16,7 @@ use crate::utilisation::Share;
 
 /// Bytes and operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Moved {
     /// Bytes.
     pub bytes: u64,
@@ -34,6 +35,7 @@ impl Moved {
 /// count their operations, their bytes once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counters {
     /// `rbytes`, `rios`.
     pub read: Moved,
@@ -61,6 +63,7 @@ pub struct Counters {
 /// Source: io-throttle's statistics of a task (spec/throttle 2.5): how often each limit was hit, and the delay in all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TaskStats {
     /// Requests that had to wait, by the limit that stopped them first.
     pub throttled: [u64; Dimension::COUNT],
@@ -103,6 +106,7 @@ impl Counters {
 /// One cgroup of [`crate::Engine::tree_stats`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CgroupStats {
     /// Which.
     pub cgroup: CgroupId,
@@ -120,6 +124,7 @@ pub struct CgroupStats {
 /// request pays the limits, `dispatched` where it is handed to the device and priced anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Audit {
     /// Charged so far, per [`Direction`].
     pub charged: [Charge; 2],
@@ -135,6 +140,7 @@ pub struct Audit {
 
 /// An amount charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Charge {
     /// Bytes, at the device's prices.
     pub bytes: u128,
@@ -168,6 +174,7 @@ impl Audit {
 /// The device as the engine sees it now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DeviceStats {
     /// Requests at the device.
     pub in_flight: u32,

@@ -13,6 +13,7 @@ mod modelled_share;
 mod pieces;
 mod promote;
 mod rw_limit;
+mod serialised;
 mod support;
 mod switching;
 mod throttling;

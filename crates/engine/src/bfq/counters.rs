@@ -9,6 +9,7 @@ use crate::merge;
 /// Reason of an expiration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Expiration {
     /// The flow was empty and the device did not idle for it.
     NoMoreRequests,
@@ -25,6 +26,7 @@ pub enum Expiration {
 /// Reason for idling.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum IdlingCause {
     /// The flow's next request is near, which is worth more than other flows' requests meanwhile.
     Throughput,
@@ -37,6 +39,7 @@ pub enum IdlingCause {
 /// Kind of an injected request, seen from the flow in service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Injection {
     /// Writeback of its own client.
     OwnAsync,
@@ -51,6 +54,7 @@ pub enum Injection {
 /// Reason for weight raising.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Raising {
     /// The flow has just started, or returns after a long pause.
     Interactive,
@@ -107,6 +111,7 @@ kinds!(Raising, Interactive "interactive", SoftRealTime "soft_real_time");
 /// Counters of BFQ on a device since the engine was made, across switches of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BfqStats {
     /// Slots.
     pub selections: u64,
@@ -143,6 +148,7 @@ pub struct BfqStats {
 /// Each slot is not counted here: it would cost a cache line a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BfqCgroupStats {
     /// What their slots were charged beyond their bytes.
     pub time_charged_bytes: u64,

@@ -8,6 +8,7 @@ use super::Refusal;
 /// `stable_late`, `stable_cancelled` and all refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counters {
     /// Checks.
     pub checks: u64,

@@ -3,6 +3,7 @@
 /// Why a check did not lead to a merge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Refusal {
     /// Cooperation is turned off.
     Closed,

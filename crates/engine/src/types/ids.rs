@@ -2,6 +2,7 @@
 
 /// Names a cgroup. An id of a removed cgroup is refused, never taken for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CgroupId {
     pub(crate) index: u32,
     pub(crate) generation: u32,

@@ -10,6 +10,7 @@ use super::request::Direction;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Resource {
     /// Bytes charged.
     Bytes,
@@ -21,6 +22,7 @@ pub enum Resource {
 ///
 /// Source of the latter two: io-throttle's one limit for reads and writes together (spec/throttle 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Dimension {
     /// Bytes read per second.
     Rbps,
@@ -168,8 +170,25 @@ impl fmt::Display for PerDimension {
     }
 }
 
+/// As the text that [`Limits::parse`] reads.
+#[cfg(feature = "serde")]
+impl serde::Serialize for PerDimension {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for PerDimension {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Limits::parse(&text).map(|limits| limits.max).map_err(serde::de::Error::custom)
+    }
+}
+
 /// Everything that a cgroup's limiter needs to know, and is known to make sense.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Limits {
     /// Long-run rates: `io.max`.
     pub max: PerDimension,
@@ -323,6 +342,7 @@ const fn min(one: u64, other: u64) -> u64 {
 /// How a cgroup's limits are enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LimiterKind {
     /// Even spacing after a configurable burst (GCRA): the smoothest.
     #[default]
@@ -351,6 +371,7 @@ impl LimiterKind {
 
 /// What one kernel version does; rows of the table at the head of docs/spec/throttle.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SliceProfile {
     /// Which kernel.
     pub kernel: KernelProfile,
@@ -363,6 +384,7 @@ pub struct SliceProfile {
 /// The kernels whose slice limiter differs in behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum KernelProfile {
     /// Up to 4.18, before the tail-latency fix.
     K418,

@@ -6,6 +6,7 @@
 /// A cgroup's setting holds for all clients below it that have no nearer one. In the kernel's BFQ weights are raised
 /// only at weight 40, so that any explicit weight turns raising off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LowLatency {
     /// By behaviour: raised when it begins after a pause, or wants little at a time, unless it belongs to a large
     /// burst.

@@ -81,6 +81,7 @@ impl Default for Priority {
 /// In the kernel a cgroup is always best effort among its siblings, so that idle clients of a cgroup compete with its
 /// siblings by weight all the same. Here the cgroup goes where its clients are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PrioClass {
     /// Clients keep theirs; the cgroup is best effort.
     #[default]

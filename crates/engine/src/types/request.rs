@@ -6,6 +6,7 @@ use super::ids::TaskId;
 
 /// What a request does to the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Op {
     /// Read `extent`, whether or not anything is allocated there.
     Read,
@@ -25,6 +26,7 @@ pub enum Op {
 
 /// The two budgets that a limit speaks of: `rbps`/`riops` and `wbps`/`wiops` never share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Direction {
     /// [`Op::Read`], [`Op::Cache`] and [`Op::Status`].
     Read,
@@ -62,6 +64,7 @@ impl Op {
 
 /// A contiguous range of the device, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Extent {
     /// First byte.
     pub offset: u64,
@@ -176,6 +179,7 @@ pub struct Dispatch {
 
 /// How a dispatched request ended at the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     /// It was carried out.
     Done,

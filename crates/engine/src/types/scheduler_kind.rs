@@ -3,6 +3,7 @@
 /// Scheduler of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SchedulerKind {
     /// Round robin: first in, first out for each task; clients take turns, so do the tasks of a client. Weights do
     /// not count.

@@ -8,6 +8,7 @@ use core::time::Duration;
 /// The engine owns no clock: every call takes an `Instant`, and the same calls with the same instants give the
 /// same decisions. Arithmetic saturates: 2^64 ns are 584 years, and a limit of one byte a second can ask for more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Instant(u64);
 
 impl Instant {

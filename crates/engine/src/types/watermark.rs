@@ -7,6 +7,7 @@ use core::num::NonZeroU64;
 /// Written `90`, `90 mode=gate`, `90 mode=gate period=100ms` or `90 reserve=kept`. 0 is the default: limits always bind.
 /// Source: io-throttle v16's `blockio.watermark` (spec/throttle 2.6); `proportional` is Weir's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Watermark {
     percent: u8,
     mode: WatermarkMode,
@@ -14,6 +15,7 @@ pub struct Watermark {
 
 /// What happens to limits while the device is used less than the watermark says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum WatermarkMode {
     /// All of them grow in the same proportion, just enough for the device to be used up to the watermark.
     Proportional {
@@ -29,6 +31,7 @@ pub enum WatermarkMode {
 
 /// The part of the device above the watermark: whom it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Headroom {
     /// For those without limits while they are there, and until a second after; otherwise it is lent to the others.
     #[default]

@@ -7,6 +7,8 @@ use core::num::NonZeroU16;
 /// No unit; 1 to 10000, 100 by default. Only ratios count. A change counts from the next request that is let through.
 /// Source: cgroup v2 `io.weight`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "u16", try_from = "u16"))]
 pub struct Weight(NonZeroU16);
 
 /// A weight outside 1 to 10000.
@@ -41,6 +43,20 @@ impl Weight {
     /// The number.
     pub const fn get(self) -> u16 {
         self.0.get()
+    }
+}
+
+impl From<Weight> for u16 {
+    fn from(weight: Weight) -> u16 {
+        weight.get()
+    }
+}
+
+impl TryFrom<u16> for Weight {
+    type Error = WeightError;
+
+    fn try_from(weight: u16) -> Result<Weight, WeightError> {
+        Weight::new(weight.into())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::time::Instant;
 /// A part of a time, kept as the two numbers it is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Share {
     /// The part, in nanoseconds. More than the whole where several things happen at once.
     pub part_ns: u64,

@@ -13,6 +13,7 @@ use crate::utilisation::{Busy, Share};
 /// One watermark in use, as it is now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WatermarkStats {
     /// The setting.
     pub watermark: Watermark,
