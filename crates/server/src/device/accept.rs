@@ -1,5 +1,6 @@
 //! New connections: accepted, shaken hands with, and given to the device that they asked for.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 use tracing::{debug, warn};
 use weir_engine::{Engine, Instant};
 use weir_nbd::{Negotiated, Session};
+use weir_uring::Socket;
 
 use super::Arrived;
 use super::clients::{Member, Peer};
@@ -24,22 +26,71 @@ const REFUSED_MAX: usize = 16;
 /// How long a listener rests after it failed.
 const REST_NS: u64 = 10_000_000;
 
+/// Sockets on which connections come in.
+pub(super) struct Listeners {
+    /// Empty once the server ends.
+    sockets: Vec<Socket>,
+    /// Listeners that failed, and when they may go on.
+    paused: VecDeque<(u64, usize)>,
+    failed: u64,
+    rest_ns: u64,
+}
+
+impl Listeners {
+    pub(super) fn new(sockets: Vec<Socket>) -> Listeners {
+        Listeners { sockets, paused: VecDeque::new(), failed: 0, rest_ns: 0 }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Takes all sockets: no connection comes in any more.
+    pub(super) fn take(&mut self) -> Vec<Socket> {
+        std::mem::take(&mut self.sockets)
+    }
+
+    /// When the next listener may go on, in nanoseconds.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.paused.front().map(|&(at, _)| at)
+    }
+
+    /// Accepts that have failed.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Time for which listeners have rested after that, in nanoseconds.
+    pub(super) fn rest_ns(&self) -> u64 {
+        self.rest_ns
+    }
+
+    /// Lets a listener rest that has failed.
+    fn pause(&mut self, now: Instant, listener: usize) {
+        self.failed += 1;
+        self.paused.push_back((now.as_nanos().saturating_add(REST_NS), listener));
+    }
+
+    /// A listener that has rested long enough.
+    fn poll_rested(&mut self, now: Instant) -> Option<usize> {
+        let &(at, listener) = self.paused.front().filter(|&&(at, _)| at <= now.as_nanos())?;
+        self.paused.pop_front();
+        self.rest_ns += REST_NS + now.as_nanos() - at;
+        Some(listener)
+    }
+}
+
 impl DeviceIo {
     /// Lets listeners go on that have rested.
     pub(super) fn resume_listeners(&mut self, now: Instant) {
-        while let Some(&(at, listener)) = self.paused_listeners.front() {
-            if at > now.as_nanos() {
-                return;
-            }
-            self.paused_listeners.pop_front();
-            self.accept_rest_ns += REST_NS + now.as_nanos() - at;
+        while let Some(listener) = self.listeners.poll_rested(now) {
             self.accept(listener);
         }
     }
 
-    /// Waits for the next connection, unless there are as many as there may be.
+    /// Waits for the next connection, unless the server ends.
     pub(super) fn accept(&mut self, listener: usize) {
-        if let Some(Some(socket)) = self.listeners.get(listener) {
+        if let Some(socket) = self.listeners.sockets.get(listener) {
             self.ring.accept(socket, Token::Accept(listener).pack());
         }
     }
@@ -92,23 +143,20 @@ impl DeviceIo {
 impl Reactor {
     pub(super) fn accepted(&mut self, now: Instant, listener: usize, result: io::Result<OwnedFd>) {
         match result {
-            Ok(fd) if self.io.is_draining => drop(fd),
+            Ok(fd) if self.io.shutdown.is_draining() => drop(fd),
             Ok(fd) => {
                 self.seat(now, fd);
                 self.io.accept(listener);
             }
-            Err(error) if self.io.is_draining => debug!(%error, "listener closed"),
+            Err(error) if self.io.shutdown.is_draining() => debug!(%error, "listener closed"),
             Err(error) => {
                 // Out of descriptors or memory: the quota keeps the next one until there may be room.
-                self.io.accepts_failed += 1;
                 if let Some(LogPermit { left_out }) =
                     self.io.log_limit.permit(now, LogLine::AcceptFailed)
                 {
                     warn!(device = self.io.name, left_out, %error, "cannot accept a connection");
                 }
-                self.io
-                    .paused_listeners
-                    .push_back((now.as_nanos().saturating_add(REST_NS), listener));
+                self.io.listeners.pause(now, listener);
             }
         }
     }
@@ -207,7 +255,7 @@ impl Reactor {
     /// Goes on with a connection that another thread has shaken hands with.
     pub(super) fn adopt(&mut self, now: Instant, arrived: Arrived) {
         let Arrived { fd, mut session, peer, seat, input } = arrived;
-        if self.io.is_draining {
+        if self.io.shutdown.is_draining() {
             return;
         }
         let Some(negotiated) = session.transmission().map(|session| *session.negotiated()) else {

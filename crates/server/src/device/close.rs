@@ -44,7 +44,7 @@ impl Reactor {
     pub(super) fn finish_if_answered(&mut self, now: Instant, key: usize) {
         let Some(connection) = self.io.connections.get(key) else { return };
         let is_done = connection.finishing && connection.is_answered();
-        if is_done || self.io.is_draining && self.io.is_quiet(now, key) {
+        if is_done || self.io.shutdown.is_draining() && self.io.is_quiet(now, key) {
             self.close(now, key);
         }
     }

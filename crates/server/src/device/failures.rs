@@ -89,7 +89,7 @@ impl DeviceIo {
     /// The device's last flush is over.
     pub(super) fn flushed_last(&mut self, result: io::Result<()>) {
         self.failures.last_flush = result.err();
-        self.ended = true;
+        self.shutdown.end();
     }
 
     /// What the device has not got at the end although clients were told that it has.

@@ -28,6 +28,7 @@ mod dispatch;
 mod export_paths;
 mod failures;
 mod health;
+mod lateness;
 mod quota;
 mod reactor;
 mod report;

@@ -11,14 +11,16 @@ use tokio::sync::oneshot;
 use tracing::{debug, info};
 use weir_engine::{CgroupId, Engine, Instant, Outcome};
 use weir_nbd::Extent;
-use weir_uring::{Completion, Socket};
+use weir_uring::Completion;
 
+use super::accept::Listeners;
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
 use super::export_paths::ExportPaths;
 use super::failures::Failures;
 use super::health;
+use super::lateness::Lateness;
 use super::quota::{ClientQuota, Memory, Waiter};
 use super::report::Report;
 use super::request::{Origin, PendingRequest};
@@ -47,8 +49,6 @@ const ROUNDS_A_TURN: u32 = 2;
 /// Extents looked up in one turn. Each takes a microsecond or two, more where the file's map is not in memory, and other
 /// connections wait for it.
 const LOOKS_A_TURN: usize = 16;
-/// A wake-up for a limit that is later than this is counted.
-const LATE_NS: u64 = 1_000_000;
 
 /// A device thread at work: the engine, and everything else.
 pub(super) struct Reactor {
@@ -72,9 +72,7 @@ pub(super) struct DeviceIo {
     pub(super) threads: Arc<Vec<DeviceHandle>>,
     /// Connections of all device threads that have chosen an export.
     pub(super) presence: Arc<Presence>,
-    pub(super) listeners: Vec<Option<Socket>>,
-    /// Listeners that failed, and when they may go on.
-    pub(super) paused_listeners: VecDeque<(u64, usize)>,
+    pub(super) listeners: Listeners,
     pub(super) connections: Slab<Connection>,
     pub(super) seats: Arc<Seats>,
     /// Connections without a seat, which stay to be told so.
@@ -110,32 +108,20 @@ pub(super) struct DeviceIo {
     /// Handshakes under way, oldest first, with the instant by which they must be done.
     pub(super) handshakes: VecDeque<(u64, usize, u64)>,
     pub(super) serial: u64,
-    /// No new connection and no new request is taken.
-    pub(super) is_draining: bool,
-    /// The last flush is under way.
-    pub(super) is_flushing: bool,
-    /// How long requests inside are waited for after [`Command::Drain`].
-    pub(super) drain_ns: u64,
     pub(super) shutdown: Shutdown,
     /// Connections, with their serials, that take no replies and whose last request is done.
     pub(super) answered: Vec<(usize, u64)>,
     pub(super) health: health::DeviceHealth,
     pub(super) connections_dropped: u64,
-    /// Failed accepts.
-    pub(super) accepts_failed: u64,
-    /// Time for which listeners rested after that.
-    pub(super) accept_rest_ns: u64,
     /// Rate limiter of log lines that clients can cause.
     pub(super) log_limit: LogLimit,
     pub(super) failures: Failures,
-    pub(super) wakes_late: u64,
-    pub(super) wake_late_ns_max: u64,
+    pub(super) lateness: Lateness,
     /// Those that wait for a status, and the one in the making.
     pub(super) status_waiters: VecDeque<oneshot::Sender<DeviceStatus>>,
     pub(super) report: Option<Box<Report>>,
     /// Scratch for what the protocol writes.
     pub(super) scratch: Vec<u8>,
-    pub(super) ended: bool,
 }
 
 impl Reactor {
@@ -153,7 +139,7 @@ impl Reactor {
         let listeners = setup
             .listeners
             .into_iter()
-            .map(|listener| ring.add_socket(listener).map(Some))
+            .map(|listener| ring.add_socket(listener))
             .collect::<io::Result<Vec<_>>>()?;
         let io = DeviceIo {
             name: setup.name,
@@ -166,8 +152,7 @@ impl Reactor {
             exports: setup.exports,
             threads: setup.threads,
             presence: setup.presence,
-            listeners,
-            paused_listeners: VecDeque::new(),
+            listeners: Listeners::new(listeners),
             connections: Slab::new(),
             seats: setup.seats,
             refused_now: 0,
@@ -191,36 +176,29 @@ impl Reactor {
             released: false,
             handshakes: VecDeque::new(),
             serial: 0,
-            is_draining: false,
-            is_flushing: false,
-            drain_ns: setup.drain_ns,
-            shutdown: Shutdown::default(),
+            shutdown: Shutdown::new(setup.drain_ns),
             answered: Vec::new(),
             health: health::DeviceHealth::default(),
             connections_dropped: 0,
-            accepts_failed: 0,
-            accept_rest_ns: 0,
             log_limit: LogLimit::default(),
             failures: Failures::default(),
-            wakes_late: 0,
-            wake_late_ns_max: 0,
+            lateness: Lateness::default(),
             status_waiters: VecDeque::new(),
             report: None,
             scratch: Vec::new(),
-            ended: false,
         };
         Ok(Reactor { engine, io })
     }
 
     /// Serves until a drain is over. The engine's clock is the ring's: nanoseconds of the monotonic clock.
     pub(super) fn run(&mut self, commands: &Receiver<Command>) -> Result<(), DeviceError> {
-        for listener in 0..self.io.listeners.len() {
+        for listener in 0..self.io.listeners.count() {
             self.io.accept(listener);
         }
         // What was said before there was a waker.
         let mut now = Instant::from_nanos(self.io.ring.now_ns());
         self.handle_commands(now, commands);
-        while !self.io.ended {
+        while !self.io.shutdown.has_ended() {
             let due = self.engine.poll_timeout();
             let is_busy = std::mem::take(&mut self.io.is_busy);
             let deadline = match is_busy || self.io.storage.warm(&mut *self.io.ring) {
@@ -230,7 +208,9 @@ impl Reactor {
             self.io.ring.wait(deadline).map_err(DeviceError::Ring)?;
             now = Instant::from_nanos(self.io.ring.now_ns());
             self.io.now_ns = now.as_nanos();
-            self.note_lateness(now, due);
+            if let Some(late_ns) = self.io.lateness.note(now, due) {
+                debug!(device = self.io.name, late_ns, "woke late for a limit");
+            }
             while let Some(completion) = self.io.ring.poll_completion() {
                 self.handle(now, completion, commands);
             }
@@ -393,21 +373,12 @@ impl Reactor {
             io.storage.next_event(),
             io.handshakes.front().map(|&(by, _, _)| by),
             io.drain_due_ns(now.as_nanos()),
-            io.paused_listeners.front().map(|&(at, _)| at),
+            io.listeners.next_due(),
             pressed.then(|| now.as_nanos() + STUCK_NS / 5),
         ]
         .into_iter()
         .flatten()
         .min()
-    }
-
-    fn note_lateness(&mut self, now: Instant, due: Option<Instant>) {
-        let late = due.map_or(0, |due| now.nanos_since(due));
-        self.io.wake_late_ns_max = self.io.wake_late_ns_max.max(late);
-        if late > LATE_NS {
-            self.io.wakes_late += 1;
-            debug!(device = self.io.name, late_ns = late, "woke late for a limit");
-        }
     }
 
     /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
@@ -428,7 +399,7 @@ impl Reactor {
         if !self.io.waiting_clients.is_empty() || !self.io.waiting_for_buffer.is_empty() {
             self.drop_slowest(now);
         }
-        if self.io.is_draining {
+        if self.io.shutdown.is_draining() {
             self.drain(now);
         }
     }

@@ -205,7 +205,7 @@ impl Reactor {
         received: &Received,
         payload: Option<Payload>,
     ) -> Result<(), (StallReason, Option<Payload>)> {
-        if self.io.shutdown.is_cut {
+        if self.io.shutdown.is_cut() {
             self.io.refuse(key, &cut_refusal(command.cookie), received);
             return Ok(());
         }

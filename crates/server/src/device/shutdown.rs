@@ -36,20 +36,62 @@ const LET_GO_NS: u64 = 2_000_000_000;
 /// Serial of no connection: a pending with it is not answered.
 const NO_SERIAL: u64 = 0;
 
-/// How far a drain is.
-#[derive(Debug, Default)]
+/// State of the end of a device thread.
+#[derive(Debug)]
 pub(super) struct Shutdown {
+    /// How long requests inside are waited for.
+    drain_ns: u64,
+    /// No new connection and no new request is taken.
+    is_draining: bool,
     /// When clients that go on sending are not listened to any more.
     linger_by_ns: u64,
     /// When the drain time is over, and then the time for the answers to what was cut.
-    pub(super) by_ns: Option<u64>,
-    /// Whether requests have been cut. None is taken any more.
-    pub(super) is_cut: bool,
-    /// Whether nothing is waited for but what the cache writes back.
+    by_ns: Option<u64>,
+    /// Requests have been cut. None is taken any more.
+    is_cut: bool,
+    /// Nothing is waited for but what the cache writes back.
     is_over: bool,
-    /// Whether the cache is not waited for either.
+    /// The cache is not waited for either.
     is_hurried: bool,
-    pub(super) cut: Cut,
+    /// The last flush is under way.
+    is_flushing: bool,
+    has_ended: bool,
+    cut: Cut,
+}
+
+impl Shutdown {
+    pub(super) fn new(drain_ns: u64) -> Shutdown {
+        Shutdown {
+            drain_ns,
+            is_draining: false,
+            linger_by_ns: 0,
+            by_ns: None,
+            is_cut: false,
+            is_over: false,
+            is_hurried: false,
+            is_flushing: false,
+            has_ended: false,
+            cut: Cut::default(),
+        }
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Whether the loop is over.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The last flush is done: nothing is left to do.
+    pub(super) fn end(&mut self) {
+        self.has_ended = true;
+    }
 }
 
 /// Requests that were taken in and not carried out, or not known to be.
@@ -70,7 +112,7 @@ impl Reactor {
     /// Starts a drain: new connections and requests are refused, limits hold nothing back any more. The second time
     /// requests inside are cut at once, and what is cached is given up.
     pub(super) fn start_draining(&mut self, now: Instant) {
-        if std::mem::replace(&mut self.io.is_draining, true) {
+        if std::mem::replace(&mut self.io.shutdown.is_draining, true) {
             self.io.shutdown.is_hurried = true;
             if !self.io.shutdown.is_cut {
                 self.cut(now);
@@ -79,7 +121,7 @@ impl Reactor {
             self.io.shutdown.by_ns = Some(by_ns);
             return;
         }
-        self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(self.io.drain_ns));
+        self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(self.io.shutdown.drain_ns));
         self.io.shutdown.linger_by_ns = now.as_nanos().saturating_add(LINGER_NS);
         for (_, connection) in &mut self.io.connections {
             connection.session.shut_down();
@@ -101,10 +143,8 @@ impl Reactor {
             }
         }
         let io = &mut self.io;
-        for listener in &mut io.listeners {
-            if let Some(socket) = listener.take() {
-                io.ring.close(socket, Token::Accept(0).pack());
-            }
+        for socket in io.listeners.take() {
+            io.ring.close(socket, Token::Accept(0).pack());
         }
         let open = io.connections.iter().filter(|(_, connection)| connection.socket.is_some());
         let open: Vec<usize> = open.map(|(key, _)| key).collect();
@@ -118,20 +158,20 @@ impl Reactor {
         if !connections.is_empty() || !(is_written || shutdown.is_hurried) {
             return;
         }
-        if requests.is_empty() && !self.io.is_flushing {
-            self.io.is_flushing = true;
+        if requests.is_empty() && !self.io.shutdown.is_flushing {
+            self.io.shutdown.is_flushing = true;
             self.io.ring.flush(&self.io.storage.disk, Token::LastFlush.pack());
             return;
         }
         // A flush may have much to write, and a client has been told of what is written back: only a second drain gives
         // those up.
         let is_cache = |origin: &Origin| matches!(origin, Origin::Cache(_));
-        let is_owed =
-            self.io.is_flushing || requests.iter().any(|(_, pending)| is_cache(&pending.origin));
+        let is_owed = self.io.shutdown.is_flushing
+            || requests.iter().any(|(_, pending)| is_cache(&pending.origin));
         if shutdown.is_over && (shutdown.is_hurried || !is_owed) {
             let (device, requests) = (&self.io.name, requests.len());
             warn!(device, requests, "the device has not answered: it is not flushed");
-            self.io.ended = true;
+            self.io.shutdown.end();
         }
     }
 
@@ -227,7 +267,7 @@ impl DeviceIo {
 
     /// When a drain is to be looked at again, where no completion tells of it.
     pub(super) fn drain_due_ns(&self, now_ns: u64) -> Option<u64> {
-        let waits_for_silence = self.is_draining && now_ns <= self.shutdown.linger_by_ns;
+        let waits_for_silence = self.shutdown.is_draining && now_ns <= self.shutdown.linger_by_ns;
         let looks_again = waits_for_silence && !self.connections.is_empty();
         let silence = looks_again.then_some(now_ns.saturating_add(QUIET_NS / 2));
         [self.shutdown.by_ns, silence].into_iter().flatten().min()

@@ -110,7 +110,7 @@ impl Reactor {
     }
 
     pub(super) fn submit_writes(&mut self, now: Instant) {
-        let is_draining = self.io.is_draining;
+        let is_draining = self.io.shutdown.is_draining();
         let Some(cached) = &mut self.io.cache else { return };
         cached.is_engine_full = false;
         if is_draining {
