@@ -95,16 +95,9 @@ impl DeviceIo {
         }
     }
 
-    /// Whether a connection is there and has not come to its export.
-    pub(super) fn is_shaking_hands(&self, key: usize, serial: u64) -> bool {
-        self.connections.get(key).is_some_and(|connection| {
-            connection.serial == serial && connection.bound.is_none() && connection.socket.is_some()
-        })
-    }
-
     /// A connection finds no place: counts it, and says so in the log.
     pub(super) fn note_refused(&mut self, now: Instant, peer: Peer, reason: NoSeat) {
-        self.connections_refused += 1;
+        self.connections.note_refused();
         let permit = self.log_limit.permit(now, LogLine::ConnectionRefused);
         if let Some(LogPermit { left_out }) = permit {
             warn!(device = self.name, %peer, left_out, %reason, "connection refused");
@@ -112,7 +105,14 @@ impl DeviceIo {
     }
 
     /// Takes a new connection in and says hello. One without a seat is told so when it asks for an export.
-    fn greet(&mut self, now: Instant, fd: OwnedFd, peer: Peer, seat: Result<Seat, NoSeat>) {
+    fn greet(
+        &mut self,
+        now: Instant,
+        fd: OwnedFd,
+        serial: u64,
+        peer: Peer,
+        seat: Result<Seat, NoSeat>,
+    ) {
         // Replies are gathered into few sends; holding a small one back for more would only delay it. Unix sockets
         // have no such option.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
@@ -131,10 +131,8 @@ impl DeviceIo {
         };
         let session = Session::new();
         let greeting = session.greeting();
-        let serial = self.serial;
-        self.refused_now += usize::from(seat.is_err());
         let key = self.connections.insert(Connection::new(socket, serial, peer, seat, session));
-        self.handshakes.push_back((Reactor::handshake_deadline(now), key, serial));
+        self.connections.begin_handshake(now, key);
         self.push_bytes(key, &greeting);
         self.receive(key);
     }
@@ -163,19 +161,19 @@ impl Reactor {
 
     /// Finds a seat for a new connection. Of those for which there is none, a few stay to be told why.
     fn seat(&mut self, now: Instant, fd: OwnedFd) {
-        self.io.serial += 1;
-        let peer = self.io.ring.peer(&fd, self.io.serial);
+        let serial = self.io.connections.next_serial();
+        let peer = self.io.ring.peer(&fd, serial);
         let mut seat = self.io.seats.take(peer);
         if matches!(seat, Err(NoSeat::Server)) && self.make_seat(now) {
             seat = self.io.seats.take(peer);
         }
         if let Err(reason) = seat {
             self.io.note_refused(now, peer, reason);
-            if self.io.refused_now >= REFUSED_MAX {
+            if self.io.connections.without_seat() >= REFUSED_MAX {
                 return;
             }
         }
-        self.io.greet(now, fd, peer, seat);
+        self.io.greet(now, fd, serial, peer, seat);
     }
 
     /// The handshake of `key` has come to an export: opens its task, or has it given to the thread of its device.
@@ -261,8 +259,7 @@ impl Reactor {
         let Some(negotiated) = session.transmission().map(|session| *session.negotiated()) else {
             return;
         };
-        self.io.serial += 1;
-        let serial = self.io.serial;
+        let serial = self.io.connections.next_serial();
         let socket = match self.io.ring.add_socket(fd) {
             Ok(socket) => socket,
             Err(error) => {

@@ -74,7 +74,7 @@ impl Reactor {
         if let Some(LogPermit { left_out }) = permit {
             info!(device = self.io.name, ?peer, left_out, reason, "connection dropped");
         }
-        self.io.connections_dropped += 1;
+        self.io.connections.note_dropped();
         self.close(now, key);
     }
 
@@ -88,7 +88,7 @@ impl Reactor {
         connection.outbox_reservation = None;
         match std::mem::replace(&mut connection.seat, Err(NoSeat::Server)) {
             Ok(seat) => drop(seat),
-            Err(_) => self.io.refused_now -= 1,
+            Err(_) => self.io.connections.forget_without_seat(),
         }
         let connection = &mut self.io.connections[key];
         if let Some(bound) = connection.bound {

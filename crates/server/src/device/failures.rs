@@ -45,12 +45,7 @@ impl DeviceIo {
         let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
             return result;
         };
-        let connection = self.connections.get_mut(connection);
-        let Some(connection) = connection
-            .filter(|connection| connection.serial == serial && connection.socket.is_some())
-        else {
-            return result;
-        };
+        let Some(connection) = self.connections.open_mut(connection, serial) else { return result };
         let unseen = failures.count - connection.syncs_failed_seen;
         if pending.command.op == Op::Flush {
             connection.syncs_failed_seen = failures.count;

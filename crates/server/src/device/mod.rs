@@ -24,6 +24,7 @@ mod clients;
 mod close;
 mod commands;
 mod connection;
+mod connections;
 mod dispatch;
 mod export_paths;
 mod failures;

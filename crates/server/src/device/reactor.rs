@@ -17,6 +17,7 @@ use super::accept::Listeners;
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
+use super::connections::Connections;
 use super::export_paths::ExportPaths;
 use super::failures::Failures;
 use super::health;
@@ -37,10 +38,6 @@ use crate::presence::Presence;
 use crate::seats::Seats;
 use crate::status::DeviceStatus;
 
-/// Longest a handshake may take.
-pub(super) const HANDSHAKE_NS: u64 = 10_000_000_000;
-/// Longest it may take while others find no place.
-const HANDSHAKE_GRACE_NS: u64 = 1_000_000_000;
 /// Longest a send or a payload may make no end while other connections wait for the memory it holds.
 const STUCK_NS: u64 = 5_000_000_000;
 /// How often in one turn connections that have waited for what the turn itself has given back may go on: once more is
@@ -73,11 +70,8 @@ pub(super) struct DeviceIo {
     /// Connections of all device threads that have chosen an export.
     pub(super) presence: Arc<Presence>,
     pub(super) listeners: Listeners,
-    pub(super) connections: Slab<Connection>,
+    pub(super) connections: Connections,
     pub(super) seats: Arc<Seats>,
-    /// Connections without a seat, which stay to be told so.
-    pub(super) refused_now: usize,
-    pub(super) connections_refused: u64,
     pub(super) cgroups_max: usize,
     /// What requests of connections that have been closed had waited for outside the engine.
     pub(super) waits: BTreeMap<CgroupId, Waits>,
@@ -96,8 +90,6 @@ pub(super) struct DeviceIo {
     pub(super) is_busy: bool,
     /// Connections, with their serials, that waited for their own requests and may go on.
     pub(super) resumable: Vec<(usize, u64)>,
-    /// Connections with something to send.
-    pub(super) to_send: Vec<usize>,
     /// Clients with connections that wait for what requests hold.
     pub(super) waiting_clients: VecDeque<Rc<ClientQuota>>,
     /// Most requests inside the engine, and at the device.
@@ -105,14 +97,8 @@ pub(super) struct DeviceIo {
     pub(super) depth: usize,
     /// Whether something was given back in this turn that waiting_clients connections may wait for.
     pub(super) released: bool,
-    /// Handshakes under way, oldest first, with the instant by which they must be done.
-    pub(super) handshakes: VecDeque<(u64, usize, u64)>,
-    pub(super) serial: u64,
     pub(super) shutdown: Shutdown,
-    /// Connections, with their serials, that take no replies and whose last request is done.
-    pub(super) answered: Vec<(usize, u64)>,
     pub(super) health: health::DeviceHealth,
-    pub(super) connections_dropped: u64,
     /// Rate limiter of log lines that clients can cause.
     pub(super) log_limit: LogLimit,
     pub(super) failures: Failures,
@@ -153,10 +139,8 @@ impl Reactor {
             threads: setup.threads,
             presence: setup.presence,
             listeners: Listeners::new(listeners),
-            connections: Slab::new(),
+            connections: Connections::default(),
             seats: setup.seats,
-            refused_now: 0,
-            connections_refused: 0,
             // What the configuration has is there already.
             waits: BTreeMap::new(),
             now_ns,
@@ -169,17 +153,12 @@ impl Reactor {
             extents: Vec::new(),
             is_busy: false,
             resumable: Vec::new(),
-            to_send: Vec::new(),
             waiting_clients: VecDeque::new(),
             requests_max: setup.engine.requests_max.get() as usize,
             depth: setup.engine.depth.get() as usize,
             released: false,
-            handshakes: VecDeque::new(),
-            serial: 0,
             shutdown: Shutdown::new(setup.drain_ns),
-            answered: Vec::new(),
             health: health::DeviceHealth::default(),
-            connections_dropped: 0,
             log_limit: LogLimit::default(),
             failures: Failures::default(),
             lateness: Lateness::default(),
@@ -233,11 +212,8 @@ impl Reactor {
             }
             self.io.is_busy |= !self.io.instant.is_empty();
             self.report(now);
-            while let Some((key, serial)) = self.io.answered.pop() {
-                let connection = self.io.connections.get(key);
-                if connection.is_some_and(|connection| connection.serial == serial) {
-                    self.finish_if_answered(now, key);
-                }
+            while let Some(key) = self.io.connections.poll_answered() {
+                self.finish_if_answered(now, key);
             }
             self.expire(now);
             self.io.send_all(now);
@@ -353,11 +329,7 @@ impl Reactor {
         let is_done = self.engine.complete(now, ticket, Outcome::Done);
         assert!(!is_done, "the engine cuts requests, and knows of a last piece");
         let Origin::Client(client) = &pending.origin else { return };
-        let connection = self.io.connections.get(client.connection);
-        let is_wanted = connection.is_some_and(|connection| {
-            connection.serial == client.serial && connection.socket.is_some()
-        });
-        if !is_wanted {
+        if self.io.connections.open(client.connection, client.serial).is_none() {
             self.engine.withdraw(now, id).expect("its next piece waits");
             self.io.forget_withdrawn(key);
         }
@@ -371,7 +343,7 @@ impl Reactor {
             due.map(Instant::as_nanos),
             io.cache.as_ref().and_then(|cache| cache.next_event()),
             io.storage.next_event(),
-            io.handshakes.front().map(|&(by, _, _)| by),
+            io.connections.next_due(),
             io.drain_due_ns(now.as_nanos()),
             io.listeners.next_due(),
             pressed.then(|| now.as_nanos() + STUCK_NS / 5),
@@ -383,18 +355,10 @@ impl Reactor {
 
     /// Ends what has taken too long: handshakes, stuck sends when memory is short, a drain.
     fn expire(&mut self, now: Instant) {
-        let now_ns = now.as_nanos();
         self.io.resume_listeners(now);
         self.watch_device(now);
-        while let Some(&(by, key, serial)) = self.io.handshakes.front() {
-            let pending = self.io.is_shaking_hands(key, serial);
-            if pending && by > now_ns {
-                break;
-            }
-            self.io.handshakes.pop_front();
-            if pending {
-                self.drop_client(now, key, "the handshake took too long");
-            }
+        while let Some(key) = self.io.connections.poll_late_handshake(now) {
+            self.drop_client(now, key, "the handshake took too long");
         }
         if !self.io.waiting_clients.is_empty() || !self.io.waiting_for_buffer.is_empty() {
             self.drop_slowest(now);
@@ -447,20 +411,10 @@ impl Reactor {
     /// Ends the oldest connection that has not shaken hands for a second, for a new one that finds no seat; `true` if there
     /// was one. Those that have a seat are kept in the order in which they came.
     pub(super) fn make_seat(&mut self, now: Instant) -> bool {
-        let begun_before = now.as_nanos().saturating_sub(HANDSHAKE_GRACE_NS);
-        let oldest = self.io.handshakes.iter().find(|&&(_, key, serial)| {
-            self.io.is_shaking_hands(key, serial) && self.io.connections[key].seat.is_ok()
-        });
-        let Some(&(by, key, _)) = oldest else { return false };
-        let is_slow = by.saturating_sub(HANDSHAKE_NS) <= begun_before;
-        if is_slow {
+        let slow = self.io.connections.slow_handshake(now);
+        if let Some(key) = slow {
             self.drop_client(now, key, "it does not shake hands and others need its place");
         }
-        is_slow
-    }
-
-    /// When a handshake that begins now must be done.
-    pub(super) fn handshake_deadline(now: Instant) -> u64 {
-        now.as_nanos().saturating_add(HANDSHAKE_NS)
+        slow.is_some()
     }
 }

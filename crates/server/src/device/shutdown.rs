@@ -123,7 +123,7 @@ impl Reactor {
         }
         self.io.shutdown.by_ns = Some(now.as_nanos().saturating_add(self.io.shutdown.drain_ns));
         self.io.shutdown.linger_by_ns = now.as_nanos().saturating_add(LINGER_NS);
-        for (_, connection) in &mut self.io.connections {
+        for (_, connection) in self.io.connections.iter_mut() {
             connection.session.shut_down();
             connection.finishing |= connection.bound.is_none();
         }
@@ -251,8 +251,7 @@ impl DeviceIo {
         for (_, pending) in &mut self.requests {
             let Origin::Client(client) = &mut pending.origin else { continue };
             let (connection, serial) = (client.connection, client.serial);
-            let open = self.connections.get(connection);
-            if open.is_some_and(|open| open.serial == serial && open.socket.is_some()) {
+            if self.connections.open(connection, serial).is_some() {
                 let asked = ReplyTo::new(client, pending.command);
                 client.serial = NO_SERIAL;
                 cut.push((asked, pending.ticket.is_some()));

@@ -51,10 +51,7 @@ impl DeviceIo {
         result: io::Result<()>,
     ) {
         let (key, command) = (asked.connection, asked.command);
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.serial != asked.serial || connection.socket.is_none() {
-            return;
-        }
+        let Some(connection) = self.connections.open_mut(key, asked.serial) else { return };
         connection.requests -= 1;
         let Some(bound) = connection.bound else { return };
         if command.op == Op::Write {
@@ -69,7 +66,7 @@ impl DeviceIo {
         }
         if !connection.takes_replies {
             if connection.is_answered() {
-                self.answered.push((key, asked.serial));
+                self.connections.note_answered(key);
             }
             return;
         }
@@ -148,7 +145,7 @@ impl DeviceIo {
         }
         let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
         message.push_bytes(bytes);
-        self.queue_send(key);
+        self.connections.queue_send(key);
     }
 
     pub(super) fn push_scratch(&mut self, key: usize) {
@@ -163,21 +160,13 @@ impl DeviceIo {
         let message = self.connections[key].outbox.get_or_insert_with(|| self.ring.message());
         let len = buffer.len();
         message.push_buffer(buffer, 0..len);
-        self.queue_send(key);
-    }
-
-    fn queue_send(&mut self, key: usize) {
-        if !std::mem::replace(&mut self.connections[key].is_queued_to_send, true) {
-            self.to_send.push(key);
-        }
+        self.connections.queue_send(key);
     }
 
     /// Sends what this turn has answered, one message a connection.
     pub(super) fn send_all(&mut self, now: Instant) {
-        let mut to_send = std::mem::take(&mut self.to_send);
-        for key in to_send.drain(..) {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            connection.is_queued_to_send = false;
+        while let Some(key) = self.connections.poll_send() {
+            let connection = &mut self.connections[key];
             if connection.sending_bytes > 0 {
                 continue;
             }
@@ -191,7 +180,6 @@ impl DeviceIo {
                 self.ring.send(socket, message, Token::Send(key).pack());
             }
         }
-        self.to_send = to_send;
     }
 }
 
@@ -214,7 +202,7 @@ impl Reactor {
         }
         let connection = &mut self.io.connections[key];
         if connection.outbox.is_some() {
-            self.io.queue_send(key);
+            self.io.connections.queue_send(key);
         } else if let Some((device, input)) = connection.moving.take() {
             return self.hand_over(now, key, device, input);
         }
