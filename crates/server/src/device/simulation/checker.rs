@@ -135,8 +135,13 @@ impl Checker {
     /// A flush was answered with a failure; the tick.
     pub(super) fn fail_flush(&mut self) -> u64 {
         let tick = self.tick();
-        self.flush_failed = tick;
+        self.flush_failed = self.flush_failed.max(tick);
         tick
+    }
+
+    /// The answer to a flush is on its way to a client that has gone: it may be a failure, and the server takes it as told.
+    pub(super) fn lose_flush(&mut self) {
+        self.flush_failed = u64::MAX;
     }
 
     /// The device has failed to write `units`, or has lost them.
@@ -186,13 +191,13 @@ impl Checker {
         let mut missed = None;
         for candidate in writes().filter(|write| write.value == value && write.issued <= self.tick)
         {
-            // After a trim anything may be read that was there before.
-            let trims =
-                writes().filter(|write| write.is_optional && write.issued > candidate.issued);
-            let ends = std::iter::once(candidate).chain(trims).map(|write| match write.end {
+            let ended = |write: &Write| match write.end {
                 End::Acked(acked) => acked,
                 End::Pending | End::Unknown => u64::MAX,
-            });
+            };
+            // After a trim, or beside one, anything may be read that was there before.
+            let is_trimmed = |write: &&Write| write.is_optional && ended(write) > candidate.issued;
+            let ends = std::iter::once(candidate).chain(writes().filter(is_trimmed)).map(ended);
             let end = ends.max().unwrap_or(u64::MAX);
             let newer = writes().find(|write| {
                 write.issued > end && counts_as_done(write).is_some_and(|acked| acked < issued)

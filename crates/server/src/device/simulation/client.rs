@@ -109,8 +109,7 @@ impl Client {
                 checker.lose_write(write);
             }
             if asked.command.op == Op::Flush {
-                // Its answer, which is not known, may have been a failure.
-                checker.fail_flush();
+                checker.lose_flush();
             }
         }
         self.socket = None;

@@ -198,7 +198,14 @@ impl Disk {
             }
             _ => {}
         }
-        if request.is_durable {
+        if request.is_durable && matches!(request.work, Work::Zero) {
+            // Zeroes and trims are made durable by a sync of all that has ended before.
+            let current = self.current.iter().enumerate();
+            let ended = current.filter(|&(unit, content)| content.version <= self.ended[unit]);
+            let kept = ended.filter(|&(unit, content)| content.version > self.dropped[unit]);
+            let kept: Vec<_> = kept.map(|(unit, content)| (unit as u64, *content)).collect();
+            self.make_durable(&kept);
+        } else if request.is_durable {
             let done = std::mem::take(&mut request.done);
             self.make_durable(&done);
         }

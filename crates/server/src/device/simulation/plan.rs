@@ -81,7 +81,7 @@ fn nonzero(value: u64) -> NonZeroU32 {
 impl Plan {
     pub(super) fn draw(seed: u64) -> Plan {
         let rng = &mut Rng::new(seed);
-        let device_bytes = rng.pick(&[64 << 10, 256 << 10, 256 << 10, 2 << 20]);
+        let device_bytes = rng.pick(&[16 << 10, 64 << 10, 64 << 10, 256 << 10, 256 << 10, 2 << 20]);
         let exports = rng.between(1, 2) as usize;
         let has_faults = rng.chance(700);
         let mut rate =
@@ -173,7 +173,7 @@ fn draw_client(rng: &mut Rng, exports: usize, device_bytes: u64) -> ClientPlan {
         address: rng.between(1, 3) as u8,
         requests: rng.pick(&[1, 10, 40]),
         depth: rng.pick(&[1, 4, 16]),
-        len_max: rng.pick(&[UNIT, 4096, 16 << 10, 1 << 20]).min(most),
+        len_max: rng.pick(&[UNIT, 4096, 4096, 16 << 10, 64 << 10, 1 << 20]).min(most),
         structured: rng.chance(700),
         step_ns: rng.pick(&[50_000, 500_000, 20 * MS]),
         chunk: rng.pick(&[7, 512, 16 << 10, 1 << 20]),
