@@ -99,7 +99,7 @@ impl Reactor {
             self.io.clients.leave(&mut self.engine, bound.member);
             self.io.presence.leave();
         }
-        self.io.released = true;
+        self.io.backpressure.note_released();
         self.io.ring.close(socket, Token::Close(key).pack());
     }
 
@@ -107,7 +107,7 @@ impl Reactor {
     pub(super) fn closed(&mut self, token: u64) {
         if let Token::Close(key) = Token::unpack(token) {
             self.io.connections.remove(key);
-            self.io.released = true;
+            self.io.backpressure.note_released();
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Dispatch: requests that the engine lets go, started at the device.
 
+use std::collections::VecDeque;
+
 use tracing::debug;
 use weir_driver::Device;
 use weir_engine::{Dispatch, Event, Instant};
@@ -14,6 +16,40 @@ use super::token::Token;
 /// Extents looked up for one answer; clients ask again from where an answer ends.
 const EXTENTS_PER_ANSWER: usize = 64;
 
+/// Dispatched requests that are not at the device yet.
+#[derive(Default)]
+pub(super) struct Dispatching {
+    /// What goes to the device as one, while it is put together.
+    run: Vec<usize>,
+    /// Reads that wait for a buffer.
+    waiting_for_buffer: VecDeque<usize>,
+    /// Requests that are answered without the ring, and the extents that the first of them has found so far.
+    immediate: VecDeque<usize>,
+    extents: Vec<Extent>,
+}
+
+impl Dispatching {
+    /// Whether a read waits for a buffer.
+    pub(super) fn is_waiting_for_buffer(&self) -> bool {
+        !self.waiting_for_buffer.is_empty()
+    }
+
+    /// Whether a request is left that is answered without the ring.
+    pub(super) fn has_immediate(&self) -> bool {
+        !self.immediate.is_empty()
+    }
+
+    /// A request is to be answered without the ring.
+    pub(super) fn push_immediate(&mut self, key: usize) {
+        self.immediate.push_back(key);
+    }
+
+    /// The extents of the request that [`DeviceIo::look`] has answered last.
+    pub(super) fn take_extents(&mut self) -> std::vec::Drain<'_, Extent> {
+        self.extents.drain(..)
+    }
+}
+
 impl Device for DeviceIo {
     const JOINS: bool = true;
 
@@ -24,7 +60,7 @@ impl Device for DeviceIo {
         if pending.command.op != Op::Flush {
             pending.piece = dispatch.request.extent;
         }
-        self.run.push(key);
+        self.dispatching.run.push(key);
     }
 
     fn join(&mut self, now: Instant, dispatch: Dispatch) {
@@ -34,7 +70,7 @@ impl Device for DeviceIo {
     /// A model has them as one. A real device is given each by itself, in one turn, and so in one call of the ring: the
     /// kernel joins what lies side by side, and knows better what its device takes.
     fn start(&mut self, now: Instant) {
-        let run = std::mem::take(&mut self.run);
+        let run = std::mem::take(&mut self.dispatching.run);
         let len = run.iter().map(|&key| self.requests[key].piece.len).sum();
         let first = &self.requests[run[0]];
         let (op, offset) = (engine_op(first.command.op), first.piece.offset);
@@ -47,8 +83,8 @@ impl Device for DeviceIo {
         } else {
             run.iter().for_each(|&key| self.start_dispatched(key));
         }
-        self.run = run;
-        self.run.clear();
+        self.dispatching.run = run;
+        self.dispatching.run.clear();
     }
 
     fn record(&mut self, _now: Instant, event: Event) {
@@ -84,7 +120,7 @@ impl DeviceIo {
                         pending.show_piece(&mut buffer);
                         ring.read(disk, offset, buffer, token);
                     }
-                    None => self.waiting_for_buffer.push_back(key),
+                    None => self.dispatching.waiting_for_buffer.push_back(key),
                 }
             }
             Op::Write => {
@@ -99,16 +135,16 @@ impl DeviceIo {
                 ring.write_zeroes(disk, offset, len, options, token);
             }
             Op::Cache => ring.prefetch(disk, offset, pending.piece.len, token),
-            Op::BlockStatus { .. } => self.instant.push_back(key),
+            Op::BlockStatus { .. } => self.dispatching.immediate.push_back(key),
         }
     }
 
     /// Starts reads that were waiting for memory, as far as it goes.
     pub(super) fn start_waiting_for_buffer(&mut self) {
-        for _ in 0..self.waiting_for_buffer.len() {
-            let Some(key) = self.waiting_for_buffer.pop_front() else { return };
+        for _ in 0..self.dispatching.waiting_for_buffer.len() {
+            let Some(key) = self.dispatching.waiting_for_buffer.pop_front() else { return };
             self.start_dispatched(key);
-            if self.waiting_for_buffer.back() == Some(&key) {
+            if self.dispatching.waiting_for_buffer.back() == Some(&key) {
                 return;
             }
         }
@@ -117,7 +153,7 @@ impl DeviceIo {
     /// Goes on with the first of the requests that are done by looking, with at most `looks` more extents; its key when
     /// all is seen, which is then in `extents`. A device that cannot say has data everywhere, which is always true enough.
     pub(super) fn look(&mut self, looks: &mut usize) -> Option<usize> {
-        let key = *self.instant.front()?;
+        let key = *self.dispatching.immediate.front()?;
         let pending = &self.requests[key];
         let is_asked_for = match &pending.origin {
             Origin::Client(client) => {
@@ -130,24 +166,25 @@ impl DeviceIo {
             let most = if one { 1 } else { EXTENTS_PER_ANSWER };
             let asked = pending.extent;
             let end = asked.offset + u64::from(asked.len);
-            let mut at = asked.offset + self.extents.iter().map(|extent| extent.len).sum::<u64>();
-            while at < end && self.extents.len() < most {
+            let mut at = asked.offset
+                + self.dispatching.extents.iter().map(|extent| extent.len).sum::<u64>();
+            while at < end && self.dispatching.extents.len() < most {
                 *looks = looks.checked_sub(1)?;
                 let Ok(extent) = self.ring.extent(&self.storage.disk, at, end) else { break };
                 let extent = self.with_cached(extent);
                 let (len, is_hole) = (extent.len, !extent.data);
-                self.extents.push(Extent { len, hole: is_hole, zero: is_hole });
+                self.dispatching.extents.push(Extent { len, hole: is_hole, zero: is_hole });
                 at += len;
             }
         } else {
-            self.extents.clear();
+            self.dispatching.extents.clear();
         }
-        self.instant.pop_front()
+        self.dispatching.immediate.pop_front()
     }
 
     /// Drops a request that the engine has given back, before its first piece or between two.
     pub(super) fn forget_withdrawn(&mut self, key: usize) {
         self.requests.remove(key);
-        self.released = true;
+        self.backpressure.note_released();
     }
 }

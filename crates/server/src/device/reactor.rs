@@ -10,14 +10,15 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tracing::{debug, info};
 use weir_engine::{CgroupId, Engine, Instant, Outcome};
-use weir_nbd::Extent;
 use weir_uring::Completion;
 
 use super::accept::Listeners;
+use super::backpressure::Backpressure;
 use super::cached::Cached;
 use super::clients::Clients;
 use super::connection::Connection;
 use super::connections::Connections;
+use super::dispatch::Dispatching;
 use super::export_paths::ExportPaths;
 use super::failures::Failures;
 use super::health;
@@ -79,24 +80,10 @@ pub(super) struct DeviceIo {
     pub(super) now_ns: u64,
     pub(super) clients: Clients,
     pub(super) requests: Slab<PendingRequest>,
-    /// What goes to the device as one, while it is put together.
-    pub(super) run: Vec<usize>,
-    /// Requests that the engine has dispatched and that wait for memory.
-    pub(super) waiting_for_buffer: VecDeque<usize>,
-    /// Dispatched requests that are done by looking, without the ring, and what the first of them has seen so far.
-    pub(super) instant: VecDeque<usize>,
-    pub(super) extents: Vec<Extent>,
+    pub(super) dispatching: Dispatching,
     /// There is more to do than was done in this turn.
     pub(super) is_busy: bool,
-    /// Connections, with their serials, that waited for their own requests and may go on.
-    pub(super) resumable: Vec<(usize, u64)>,
-    /// Clients with connections that wait for what requests hold.
-    pub(super) waiting_clients: VecDeque<Rc<ClientQuota>>,
-    /// Most requests inside the engine, and at the device.
-    pub(super) requests_max: usize,
-    pub(super) depth: usize,
-    /// Whether something was given back in this turn that waiting_clients connections may wait for.
-    pub(super) released: bool,
+    pub(super) backpressure: Backpressure,
     pub(super) shutdown: Shutdown,
     pub(super) health: health::DeviceHealth,
     /// Rate limiter of log lines that clients can cause.
@@ -127,6 +114,8 @@ impl Reactor {
             .into_iter()
             .map(|listener| ring.add_socket(listener))
             .collect::<io::Result<Vec<_>>>()?;
+        let requests_max = setup.engine.requests_max.get() as usize;
+        let depth = setup.engine.depth.get() as usize;
         let io = DeviceIo {
             name: setup.name,
             path: setup.path,
@@ -147,16 +136,9 @@ impl Reactor {
             cgroups_max: setup.cgroups_max.max(engine.cgroup_count() as usize),
             clients: Clients::default(),
             requests: Slab::new(),
-            run: Vec::new(),
-            waiting_for_buffer: VecDeque::new(),
-            instant: VecDeque::new(),
-            extents: Vec::new(),
+            dispatching: Dispatching::default(),
             is_busy: false,
-            resumable: Vec::new(),
-            waiting_clients: VecDeque::new(),
-            requests_max: setup.engine.requests_max.get() as usize,
-            depth: setup.engine.depth.get() as usize,
-            released: false,
+            backpressure: Backpressure::new(requests_max, depth),
             shutdown: Shutdown::new(setup.drain_ns),
             health: health::DeviceHealth::default(),
             log_limit: LogLimit::default(),
@@ -210,7 +192,7 @@ impl Reactor {
                     break;
                 }
             }
-            self.io.is_busy |= !self.io.instant.is_empty();
+            self.io.is_busy |= self.io.dispatching.has_immediate();
             self.report(now);
             while let Some(key) = self.io.connections.poll_answered() {
                 self.finish_if_answered(now, key);
@@ -242,7 +224,7 @@ impl Reactor {
                 self.on_complete(now, token, Some(buffer), result);
             }
             Completion::Written { token, buffer, result } => {
-                self.io.released = true;
+                self.io.backpressure.note_released();
                 self.on_complete(now, token, Some(buffer), result);
             }
             Completion::Done { token, result } => match Token::unpack(token) {
@@ -312,7 +294,7 @@ impl Reactor {
         let ticket = pending.ticket.take().expect("only dispatched requests reach the device");
         let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         self.engine.complete(now, ticket, outcome);
-        self.io.released = true;
+        self.io.backpressure.note_released();
         match pending.origin {
             Origin::Client(_) => self.io.answer(pending, buffer, result),
             Origin::Cache(write) => self.io.written_back(now, write.id, &result),
@@ -338,7 +320,7 @@ impl Reactor {
     /// The earliest of everything that happens by itself.
     fn deadline(&self, now: Instant, due: Option<Instant>) -> Option<u64> {
         let io = &self.io;
-        let pressed = !io.waiting_clients.is_empty() || !io.waiting_for_buffer.is_empty();
+        let pressed = io.backpressure.is_waiting() || io.dispatching.is_waiting_for_buffer();
         [
             due.map(Instant::as_nanos),
             io.cache.as_ref().and_then(|cache| cache.next_event()),
@@ -360,7 +342,7 @@ impl Reactor {
         while let Some(key) = self.io.connections.poll_late_handshake(now) {
             self.drop_client(now, key, "the handshake took too long");
         }
-        if !self.io.waiting_clients.is_empty() || !self.io.waiting_for_buffer.is_empty() {
+        if self.io.backpressure.is_waiting() || self.io.dispatching.is_waiting_for_buffer() {
             self.drop_slowest(now);
         }
         if self.io.shutdown.is_draining() {
@@ -389,10 +371,10 @@ impl Reactor {
             })
         };
         let in_need = |quota: &&Rc<ClientQuota>| quota.any_waiting(is_in_need);
-        let clients: Vec<&Rc<ClientQuota>> = io.waiting_clients.iter().filter(in_need).collect();
+        let clients: Vec<&Rc<ClientQuota>> = io.backpressure.clients().filter(in_need).collect();
         // Each kind of memory is half of the budget.
         let is_scarce = |memory| io.clients.held(memory) > io.ring.pool().budget() / 4;
-        let is_short = !io.waiting_for_buffer.is_empty()
+        let is_short = io.dispatching.is_waiting_for_buffer()
             || !clients.is_empty() && [Memory::Payload, Memory::Replies].into_iter().any(is_scarce);
         let may_go = |connection: &Connection| {
             is_short || clients.iter().any(|client| client.is_beside(&connection.quota))

@@ -276,29 +276,24 @@ impl Reactor {
 
     /// Lets stalled connections go on for which there may be room now; `true` if any did.
     pub(super) fn resume(&mut self, now: Instant) -> bool {
-        if !std::mem::take(&mut self.io.released) {
+        if !self.io.backpressure.take_released() {
             return false;
         }
         self.io.start_waiting_for_buffer();
         let mut any = false;
         // Those that stop again, with more to do, are for the next time.
-        let mut resumable = std::mem::take(&mut self.io.resumable);
-        for (key, serial) in resumable.drain(..) {
+        for _ in 0..self.io.backpressure.resumable_count() {
+            let Some((key, serial)) = self.io.backpressure.poll_resumable() else { break };
             let connection = self.io.connections.get(key);
             if connection.is_some_and(|connection| connection.serial == serial) {
                 any = true;
                 self.resume_connection(now, key);
             }
         }
-        resumable.append(&mut self.io.resumable);
-        self.io.resumable = resumable;
-        for _ in 0..self.io.waiting_clients.len() {
-            let Some(quota) = self.io.waiting_clients.pop_front() else { break };
+        for _ in 0..self.io.backpressure.client_count() {
+            let Some(quota) = self.io.backpressure.poll_client() else { break };
             any |= self.resume_client(now, &quota);
-            match quota.waiting() {
-                [0, 0] => quota.unlist(),
-                _ => self.io.waiting_clients.push_back(quota),
-            }
+            self.io.backpressure.put_back(quota);
         }
         any
     }
@@ -369,10 +364,12 @@ impl DeviceIo {
         let holds_none = connection.holds_none();
         connection.stalled = Some(Stalled { reason, since_ns, holds_none, request, rest });
         match reason {
-            StallReason::Memory | StallReason::Queue => self.await_memory(key),
+            StallReason::Memory | StallReason::Queue => {
+                self.backpressure.wait(key, &self.connections[key]);
+            }
             StallReason::Turn => {
-                self.resumable.push((key, serial));
-                self.released = true;
+                self.backpressure.push_resumable(key, serial);
+                self.backpressure.note_released();
                 self.is_busy = true;
             }
             StallReason::Itself | StallReason::Sending => {}
@@ -427,10 +424,7 @@ impl DeviceIo {
     /// cannot stop reads, nor replies that nobody takes writes.
     fn available(&self, memory: Memory) -> Available {
         let half = self.ring.pool().budget() / 2;
-        Available {
-            bytes: half.saturating_sub(self.clients.held(memory)),
-            requests: self.requests_max.saturating_sub(self.requests.len()),
-            depth: self.depth,
-        }
+        let bytes = half.saturating_sub(self.clients.held(memory));
+        self.backpressure.available(bytes, self.requests.len())
     }
 }

@@ -1,7 +1,6 @@
 //! Replies to connections.
 
 use std::io;
-use std::rc::Rc;
 
 use tracing::debug;
 use weir_engine::Instant;
@@ -90,7 +89,7 @@ impl DeviceIo {
             }
             (Op::BlockStatus { .. }, _) => {
                 self.scratch.clear();
-                block_status(&command, self.extents.drain(..), &mut self.scratch);
+                block_status(&command, self.dispatching.take_extents(), &mut self.scratch);
                 self.push_scratch(key);
             }
             _ => self.push_bytes(key, &bound.replies.done(command.cookie)),
@@ -103,23 +102,14 @@ impl DeviceIo {
         let holds_none = connection.holds_none();
         let Some(stalled) = &mut connection.stalled else { return };
         match stalled.reason {
-            StallReason::Itself => self.resumable.push((key, connection.serial)),
+            StallReason::Itself => self.backpressure.push_resumable(key, connection.serial),
             // Now it is one of those that may go further; its old place is void once it has gone on.
             reason if reason.is_shared() && holds_none && !stalled.holds_none => {
                 stalled.holds_none = true;
-                self.await_memory(key);
+                self.backpressure.wait(key, &self.connections[key]);
             }
             StallReason::Memory | StallReason::Queue | StallReason::Sending | StallReason::Turn => {
             }
-        }
-    }
-
-    /// Puts a connection in the row of those that wait for what others hold.
-    pub(super) fn await_memory(&mut self, key: usize) {
-        let connection = &self.connections[key];
-        let waiter = (key, connection.serial);
-        if connection.quota.wait(waiter, connection.holds_none()) {
-            self.waiting_clients.push_back(Rc::clone(&connection.quota));
         }
     }
 
@@ -194,7 +184,7 @@ impl Reactor {
         connection.sending_reservation = None;
         let replies = std::mem::take(&mut connection.sending_replies);
         connection.waits.note_sent(replies, now.as_nanos());
-        self.io.released = true;
+        self.io.backpressure.note_released();
         self.io.mark_resumable(key);
         if let Err(error) = result {
             debug!(device = self.io.name, %error, "send failed");

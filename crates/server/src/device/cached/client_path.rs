@@ -114,7 +114,7 @@ impl DeviceIo {
             if result.is_ok() {
                 cached.cache.fill(pending.extent.offset, bytes);
             }
-            self.released = true;
+            self.backpressure.note_released();
             self.answer(pending, None, result);
         }
     }
@@ -130,7 +130,7 @@ impl DeviceIo {
         }
         if let Err(reason) = flushed.result {
             let pending = self.requests.remove(tag);
-            self.released = true;
+            self.backpressure.note_released();
             self.answer(pending, None, Err(not_written(reason)));
         } else if let Some(cached) = &mut self.cache {
             cached.flushes.push_back(tag);

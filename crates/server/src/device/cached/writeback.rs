@@ -192,7 +192,7 @@ impl DeviceIo {
             write.parts = parts.len().max(1);
             if parts.is_empty() {
                 // Other operations have made all of it needless.
-                self.instant.push_back(key);
+                self.dispatching.push_immediate(key);
             }
             cached.waiting_for_buffer.extend(parts.iter().map(|&part| (key, part)));
         }
