@@ -106,7 +106,7 @@ pub enum Setting {
     Watermark(Option<Watermark>),
     /// The device window, whatever the cgroup.
     Depth(std::num::NonZeroU32),
-    /// Who chooses the next request for the device, whatever the cgroup.
+    /// The scheduler of the device, whatever the cgroup.
     Scheduler(SchedulerKind),
     /// `KEY=VALUE ...` of BFQ, whatever the cgroup: keys that are not named keep their value.
     Bfq(String),

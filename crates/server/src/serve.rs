@@ -168,7 +168,7 @@ impl Running {
         &self.uris
     }
 
-    /// The files of its Unix sockets, for whoever ends the process without [`Running::join`].
+    /// The files of its Unix sockets, for a caller that ends the process without [`Running::join`].
     pub fn socket_files(&self) -> Vec<SocketFile> {
         self.sockets.iter().map(|socket| socket.file().clone()).collect()
     }

@@ -32,7 +32,7 @@ pub struct DeviceStatus {
     pub size_bytes: u64,
     /// Most requests at the device at once.
     pub depth: u32,
-    /// Who chooses the next request for it: `none` or `bfq`.
+    /// Its scheduler: `none` or `bfq`.
     pub scheduler: String,
     /// How `bfq` decides and what it has done, also while it is not the scheduler.
     #[serde(default)]
@@ -90,7 +90,7 @@ pub struct DeviceStatus {
 /// What limits did to one connection since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TaskStatus {
-    /// Who is at the other end: a process, an address, or neither is known.
+    /// The other end: a process, an address, or neither is known.
     pub client: String,
     /// Numbers connections of this device in the order in which they came.
     pub connection: u64,

@@ -1,4 +1,4 @@
-//! Unix sockets' files: who may connect, whose they are, and when an old one may be replaced.
+//! Files of Unix sockets: their mode, their owner, and when an old one may be replaced.
 
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::io;
@@ -24,7 +24,7 @@ pub enum BindError {
         /// The socket.
         path: PathBuf,
     },
-    /// The file is somebody's data.
+    /// The file is not a socket: it may hold data.
     #[error("{path}: there is a file that is not a socket")]
     NotASocket {
         /// The file.
@@ -60,7 +60,7 @@ impl SocketFile {
         &self.path
     }
 
-    /// Removes it, if it is still there. What somebody else has put in its place stays.
+    /// Removes it, if it is still there. A file that has taken its place stays.
     pub fn remove(&self) {
         let Ok(_only_one) = lock(directory(&self.path)) else { return };
         if self.path.symlink_metadata().is_ok_and(|found| self.is(&found)) {
@@ -92,7 +92,7 @@ impl Drop for BoundSocket {
     }
 }
 
-/// Listens at `path`. The file has `mode` (as `0o600`) whatever the umask, and nobody can connect who may not by it,
+/// Listens at `path`. The file has `mode` (as `0o600`) whatever the umask, and no process can connect that may not by it,
 /// from the first moment on. A missing parent directory is created, for its owner alone.
 ///
 /// The socket of a server that has died is replaced, that of a living one never, also when several start at once.
@@ -101,7 +101,7 @@ impl Drop for BoundSocket {
 ///
 /// # Errors
 ///
-/// [`BindError`]: somebody is there, or the file system says no.
+/// [`BindError`]: a server listens there, or the file system refuses.
 pub fn bind_unix(
     path: &Path,
     mode: u32,
@@ -247,7 +247,7 @@ mod tests {
         let path = directory.0.join("nbd.sock");
         let dying = UnixListener::bind(&path).unwrap();
         let killer = std::thread::spawn(move || {
-            // The first who asks is answered, as by a ring that is being taken apart.
+            // The first client is answered, as by a ring that is being taken apart.
             drop(dying.accept().unwrap());
         });
         let bound = bind_unix(&path, 0o600, Duration::from_secs(60)).unwrap();
@@ -261,7 +261,7 @@ mod tests {
         let directory = Directory::new("own");
         let path = directory.0.join("nbd.sock");
         let (listener, first) = bind(&path).unwrap();
-        // Somebody clears it away by hand, and another server starts there.
+        // The file is removed by hand, and another server starts there.
         std::fs::remove_file(&path).unwrap();
         let second = bind(&path).unwrap();
         drop((listener, first));

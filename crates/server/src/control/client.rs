@@ -27,7 +27,7 @@ pub struct Client {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody is there, or it is not ours to ask.
+    /// No server is there, or its socket is not ours to use.
     #[error("{path}: {source}")]
     Connect {
         /// The socket.

@@ -31,7 +31,7 @@ weir control API, over this Unix socket
   GET  /metrics     the same counters for Prometheus
 ";
 
-/// What there is, for a person who has found the socket.
+/// Overview of the API, for a person at the socket.
 fn help() -> String {
     let [of_devices, of_cgroups] = [true, false].map(|of_device| {
         let keys = Key::ALL.into_iter().filter(|key| key.is_of_device() == of_device);

@@ -20,7 +20,7 @@
 //!     --data '{"cgroup": "/vm1", "key": "io.max", "value": "disk0 riops=100"}'
 //! ```
 //!
-//! Whoever may connect may do everything: the socket is its owner's alone ([`ControlSocket`]).
+//! A process that may connect may do everything: the socket is its owner's alone ([`ControlSocket`]).
 //!
 //! [`serve`] is the server's side, [`Client`] the other.
 

@@ -212,7 +212,7 @@ async fn ask<T: Target, R>(
     Ok(answers)
 }
 
-/// Asks `devices` one after another; the first refusal ends it, and says who has changed already.
+/// Asks `devices` one after another; the first refusal ends it, and names the devices that have changed already.
 async fn one_by_one<T: Target>(
     devices: &[&T],
     key: &str,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::unix_socket::{BindError, BoundSocket, SocketFile, bind_unix};
 
-/// Its owner's alone: whoever may connect may do everything.
+/// Its owner's alone: a process that may connect may do everything.
 const MODE: u32 = 0o600;
 
 /// A listening control socket. Dropping it removes the file.
@@ -18,12 +18,12 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens at `path` as [`bind_unix`] does, with file mode 0600. No patience with one who listens: a control
+    /// Listens at `path` as [`bind_unix`] does, with file mode 0600. A listener that is there is not waited for: a control
     /// socket goes at once with its server, however that ends.
     ///
     /// # Errors
     ///
-    /// [`BindError`]: somebody is there, or the file system says no.
+    /// [`BindError`]: a server listens there, or the file system refuses.
     pub fn bind(path: &Path) -> Result<ControlSocket, BindError> {
         let (listener, socket) = bind_unix(path, MODE, Duration::ZERO)?;
         Ok(ControlSocket { listener, socket })

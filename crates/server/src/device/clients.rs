@@ -13,7 +13,7 @@ use weir_engine::{CgroupId, ClientId, Engine, OpenError, TaskId};
 use super::quota::{CgroupQuota, ClientQuota, Memory, MemoryAccount};
 use weir_uring::peer_process;
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Peer {
     /// A process on this machine, through a Unix socket.

@@ -9,7 +9,7 @@ use crate::command::{Applied, Command, SetError, Setting};
 
 impl Reactor {
     pub(super) fn handle_command(&mut self, now: Instant, command: Command) {
-        // A dropped reply means that nobody waits for the answer any more.
+        // A dropped reply means that the answer is not waited for any more.
         match command {
             Command::Status { reply } => {
                 self.io.status_waiters.push_back(reply);

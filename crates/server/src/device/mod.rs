@@ -13,7 +13,7 @@
 //! | `accept` | new connections, their seats, hand-over to the thread of their device |
 //! | `rx` | bytes to requests, with back-pressure |
 //! | `dispatch` | requests that the engine lets go, to the device |
-//! | `backpressure`, `quota` | who is not read from, and what each client may hold |
+//! | `backpressure`, `quota` | connections that are not read from, and what each client may hold |
 //! | `tx`, `close` | replies; the end of a connection |
 //! | `cached` | the write-back cache, where there is one |
 //! | `commands` | commands of the control thread |

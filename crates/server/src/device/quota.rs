@@ -39,7 +39,7 @@ pub(super) struct CgroupQuota {
     sums: Sums,
 }
 
-/// What is not held by anybody.
+/// What no request holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Available {
     /// Bytes of memory of the kind that is asked for.
@@ -152,7 +152,7 @@ impl ClientQuota {
         }
     }
 
-    /// Puts a connection in the row of those that wait. `true` if nobody knew yet that this client waits.
+    /// Puts a connection in the row of those that wait. `true` if it is the first of its client.
     pub(super) fn wait(&self, connection: Waiter, holds_none: bool) -> bool {
         self.waiting[usize::from(!holds_none)].borrow_mut().push_back(connection);
         !self.is_listed.replace(true)
@@ -178,7 +178,7 @@ impl ClientQuota {
         self.waiting[row].borrow().back() == Some(&connection)
     }
 
-    /// Takes note that nobody waits any more.
+    /// Takes note that no connection waits any more.
     pub(super) fn unlist(&self) {
         self.is_listed.set(false);
     }

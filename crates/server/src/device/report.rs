@@ -65,7 +65,7 @@ impl Reactor {
             if end == len
                 && let Some(reply) = report.reply.take()
             {
-                // Where it is not taken nobody waits for it any more.
+                // Where it is not taken, it is not waited for any more.
                 drop(reply.send(std::mem::take(&mut report.status)));
             }
         } else {

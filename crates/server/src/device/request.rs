@@ -64,11 +64,11 @@ impl PendingRequest {
     }
 }
 
-/// Who asks for it.
+/// Origin of a request.
 pub(super) enum Origin {
     /// A client.
     Client(Client),
-    /// The cache, for whoever wrote what is written back.
+    /// The cache, for the cgroup that wrote what is written back.
     Cache(WrittenBack),
 }
 

@@ -37,7 +37,7 @@ impl Reactor {
                 let received = connection.stall_clock.now(now.as_nanos());
                 self.handle_input(now, key, Arrival::ring(bytes, received));
             }
-            // The peer is gone. Nobody is left to answer: what waits is withdrawn.
+            // The peer is gone and takes no answers: what waits is withdrawn.
             Ok(None) => self.close(now, key),
             Err(error) => {
                 debug!(device = self.io.name, %error, "receive failed");
@@ -420,8 +420,8 @@ impl DeviceIo {
         Ok(())
     }
 
-    /// What is not held by anybody. Payload and replies have half of the memory each: writes that wait for a limit
-    /// cannot stop reads, nor replies that nobody takes writes.
+    /// What no request holds. Payload and replies have half of the memory each: writes that wait for a limit
+    /// cannot stop reads, nor replies that are not taken writes.
     fn available(&self, memory: Memory) -> Available {
         let half = self.ring.pool().budget() / 2;
         let bytes = half.saturating_sub(self.clients.held(memory));

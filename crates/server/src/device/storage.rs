@@ -10,7 +10,7 @@ use weir_uring::Disk;
 use super::ring::DeviceRing;
 
 /// Pages for which memory is found in one turn, and how long that may take: a microsecond each, or several below a
-/// hypervisor. Meanwhile nobody is served.
+/// hypervisor. Meanwhile no connection is served.
 const PAGES_A_TURN: usize = 4;
 const TURN_NS: u64 = 20_000;
 /// Writes for which there has been no time yet. The oldest of more are done by now, or nearly.

@@ -1,5 +1,5 @@
 //! The write-back cache in the loop: which requests never leave it, which wait for it, and what it sends to the device
-//! itself, as requests of whoever wrote.
+//! itself, as requests of the cgroup that wrote.
 //!
 //! `around` is about the requests of clients, `back` about those of the cache.
 

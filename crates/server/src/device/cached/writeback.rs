@@ -159,7 +159,7 @@ impl Reactor {
         }
     }
 
-    /// Before the end nobody is left to be protected: what is dirty is written as fast as the device takes it.
+    /// Before the end no client is left to be protected: what is dirty is written as fast as the device takes it.
     pub(in crate::device) fn lift_limits(&mut self, now: Instant) {
         let cgroups: Vec<CgroupId> =
             self.engine.tree_stats().iter().map(|entry| entry.cgroup).collect();
