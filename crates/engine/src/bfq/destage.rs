@@ -19,10 +19,6 @@ const DESTAGE_LEFT_MAX_NS: u64 = 50_000_000;
 /// Time for which a cgroup that has read counts as a reader.
 const READS_FOR_NS: u64 = 1_000_000_000;
 
-/// Peak rate above which a device has no platters, or has a cache in front of many disks: 300 MB/s in sectors a
-/// microsecond with 16 fractional bits. The fastest disks do 285 MB/s at their outer edge.
-pub(crate) const FASTEST_PLATTERS: u32 = 38_400;
-
 /// Written data that may not be on the platters. One a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destage {

@@ -68,7 +68,7 @@ impl FlashBound {
         self.until = now.plus_nanos(COUNTED_ON_NS);
     }
 
-    /// Whether less than a quarter of the bound is at the device.
+    /// Whether more than a quarter of the bound is at the device.
     pub(crate) fn is_quarter_full(&self) -> bool {
         self.bytes * 4 > self.most
     }

@@ -14,6 +14,7 @@ mod budget;
 mod coalesced_run;
 mod counters;
 mod destage;
+mod device;
 mod flash_bound;
 mod flow;
 mod in_service;
@@ -39,17 +40,14 @@ use self::coalesced_run::CoalescedRun;
 pub(crate) use self::counters::Counters;
 pub use self::counters::{BfqCgroupStats, BfqStats, Expiration, IdlingCause, Injection, Raising};
 use self::destage::Destage;
-use self::flash_bound::FlashBound;
-use self::flow::{Flows, Owner, SortNodes, is_far};
+use self::device::Device;
+use self::flow::{Flows, Owner};
 use self::in_service::InService;
 use self::inject_limit::Probe;
-use self::peak_rate::{PeakRate, PeakSettings};
 use self::saved_state::SavedState;
 use self::schedule::Schedule;
-use self::seek_price::SeekPrice;
 pub use self::settings::BfqSettings;
 use self::shared_stream::SharedStream;
-use self::tunables::Tunables;
 use self::weight_raising::{Burst, RaisedIdleBudget};
 use self::wf2q::{Return, State};
 use crate::merge::{Merging, PositionTree, QueueId, split};
@@ -63,22 +61,15 @@ use crate::tree::Tree;
 /// BFQ scheduler of one device. A step is O(depth × log siblings + log requests of the flow), without allocation once
 /// grown.
 pub(crate) struct Bfq {
-    settings: BfqSettings,
-    tunables: Tunables,
-    peak: PeakRate,
+    device: Device,
     schedule: Schedule,
     flows: Flows,
-    sort_nodes: SortNodes,
     in_service: Option<InService>,
     /// Members of the shared stream of the flow in service.
     shared_stream: SharedStream,
     /// The last dispatch, while other requests may coalesce with it.
     run: Option<CoalescedRun>,
-    /// End of the last request dispatched, in bytes.
-    position: u64,
     len: u32,
-    /// Requests at the device.
-    in_device: u32,
     /// Merged flows.
     merging: Merging<SavedState>,
     /// Next positions of the flows that may still merge.
@@ -92,14 +83,8 @@ pub(crate) struct Bfq {
     /// Flows created shortly after each other.
     burst: Burst,
     raised_idle_budget: RaisedIdleBudget,
-    /// See [`weight_raising::interactive_ms`].
-    interactive_ms: u16,
-    /// Bytes at a flash device that several cgroups, weights or classes share.
-    flash_bound: FlashBound,
     /// Written data that the disk has not destaged.
     destage: Destage,
-    /// Mean time of a seeky flow's request.
-    seek_price: SeekPrice,
     /// Latest instant passed in.
     now: Instant,
     counters: Counters,
@@ -113,25 +98,14 @@ impl Bfq {
         depth: NonZeroU32,
         counters: Counters,
     ) -> Bfq {
-        let tunables = Tunables::from(settings, rotational, depth);
-        let peak = PeakSettings::new(rotational, tunables.timeout_ns);
-        let peak = PeakRate::new(PeakSettings { max_budget: settings.max_budget(), ..peak });
-        let mut flash_bound = FlashBound::default();
-        flash_bound.follow(peak.nanos_for(1 << 20));
         Bfq {
-            settings: *settings,
-            tunables,
-            interactive_ms: weight_raising::interactive_ms(peak.rate(), rotational),
-            peak,
+            device: Device::new(settings, rotational, depth),
             schedule: Schedule::default(),
             flows: Flows::default(),
-            sort_nodes: SortNodes::default(),
             in_service: None,
             shared_stream: SharedStream::NONE,
             run: None,
-            position: 0,
             len: 0,
-            in_device: 0,
             merging: Merging::new(settings.merging()),
             pos_tree: PositionTree::new(),
             alone: Vec::new(),
@@ -139,9 +113,7 @@ impl Bfq {
             probe: Probe::default(),
             burst: Burst::new(),
             raised_idle_budget: RaisedIdleBudget::NEW,
-            flash_bound,
             destage: Destage::NEW,
-            seek_price: SeekPrice::default(),
             now: Instant::ZERO,
             counters,
         }
@@ -149,22 +121,11 @@ impl Bfq {
 
     /// Changes the settings. Slots under way keep their budgets.
     pub(crate) fn set_tunables(&mut self, settings: &BfqSettings) {
-        self.settings = *settings;
-        self.tunables = self.tunables.with(settings);
-        self.peak.retune(self.tunables.timeout_ns, settings.max_budget());
-        self.follow_speed();
+        self.device.set_settings(settings);
         self.merging.reconfigure(settings.merging());
         if !settings.low_latency() {
             self.end_all_weight_raising();
         }
-    }
-
-    /// Follows a changed estimate of the device's speed.
-    fn follow_speed(&mut self) {
-        self.tunables.follow(&self.peak, &self.settings);
-        self.flash_bound.follow(self.peak.nanos_for(1 << 20));
-        self.interactive_ms =
-            weight_raising::interactive_ms(self.peak.rate(), self.tunables.rotational);
     }
 
     /// Counters of the device.
@@ -187,10 +148,8 @@ impl Bfq {
     /// Accounts for the request at `index`, which another scheduler has dispatched. [`Bfq::complete`] follows.
     pub(crate) fn adopt(&mut self, tree: &Tree, requests: &Requests, index: u32) {
         let at = self.own_flow(tree, requests, index, Owner::of(tree, requests, index));
-        self.sort_nodes.adopt(index, at);
-        self.flows[at].in_flight += 1;
-        self.in_device += 1;
-        self.flash_bound.dispatched(requests[index].request.data_len());
+        self.flows.adopt(at, index);
+        self.device.dispatched(requests[index].request.data_len());
         self.schedule.count(at);
     }
 
@@ -201,7 +160,7 @@ impl Bfq {
 
     /// Changes the queue depth of the device.
     pub(crate) fn set_depth(&mut self, depth: NonZeroU32) {
-        self.tunables.set_depth(depth);
+        self.device.set_depth(depth);
     }
 
     pub(crate) fn insert(
@@ -226,8 +185,8 @@ impl Bfq {
         let (state, wr_coeff) = (entity.state, entity.next_wr_coeff);
         let is_idle_class = entity.next_class == PriorityClass::Idle;
         let returns = self.note_arrival(at, state, is_idle_class, request.op == Op::Flush);
-        let flow = &mut self.flows[at];
-        flow.insert(&mut self.sort_nodes, request, index, at, self.position, &self.tunables);
+        let (from, tunables) = (self.device.position(), self.device.tunables());
+        let flow = self.flows.insert(at, request, index, from, tunables);
         if wr_coeff == split::Raising::SOFT_REAL_TIME && flow.is_all_seeks() {
             self.demote_seeky(at);
         }
@@ -285,8 +244,7 @@ impl Bfq {
     ) {
         self.len -= 1;
         tree.tasks[task].ready.remove(requests, index);
-        let at = self.sort_nodes[index].flow;
-        self.flows[at].remove(&mut self.sort_nodes, index, &self.tunables);
+        let at = self.flows.remove(index, self.device.tunables());
         if self.in_service.is_some_and(|in_service| in_service.flow == at) {
             self.probe.reset();
         }
@@ -315,20 +273,16 @@ impl Bfq {
             && let Some(in_service) = &self.in_service
         {
             let injection = self.flows.inject_limit_mut(in_service.flow);
-            self.probe.completed(injection, now, self.in_device);
+            self.probe.completed(injection, now, self.device.in_flight());
         }
-        self.in_device -= 1;
-        self.flash_bound.completed(data_len);
+        self.device.completed(now, data_len);
         self.note_lost();
-        if self.peak.completed(now) {
-            self.follow_speed();
-        }
-        let at = self.sort_nodes[index].flow;
+        let at = self.flows.flow_of(index);
         let (flow, generation) = self.flows.flow_mut(at);
         flow.in_flight -= 1;
         flow.last_end = now;
         let is_last = flow.in_flight == 0;
-        if self.tunables.slice_idle_ns > 0 {
+        if self.device.tunables().slice_idle_ns > 0 {
             // A merged flow is no waker: it stands for several clients.
             let is_one = flow.is_alone();
             self.last_completed = is_one.then_some((QueueId { index: at, generation }, now));
@@ -383,16 +337,16 @@ impl Bfq {
     fn activate(&mut self, tree: &Tree, requests: &Requests, at: u32) -> Return {
         if self.arrive(tree, at) && self.schedule.is_raised_above_siblings(at) {
             let flow = &mut self.flows[at];
-            flow.max_budget = flow.max_budget.min(self.tunables.raised_budget());
+            flow.max_budget = flow.max_budget.min(self.device.tunables().raised_budget());
         }
         let charge = self.next_charge(requests, at);
         let starts_apart = self.schedule.wr_coeff(at) > 1
             && self.flows.stats(at).has_just_started()
             && self.schedule.has_unraised_beside(at);
-        let most = if starts_apart { self.tunables.raised_budget() } else { u32::MAX };
+        let most = if starts_apart { self.device.tunables().raised_budget() } else { u32::MAX };
         let (flow, stats) = self.flows.record_mut(at);
         let away_ns = self.now.nanos_since(flow.last_end);
-        let is_in_time = away_ns <= 3 * self.tunables.slice_idle_ns;
+        let is_in_time = away_ns <= 3 * self.device.tunables().slice_idle_ns;
         let left = core::mem::take(&mut flow.budget_left);
         let (budget, how) = match left {
             1.. if is_in_time => (left.min(flow.max_budget), Return::InTime),
@@ -400,7 +354,7 @@ impl Bfq {
         };
         // A starting flow is due soon also if it is alone in its cgroup.
         let budget = budget.min(most);
-        let budget = self.flash_bound.bound(self.now, budget).max(charge);
+        let budget = self.device.bounded(self.now, budget).max(charge);
         flow.start.restart();
         if stats.has_sparse() {
             self.flows.touch_woken(at);
@@ -420,9 +374,9 @@ impl Bfq {
         charge: u64,
     ) {
         self.len -= 1;
-        self.in_device += 1;
+        self.device.dispatched(requests[index].request.data_len());
         let is_own = self.in_service.as_ref().is_some_and(|in_service| in_service.flow == at);
-        self.probe.dispatched(index, is_own, self.in_device);
+        self.probe.dispatched(index, is_own, self.device.in_flight());
         if is_own {
             self.note_member(tree, requests, at, index);
         } else {
@@ -431,23 +385,14 @@ impl Bfq {
         self.schedule.charge_flow(at, charge);
         let record = &requests[index];
         let (request, task) = (&record.request, record.task);
-        self.flash_bound.dispatched(request.data_len());
-        let flow = &mut self.flows[at];
-        flow.dispatch(self.now, &mut self.sort_nodes, record.since, index, &self.tunables);
+        let tunables = self.device.tunables();
+        let flow = self.flows.dispatch(self.now, at, index, record.since, tunables);
         flow.start.serve(self.now);
         let (is_of_stream, in_flight) = (!flow.is_seeky(), flow.in_flight);
         self.begin_coalescing(request, at, is_of_stream);
         self.note_destage(at, index, request);
         if request.op != Op::Flush {
-            let extent = request.extent;
-            if is_of_stream {
-                let is_near = !is_far(self.position, extent, &self.tunables);
-                let before = self.in_device - 1;
-                if self.peak.dispatched(self.now, extent.len, is_near, before) {
-                    self.follow_speed();
-                }
-            }
-            self.position = extent.offset.saturating_add(u64::from(extent.len));
+            self.device.moved(self.now, request.extent, is_of_stream);
         }
         tree.tasks[task].ready.remove(requests, index);
         self.update_pos_tree(at);

@@ -10,6 +10,5 @@ mod think_time;
 
 pub(crate) use self::owner::{Kind, Owner};
 pub(crate) use self::queue::{Flow, FlowState, is_far};
-pub(crate) use self::sort_list::SortNodes;
 pub(crate) use self::table::Flows;
 pub(crate) use self::think_time::ThinkTime;

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::owner::{Kind, Owner};
 use super::payback::Payback;
 use super::queue::{Flow, FlowState};
+use super::sort_list::SortNodes;
 use super::sparse_state::{SparseState, SparseStates};
 use super::think_time::ThinkTime;
 use crate::bfq::inject_limit::PackedInjectLimit;
@@ -15,6 +16,7 @@ use crate::bfq::weight_raising::{WeightRaising, WrDetection, WrPeriods};
 use crate::ensure::ensure;
 use crate::merge::QueueId;
 use crate::merge::waker::Waker;
+use crate::request::Request;
 use crate::time::Instant;
 use crate::tree::NO_INDEX;
 
@@ -23,6 +25,8 @@ use crate::tree::NO_INDEX;
 /// A flow outlives its client while it has requests of merged clients.
 pub(crate) struct Flows {
     flows: Vec<Record>,
+    /// Nodes of all sort lists, by index of the request.
+    sort_nodes: SortNodes,
     /// Injection limits, by flow. Few requests need them.
     inject_limits: Vec<PackedInjectLimit>,
     sparse: SparseStates,
@@ -41,6 +45,7 @@ impl Default for Flows {
     fn default() -> Flows {
         Flows {
             flows: Vec::new(),
+            sort_nodes: SortNodes::default(),
             inject_limits: Vec::new(),
             sparse: SparseStates::default(),
             periods: WrPeriods::default(),
@@ -161,6 +166,76 @@ impl Flows {
         let stats = self.stats_mut(index);
         stats.generation = stats.generation.wrapping_add(1);
         stats.sparse = free;
+    }
+
+    /// Inserts a request into a flow, with the device at `from`.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        at: u32,
+        request: &Request,
+        index: u32,
+        from: u64,
+        tunables: &Tunables,
+    ) -> &Flow {
+        let flow = &mut self.flows[at as usize].flow;
+        flow.insert(&mut self.sort_nodes, request, index, at, from, tunables);
+        flow
+    }
+
+    /// Takes a request out of its flow, without dispatch.
+    pub(crate) fn remove(&mut self, index: u32, tunables: &Tunables) -> u32 {
+        let at = self.flow_of(index);
+        self.flows[at as usize].flow.remove(&mut self.sort_nodes, index, tunables);
+        at
+    }
+
+    /// Takes a request, waiting since `since`, out of its flow for dispatch.
+    #[inline]
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        at: u32,
+        index: u32,
+        since: Instant,
+        tunables: &Tunables,
+    ) -> &mut Flow {
+        let flow = &mut self.flows[at as usize].flow;
+        flow.dispatch(now, &mut self.sort_nodes, since, index, tunables);
+        flow
+    }
+
+    /// Notes that the request at `index`, dispatched before, is one of flow `at`.
+    pub(crate) fn adopt(&mut self, at: u32, index: u32) {
+        self.sort_nodes.adopt(index, at);
+        self[at].in_flight += 1;
+    }
+
+    /// Flow that a request waits in, or was dispatched from.
+    #[inline]
+    pub(crate) fn flow_of(&self, index: u32) -> u32 {
+        self.sort_nodes[index].flow
+    }
+
+    /// Position of a waiting request, in bytes.
+    #[inline]
+    pub(crate) fn position_of(&self, index: u32) -> u64 {
+        self.sort_nodes[index].at
+    }
+
+    /// Waiting request of a flow with the lowest position.
+    pub(crate) fn first_of(&self, at: u32) -> Option<u32> {
+        self[at].sort_list().first(&self.sort_nodes)
+    }
+
+    /// Waiting requests of a flow, by age and by position, `most` of the latter. For checks.
+    pub(crate) fn waiting(&mut self, at: u32, most: usize) -> [Vec<u32>; 2] {
+        let list = self[at].sort_list();
+        let by_age = list.by_age().iter(&mut self.sort_nodes).collect();
+        let nodes = &self.sort_nodes;
+        let by_position =
+            core::iter::successors(list.first(nodes), |&index| list.after(nodes, index));
+        [by_age, by_position.take(most).collect()]
     }
 
     /// A flow and its statistics.

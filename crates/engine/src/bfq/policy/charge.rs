@@ -49,6 +49,6 @@ impl Bfq {
         if self.schedule.is_asymmetric(at) {
             return bytes;
         }
-        bytes.saturating_mul(u64::from(self.tunables.async_charge))
+        bytes.saturating_mul(u64::from(self.device.tunables().async_charge))
     }
 }

@@ -32,7 +32,7 @@ impl Bfq {
     fn check_flow(&mut self, requests: &Requests, at: u32) -> Result<(), String> {
         let count = |stage: Stage| {
             let of_flow = requests.iter().filter(|(index, record)| {
-                record.stage == stage && self.sort_nodes[*index].flow == at
+                record.stage == stage && self.flows.flow_of(*index) == at
             });
             of_flow.map(|(index, _)| index).collect::<Vec<u32>>()
         };
@@ -54,24 +54,18 @@ impl Bfq {
         let is_gone = flow.is_orphaned() && flow.is_empty() && !is_busy;
         ensure(!is_gone, || "it should have been freed".into())?;
         let shown = self.pos_tree.place_of(self.flows.id(at));
-        let next = flow.next().map(|next| Position(self.sort_nodes[next].at));
+        let next = flow.next().map(|next| Position(self.flows.position_of(next)));
         ensure(shown.is_none() || shown == next, || format!("shown at {shown:?}, next {next:?}"))?;
-        let mut by_age: Vec<u32> = flow.sort_list().by_age().iter(&mut self.sort_nodes).collect();
+        // One more than there should be, so that a cycle ends.
+        let [mut by_age, mut by_position] = self.flows.waiting(at, ready.len() + 1);
+        let flow = &self.flows[at];
         let is_older = |pair: &[u32]| requests[pair[0]].since <= requests[pair[1]].since;
         ensure(by_age.windows(2).all(is_older), || "the oldest are not first".into())?;
         by_age.sort_unstable();
         ensure(by_age == ready, || format!("{ready:?} wait, listed are {by_age:?}"))?;
         ensure(flow.queued as usize == ready.len(), || format!("{} counted", flow.queued))?;
         ensure(flow.in_flight as usize == out.len(), || format!("{} out", flow.in_flight))?;
-        let waiting = flow.sort_list();
-        let mut by_position = Vec::new();
-        let mut here = waiting.first(&self.sort_nodes);
-        while let Some(index) = here {
-            by_position.push(index);
-            here =
-                waiting.after(&self.sort_nodes, index).filter(|_| by_position.len() < ready.len());
-        }
-        let is_in_order = by_position.is_sorted_by_key(|&index| self.sort_nodes[index].at);
+        let is_in_order = by_position.is_sorted_by_key(|&index| self.flows.position_of(index));
         ensure(is_in_order, || format!("by position they are {by_position:?}"))?;
         by_position.sort_unstable();
         ensure(by_position == ready, || format!("by position there are {by_position:?}"))?;
@@ -89,11 +83,11 @@ impl Bfq {
     /// Requests at the device are counted.
     fn check_counts(&self, requests: &Requests) -> Result<(), String> {
         let at_device = || requests.iter().filter(|(_, record)| record.stage == Stage::Dispatched);
-        let (out, in_device) = (at_device().count(), self.in_device);
+        let (out, in_device) = (at_device().count(), self.device.in_flight());
         ensure(out == in_device as usize, || format!("{in_device} requests out, not {out}"))?;
         let bytes: u64 = at_device().map(|(_, record)| u64::from(record.request.data_len())).sum();
-        ensure(bytes == self.flash_bound.bytes(), || {
-            format!("{} bytes out, not {bytes}", self.flash_bound.bytes())
+        ensure(bytes == self.device.bytes(), || {
+            format!("{} bytes out, not {bytes}", self.device.bytes())
         })
     }
 

@@ -12,13 +12,13 @@ impl Bfq {
     pub(in crate::bfq) fn goes_on(&self, requests: &Requests) -> Option<(u32, u32, u64)> {
         let in_service = self.in_service.as_ref()?;
         let at = in_service.flow;
-        let is_busy = self.tunables.strict_guarantees && self.in_device > 0;
+        let is_busy = self.device.tunables().strict_guarantees && self.device.in_flight() > 0;
         let may_stay = self.now < in_service.deadline && !self.leaves_long_destage();
         if is_busy || !may_stay || self.is_shared_stream(at) {
             return None;
         }
         let flow = &self.flows[at];
-        let index = flow.pick(self.now, requests, &self.tunables)?;
+        let index = flow.pick(self.now, requests, self.device.tunables())?;
         let charge = self.charge_of(flow, at, &requests[index]);
         let entity = self.schedule.entity(at);
         let may_be_preempted = entity.next_wr_coeff == 1 && self.schedule.raised() > 0;
@@ -33,7 +33,7 @@ impl Bfq {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        if self.tunables.strict_guarantees && self.in_device > 0 {
+        if self.device.tunables().strict_guarantees && self.device.in_flight() > 0 {
             return None;
         }
         loop {

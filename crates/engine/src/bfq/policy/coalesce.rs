@@ -33,7 +33,7 @@ impl Bfq {
         // All requests waiting with the first, divided by the room at its dispatch.
         let shares = || (u64::from(self.len) + 1).div_ceil(u64::from(room) + 1) as u32 - 1;
         let left = run.left(shares)?;
-        let index = self.flows[in_service.flow].pick(now, requests, &self.tunables)?;
+        let index = self.flows[in_service.flow].pick(now, requests, self.device.tunables())?;
         if self.is_full_for(requests, index) {
             return None;
         }

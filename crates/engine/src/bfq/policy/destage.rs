@@ -3,7 +3,7 @@
 use crate::bfq::Bfq;
 use crate::bfq::budget::time_price;
 use crate::bfq::counters::IdlingCause;
-use crate::bfq::destage::{EndedWait, FASTEST_PLATTERS};
+use crate::bfq::destage::EndedWait;
 use crate::merge::split::Raising;
 use crate::request::{Op, Request};
 use crate::requests::Requests;
@@ -17,13 +17,9 @@ impl Bfq {
             let cgroup = self.schedule.cgroup(at);
             self.destage.dispatched(self.now, request.op, cgroup, index);
         }
-        if request.op == Op::Write
-            && self.tunables.rotational
-            && self.peak.rate() <= FASTEST_PLATTERS
-        {
+        if request.op == Op::Write && self.device.has_platters() {
             let cgroup = self.schedule.cgroup(at);
-            // A disk's mean rate is three quarters of its peak at the outer edge.
-            let takes_ns = self.peak.nanos_for(request.extent.len) / 3 * 4;
+            let takes_ns = self.device.destage_ns(request.extent.len);
             let goes_on = self
                 .in_service
                 .is_some_and(|in_service| in_service.flow == at && in_service.sent > 0);
@@ -34,7 +30,7 @@ impl Bfq {
     /// Whether the slot of the flow in service is over because of the destage that it leaves. O(1).
     pub(in crate::bfq) fn leaves_long_destage(&self) -> bool {
         self.destage.is_long(self.now)
-            && self.tunables.slice_idle_ns > 0
+            && self.device.tunables().slice_idle_ns > 0
             && self.schedule.flows() > 1
             && self.in_service.is_some_and(|in_service| in_service.sent > 0)
     }
@@ -54,7 +50,7 @@ impl Bfq {
             self.counters.idled(cgroup, IdlingCause::Destage, ns);
             // If another cgroup reads, the writers' cgroup pays for the wait. Cgroups that all write wait for each other.
             if has_reader {
-                let bytes = time_price(ns, &self.tunables);
+                let bytes = time_price(ns, self.device.tunables());
                 self.schedule.charge_cgroup(self.now, tree, cgroup, bytes);
             }
         }
@@ -64,7 +60,10 @@ impl Bfq {
     /// When the next flow may be selected, if it has to wait.
     fn destaged_at(&mut self, requests: &Requests) -> Option<Instant> {
         let until = self.destage.until();
-        if self.now >= until || self.tunables.slice_idle_ns == 0 || self.schedule.flows() == 1 {
+        if self.now >= until
+            || self.device.tunables().slice_idle_ns == 0
+            || self.schedule.flows() == 1
+        {
             return None;
         }
         let at = self.schedule.upcoming()?;
@@ -84,6 +83,6 @@ impl Bfq {
 
     /// Time of a seek and a rotation, as in the price of a slot.
     fn seek_ns(&self) -> u64 {
-        2 * self.tunables.slice_idle_ns
+        2 * self.device.tunables().slice_idle_ns
     }
 }

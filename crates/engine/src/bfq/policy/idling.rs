@@ -37,7 +37,7 @@ impl Bfq {
         is_idle_class: bool,
         is_flush: bool,
     ) -> bool {
-        let (now, slice_idle_ns) = (self.now, self.tunables.slice_idle_ns);
+        let (now, slice_idle_ns) = (self.now, self.device.tunables().slice_idle_ns);
         let (flow, stats) = self.flows.record_mut(at);
         if !flow.sync {
             return false;
@@ -79,10 +79,10 @@ impl Bfq {
         if !flow.is_live() {
             return false;
         }
-        if self.tunables.strict_guarantees {
+        if self.device.tunables().strict_guarantees {
             return true;
         }
-        if self.tunables.slice_idle_ns == 0
+        if self.device.tunables().slice_idle_ns == 0
             || !flow.sync
             || self.schedule.prio(at).class == PriorityClass::Idle
         {
@@ -100,7 +100,8 @@ impl Bfq {
     /// Whether idling raises throughput: for a stream on a rotational device, or for any flow on a rotational device
     /// without a queue.
     pub(in crate::bfq) fn boosts_throughput(&self, at: u32) -> bool {
-        let (rotational, queueing) = (self.tunables.rotational, self.tunables.queueing);
+        let (rotational, queueing) =
+            (self.device.tunables().rotational, self.device.tunables().queueing);
         // A raised flow should not wait for throughput, unless the device went to a stream anyway.
         let in_min_slot = || {
             self.flows[at].is_known()
@@ -124,7 +125,7 @@ impl Bfq {
     /// The flow in service is empty and has nothing in flight: starts idling.
     pub(in crate::bfq) fn start_idling(&mut self, at: u32) {
         self.book_use();
-        let slice_idle_ns = self.tunables.slice_idle_ns;
+        let slice_idle_ns = self.device.tunables().slice_idle_ns;
         let length_ns = if self.schedule.wr_coeff(at) > 1 {
             self.raised_idle_ns()
         } else if self.flows[at].is_seeky() && !self.schedule.is_asymmetric(at) {
@@ -138,9 +139,9 @@ impl Bfq {
         };
         let returns =
             self.in_service.is_some_and(|in_service| in_service.returns) || self.costs_shares(at);
-        let returns_ns = if self.tunables.rotational && returns { AT_ONCE_NS } else { 0 };
+        let returns_ns = if self.device.tunables().rotational && returns { AT_ONCE_NS } else { 0 };
         let [until, inject_from] = [length_ns, returns_ns].map(|ns| self.now.plus_nanos(ns));
-        let lost_since = (self.in_device == 0 && self.len > 0).then_some(self.now);
+        let lost_since = (self.device.in_flight() == 0 && self.len > 0).then_some(self.now);
         let idle = Idle { since: self.now, until, inject_from, cause, lost_ns: 0, lost_since };
         if let Some(in_service) = &mut self.in_service {
             in_service.idle = Some(idle);
@@ -166,10 +167,11 @@ impl Bfq {
         };
         let cost_ns = self.book_wait(at, &idle);
         let Request { op, extent, .. } = requests[index].request;
-        let is_near = last_end.is_some_and(|Position(end)| !is_far(end, extent, &self.tunables));
+        let is_near =
+            last_end.is_some_and(|Position(end)| !is_far(end, extent, self.device.tunables()));
         // A near write saves waiting for the destage of earlier writes, which takes about as long.
         let saved_ns = match op {
-            Op::Read if is_near && self.tunables.rotational => NEAR_READ_NS,
+            Op::Read if is_near && self.device.tunables().rotational => NEAR_READ_NS,
             Op::Write if is_near && self.destage.is_pending(self.now) => cost_ns.min(NEAR_WRITE_NS),
             _ => 0,
         };
@@ -178,7 +180,7 @@ impl Bfq {
         }
         // Time behind other requests, or in a flush of earlier writes, would have passed without idling too.
         if op != Op::Flush
-            && self.in_device == 0
+            && self.device.in_flight() == 0
             && let Some(in_service) = &mut self.in_service
         {
             in_service.back = Some(self.now);
@@ -206,7 +208,7 @@ impl Bfq {
     /// completed.
     #[inline]
     pub(in crate::bfq) fn note_lost(&mut self) {
-        let is_lost = self.in_device == 0 && self.len > 0;
+        let is_lost = self.device.in_flight() == 0 && self.len > 0;
         if let Some(InService { idle: Some(idle), .. }) = &mut self.in_service {
             match (is_lost, idle.lost_since) {
                 (true, None) => idle.lost_since = Some(self.now),
@@ -259,7 +261,8 @@ impl Bfq {
                 mine => mine > self.schedule.wr_coeff(in_service.flow),
             };
         // Flash that queues loses nothing by preemption, so the flow with the earlier finish goes first.
-        let is_free = self.tunables.queueing_flash() && !self.tunables.strict_guarantees;
+        let is_free =
+            self.device.tunables().queueing_flash() && !self.device.tunables().strict_guarantees;
         let matters = !is_worth_waiting_for
             || goes_on
             || is_free

@@ -18,13 +18,16 @@ const WOKEN_MAX: usize = 4;
 
 impl Bfq {
     pub(in crate::bfq) fn inject_settings(&self) -> InjectSettings {
-        InjectSettings { slice_idle_ns: self.tunables.slice_idle_ns, ..InjectSettings::default() }
+        InjectSettings {
+            slice_idle_ns: self.device.tunables().slice_idle_ns,
+            ..InjectSettings::default()
+        }
     }
 
     /// Updates waker and injection limit when the only request of a client comes.
     pub(in crate::bfq) fn update_injection(&mut self, at: u32) {
         let (settings, queue) = (self.inject_settings(), self.flows.id(at));
-        let (now, completed, in_device) = (self.now, self.last_completed, self.in_device);
+        let (now, completed, in_device) = (self.now, self.last_completed, self.device.in_flight());
         let briefly = self.flows.stats(at).think_time.thinks_briefly();
         // Idling for a flow that thinks briefly is short; it needs no waker.
         if !briefly {
@@ -51,7 +54,7 @@ impl Bfq {
         tree: &mut Tree,
         requests: &mut Requests,
     ) -> Option<u32> {
-        if self.len == 0 || self.tunables.strict_guarantees {
+        if self.len == 0 || self.device.tunables().strict_guarantees {
             return None;
         }
         let in_service = &self.in_service?;
@@ -72,7 +75,7 @@ impl Bfq {
                 (at, Injection::Other)
             }
         };
-        let index = self.flows[at].pick(self.now, requests, &self.tunables)?;
+        let index = self.flows[at].pick(self.now, requests, self.device.tunables())?;
         let charge = self.charge(requests, at, index);
         self.dispatch(tree, requests, at, index, charge);
         if self.flows[at].queued == 0 {
@@ -110,7 +113,7 @@ impl Bfq {
             Kind::Writeback(_) => None,
         };
         // On rotational devices a flow with requests in flight waits for no other, nor does one expected within 1 ms.
-        let waits = !self.tunables.rotational
+        let waits = !self.device.tunables().rotational
             || in_service.idle.is_some_and(|idle| self.now >= idle.inject_from);
         let waker = self.flows.sparse(in_service.flow).waker.get();
         let waker = waker.map(|waker| waker.index).filter(|_| waits).filter(fits);
@@ -146,7 +149,7 @@ impl Bfq {
         let stats = self.flows.stats(in_service.flow);
         let idling_since = in_service.idle.map(|idle| idle.since);
         let injection = self.flows.inject_limit(in_service.flow);
-        if !injection.admits(settings, self.now, idling_since, self.in_device) {
+        if !injection.admits(settings, self.now, idling_since, self.device.in_flight()) {
             return None;
         }
         let is_patient =
@@ -155,14 +158,16 @@ impl Bfq {
         let is_allowed = is_patient || self.schedule.wr_coeff(at) > 1;
         let next = self.flows[at].next()?;
         let is_long = requests[next].request.extent.len >= LONG_ON_FLASH;
-        let delays = is_long && !self.tunables.rotational && self.in_device > 0;
+        let delays = is_long && !self.device.tunables().rotational && self.device.in_flight() > 0;
         (is_allowed && !delays && self.fits_budget_left(requests, in_service, at)).then_some(at)
     }
 
     /// Whether an injected request costs the flow part of its share: a seeky flow in an asymmetric scenario, on a
     /// rotational device. One injected request after each of its own would leave it half of the device.
     pub(in crate::bfq) fn costs_shares(&self, at: u32) -> bool {
-        self.tunables.rotational && self.flows[at].is_seeky() && self.schedule.is_asymmetric(at)
+        self.device.tunables().rotational
+            && self.flows[at].is_seeky()
+            && self.schedule.is_asymmetric(at)
     }
 
     /// Whether the next request of flow `at` fits into what the flow in service has left of its budget.

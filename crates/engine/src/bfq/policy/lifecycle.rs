@@ -71,7 +71,7 @@ impl Bfq {
         cgroup: u32,
     ) -> u32 {
         self.evict_stale(tree, requests);
-        let at = self.flows.open(self.now, owner, &self.tunables);
+        let at = self.flows.open(self.now, owner, self.device.tunables());
         self.schedule.open(at, owner, cgroup, prio_of(tree, owner, cgroup));
         self.counters.make_room(cgroup);
         if !self.is_cooperation_off() {

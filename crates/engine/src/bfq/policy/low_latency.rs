@@ -25,9 +25,9 @@ const MIN_SLOT_NS: u64 = 20 * MS;
 impl Bfq {
     pub(in crate::bfq) fn wr_params(&self) -> WrParams {
         WrParams {
-            enabled: self.tunables.low_latency,
-            interactive_ms: self.interactive_ms,
-            slice_idle_ns: self.tunables.slice_idle_ns,
+            enabled: self.device.tunables().low_latency,
+            interactive_ms: self.device.interactive_ms(),
+            slice_idle_ns: self.device.tunables().slice_idle_ns,
         }
     }
 
@@ -42,7 +42,7 @@ impl Bfq {
         }
         let raised = self.schedule.raised();
         let are_others = self.schedule.is_raised_above_siblings(at)
-            || self.in_device >= self.flows[at].in_flight + OTHERS_MANY;
+            || self.device.in_flight() >= self.flows[at].in_flight + OTHERS_MANY;
         if !are_others || raised == 1 {
             return are_others;
         }
@@ -74,7 +74,7 @@ impl Bfq {
     pub(in crate::bfq) fn in_min_slot(&self, in_service: &InService) -> bool {
         let served = self.schedule.entity(in_service.flow).service;
         let is_soon = self.now < in_service.since.plus_nanos(MIN_SLOT_NS);
-        served == 0 || (is_soon && served < u64::from(self.tunables.min_slot_budget()))
+        served == 0 || (is_soon && served < u64::from(self.device.tunables().min_slot_budget()))
     }
 
     /// Reason of expiration for a flow in service that is empty and not idled for.
@@ -92,7 +92,7 @@ impl Bfq {
 
     /// Length of idling for a raised flow.
     pub(in crate::bfq) fn raised_idle_ns(&mut self) -> u64 {
-        let slice_idle_ns = self.tunables.slice_idle_ns;
+        let slice_idle_ns = self.device.tunables().slice_idle_ns;
         let more_ns = RAISED_IDLE_NS.saturating_sub(slice_idle_ns);
         slice_idle_ns + more_ns.min(self.raised_idle_budget.left(self.now))
     }
@@ -100,13 +100,14 @@ impl Bfq {
     /// Takes extra idling for a raised flow from its budget.
     pub(in crate::bfq) fn note_idling(&mut self, at: u32, ns: u64) {
         if self.schedule.wr_coeff(at) > 1 {
-            self.raised_idle_budget.take(self.now, ns.saturating_sub(self.tunables.slice_idle_ns));
+            self.raised_idle_budget
+                .take(self.now, ns.saturating_sub(self.device.tunables().slice_idle_ns));
         }
     }
 
     /// Notes a client's first request: the flow may belong to a large burst.
     pub(in crate::bfq) fn note_creation(&mut self, tree: &Tree, at: u32) {
-        if !self.tunables.low_latency || self.policy(tree, at) != LowLatency::Auto {
+        if !self.device.tunables().low_latency || self.policy(tree, at) != LowLatency::Auto {
             return;
         }
         let cgroup = self.schedule.cgroup(at);
@@ -185,7 +186,7 @@ impl Bfq {
 
     /// A flow is empty and has nothing in flight.
     pub(in crate::bfq) fn note_emptied(&mut self, at: u32) {
-        if self.tunables.low_latency && self.flows[at].sync {
+        if self.device.tunables().low_latency && self.flows[at].sync {
             let (now, wr_params) = (self.now, self.wr_params());
             self.flows.detection_mut(at).update_soft_rt_next_start(now, &wr_params);
         }
@@ -208,8 +209,9 @@ impl Bfq {
     pub(crate) fn review_policies(&mut self, now: Instant, tree: &Tree) {
         self.now = self.now.max(now);
         for at in self.flows.live() {
-            let is_off =
-                || !self.tunables.low_latency || self.policy(tree, at) == LowLatency::Never;
+            let is_off = || {
+                !self.device.tunables().low_latency || self.policy(tree, at) == LowLatency::Never
+            };
             if self.schedule.wr_coeff(at) > 1 && is_off() {
                 let now = self.now;
                 self.change_raising(at, |raising| raising.end(now));
@@ -221,7 +223,10 @@ impl Bfq {
     pub(in crate::bfq) fn raising_of(&self, queue: QueueId) -> Raising {
         let raising = self.flows.raising(queue.index);
         // A flow that merges again before any request was raised already, or was not to be.
-        if raising.is_newborn() && !raising.is_in_large_burst() && self.tunables.low_latency {
+        if raising.is_newborn()
+            && !raising.is_in_large_burst()
+            && self.device.tunables().low_latency
+        {
             Raising::newborn(self.now, u64::from(self.wr_params().interactive_ms) * MS)
         } else {
             raising.saved()

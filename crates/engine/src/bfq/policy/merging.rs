@@ -23,7 +23,7 @@ impl Bfq {
     /// Opens a client's flow, which may merge with one created just before it.
     pub(in crate::bfq) fn open_queue(&mut self, tree: &Tree, requests: &Requests, at: u32) {
         let traits = traits(&self.flows, &self.schedule, tree, at);
-        let queueing_flash = self.tunables.queueing_flash();
+        let queueing_flash = self.device.tunables().queueing_flash();
         let opened = self.merging.open(self.now, self.flows.id(at), traits, queueing_flash);
         self.flows[at].set_alone(true);
         if let Some(merge) = opened.merge {
@@ -49,7 +49,7 @@ impl Bfq {
         }
         let at = self.effective_flow(own_flow);
         // On queueing flash flows merge at creation only. A flush has no position.
-        if (as_weir && self.tunables.queueing_flash()) || request.op == Op::Flush {
+        if (as_weir && self.device.tunables().queueing_flash()) || request.op == Op::Flush {
             return at;
         }
         self.flow_by_position(tree, requests, own_flow, at, request)
@@ -80,7 +80,7 @@ impl Bfq {
             last_end: in_service.last_end,
         };
         let device = Device {
-            queueing_flash: self.tunables.queueing_flash(),
+            queueing_flash: self.device.tunables().queueing_flash(),
             busy_queues: self.schedule.busy(),
             in_service: self.in_service.map(in_service),
         };
@@ -114,7 +114,7 @@ impl Bfq {
     /// Whether cooperation is off.
     pub(in crate::bfq) fn is_cooperation_off(&self) -> bool {
         let window = self.merging.settings().merge_window;
-        window == MergeWindow::Closed || self.tunables.queueing_flash()
+        window == MergeWindow::Closed || self.device.tunables().queueing_flash()
     }
 
     /// Updates a flow in [`Bfq::pos_tree`], when its next request changes or its merge window closes.
@@ -135,7 +135,7 @@ impl Bfq {
             && self.schedule.prio(at).class != PriorityClass::Idle;
         match flow.next().filter(|_| is_listed) {
             Some(next) => {
-                let place = Position(self.sort_nodes[next].at);
+                let place = Position(self.flows.position_of(next));
                 self.pos_tree.place(queue, self.schedule.cgroup(at), place);
             }
             None => self.pos_tree.remove(queue),

@@ -11,7 +11,7 @@ impl Bfq {
     /// Whether flow `at` is a shared stream, on a rotational device.
     #[inline]
     pub(in crate::bfq) fn is_shared_stream(&self, at: u32) -> bool {
-        if !self.tunables.rotational {
+        if !self.device.tunables().rotational {
             return false;
         }
         let flow = &self.flows[at];
@@ -22,14 +22,14 @@ impl Bfq {
     #[inline]
     pub(in crate::bfq) fn pick(&self, tree: &Tree, requests: &Requests, at: u32) -> Option<u32> {
         let flow = &self.flows[at];
-        let picked = flow.pick(self.now, requests, &self.tunables)?;
+        let picked = flow.pick(self.now, requests, self.device.tunables())?;
         if !self.is_shared_stream(at) || flow.queued == 1 || self.is_held_for_long(requests, picked)
         {
             return Some(picked);
         }
-        let first = flow.sort_list().first(&self.sort_nodes)?;
-        let is_near =
-            self.sort_nodes[picked].at - self.sort_nodes[first].at <= self.tunables.back_seek_max;
+        let first = self.flows.first_of(at)?;
+        let is_near = self.flows.position_of(picked) - self.flows.position_of(first)
+            <= self.device.tunables().back_seek_max;
         let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, first));
         Some(if is_near && is_member() { first } else { picked })
     }
@@ -52,8 +52,8 @@ impl Bfq {
         let Some(InService { last_end: Some(Position(end)), .. }) = self.in_service else {
             return false;
         };
-        let place = self.sort_nodes[index].at;
-        let is_ahead = place > end && place - end <= self.tunables.back_seek_max;
+        let place = self.flows.position_of(index);
+        let is_ahead = place > end && place - end <= self.device.tunables().back_seek_max;
         let is_member = || self.shared_stream.is_strided(at, Owner::of(tree, requests, index));
         if !is_ahead || !is_member() || self.is_held_for_long(requests, index) {
             return false;
@@ -70,7 +70,7 @@ impl Bfq {
     fn is_held_for_long(&self, requests: &Requests, index: u32) -> bool {
         let since = requests[index].since;
         let from = self.in_service.map_or(since, |in_service| in_service.since.max(since));
-        self.now.nanos_since(from) >= self.tunables.fifo_expire_sync_ns
+        self.now.nanos_since(from) >= self.device.tunables().fifo_expire_sync_ns
     }
 
     /// Notes that flow `at`, in service, dispatches the request at `index`.
@@ -85,7 +85,7 @@ impl Bfq {
         self.shared_stream.go_on();
         if self.is_shared_stream(at) {
             let owner = Owner::of(tree, requests, index);
-            let most = self.tunables.back_seek_max;
+            let most = self.device.tunables().back_seek_max;
             self.shared_stream.sent(at, owner, index, requests[index].request.extent, most);
         }
     }

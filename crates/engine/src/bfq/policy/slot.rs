@@ -15,10 +15,7 @@ impl Bfq {
     pub(in crate::bfq) fn select(&mut self) -> Option<u32> {
         let flow = self.schedule.select(self.now)?;
         self.counters.selected();
-        if !self.peak.is_trusted() {
-            self.peak.selected();
-            self.follow_speed();
-        }
+        self.device.selected();
         let deadline = self.now.plus_nanos(self.slot_ns(flow));
         self.note_selection(flow);
         let in_service = InService {
@@ -46,9 +43,9 @@ impl Bfq {
     fn slot_ns(&mut self, at: u32) -> u64 {
         if self.costs_shares(at) && self.flows[at].queued == 1 {
             self.counters.shortened();
-            return self.tunables.short_slot_ns();
+            return self.device.tunables().short_slot_ns();
         }
-        self.tunables.timeout_ns
+        self.device.tunables().timeout_ns
     }
 
     /// Whether the slot is over by time, or leaves the disk enough to destage. After idling a flow may use the last
@@ -79,10 +76,10 @@ impl Bfq {
     ) {
         self.stop_idling();
         if let Some(in_service) = &mut self.in_service {
-            in_service.last_end = Some(Position(self.position));
+            in_service.last_end = Some(Position(self.device.position()));
             in_service.injected = 0;
             in_service.sent += 1;
-            in_service.is_shared |= self.in_device > in_flight;
+            in_service.is_shared |= self.device.in_flight() > in_flight;
         }
         let &Entity { class, next_wr_coeff, .. } = self.schedule.entity(at);
         if next_wr_coeff > 1 {
@@ -136,11 +133,10 @@ impl Bfq {
     /// requests of other flows and without requests left in flight, since otherwise their time is not known.
     fn at_seek_price(&mut self, slot: Slot, sent: u32) -> Slot {
         let is_known = slot.length_ns > SHORT_NS && slot.in_flight == 0;
-        if !(is_known && slot.is_seeky && slot.sync && self.tunables.rotational) {
+        if !(is_known && slot.is_seeky && slot.sync && self.device.tunables().rotational) {
             return slot;
         }
-        let length_ns = self.seek_price.of(sent).unwrap_or(slot.length_ns);
-        self.seek_price.learn(sent, slot.length_ns);
+        let length_ns = self.device.mean_seek_ns(sent, slot.length_ns);
         Slot { length_ns, ..slot }
     }
 
@@ -175,10 +171,10 @@ impl Bfq {
             in_flight: flow.in_flight,
         };
         if slot.is_seeky {
-            self.peak.leave_out(self.now, self.now.nanos_since(since));
+            self.device.leave_out(self.now, self.now.nanos_since(since));
         }
         let paid = if is_shared { slot } else { self.at_seek_price(slot, sent) };
-        let mut extra = time_charge(paid, expiry, &self.tunables);
+        let mut extra = time_charge(paid, expiry, self.device.tunables());
         if slot.is_raised {
             // A starting flow is seeky by nature and should not wait for that. Raising holds among its siblings only,
             // so its cgroup pays for the time.
@@ -190,11 +186,11 @@ impl Bfq {
         let charged = service + extra;
         let charge = self.next_charge(requests, at);
         let (flow, stats) = self.flows.record_mut(at);
-        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, &self.tunables);
+        let max_budget = expiry.next_budget(flow.max_budget, slot, charged, self.device.tunables());
         stats.detection_mut().charge(service);
         flow.max_budget = max_budget;
         let next_budget =
-            (charge > 0).then(|| self.flash_bound.bound(self.now, max_budget).max(charge));
+            (charge > 0).then(|| self.device.bounded(self.now, max_budget).max(charge));
         let may_return = !matches!(expiry, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         flow.budget_left = match next_budget {
             None if may_return && flow.sync => {
