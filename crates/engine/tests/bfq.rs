@@ -81,7 +81,7 @@ fn shares_follow_weights() {
     }
 }
 
-/// Whoever waits for its turn at a small weight, or has had it, does not go on waiting at a large one; and what it missed by
+/// A flow that waits at a small weight, or was served at it, does not go on waiting at a large one; and what it missed by
 /// its small weight it is not owed.
 #[test]
 fn a_new_weight_counts_for_a_waiting_flow_at_once() {
@@ -493,7 +493,7 @@ proptest! {
     }
 
     /// While anything is past the limits and the device has room, something is dispatched; else the device waits for
-    /// somebody, for a completion or for as long as it is set to idle at most.
+    /// a flow, for a completion or for as long as it is set to idle at most.
     #[test]
     fn work_is_conserved_or_waits_for_a_reason(steps in prop::collection::vec(step(), 1..200)) {
         let mut world = World::new();
@@ -534,7 +534,7 @@ proptest! {
         let late = Instant::from_millis(125);
         let mut left = old as u64;
         for turn in 0.. {
-            // Newcomers are always nearer than whoever is old.
+            // New requests are always nearer than old ones.
             if let Some(offset) = arrivals.next() {
                 submit(&mut engine, late, tags, offset);
                 tags += 1;

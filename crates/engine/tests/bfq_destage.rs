@@ -44,7 +44,7 @@ impl Scene {
         self.engine.handle_timeout(self.now);
     }
 
-    /// A writer writes block after block, each answered after `write_ns`, until its slot ends; then how long nobody gets
+    /// A writer writes block after block, each answered after `write_ns`, until its slot ends; then how long no flow gets
     /// the disk, in ns, and how many blocks it wrote. Another client's request waits meanwhile, if
     /// there is one.
     fn slot_of_a_writer(&mut self, write_ns: u64, other: Option<Op>) -> (u64, u64) {
@@ -184,7 +184,7 @@ fn a_fast_device_has_no_drain() {
             scene.wait(read_ns);
             scene.engine.complete(scene.now, dispatch.ticket, Outcome::Done);
         }
-        // Nobody waits for the stream any more.
+        // No client reads the stream any more.
         scene.wait(100 * MS);
         let (waited_ns, _) = scene.slot_of_a_writer(131 * US, Some(Op::Read));
         assert_eq!(waited_ns > 0, is_disk, "{waited_ns} ns at {read_ns} ns for 128 KiB");

@@ -1,4 +1,4 @@
-//! Low latency of `scheduler = "bfq"` from outside: who begins beside streams, and what that costs the streams.
+//! Low latency of `scheduler = "bfq"` from outside: clients that begin beside streams, and what that costs the streams.
 
 use proptest::prelude::*;
 use weir_engine::settings::{BfqSettings, LowLatency};
@@ -53,7 +53,7 @@ struct World {
     head: u64,
     at_disk: Option<(Instant, Ticket, usize)>,
     actors: Vec<Actor>,
-    /// Who had the disk, and until when, in order.
+    /// Clients that had the disk, and until when, in order.
     turns: Vec<(usize, Instant)>,
     steps: u32,
 }
@@ -75,7 +75,7 @@ impl World {
         support::client(&mut self.engine, cgroup)
     }
 
-    /// Someone new in the root, who begins at `from` ms.
+    /// A new client in the root, which begins at `from` ms.
     fn join(&mut self, from: u64, len: u32, step: u64, think_ns: u64, left: u32) -> usize {
         let root = self.engine.root();
         let (_, task) = self.client(root);
@@ -253,7 +253,7 @@ fn visits_beside_a_start(deep: u32, from_ms: u64) -> Vec<usize> {
 
 #[test]
 fn other_flows_get_rare_and_long_slots_beside_a_start() {
-    // Whoever has one request at a time has none left when a visit is over, and is not back sooner for that.
+    // A client with one request at a time has none left when a least slot is over, and is not back sooner for that.
     for (deep, moment) in [4, 1].into_iter().flat_map(|deep| (0..8).map(move |at| (deep, at))) {
         let visits = visits_beside_a_start(deep, 20_000 + 100 * moment);
         // Beside 600 blocks 600 / 60 × 5 are theirs: in 50 goes, if it were one at a time. A visit is 20 ms, of which 8
@@ -325,7 +325,7 @@ fn low_latency_of_a_cgroup_holds_for_moved_cgroups() {
     world.join_as(task, 0, 4 * KIB, 1 << 30, MS, 3_000);
     world.run(100);
     assert_eq!(world.raised(), 1, "a new client, alone");
-    // At once, and nobody is raised again because he may be where he comes to.
+    // At once, and no flow is raised again because it may be where it comes to.
     for parent in [quiet, root] {
         let change = Change::Move { cgroup: application, parent };
         world.engine.reconfigure(world.now, change).expect("live cgroups");
@@ -343,7 +343,7 @@ fn a_burst_of_new_flows_is_not_raised() {
             Change::SetLowLatency { cgroup: world.engine.root(), low_latency: Some(policy) };
         world.engine.reconfigure(Instant::ZERO, change).expect("the root");
         for number in 0..9 {
-            // Nothing of each other's, so that nobody waits for anybody, and 700 ms later they still ask.
+            // Nothing of each other's, so that none waits for another, and 700 ms later they still ask.
             world.join(number * 100, 4 * KIB, 0, 3 * MS, 500);
         }
         world.run(650);
@@ -356,7 +356,7 @@ fn a_burst_of_new_flows_is_not_raised() {
 
 #[test]
 fn flows_that_began_with_a_stream_lose_their_raised_weight() {
-    // A copy and somebody who reads here and there: at once, or a second apart. Once the copy has read what no
+    // A copy and a random reader: at once, or a second apart. Once the copy has read what no
     // application reads to start, the other has the disk for itself for the rest of ten seconds, or not.
     for (later_ms, policy, lasts) in [
         (0, LowLatency::Auto, false),

@@ -158,7 +158,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn many_small_writes_are_one_way_and_large_ones_a_slot_at_most() {
+    fn small_writes_cost_one_seek_and_large_ones_a_slot_at_most() {
         for (each_ns, most_ns) in [(40_000, 16 * MS), (4 * MS, DESTAGE_MAX_NS)] {
             let (mut destage, mut now) = (Destage::NEW, Instant::from_millis(1));
             let mut owed_ns = 0;

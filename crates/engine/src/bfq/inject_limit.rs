@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_flows_have_limits() {
+    fn an_injection_limit_takes_14_bytes() {
         assert_eq!(size_of::<PackedInjectLimit>(), 14);
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_think_time_resets_what_was_never_compared() {
+    fn a_change_of_think_time_resets_a_limit_without_baseline() {
         let known = PackedInjectLimit { lowered: at(0), baseline_ns: 1, limit: 5 };
         let unknown = PackedInjectLimit { baseline_ns: 0, ..known };
         for (what, before, now, thinks_briefly, resets) in [

@@ -30,7 +30,7 @@ pub(crate) struct PeakSettings {
 ///
 /// The test applies from 2 ms between two completions on. There a million, 512 MB/s, would end a window with each
 /// large request of a disk, so that nothing is learnt and the first estimate stays. See the test
-/// `what_the_low_rate_decides`.
+/// `the_kernels_low_rate_teaches_most`.
 pub(crate) const LOW_RATE: u64 = 500_000;
 
 impl PeakSettings {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_say_nothing() {
+    fn short_or_seeky_windows_leave_the_estimate() {
         for (what, elapsed_ms, sectors, samples) in [
             ("too few", 1000, 150_000, 31),
             ("too short", 299, 150_000, 300),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_low_rate_decides() {
+    fn the_kernels_low_rate_teaches_most() {
         // In MB/s: the device, then what is learnt with the low rate of the kernel's code, of its comment, and of none.
         // The first guess is 72. A window has both the request it begins with and the one it ends with.
         let forever = u64::MAX;
@@ -435,7 +435,7 @@ mod tests {
 
         /// Whatever happens, and however often at one instant: nothing overflows, and budgets are whole sectors.
         #[test]
-        fn any_calls(calls in prop::collection::vec((0..4_u32, any::<u64>(), any::<u32>(), any::<bool>()), 1..200)) {
+        fn any_calls_keep_the_rate_and_budget_in_range(calls in prop::collection::vec((0..4_u32, any::<u64>(), any::<u32>(), any::<bool>()), 1..200)) {
             let (mut peak, mut now) = (peak(false), Instant::ZERO);
             for (what, wait, len, flag) in calls {
                 now = now.plus_nanos(if flag { wait >> 40 } else { wait >> (len % 64) });

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raising_is_among_siblings() {
+    fn raised_and_other_flows_are_counted_by_cgroup() {
         let (class, mut scenario) = (PriorityClass::BestEffort, Scenario::default());
         // Cgroup 1 has a raised and a non-raised flow, 2 a raised and 3 a non-raised one.
         for (cgroup, weight) in [(1, None), (1, Some(100)), (2, None), (3, Some(100))] {

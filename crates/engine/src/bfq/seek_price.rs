@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn luck_evens_out() {
+    fn expensive_and_cheap_requests_average_out() {
         let mut price = SeekPrice::default();
         price.learn(31, 31 * 12);
         assert_eq!(price.of(1), None);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn another_disk_is_learnt() {
+    fn the_mean_follows_a_faster_disk() {
         let mut price = SeekPrice::default();
         price.learn(MEMORY as u32, MEMORY * 12_000);
         for _ in 0..10 * MEMORY {

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_for_those_who_have_something_to_keep() {
+    fn freed_slots_are_used_again() {
         let mut slots = SparseSlots::default();
         assert_eq!(slots.put(NO_INDEX, None), NO_INDEX);
         let [first, second] = ['a', 'b'].map(|value| slots.put(NO_INDEX, Some(value)));

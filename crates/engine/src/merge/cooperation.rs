@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_has_its_case() {
+    fn each_refusal_has_its_case() {
         let me = facts(0);
         let close = Some(10 * MB);
         let with = |change: fn(&mut QueueFacts)| {

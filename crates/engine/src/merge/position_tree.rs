@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_look_at_all_of_them_finds(steps in vec(step(), 1..300)) {
+        fn the_nearest_is_that_of_a_scan(steps in vec(step(), 1..300)) {
             let mut position_tree = PositionTree::new();
             let mut model: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
             for step in steps {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_id_removes_nobody() {
+    fn a_stale_id_removes_no_queue() {
         let mut position_tree = PositionTree::new();
         position_tree.place(queue(3), 0, Position(0));
         position_tree.remove(QueueId { index: 3, generation: 77 });
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_in_order_make_no_list() {
+    fn a_hundred_thousand_in_order_stay_shallow() {
         let mut position_tree = PositionTree::new();
         for index in 0..100_000 {
             position_tree.place(queue(index), 0, Position(u64::from(index)));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn thin_evidence_is_looked_at_again_but_not_for_ever() {
+    fn thin_evidence_postpones_but_not_for_ever() {
         let late = Instant::from_millis(600).plus_nanos(1);
         let evidence = |insertions, boosts_throughput| Evidence {
             just_created: false,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_puts_the_judgement_off() {
+    fn a_split_delays_the_judgement() {
         let mut stable = Stable::new();
         stable.created(&Settings::WEIR, Instant::ZERO, queue(0), TRAITS, false);
         stable.created(&Settings::WEIR, Instant::ZERO, queue(1), TRAITS, false);

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn who_idles_longer_than_usual_gets_one_injected() {
+    fn long_idling_without_baseline_allows_one_injection() {
         let fresh = InjectLimit::new(at(0), true);
         let known = InjectLimit { baseline_ns: Some(MS), ..fresh };
         for (limit, idled_ns, in_device, admitted) in [
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_filled_by_relatives_first_and_not_without_end() {
+    fn related_queues_are_injected_first_and_not_without_end() {
         let candidates = InjectionCandidates {
             own_async: Some(queue(1)),
             waker: Some(queue(2)),

@@ -7,7 +7,7 @@ use super::{BLOCK, Scene};
 
 #[test]
 fn d24_a_sibling_comes_first_within_its_cgroup() {
-    // The cgroup is the only one, so that the choice at the root is the same whoever of its clients goes.
+    // The cgroup is the only one, so that the choice at the root is the same for each of its clients.
     for (class, level, comes_first) in [
         (PriorityClass::RealTime, 4, true),
         (PriorityClass::BestEffort, 0, true),

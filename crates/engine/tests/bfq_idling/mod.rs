@@ -1,4 +1,4 @@
-//! `scheduler = "bfq"` and time: for whom the device waits, who goes first, and which clients become one.
+//! `scheduler = "bfq"` and time: idling, order of service, and merges of clients.
 
 mod defects;
 mod streams;
@@ -134,7 +134,7 @@ fn strict_guarantees_dispatch_one_by_one_and_idle_for_every_flow() {
     for (settings, is_strict) in
         [("", false), ("strict_guarantees=1", true), ("strict_guarantees=1 slice_idle=0", true)]
     {
-        // Flash that queues requests, which else waits for nobody among equals.
+        // Flash that queues requests, which does not idle among equals.
         let mut scene = Scene::new(false, 32);
         scene.tune(settings);
         let [a, b] = [(); 2].map(|()| scene.task());
@@ -251,7 +251,7 @@ fn real_time_goes_first_and_idle_last() {
                 order.push(tasks.iter().position(|&other| other == task).expect("one of them"));
                 scene.complete();
             }
-            // It waits for whoever was served last.
+            // It waits for the flow that was served last.
             None => {
                 scene.now = scene.engine.poll_timeout().expect("a reason to wait");
                 scene.engine.handle_timeout(scene.now);
@@ -299,7 +299,7 @@ fn writeback_waits_for_the_awaited_flow_and_is_not_awaited() {
     assert_eq!(scene.dispatch(), Some(reader));
     scene.complete();
     assert_eq!(scene.at(13).dispatch(), Some(writer));
-    // Nobody waits for it, so the disk does not either.
+    // No client waits for it, so the disk does not idle.
     scene.complete();
     assert_eq!(scene.engine.poll_timeout(), None);
 }
@@ -428,7 +428,7 @@ fn the_waker_is_injected_before_all_others() {
 
 #[test]
 fn a_waker_knows_all_flows_that_it_wakes() {
-    // A leader with half of the disk, and two who go on when it is done; the second was found after the first.
+    // A leader with half of the disk, and two flows that go on when it is done; the second was found after the first.
     let mut scene = Scene::new(true, 32);
     let tasks = [("leader", 200), ("first", 100), ("second", 100)].map(|(name, weight)| {
         let cgroup = scene.cgroup(name, weight);
@@ -445,7 +445,7 @@ fn a_waker_knows_all_flows_that_it_wakes() {
             if let Some(&task) = others.get((ms - done - 1) as usize) {
                 scene.read(task, (ms * 7919 % 4096) << 28);
             }
-            // Each takes 3 ms, so that the leader was the last who was done when they come.
+            // Each takes 3 ms, so that the leader's was the last completion when they come.
             if ms % 3 == done % 3 && ms > done + 3 && !scene.out.is_empty() {
                 scene.complete();
             }
@@ -457,7 +457,7 @@ fn a_waker_knows_all_flows_that_it_wakes() {
     for number in 1..12 {
         round(&mut scene, number, &[first, second]);
     }
-    // Whoever comes alone goes into the gap, whichever of them was found last.
+    // The one that comes alone is injected, whichever of them was found last.
     for (number, other) in [(12, first), (13, second), (14, first)] {
         assert_eq!(round(&mut scene, number, &[other]), 1, "{number}");
     }
@@ -487,7 +487,7 @@ fn without_idling_no_waker_is_detected() {
             ms = scene.serve(ms + 1, stream);
         }
         ms = scene.serve(ms + 1, helper);
-        // Three times in a row make a waker, and that is the first of them, or none if nobody looked when it was done.
+        // Three times in a row make a waker, and that is the first of them, or none if no request came when it was done.
         scene.tune("slice_idle=8");
         for _ in 0..3 {
             ms = scene.serve(ms + 1, stream);
@@ -516,7 +516,7 @@ fn idling_for_a_lone_flow_sets_no_timer() {
     assert_eq!(scene.dispatch(), Some(other));
     scene.now = Instant::from_millis(10);
     scene.complete();
-    // That wait has ended when the next one comes, though nobody woke up for it.
+    // That wait has ended when the next one comes, though no timer was set for it.
     scene.now = Instant::from_millis(100);
     scene.read(one, 0);
     assert_eq!(scene.dispatch(), Some(one));

@@ -70,7 +70,7 @@ fn members_of_a_shared_stream_wait_for_the_straggler() {
 
 #[test]
 fn a_lost_member_of_a_shared_stream_costs_the_others_little() {
-    // A, B and C begin as above, and A is away after each request for 3 ms, longer than anybody waits.
+    // A, B and C begin as above, and A is away after each request for 3 ms, longer than the device idles.
     let mut scene = Scene::new(true, 1);
     let [a, b, c] = [(); 3].map(|()| scene.task());
     let mut next = [0_u64, 1, 2].map(|number| number * u64::from(BLOCK));

@@ -1,4 +1,4 @@
-//! `scheduler = "bfq"` under everything that can happen at once: what goes in comes out once, the books balance, nobody
+//! `scheduler = "bfq"` under everything that can happen at once: what goes in comes out once, the books balance, no request
 //! waits for nothing, and the same calls give the same answers. `Engine::check` looks at the whole engine after each call.
 //!
 //! Unlike the tests of `bfq.rs`, trees here are random, and grow and shrink while requests wait, fail and are withdrawn.
@@ -124,7 +124,7 @@ proptest! {
         prop_assert_eq!(one.map_err(TestCaseError::fail)?, two.map_err(TestCaseError::fail)?);
     }
 
-    /// Who is asked as often as can be gives out all that may go, or says when it will.
+    /// An engine that is polled as often as possible dispatches all that may go, or says when it will.
     #[test]
     fn every_waiting_request_waits_for_an_event(
         rotational in any::<bool>(),
@@ -147,7 +147,7 @@ proptest! {
         failure_persistence: None, cases: 12, ..ProptestConfig::default()
     })]
 
-    /// Whoever plays, and whatever happens to them.
+    /// Any clients, and anything that happens to them.
     #[test]
     fn every_play_ends(play in play()) {
         let world = perform(&play).map_err(TestCaseError::fail)?;

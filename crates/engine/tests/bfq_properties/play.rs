@@ -1,5 +1,5 @@
 //! Traffic with a purpose: clients that stream, share a stream, wake each other, think or flush, on a device that takes
-//! its time, while somebody changes everything around them. Random calls alone seldom merge or fill a gap, and part nobody.
+//! its time, while settings change around them. Random calls alone seldom merge or inject, and never split.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use weir_engine::{Extent, Instant, Op, Outcome, Request, SchedulerKind, TaskId};
 use super::step::Step;
 use super::world::World;
 
-/// A block of everybody who reads or writes in blocks.
+/// Length of a block.
 const BLOCK: u32 = 64 << 10;
 
-/// Where the stream begins of which everybody reads blocks of its own.
+/// Begin of the stream of which each reader reads blocks of its own.
 const STRIDDEN: u64 = 3 << 36;
 
 /// How long a play lasts, in virtual time, and after how many completions it ends in any case.
 const LASTS_US: u64 = 2_500_000;
 const COMPLETIONS_MAX: u64 = 800;
 
-/// A play: the device, the tree, who plays in it, and what happens to them.
+/// A play: the device, the tree, the clients in it, and what happens to them.
 #[derive(Clone, Debug)]
 pub(crate) struct Play {
     rotational: bool,
@@ -53,7 +53,7 @@ enum Role {
     Seeker { think_us: u64 },
     /// Likewise, and leaves something behind to be written back.
     Lazy { think_us: u64 },
-    /// Anywhere, so long after a request of the one before it in the cast is back; who then goes on when this one's is.
+    /// Anywhere, so long after a request of the one before it in the cast is back; that one then goes on when this one's is.
     Follower { after_us: u64, answers: bool },
     /// Blocks in a row, flushed before it goes on.
     Journal { at_once: u64 },
@@ -74,7 +74,7 @@ fn stream() -> impl Strategy<Value = Role> {
         .prop_map(|(op, at_once, turned, gapped)| Role::Stream { op, at_once, turned, gapped })
 }
 
-/// Those who belong together, and how much later than the first each begins.
+/// Clients that belong together, and how much later than the first each begins.
 fn troupe() -> impl Strategy<Value = Vec<(Role, u64)>> {
     let think = || select(&[0, 300, 6_000, 20_000][..]);
     let faithful = select(&[30, 60, u64::MAX][..]);
@@ -176,7 +176,7 @@ struct Player {
 struct Stage {
     world: World,
     players: Vec<Player>,
-    /// By tag, whose request it is. What nobody waits for is nobody's.
+    /// Client of each request, by tag; none for writeback.
     whose: BTreeMap<u64, usize>,
     /// Where the streams go on that are shared.
     streams: [u64; 2],
@@ -358,7 +358,7 @@ impl Stage {
         self.players[who].due = due;
     }
 
-    /// Who had requests that were withdrawn goes on without them.
+    /// A client goes on without its withdrawn requests.
     fn forgo(&mut self) {
         let gone: Vec<(u64, usize)> = self
             .whose

@@ -381,7 +381,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever may go and is not let go waits for a completion, or has a deadline.
+    /// A request that is not dispatched waits for a completion, or has a deadline.
     pub(crate) fn dispatch_all(&mut self) -> Result<(), String> {
         while self.dispatch() {}
         let device = self.engine.device();

@@ -341,7 +341,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 proptest! {
-    /// Members partition the queues, nothing merges that may not, counters add up, everybody gets back what was put
+    /// Members partition the queues, nothing merges that may not, counters add up, each gets back what was put
     /// aside; and all that depends on times between calls only, not on the hour or on the run.
     #[test]
     fn random_calls(settings in settings(), flash in any::<bool>(), steps in vec(step(), 1..250)) {

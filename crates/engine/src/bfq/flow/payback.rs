@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_that_brings_less_than_it_costs_is_given_up_within_a_second() {
+    fn idling_that_gains_less_than_it_costs_ends_within_a_second() {
         for (wait_us, use_us, is_kept) in [
             (100, 100, true),
             (100, 90, true),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_begins_to_return_is_waited_for_again() {
+    fn a_flow_that_returns_is_idled_for_again() {
         let mut payback = Payback::NEW;
         (0..4).for_each(|_| payback.cost(Instant::ZERO, 8 * MS));
         assert!(!payback.pays(Instant::from_millis(999)));

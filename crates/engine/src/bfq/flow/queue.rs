@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_jumps_now_and_then_is_one() {
+    fn a_stream_with_some_far_requests_is_not_seeky() {
         let tunables = Tunables::new(true, NonZeroU32::MIN);
         let mut flow = Flow::new(Instant::ZERO, true, &tunables);
         // Every second request is far, from the third on.

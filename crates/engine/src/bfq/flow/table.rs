@@ -470,7 +470,7 @@ mod tests {
     proptest! {
         /// Against ordered lists of woken flows, while flows come and go.
         #[test]
-        fn who_wakes_whom_is_known_on_both_sides(
+        fn waker_and_woken_flows_know_each_other(
             steps in prop::collection::vec((0..4_u8, 0..6_usize, 0..6_usize), 1..200),
         ) {
             let settings = BfqSettings::DEFAULT;

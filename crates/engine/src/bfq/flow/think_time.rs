@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_flows_have_habits() {
+    fn think_time_takes_28_bytes() {
         assert_eq!(size_of::<ThinkTime>(), 28);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_thinks_long() {
+    fn a_flow_without_process_thinks_long() {
         let mut think_time = ThinkTime::new(at(0));
         assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, false), Some(false));
         assert_eq!(think_time.update_is_short(SLICE_IDLE_NS, true), Some(true));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_from_one_to_the_next() {
+    fn a_burst_goes_on_while_each_creation_follows_the_last_in_time() {
         let mut burst = Burst::new();
         for flow in 0..7 {
             created(&mut burst, u64::from(flow) * 180, flow, false);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lives_make_no_burst() {
+    fn short_lived_flows_make_no_burst() {
         let mut burst = Burst::new();
         for flow in 0..20 {
             let at = u64::from(flow) * 10;

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_is_half_of_all_time() {
+    fn extra_idling_takes_at_most_half_of_all_time() {
         let mut raised_idle_budget = RaisedIdleBudget::NEW;
         let mut kept = 0;
         // 20 ms asked for 5 ms after each idling, for ten seconds.

@@ -98,7 +98,7 @@ fn soft(since: u64) -> WeightRaising {
 }
 
 #[test]
-fn the_period_is_as_long_as_a_start_takes() {
+fn an_interactive_period_is_as_long_as_the_largest_start() {
     // spec/bfq EX-16.
     let table = [
         (9333, true, 10_500),
@@ -118,7 +118,7 @@ fn the_period_is_as_long_as_a_start_takes() {
 }
 
 #[test]
-fn who_wants_little_and_comes_late_is_soft_real_time() {
+fn a_flow_that_wants_little_and_comes_late_is_soft_real_time() {
     // spec/bfq EX-17: busy since 1,000 ms, 700 sectors, no request left at 1,020 ms.
     for (at, state) in [(1100, WrState::NotRaised), (1101, WrState::SoftRealTime)] {
         let mut raising = OLD;
@@ -133,7 +133,7 @@ fn who_wants_little_and_comes_late_is_soft_real_time() {
 }
 
 #[test]
-fn who_comes_back_at_once_is_not_soft_real_time() {
+fn a_flow_that_comes_back_at_once_is_not_soft_real_time() {
     // 1,032 ms: idling and the slack are longer than 7 sectors take at the pace of soft real-time.
     let mut raising = OLD;
     raising.detection.soft_rt_next_start = ms(1000);
@@ -201,7 +201,7 @@ fn raising_begins_by_what_a_flow_does() {
 /// A flow that merges before its first request saves the raising that it would have got (spec/bfq 7.6). A flow that was
 /// split off has had its raising, even without a request since.
 #[test]
-fn who_has_parted_is_not_newborn() {
+fn a_split_flow_is_not_newborn() {
     assert!(NEW.is_newborn() && !OLD.is_newborn());
     let mut raising = NEW;
     raising.restore(ms(3), &NEW.saved());
@@ -216,7 +216,7 @@ fn who_has_parted_is_not_newborn() {
 }
 
 #[test]
-fn who_has_parted_is_not_soft_real_time_for_a_while() {
+fn a_split_flow_is_not_soft_real_time_for_a_while() {
     for (at, state) in [(7_000, WrState::NotRaised), (7_001, WrState::SoftRealTime)] {
         let mut raising = soft_rt_next_start(ms(1), OLD);
         raising.note_split(ms(5_000));
@@ -226,7 +226,7 @@ fn who_has_parted_is_not_soft_real_time_for_a_while() {
 }
 
 #[test]
-fn raised_flows_are_told_anew_when_they_begin_again() {
+fn raised_flows_are_judged_anew_when_they_become_backlogged() {
     // At 9 s, all of them.
     let again_as = |mut raising: WeightRaising, activation: Activation, from: u64, policy| {
         raising.detection.soft_rt_next_start = ms(from);
@@ -368,7 +368,7 @@ fn waiting_for_the_device_does_not_count_as_soft_real_time() {
 }
 
 #[test]
-fn how_long_a_level_lasts_is_known() {
+fn the_begin_of_a_state_is_kept_across_its_periods() {
     let mut raising = both(9_000);
     assert_eq!(ms(9_100).nanos_since(raising.state_since()), 100 * MS);
     raising.detection.soft_rt_next_start = ms(9_100);
@@ -386,7 +386,7 @@ fn how_long_a_level_lasts_is_known() {
 }
 
 #[test]
-fn what_is_put_aside_comes_back() {
+fn a_saved_state_is_restored() {
     for raising in [interactive(1_000), soft(1_000), both(9_000)] {
         let mut other = soft_rt_next_start(raising.detection.soft_rt_next_start, soft(77));
         other.detection.soft_rt_paced_until = raising.detection.soft_rt_paced_until;

@@ -419,7 +419,7 @@ mod tests {
 
     /// Keys and orders wrap.
     #[test]
-    fn what_comes_around_the_circle_is_behind() {
+    fn order_holds_when_keys_and_orders_wrap() {
         let (mut heaps, mut entities) = (Heaps::new(), Entities::default());
         heaps.make_room(8);
         heaps.order = u32::MAX - 4;

@@ -72,7 +72,7 @@ fn at(tenths: u64) -> Vtime {
 }
 
 #[test]
-fn two_to_one() {
+fn weights_of_two_to_one_share_two_to_one() {
     // spec/bfq EX-5, tag by tag.
     let (budgets, mut scene) = ([1200, 1200], Scene::new(&[40, 80]));
     (0..2).for_each(|flow| scene.activate(flow, 1200, Return::Afresh));
@@ -108,7 +108,7 @@ fn larger_budgets_buy_no_larger_share() {
 }
 
 #[test]
-fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
+fn d19_a_slot_is_charged_at_the_weight_it_began_with() {
     let mut scene = Scene::new(&[40, 40]);
     (0..2).for_each(|flow| scene.activate(flow, 1200, Return::Afresh));
     assert_eq!(scene.select(), Some(0));
@@ -122,7 +122,7 @@ fn d19_a_slot_is_settled_at_the_weight_it_began_with() {
 }
 
 #[test]
-fn who_returns_in_time_loses_nothing() {
+fn a_flow_that_returns_in_time_resumes_its_budget() {
     // spec/bfq EX-7a.
     for (how, start, finish) in [(Return::InTime, 80, 200), (Return::Afresh, 120, 240)] {
         let mut scene = Scene::new(&[40, 40]);
@@ -143,7 +143,7 @@ fn who_returns_in_time_loses_nothing() {
 }
 
 #[test]
-fn who_was_away_longer_than_a_budget_catches_up_one_budget() {
+fn a_flow_away_longer_than_a_budget_catches_up_one_budget() {
     // spec/bfq EX-7b: with the finish at 8 and V at 30, 8/20 becomes 18/30.
     let mut scene = Scene::new(&[40, 40]);
     (0..2).for_each(|flow| scene.activate(flow, 800, Return::Afresh));
@@ -195,7 +195,7 @@ proptest! {
     /// V never runs back, weights add up, and the next flow is that of a scan: the least finish among those with a
     /// start not after V, where V is at least the least start.
     #[test]
-    fn the_next_is_who_a_scan_finds(weights in prop::array::uniform6(1..10_001_u32), steps in steps()) {
+    fn the_next_flow_is_that_of_a_scan(weights in prop::array::uniform6(1..10_001_u32), steps in steps()) {
         let mut scene = Scene::new(&weights);
         let mut last = scene.tree.vtime;
         for step in steps {
