@@ -68,7 +68,7 @@ fn jobs_have_stages_groups_and_clones() {
     assert_eq!(file.jobs[6].wait_for, 5..6);
 }
 
-/// A later `[global]` reaches only the jobs below it, and two jobs of one name stay two.
+/// Two jobs of one name stay two.
 #[test]
 fn a_global_section_reaches_only_jobs_below_it() {
     let file = read(STAGES);
@@ -226,7 +226,6 @@ fn of_command(line: &str, files: &[(&str, &str)]) -> Result<JobFile, String> {
     parse_input(&input, &[]).map_err(|errors| errors.to_string())
 }
 
-/// Options of an included file stand where it is included, in the section around it.
 #[test]
 fn included_options_stand_in_the_place_of_the_line() {
     let input = with_files(&[
@@ -255,7 +254,7 @@ fn included_options_stand_in_the_place_of_the_line() {
     assert_eq!(ignored.place.words(), "/jobs/parts/deep.fio line 3");
 }
 
-/// Errors of included files have their names and lines, in the order of reading.
+/// In the order of reading.
 #[test]
 fn errors_of_included_files_are_told_where_they_are() {
     let input = with_files(&[
@@ -284,7 +283,7 @@ fn errors_of_included_files_are_told_where_they_are() {
     assert!(errors.errors.len() == 100 && errors.more < 2000, "{}", errors.more);
 }
 
-/// As fio reads it: options before the first job are for all, also for those of the files.
+/// As in fio, options before the first job are for the jobs of files, too.
 #[test]
 fn a_command_line_gives_jobs() {
     let files =
@@ -407,7 +406,6 @@ fn invalid_jobs_are_refused_with_the_reason() {
     }
 }
 
-/// What every job is given besides counts whatever the file says, also where the file says what cannot be.
 #[test]
 fn options_for_all_jobs_replace_invalid_ones() {
     let text = b"[global]\nioengine=http\nhttp_mode=s3\n[a]\nblocksize=1.5m\nzonemode=zbd\nzonesize=64m\nsize=1m\n";

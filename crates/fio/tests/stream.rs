@@ -227,7 +227,7 @@ fn verification_without_a_map() {
     );
 }
 
-/// Of a mix, the writes are read again, in their order.
+/// The writes, in their order.
 #[test]
 fn verification_of_a_mix() {
     for options in [
@@ -317,7 +317,7 @@ fn jobs_differ_and_a_seed_repeats_its_requests() {
     }
 }
 
-/// The first offsets of a seed, in blocks: they must stay as they are.
+/// The first offsets of a seed, in blocks.
 #[test]
 fn requests_of_a_seed_never_change() {
     let first = |options: &str| -> Vec<u64> {
@@ -397,8 +397,8 @@ fn stopped_jobs_sync_and_end() {
     }
 }
 
-/// How many requests it takes to go through 16 MiB in pieces of chance: what is cut off before a touched block is
-/// another request. Beside the mean of eight runs of fio 3.33, which scatter by 1 to 3 %.
+/// Requests through 16 MiB with random lengths: what is cut off before a touched block is another request. Beside the
+/// mean of eight runs of fio 3.33, which scatter by 1 to 3 %.
 #[test]
 fn varying_lengths_fill_a_file_as_in_fio() {
     for (options, theirs) in [
@@ -414,7 +414,7 @@ fn varying_lengths_fill_a_file_as_in_fio() {
     }
 }
 
-/// Random requests have their zone: each block once until all were touched, and so many bytes before the next zone.
+/// Each block once until all were touched, and so many bytes before the next zone.
 #[test]
 fn drawn_requests_stay_in_their_zone() {
     let zone = "bs=4k zonemode=strided zonerange=64k zoneskip=64k";

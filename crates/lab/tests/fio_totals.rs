@@ -56,8 +56,8 @@ fn ours(text: &str) -> Totals {
     totals(&report::fio_json(&results.unwrap_or_else(|error| panic!("{error}"))))
 }
 
-/// Where chance has no part in how much is done, it is as much in both. Which direction is next by a
-/// clock depends on how late fio is, in a part of the 64 requests.
+/// Where chance has no part in the amounts. The next direction by a clock depends on how late fio is, in a part of
+/// the 64 requests.
 #[test]
 fn totals_are_the_same_as_in_fio() {
     for (index, (options, off)) in [

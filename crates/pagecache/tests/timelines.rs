@@ -302,7 +302,7 @@ fn files_are_written_in_turns() {
 
 // Closed forms.
 
-/// A writer that wants more than the disk can give gets the limit's worth at once and then what the disk gives.
+/// The dirty limit's worth at once, and then the rate of the disk.
 #[test]
 fn a_throttled_writer_goes_at_the_rate_of_the_disk() {
     let rate = 10 * MIB;
@@ -342,7 +342,6 @@ fn a_throttled_writer_goes_at_the_rate_of_the_disk() {
     assert!(full * 100 >= machine.log.len() * 95, "{full} of {}", machine.log.len());
 }
 
-/// A writer below the rate of the disk never waits.
 #[test]
 fn a_slow_writer_is_not_throttled() {
     let mut machine = Machine::new(settings(), 10 * MIB);
@@ -356,7 +355,7 @@ fn a_slow_writer_is_not_throttled() {
     assert!(counters.dirty_bytes_max < 6 * MIB, "{counters:?}");
 }
 
-/// Writers over the limit have equal shares, though one writes far more at a time.
+/// Equal shares, though one writes far more at a time.
 #[test]
 fn throttled_writers_take_turns() {
     let mut machine = Machine::new(settings(), 10 * MIB);
@@ -380,7 +379,7 @@ fn throttled_writers_take_turns() {
     assert!((45..=55).contains(&share), "{written:?}");
 }
 
-/// Each page is on disk within expiry and interval, and what the disk takes, whatever happens around it.
+/// Within expiry and interval, and the time of the disk.
 #[test]
 fn nothing_stays_dirty_for_long() {
     let settings =
@@ -408,7 +407,7 @@ fn nothing_stays_dirty_for_long() {
     assert!(seen > 500, "{seen}");
 }
 
-/// A gigabyte in order is a few runs, whatever the size of the writes; so it takes little time, too.
+/// Whatever the size of the writes.
 #[test]
 fn a_sequential_gigabyte_takes_few_runs() {
     let settings = Settings {

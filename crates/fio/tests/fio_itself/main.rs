@@ -17,7 +17,7 @@ fn read(text: &str) -> Result<Vec<Job>, weir_fio::FioErrors> {
     parse("x", text.as_bytes(), &env).map(|file| file.jobs)
 }
 
-/// Every option of the installed fio is known here, by a main name or a second one.
+/// By a main name or a second one.
 #[test]
 fn every_option_of_fio_is_known() {
     let Some((_, help)) = fio(&["--cmdhelp"]) else { return };
@@ -34,7 +34,7 @@ fn every_option_of_fio_is_known() {
     assert!(count > 150, "{help}");
 }
 
-/// Nor is one that fio takes without listing it, or one of its engines'.
+/// Nor is one of its engines' options.
 #[test]
 fn every_unlisted_option_of_fio_is_known() {
     let known = |name: &str| {
@@ -67,7 +67,6 @@ fn every_unlisted_option_of_fio_is_known() {
     assert!(count > 40, "{count}\n{engines}");
 }
 
-/// Files that fio takes, and files that it refuses.
 #[test]
 fn job_files_are_accepted_and_refused_as_by_fio() {
     for (index, text) in [
@@ -142,7 +141,6 @@ fn jobs_are_the_same_as_in_fio() {
     assert_eq!(ours, theirs, "{output}");
 }
 
-/// Numbers, as fio's own parser traces them.
 #[test]
 fn numbers_are_the_same_as_in_fio() {
     for text in ["4096", "4k", "4K", "4kb", "1m", "1mi", "1mib", "1G", "3t", "1p", "0x10000"] {
@@ -162,7 +160,7 @@ fn numbers_are_the_same_as_in_fio() {
     }
 }
 
-/// What is stricter here than in fio, so that the list in the module's documentation stays true.
+/// Keeps the list in the README true.
 #[test]
 fn some_values_are_refused_that_fio_accepts() {
     for (index, line) in
@@ -185,7 +183,6 @@ fn some_values_are_refused_that_fio_accepts() {
     }
 }
 
-/// A file and what it includes, and a command line with a file: the same jobs, and the same files that are found.
 #[test]
 fn included_files_and_command_lines_give_the_same_jobs_as_in_fio() {
     let folder =

@@ -173,7 +173,7 @@ fn the_same_results_give_the_same_page() {
     assert_eq!(html(&[("a", &many())]), html(&[("a", &many())]));
 }
 
-/// Drawings stay in their frame: every coordinate is from 0 to 1000.
+/// Every coordinate is from 0 to 1000.
 #[test]
 fn lines_stay_in_their_frame() {
     let (one, many) = (tenants(1, 1), many());

@@ -48,7 +48,7 @@ fn p99_us(results: &Results, cgroup: &str) -> u64 {
     rows(results, cgroup).map(|row| row.read.latency.p99_ns() / 1_000).max().expect("a job")
 }
 
-/// A cgroup that wants all, and one that reads 1,000 blocks of 4 KiB a second, with the weights that are given.
+/// A cgroup without a limit beside one that reads 1,000 blocks of 4 KiB a second.
 #[test]
 fn a_light_cgroup_costs_a_heavy_one_no_more_than_it_uses() {
     let small = "rw=randread\nbs=4k\niodepth=32";

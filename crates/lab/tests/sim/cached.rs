@@ -1,4 +1,4 @@
-//! Through the page cache: what reaches the disk, when, and whom it is charged to.
+//! Jobs through the page cache: requests that reach the disk, their times, and their owners.
 
 use super::support::*;
 
@@ -33,7 +33,7 @@ fn writeback_is_charged_to_the_writers() {
     assert!(sync("two").abs_diff(128 * SECOND) < 500 * MS, "{}", sync("two"));
 }
 
-/// With more to write than memory may hold, writers wait for their limits, whose sum is what comes to the disk.
+/// The sum of the limits comes to the disk.
 #[test]
 fn the_dirty_limit_holds_writers_back() {
     let global = "[global]\nrw=write\nbs=64k\nsize=512m\ntime_based\nruntime=30\n";
@@ -122,7 +122,6 @@ fn a_cached_file_is_not_read_from_the_disk() {
     assert!(latency > MS);
 }
 
-/// A process copies one block after the other, whatever its depth.
 #[test]
 fn depth_does_not_speed_up_copies() {
     let ended = ["ioengine=psync", "ioengine=libaio\niodepth=32"].map(|engine| {
@@ -135,7 +134,7 @@ fn depth_does_not_speed_up_copies() {
     assert_eq!(ended, [1024 * CALL_NS; 2]);
 }
 
-/// The time goes from when the files are in memory.
+/// The time begins when the files are in memory.
 #[test]
 fn pre_read_files_are_cached_at_the_start() {
     let jobs = "[j]\nrw=randread\nbs=4k\nsize=16m\nnrfiles=3\npre_read=1\nruntime=1\ntime_based\n[next]\nwait_for=j\nrw=read\ndirect=1\nsize=4k\n";
@@ -160,7 +159,7 @@ fn a_small_memory_evicts() {
     assert_eq!(run("ssd-sata", &[("memory", "8M")], jobs).device.bytes >> 20, 32);
 }
 
-/// Linux 6.18 reads what was asked, at 132 KiB, 256 KiB, 1 MiB and 2 MiB.
+/// As in Linux 6.18, at 132 KiB, 256 KiB, 1 MiB and 2 MiB.
 #[test]
 fn long_random_reads_have_no_read_ahead() {
     for bs in ["132k", "256k", "1m", "2m"] {
@@ -176,8 +175,7 @@ fn long_random_reads_have_no_read_ahead() {
     assert!((0.97..1.03).contains(&rate), "{rate} of the limit");
 }
 
-/// fio tells the kernel whether it reads in order (`fadvise_hint`). Bytes of a request in order, and bytes read for each asked
-/// for at random, as Linux 6.18 was seen to read them.
+/// Bytes of a sequential request, and bytes read for each random one, as in Linux 6.18.
 #[test]
 fn fadvise_hint_sets_read_ahead() {
     let run = |options: &str| {

@@ -75,7 +75,6 @@ fn a_search_without_a_result_reports_all_requests() {
     assert_eq!((found(&hopeless), hopeless.rows[0].read.ios), ((1, false), 60_000));
 }
 
-/// By default not one may be late.
 #[test]
 fn a_target_for_all_that_depth_one_misses_is_an_error() {
     let results = search("latency_percentile=100\nlatency_target=500us");
@@ -89,7 +88,7 @@ fn a_target_for_all_that_depth_one_misses_is_an_error() {
     assert_eq!(found(&search("latency_percentile=100\niodepth=19")), (19, true));
 }
 
-/// What a limit leaves of a disk is followed, with one job and with several of a row.
+/// With one job and with several of a row.
 #[test]
 fn a_search_follows_the_latencies_of_a_limit() {
     let settings = [("home", "/"), ("at", "20s max=/a riops=100")];

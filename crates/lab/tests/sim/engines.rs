@@ -12,8 +12,8 @@ fn job(options: &str) -> String {
     format!("[j]\nbs=4k\nsize=1g\niodepth=16\nruntime=5\ntime_based\n{options}\n")
 }
 
-/// Random reads on an emulated disk in real time: fio 3.33 on Linux 6.18 had so many a second, with the time of a kernel and
-/// a FUSE server in each.
+/// Random reads a second of fio 3.33 on Linux 6.18, on an emulated disk in real time, with the time of a kernel and a
+/// FUSE server in each.
 #[test]
 fn buffered_libaio_and_posixaio_have_one_request_at_the_disk() {
     for (options, seen) in [
@@ -32,8 +32,7 @@ fn buffered_libaio_and_posixaio_have_one_request_at_the_disk() {
     }
 }
 
-/// A request is in the process's hands when the queue is full and it is the oldest: after as many reads as the queue is
-/// deep.
+/// A completion is taken when the queue is full and its request is the oldest.
 #[test]
 fn buffered_libaio_takes_completions_when_its_queue_is_full() {
     let results = run(ONE_MS, &[], &job("ioengine=libaio\nrw=randread"));
@@ -129,7 +128,6 @@ fn sg_is_asynchronous_on_a_character_device_only() {
     }
 }
 
-/// One process is on one processor.
 #[test]
 fn the_null_engine_makes_one_call_at_a_time() {
     for depth in [1, 64] {

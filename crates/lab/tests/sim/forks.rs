@@ -22,7 +22,6 @@ fn passes_of_time_based_jobs_are_children_too() {
     assert_eq!(results.elapsed_ns, SECOND);
 }
 
-/// A cgroup's limit and its turns are its own, however many processes come and go in it.
 #[test]
 fn children_get_no_more_than_their_cgroup() {
     let jobs = "[global]\nrw=read\nbs=4k\ndirect=1\nruntime=10\ntime_based\n[tool]\ncgroup=p/a\nsize=8k\n[steady]\ncgroup=p/b\nsize=1g\n";
@@ -42,7 +41,6 @@ fn children_get_no_more_than_their_cgroup() {
     }
 }
 
-/// What the page cache still writes for a child that has gone is charged to its cgroup.
 #[test]
 fn writeback_for_an_exited_child_is_charged_to_its_cgroup() {
     let jobs = "[tool]\ncgroup=t\nrw=write\nbs=64k\nsize=1m\nloops=20\n[sync]\nwait_for=tool\nrw=write\nbs=4k\nsize=4k\nend_fsync=1\nfilename=tool.0.0\n";

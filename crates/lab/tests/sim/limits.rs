@@ -234,8 +234,8 @@ fn every_level_of_limits_holds_and_siblings_share_by_weight() {
     }
 }
 
-/// Under a limit of 1,000 a second, one that asks for 32 at a time and one that asks for one: half for each, and the
-/// one waits for two turns at most, where order of arrival would have it wait for 33.
+/// Under a limit of 1,000 a second. The reader at depth one waits for two turns at most, where order of arrival would
+/// have it wait for 33.
 #[test]
 fn a_reader_at_depth_one_has_half_beside_one_at_depth_32() {
     let job = |name: &str, depth: u32| {

@@ -152,7 +152,7 @@ fn verification_is_not_paced() {
     }
 }
 
-/// A job that is slower than its minimum fails after the first cycle that is looked at: from 2 s on.
+/// After the first cycle that is checked: from 2 s on.
 #[test]
 fn a_minimum_that_is_not_reached_ends_the_job() {
     let run = |options: &str| {
@@ -269,7 +269,6 @@ fn a_runtime_ends_what_is_longer_and_only_time_based_goes_on() {
     }
 }
 
-/// Sleeping takes longer than asked; requests do not.
 #[test]
 fn a_late_machine_stretches_pauses() {
     let jobs = "[j]\nrw=randread\nbs=4k\ndirect=1\nsize=1g\nnumber_ios=1000\nthinktime=4ms\n";

@@ -44,7 +44,7 @@ fn the_serial_part_limits_the_rate() {
     assert!(finish(&builder(AT_ONCE, &[], &format!("{JOB}time_based\nruntime=1\n"))).is_err());
 }
 
-/// Of several times each is as likely as the others; what was known of the way alone is what a job sees of it.
+/// Each time is equally likely.
 #[test]
 fn path_delay_is_drawn_from_a_list() {
     let results = run(ONE_MS, &[("way", "100us,200us, 900us")], &format!("{JOB}number_ios=3000\n"));
@@ -59,7 +59,7 @@ fn path_delay_is_drawn_from_a_list() {
     assert_ne!(another.elapsed_ns, run(ONE_MS, &[("way", "100us,200us,900us")], JOB).elapsed_ns);
 }
 
-/// fsync, a write that is synced, the page cache, a trace: each request of the disk takes the way.
+/// fsync, a write that is synced, the page cache, a trace.
 #[test]
 fn path_delay_applies_to_every_kind_of_request() {
     let ends_us = |options: &str| {

@@ -45,7 +45,7 @@ fn a_queue_is_refilled_by_its_options() {
     }
 }
 
-/// Requests that ended while the process was in fsync are taken when it comes back, and nothing is waited for twice.
+/// Requests that ended while the process was in fsync are taken when it comes back.
 #[test]
 fn batches_of_completions_and_fsyncs_do_not_deadlock() {
     for every in 1..=9 {

@@ -104,7 +104,7 @@ fn directions_can_be_reported_together() {
     assert!(table.contains("mixed  3.91 MiB/s  1.00k/s  1.00 ms"), "{table}");
 }
 
-/// Requests for the same bytes are made one after the other; of all jobs where threads submit.
+/// Those of one process, or of all jobs that submit from threads.
 #[test]
 fn overlapping_requests_wait_for_each_other() {
     // Each 64 KiB begin 4 KiB after the last: no two of sixteen may be under way.

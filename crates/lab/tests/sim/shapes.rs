@@ -15,7 +15,6 @@ fn clones_have_rows_of_their_own_unless_they_are_reported_together() {
     assert_eq!((row.read.iops(), row.processes_ns), (3000.0, 30 * MS));
 }
 
-/// Of several cgroups a row says the lowest that has all of them in it, and not one of them.
 #[test]
 fn a_row_of_several_cgroups_has_their_common_parent() {
     let cgroup_of = |cgroups: &[&str]| {
@@ -32,7 +31,7 @@ fn a_row_of_several_cgroups_has_their_common_parent() {
     assert_eq!(cgroup_of(&["db", "backup", "db"]), "/");
 }
 
-/// As in fio: rates are over the longest time that one of the jobs took, also where they begin one after the other.
+/// As in fio, rates are over the longest time of one of the jobs, even if they begin one after the other.
 #[test]
 fn a_row_lasts_from_its_first_start_to_its_last_end() {
     let jobs = "[global]\nbs=4k\ndirect=1\nsize=40k\ngroup_reporting\n[a]\nrw=read\n[b]\nrw=read\nstartdelay=50ms\n[c]\nrw=write\nsize=20k\n";
@@ -45,7 +44,7 @@ fn a_row_lasts_from_its_first_start_to_its_last_end() {
     assert_eq!((&told["job_runtime"], &told["read"]["runtime"]), (&25.into(), &10.into()));
 }
 
-/// As in fio: reads of a verification that follows the writes have a time of their own.
+/// As in fio.
 #[test]
 fn verification_has_its_own_runtime() {
     let runtimes = |options: &str| {

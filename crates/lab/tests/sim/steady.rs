@@ -41,7 +41,7 @@ fn a_job_ends_when_its_rate_has_been_steady() {
     }
 }
 
-/// A limit that nothing is below, too little time, no duration: as in fio, the job ends as it would without.
+/// A limit that nothing is below, too little time, no duration: as in fio, the job ends as without the option.
 #[test]
 fn a_job_whose_rate_is_never_steady_goes_on() {
     for (options, seconds) in [
@@ -60,8 +60,8 @@ fn a_job_whose_rate_is_never_steady_goes_on() {
     assert_eq!((&results.rows[0].steady, results.elapsed_ns), (&None, 60 * SECOND));
 }
 
-/// A second process doubles the rate after four seconds: by the slope of their rates together they are steady when it has run
-/// for five, and alone the first is at once.
+/// A second process doubles the rate after four seconds. By the slope of the sum it is steady when that has run for
+/// five; alone the first is steady at once.
 #[test]
 fn jobs_that_are_reported_together_are_steady_together() {
     let jobs = "[a]\nss=iops_slope:1%\n[b]\nstartdelay=4\nss=iops_slope:1%\n";
@@ -73,7 +73,7 @@ fn jobs_that_are_reported_together_are_steady_together() {
     assert_eq!(attained.collect::<Vec<_>>(), [5, 9]);
 }
 
-/// A rule is that of a group; a job of another goes on. As in fio, one of the group that has another rule is refused.
+/// A job of another group goes on. As in fio, a second rule in a group is refused.
 #[test]
 fn steadystate_applies_to_the_group() {
     let jobs = "[global]\ngroup_reporting\n[a]\nss=iops:1%\nss_dur=7\nnumjobs=3\n[d]\nnew_group\nruntime=20\n";
@@ -88,7 +88,7 @@ fn steadystate_applies_to_the_group() {
     }
 }
 
-/// A job that was still to begin ends as well, and jobs that waited for it start.
+/// Jobs that waited for it start.
 #[test]
 fn a_job_of_a_steady_group_does_not_start_any_more() {
     let jobs = "[global]\nrw=read\nbs=4k\ngroup_reporting\nss=iops:1%\nss_dur=1\n\

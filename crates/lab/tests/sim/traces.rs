@@ -134,7 +134,7 @@ fn oddities_of_a_trace_are_noted() {
     assert_eq!(results.device.bytes, 512);
 }
 
-/// What could be read of a file that is cut off is replayed, once, and each that asked in it is told of as failed.
+/// Once, and each stream in it is reported as failed.
 #[test]
 fn a_broken_trace_is_replayed_up_to_the_break() {
     let whole = gzipped(&msr(20_000, 10, 2));
@@ -199,7 +199,7 @@ fn a_trace_without_a_request_is_an_error() {
     assert!(error.starts_with("/nowhere/trace.csv: "), "{error}");
 }
 
-/// A start of a program: each read when the one before it has come, after the pause that the program needed.
+/// A start of a program: each read when the one before it is done, after a pause.
 #[test]
 fn a_start_is_shorter_on_a_faster_disk() {
     let line = |at: u64| {
@@ -308,8 +308,7 @@ fn clones_of_a_log_share_a_row_when_asked() {
     assert_eq!(results.rows[0].runtime_ns, 21 * MS);
 }
 
-/// Two that begin beside each other are one flow until both read at random, and apart again neither is raised where that is
-/// not wanted.
+/// Two that begin beside each other merge until both read at random; after the split neither is raised.
 #[test]
 fn a_stream_that_is_never_raised_stays_so_after_a_split() {
     let mut dice = 1_u64;
@@ -348,7 +347,7 @@ fn a_stream_that_is_never_raised_stays_so_after_a_split() {
     assert!(read("auto").1[0] > 0, "else nothing is shown");
 }
 
-/// 200 reads a second, as a trace of whole seconds has them: the disk could do them one by one, and does.
+/// 200 reads a second with times of whole seconds: the disk could do them one by one, and does.
 #[test]
 fn a_trace_of_whole_seconds_is_no_burst() {
     let line = |at: u64| format!("{},{},8,0,1\n", 1_538_323_200 + at / 200, at * 8);
@@ -400,7 +399,6 @@ fn a_trace_of_completions_is_replayed_and_says_so() {
     );
 }
 
-/// What a trace marks with an `M` overtakes data at a limit, and is owed.
 #[test]
 fn metadata_of_a_trace_overtakes_data_at_a_limit() {
     let worst = |letters: &str| {
@@ -414,7 +412,6 @@ fn metadata_of_a_trace_overtakes_data_at_a_limit() {
     assert!(worst("WS") > 50 * MS);
 }
 
-/// The same requests by columns and in a format with a name are the same run.
 #[test]
 fn a_trace_by_columns_is_a_trace() {
     let file = File::new("csv", msr(100, 10_000, 2));
