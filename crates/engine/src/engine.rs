@@ -503,7 +503,7 @@ impl Engine {
     ///
     /// For devices that prefer few large requests: call it after each dispatch, before any other call, until `None`.
     /// Without these calls each request comes from [`Engine::poll_dispatch`]. Requests are joined only as far as
-    /// needed to bring all that waits to the device, up to 512 KiB, and only by [`crate::SchedulerKind::Bfq`].
+    /// needed to bring all that waits to the device, up to 512 KiB, and only by BFQ.
     #[inline]
     pub fn poll_joined(&mut self, now: Instant) -> Option<Dispatch> {
         let now = self.advance(now);
