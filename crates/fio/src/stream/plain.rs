@@ -115,7 +115,7 @@ impl Run {
 
     /// The next request; None when the stream is to be asked again.
     #[inline]
-    pub fn next(&mut self) -> Option<Step> {
+    pub fn poll(&mut self) -> Option<Step> {
         self.plain.left = self.plain.left.checked_sub(1)?;
         self.plain.next(&mut self.random)
     }

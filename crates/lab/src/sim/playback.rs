@@ -154,14 +154,13 @@ impl World {
         let cgroup = self.cgroups.of_stream(&mut self.engine, "", &self.home);
         let id = self.cgroups.id(cgroup.expect("room for one cgroup"));
         self.device.recorder.cgroup(0, id);
-        let mut number = recording.asked.len() as u32;
-        for stream in playback.play.background.clone() {
+        let numbers = recording.asked.len() as u32..;
+        for (number, stream) in numbers.zip(playback.play.background.clone()) {
             let (_, actor) = self.open_client(stream.level);
             playback.streams.push((actor, stream.offset));
             for _ in 0..stream.depth {
                 self.calendar.plan(0, Planned::Play(number));
             }
-            number += 1;
         }
         for (number, &asked) in (0..).zip(&recording.asked) {
             if recording.after(&asked).is_empty() {
@@ -224,7 +223,7 @@ impl World {
         let recording = playback.play.recording.clone();
         match recording.asked.get(flight.issued_ns as usize) {
             Some(asked) => {
-                self.recorded_ended(&mut playback, &recording, flight.issued_ns as usize, asked)
+                self.recorded_ended(&mut playback, &recording, flight.issued_ns as usize, asked);
             }
             None => {
                 let len = u64::from(flight.len);

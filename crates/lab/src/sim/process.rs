@@ -311,7 +311,7 @@ impl Process {
             if !self.is_filling {
                 return Some(Act::Wait);
             }
-            if let Some(step) = self.run.next() {
+            if let Some(step) = self.run.poll() {
                 self.in_flight += 1;
                 self.is_filling = self.in_flight < self.depth;
                 return Some(Act::Do(step));
@@ -360,7 +360,7 @@ impl Process {
             return Some(Act::Replay);
         };
         let run = &mut self.run;
-        let step = self.held.take().or_else(|| run.next()).or_else(|| {
+        let step = self.held.take().or_else(|| run.poll()).or_else(|| {
             stream.take_back(run);
             if let Some(rates) = &self.rates {
                 stream.steer(rates.due(now_ns));
