@@ -11,16 +11,13 @@ use crate::event::Event;
 use crate::limits::{Dimension, Limits};
 use crate::priority::PrioClass;
 use crate::request::{Class, Dispatch, Outcome, Request, RequestId, Ticket};
-use crate::requests::Arriving;
-use crate::requests::{Record, Stage};
+use crate::requests::{Arriving, Record, Stage};
 use crate::stats::{Audit, CgroupStats, Charge, Counters, DeviceStats, TaskStats};
 use crate::throttle::{Admission, WatermarkStats};
 use crate::time::Instant;
 use crate::tree::{Cgroup, Client, NO_INDEX, Path, ROOT, Task, check_name};
 use crate::tree_stats::tree_stats;
-use crate::types::LowLatency;
-use crate::types::Watermark;
-use crate::types::{CgroupId, ClientId, TaskId};
+use crate::types::{CgroupId, ClientId, LowLatency, TaskId, Watermark};
 use crate::weight::Weight;
 
 /// Throttle and scheduler of one device, without I/O, clock or threads. See the [crate] for a picture and an example.

@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// spec/throttle P6: whoever waits is looked at a bounded number of times before it goes; where slices are, every eight
+/// spec/throttle P6: a request that waits is looked at a bounded number of times before it goes; where slices are, every eight
 /// of them.
 #[test]
 fn a_long_wait_takes_few_polls() {

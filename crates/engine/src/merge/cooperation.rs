@@ -100,7 +100,7 @@ pub fn find(
     nearest: impl FnOnce() -> Option<QueueFacts>,
 ) -> Result<QueueId, Refusal> {
     admit(settings, now, asker, device)?;
-    let mut refusal = Refusal::NobodyClose;
+    let mut refusal = Refusal::NoneClose;
     if let Some(ServedQueue { facts, last_end: Some(end) }) = &device.in_service
         && facts.queue != asker.queue
         && at.distance(*end) <= settings.close_bytes
@@ -114,7 +114,7 @@ pub fn find(
         None => Err(refusal),
         Some(facts) => match compatible(settings, now, asker, &facts) {
             Ok(()) => Ok(facts.queue),
-            Err(_) if refusal != Refusal::NobodyClose => Err(refusal),
+            Err(_) if refusal != Refusal::NoneClose => Err(refusal),
             Err(reason) => Err(reason),
         },
     }
@@ -274,10 +274,10 @@ mod tests {
         let edge = 8192 * 512;
         assert_eq!(ask(&me, &device(facts(1), Some(10 * MB + edge)), None), Ok(1));
         let beyond = device(facts(1), Some(10 * MB + edge + 1));
-        assert_eq!(ask(&me, &beyond, None), Err(Refusal::NobodyClose));
+        assert_eq!(ask(&me, &beyond, None), Err(Refusal::NoneClose));
         let fresh = device(facts(1), None);
         let near_zero = find(&Settings::WEIR, Instant::ZERO, &me, Position(512), &fresh, || None);
-        assert_eq!(near_zero, Err(Refusal::NobodyClose), "spec/bfq D-11");
+        assert_eq!(near_zero, Err(Refusal::NoneClose), "spec/bfq D-11");
     }
 
     #[test]

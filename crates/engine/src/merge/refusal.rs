@@ -16,7 +16,7 @@ pub enum Refusal {
     /// No other queue has requests.
     Alone,
     /// No queue is close enough.
-    NobodyClose,
+    NoneClose,
     /// The close queue is of another cgroup.
     OtherGroup,
     /// The close queue started too long ago.
@@ -43,7 +43,7 @@ impl Refusal {
         Refusal::Asynchronous,
         Refusal::TooLate,
         Refusal::Alone,
-        Refusal::NobodyClose,
+        Refusal::NoneClose,
         Refusal::OtherGroup,
         Refusal::TargetTooLate,
         Refusal::IdleClass,
@@ -67,7 +67,7 @@ impl Refusal {
             Refusal::Asynchronous => "asynchronous",
             Refusal::TooLate => "too_late",
             Refusal::Alone => "alone",
-            Refusal::NobodyClose => "nobody_close",
+            Refusal::NoneClose => "nobody_close",
             Refusal::OtherGroup => "other_group",
             Refusal::TargetTooLate => "target_too_late",
             Refusal::IdleClass => "idle_class",

@@ -176,8 +176,8 @@ const fn time_of_one(per_second: u64) -> u64 {
 
 /// Where requests ended on a device, to tell which of the next go on there.
 ///
-/// Positions are the device's, not a task's: what makes a request dear is where the device was before it, whoever sent it
-/// there. Two tasks that each read in order, by turns, make a disk with arms seek, and should pay for it; a device that
+/// Positions are the device's, not a task's: a request costs more the farther the device was
+/// before it, whichever task sent it there. Two tasks that each read in order, by turns, make a disk with arms seek, and should pay for it; a device that
 /// follows several streams at once is told how many (`streams`). The order that counts is that of dispatch.
 ///
 /// 8 bytes for each stream, allocated once.

@@ -41,7 +41,7 @@ impl Modelled {
         }
     }
 
-    /// From now on time is told; before, nobody asked.
+    /// Starts to take time into account, at the present instant.
     pub(crate) fn begin(&mut self, now: Instant) {
         (self.now, self.busy) = (now, Busy::new(now));
     }

@@ -173,7 +173,7 @@ fn lag(moments: &[Moment], at_ms: u64) -> u64 {
 fn no_tenant_gives_up_where_two_watermarks_are_compared() {
     // Together they ask for 1.44 times what the disk has. Where each gives up what comes while 64 of its requests wait,
     // it is not the same that is given up with 69 and with 82, which after 3 s came to 26 requests, or 1.6 samples of
-    // the disk's work. Nobody gives up here.
+    // the disk's work. No tenant gives up here.
     let moments = side_by_side(&[29_140, 3_509, 7_032].map(every), 69, 82);
     let most = moments.iter().map(Moment::lag_ns).max();
     assert_eq!(most, Some(7 * 3_125_000));
@@ -202,7 +202,7 @@ const BURSTS: [u64; 20 + 18 * 15] = {
 fn a_gate_may_stay_shut_under_the_larger_watermark_only() {
     // Three requests are 19 % of the first sample, so with 15 limits bind in the second and let two of five go, and
     // with 19 they do not. So with 15 they are lifted in the third, and bind in every other one from then on, in which
-    // nobody asks. With 19 they bind in the third, and from then on let four or five requests go in each sample, which
+    // no tenant asks. With 19 they bind in the third, and from then on let four or five requests go in each sample, which
     // is enough to make them bind in the next. Of fifteen requests in a tenth of a second that is all but five and a
     // half.
     let tenant = Tenant { ask: Ask::At { ms: &BURSTS }, ..Tenant::limited("wbps=6M") };

@@ -50,7 +50,7 @@ fn wronged(tenants: &[Tenant], watermark: &str, depth: u32) -> Option<String> {
         // When time is up its request may be behind one of each other, where it was in front of them.
         let slack = u64::from(tenant.len) + others / 4;
         let least = match tenant.ask {
-            // Who asks one by one, and thinks in between, finds a request of another under way that was let go early,
+            // A tenant that asks one by one, and thinks in between, finds a request of another under way that was let go early,
             // and waits for that each time.
             Ask::Closed { depth: 1, .. } => {
                 let len = u64::from(tenant.len);
@@ -68,7 +68,7 @@ fn wronged(tenants: &[Tenant], watermark: &str, depth: u32) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// What a limit allows on a disk that can give it, a watermark allows as well to whoever asks for it, and delays each
+    /// What a limit allows on a disk that can give it, a watermark allows as well to a tenant that asks for it, and delays each
     /// request of others by one request at most.
     #[test]
     fn no_tenant_gets_less_than_its_limit_allows(
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// The same for mode `gate`. While limits are lifted all compete for the disk with whatever they have, so it can give
-    /// each its limit only if those who wait for it go by turns, one at a time, with requests of one size.
+    /// each its limit only if the tenants that wait for it go by turns, one at a time, with requests of one size.
     #[test]
     fn no_tenant_gets_less_through_a_gate(
         tenants in prop::collection::vec(tenant(), 1..6),
@@ -101,7 +101,7 @@ proptest! {
 
     /// spec/throttle P19 for `proportional`: something waits for a limit only while the disk works, or rests from its
     /// work. So the time in which it is idle although something waits is bounded by its work, whatever the limits.
-    /// Where the reserve is lent, a fiftieth of its work may be spent on waiting for whoever is about to come back.
+    /// Where the reserve is lent, a fiftieth of its work may be spent on waiting for a client that is about to come back.
     #[test]
     fn p19_what_waits_waits_for_a_busy_disk(
         tenants in prop::collection::vec(tenant(), 1..5),

@@ -137,7 +137,7 @@ fn lags(moments: &[Moment]) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_kept_reserve_has_no_anticipation() {
-    // At 1,967.4 ms both had done the same. Then with 93 the disk was idle until 1,974.1 ms, because whoever had asked for
+    // At 1,967.4 ms both had done the same. Then with 93 the disk was idle until 1,974.1 ms, because the tenant that had asked for
     // three pages was expected back, while eight pages waited. At 1,997.2 ms it was 29 pages behind.
     let tenants = [every(5_882, 10), every(4_176, 8), every(11_218, 2), every(7_366, 3)];
     let moments = side_by_side(&tenants, 87, 93);

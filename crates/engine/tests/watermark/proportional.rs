@@ -153,7 +153,7 @@ fn a_client_that_stays_away_gets_no_idling() {
 
 #[test]
 fn a_kept_reserve_is_the_time_to_return_in() {
-    // A request of 64 KiB owes 0.35 ms of rest, one of 1 MiB owes 5.6. Whoever is back by then keeps its share; for others the
+    // A request of 64 KiB owes 0.35 ms of rest, one of 1 MiB owes 5.6. A client that is back by then keeps its share; for others the
     // disk is not left idle any longer, since it would be used less than up to the watermark.
     for (len, think_us, ratio) in
         [(65_536, 300, 2.0), (65_536, 700, 1.0), (1 << 20, 2_500, 2.0), (1 << 20, 5_500, 2.0)]
