@@ -131,13 +131,13 @@ fn run(seed: u64) -> Result<(), String> {
     }
     let counts = match ended {
         Err(DeviceError::Ring(_)) if world.has_crashed => Counts::Durable,
-        // A device that does not answer within the drain time is not waited for, and not flushed.
-        Ok(()) | Err(DeviceError::Cut(_)) if !reactor.io.requests.is_empty() => Counts::Durable,
+        Err(DeviceError::Cut(_)) if !reactor.io.requests.is_empty() => Counts::Durable,
         Ok(()) | Err(DeviceError::Cut(_)) => Counts::Drained,
         Err(
             DeviceError::Lost { .. }
             | DeviceError::LastFlush { .. }
-            | DeviceError::UntoldFlush { .. },
+            | DeviceError::UntoldFlush { .. }
+            | DeviceError::NotFlushed { .. },
         ) => Counts::Durable,
         Err(error) => return Err(format!("the loop ended with {error}")),
     };
@@ -235,7 +235,7 @@ fn run_seeds(first: u64, count: u64) {
                 eprintln!("{done} of {count} seeds");
             }
             if let Some(failure) = failure(seed) {
-                failed.get_or_init(|| format!("seed {seed}: {failure}"));
+                failed.get_or_init(|| (seed, failure));
             }
         }
     };
@@ -243,9 +243,9 @@ fn run_seeds(first: u64, count: u64) {
     std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(work)));
     });
-    if let Some(failed) = failed.get() {
-        let seed = failed.split([' ', ':']).nth(1).unwrap_or_default();
-        panic!("{failed}\n  again: make soak SEED={seed} SEEDS=1");
+    if let Some((seed, failure)) = failed.get() {
+        let plan = Plan::draw(*seed);
+        panic!("{plan:#?}\nseed {seed}: {failure}\n  again: make soak SEED={seed} SEEDS=1");
     }
 }
 
@@ -256,10 +256,4 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn every_answer_and_every_byte_is_right_under_faults() {
     run_seeds(number("WEIR_SEED").unwrap_or(0), number("WEIR_SEEDS").unwrap_or(SEEDS));
-}
-
-#[test]
-#[ignore = "prints the plan of a seed"]
-fn plan() {
-    println!("{:#?}", Plan::draw(number("WEIR_SEED").unwrap_or(0)));
 }

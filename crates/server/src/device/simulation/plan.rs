@@ -119,7 +119,8 @@ impl Plan {
         let limits = (0..exports).map(|_| draw_limits(rng)).collect();
         let count = rng.between(1, 6);
         let clients = (0..count).map(|_| draw_client(rng, exports, device_bytes)).collect();
-        let at_ns = rng.below(rng.clone().pick(&[5 * MS, 100 * MS, 2 * SEC]));
+        let within_ns = rng.pick(&[5 * MS, 100 * MS, 2 * SEC]);
+        let at_ns = rng.below(within_ns);
         let end = match rng.below(4) {
             0 => End::Crash { at_ns },
             1 => {

@@ -58,7 +58,7 @@ pub(super) struct World {
     turns: u64,
     pub(super) violation: Option<String>,
     pub(super) has_crashed: bool,
-    /// Requests that clients have been answered.
+    /// What the descriptors of sockets are copies of.
     null: std::fs::File,
 }
 
@@ -103,8 +103,15 @@ struct Link {
     /// The server has closed it.
     is_closed: bool,
     receiving: Option<Receiving>,
-    /// Token, bytes, and how many are sent.
-    sending: Option<(u64, Message, Vec<u8>, usize)>,
+    sending: Option<Sending>,
+}
+
+struct Sending {
+    token: u64,
+    /// Keeps its buffers until all is sent.
+    _message: Message,
+    bytes: Vec<u8>,
+    done: usize,
 }
 
 enum Receiving {
@@ -297,8 +304,6 @@ impl World {
                 if self.rng.chance(700) {
                     client.say_goodbye();
                 }
-                client.state =
-                    State::Shaking(weir_nbd::client::Connecting::new(Default::default()));
                 client.state = State::Done;
                 let last: Vec<u8> = client.to_send.drain(..).collect();
                 socket.to_server.extend(last);
@@ -392,27 +397,27 @@ impl World {
     /// Takes bytes of a message into the socket, as far as there is room.
     fn take_message(&mut self, link: usize) {
         let socket = &mut self.sockets[link];
-        let Some((token, message, bytes, mut done)) = socket.sending.take() else { return };
+        let Some(mut sending) = socket.sending.take() else { return };
         if socket.is_closed {
             return;
         }
         let is_gone = socket.is_reset || socket.is_ended && self.rng.chance(500);
         if is_gone {
             let result = Err(io::Error::from_raw_os_error(32));
-            self.ready.push_back(Completion::Sent { token, result });
+            self.ready.push_back(Completion::Sent { token: sending.token, result });
             return;
         }
         let room = SOCKET_BYTES.saturating_sub(socket.to_client.len());
-        let len = room.min(bytes.len() - done);
+        let len = room.min(sending.bytes.len() - sending.done);
         // A client that has said goodbye reads no more.
         if !socket.is_ended {
-            socket.to_client.extend(&bytes[done..done + len]);
+            socket.to_client.extend(&sending.bytes[sending.done..sending.done + len]);
         }
-        done += len;
-        if done == bytes.len() {
-            self.ready.push_back(Completion::Sent { token, result: Ok(()) });
+        sending.done += len;
+        if sending.done == sending.bytes.len() {
+            self.ready.push_back(Completion::Sent { token: sending.token, result: Ok(()) });
         } else {
-            socket.sending = Some((token, message, bytes, done));
+            socket.sending = Some(sending);
         }
     }
 
@@ -550,7 +555,8 @@ impl DeviceRing for SimulatedRing {
     fn wait(&mut self, deadline_ns: Option<u64>) -> io::Result<()> {
         let mut world = self.world.borrow_mut();
         // A turn takes some time, too.
-        world.now_ns += 200 + world.rng.clone().below(2000);
+        let turn_ns = world.rng.between(200, 2200);
+        world.now_ns += turn_ns;
         loop {
             world.look_around()?;
             let next = world.events.keys().next().copied();
@@ -659,7 +665,7 @@ impl DeviceRing for SimulatedRing {
         let link = SimulatedRing::link(socket);
         assert!(world.sockets[link].sending.is_none(), "one send at a time");
         let bytes = fake::bytes(&message);
-        world.sockets[link].sending = Some((token, message, bytes, 0));
+        world.sockets[link].sending = Some(Sending { token, _message: message, bytes, done: 0 });
         world.soon(Event::Send(link));
     }
 
