@@ -109,10 +109,6 @@ impl Connections {
         self.table.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Connection> {
-        self.table.get_mut(key)
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
         self.table.iter()
     }

@@ -157,8 +157,7 @@ impl DeviceIo {
         let pending = &self.requests[key];
         let is_asked_for = match &pending.origin {
             Origin::Client(client) => {
-                let connection = self.connections.get(client.connection);
-                connection.is_some_and(|connection| connection.serial == client.serial)
+                self.connections.open(client.connection, client.serial).is_some()
             }
             Origin::Cache(_) => false,
         };

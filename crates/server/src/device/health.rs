@@ -23,8 +23,6 @@ const AREAS_FAILED_MAX: u32 = 8;
 /// How often a device is looked at, and how often after a failure.
 const LOOK_NS: u64 = 1_000_000_000;
 const LOOK_AFTER_FAILURE_NS: u64 = 50_000_000;
-/// Serial of no connection.
-const NO_SERIAL: u64 = 0;
 
 /// What is known of a device's presence.
 #[derive(Debug, Default)]
@@ -99,10 +97,9 @@ impl Reactor {
                 continue;
             }
             failed += 1;
-            let pending = &mut self.io.requests[key];
-            if let Origin::Client(client) = &mut pending.origin {
+            let pending = &self.io.requests[key];
+            if let Origin::Client(client) = &pending.origin {
                 let asked = ReplyTo::new(client, pending.command);
-                client.serial = NO_SERIAL;
                 self.io.reply(&asked, None, None, Err(Errno::IO.into()));
             }
             self.io.forget_withdrawn(key);

@@ -223,6 +223,15 @@ pub enum DeviceError {
         /// Why.
         source: io::Error,
     },
+    /// The device did not answer within the drain time.
+    #[error(
+        "the device has not answered, so it was not flushed, and what was written since the last flush may be lost; \
+         requests that it has: {requests}"
+    )]
+    NotFlushed {
+        /// Requests at the device.
+        requests: usize,
+    },
     /// Requests were cut at the end.
     #[error("requests cut at the end: {}, of them at the device: {}", .0.requests, .0.at_device)]
     Cut(Cut),

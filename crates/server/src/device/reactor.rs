@@ -185,7 +185,7 @@ impl Reactor {
                     has_completed = true;
                     self.on_complete(now, Token::Disk(key).pack(), None, Ok(()));
                 }
-                // What has on_complete may be what a flush, or a write, waits for.
+                // What is done may be what a flush, or a write, waits for.
                 let is_news = has_completed && self.io.cache.is_some();
                 self.io.is_busy = self.resume(now) || is_news;
                 if !self.io.is_busy {
@@ -205,7 +205,8 @@ impl Reactor {
             info!(device = self.io.name, left_out, "log lines were left out");
         }
         self.io.check_loss()?;
-        self.io.check_cut()
+        self.io.check_cut()?;
+        self.io.shutdown.check_flushed()
     }
 
     fn handle(&mut self, now: Instant, completion: Completion, commands: &Receiver<Command>) {
@@ -282,7 +283,7 @@ impl Reactor {
         }
         let (buffer, result) = match self.io.cache {
             Some(_) => match self.io.back_from_device(key, buffer, result) {
-                Some(on_complete) => on_complete,
+                Some(done) => done,
                 None => return,
             },
             None => (buffer, result),
@@ -365,10 +366,9 @@ impl Reactor {
         // A connection that takes nothing would not be helped by more, and is known long before it is stuck.
         let is_slow = |connection: &Connection| stands_for(connection, STUCK_NS / 5);
         let is_in_need = |(key, serial): Waiter| {
-            let connection = io.connections.get(key);
-            connection.is_some_and(|connection| {
-                connection.serial == serial && connection.stalled.is_some() && !is_slow(connection)
-            })
+            let connection = io.connections.open(key, serial);
+            connection
+                .is_some_and(|connection| connection.stalled.is_some() && !is_slow(connection))
         };
         let in_need = |quota: &&Rc<ClientQuota>| quota.any_waiting(is_in_need);
         let clients: Vec<&Rc<ClientQuota>> = io.backpressure.clients().filter(in_need).collect();

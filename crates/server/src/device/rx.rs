@@ -284,8 +284,7 @@ impl Reactor {
         // Those that stop again, with more to do, are for the next time.
         for _ in 0..self.io.backpressure.resumable_count() {
             let Some((key, serial)) = self.io.backpressure.poll_resumable() else { break };
-            let connection = self.io.connections.get(key);
-            if connection.is_some_and(|connection| connection.serial == serial) {
+            if self.io.connections.open(key, serial).is_some() {
                 any = true;
                 self.resume_connection(now, key);
             }
@@ -305,10 +304,8 @@ impl Reactor {
         for (row, waiting) in quota.waiting().into_iter().enumerate() {
             for _ in 0..waiting {
                 let Some((key, serial)) = quota.next(row) else { break };
-                let connection = self.io.connections.get(key);
-                let stalled = connection
-                    .filter(|connection| connection.serial == serial)
-                    .and_then(|connection| connection.stalled.as_ref());
+                let connection = self.io.connections.open(key, serial);
+                let stalled = connection.and_then(|connection| connection.stalled.as_ref());
                 if stalled.is_some_and(|stalled| stalled.reason.is_shared()) {
                     any = true;
                     self.resume_connection(now, key);

@@ -33,7 +33,7 @@ const QUIET_NS: u64 = 20_000_000;
 const LINGER_NS: u64 = 1_000_000_000;
 /// Longest that the device is waited for when the thread ends.
 const LET_GO_NS: u64 = 2_000_000_000;
-/// Serial of no connection: a pending with it is not answered.
+/// Serial of no connection: a request with it is not answered.
 const NO_SERIAL: u64 = 0;
 
 /// State of the end of a device thread.
@@ -55,6 +55,8 @@ pub(super) struct Shutdown {
     is_hurried: bool,
     /// The last flush is under way.
     is_flushing: bool,
+    /// Requests that the device had when it was not flushed because it did not answer.
+    unanswered: Option<usize>,
     has_ended: bool,
     cut: Cut,
 }
@@ -70,6 +72,7 @@ impl Shutdown {
             is_over: false,
             is_hurried: false,
             is_flushing: false,
+            unanswered: None,
             has_ended: false,
             cut: Cut::default(),
         }
@@ -88,7 +91,16 @@ impl Shutdown {
         self.has_ended
     }
 
-    /// The last flush is done: nothing is left to do.
+    /// # Errors
+    /// The device was not flushed at the end.
+    pub(super) fn check_flushed(&self) -> Result<(), DeviceError> {
+        match self.unanswered {
+            Some(requests) => Err(DeviceError::NotFlushed { requests }),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is left to do.
     pub(super) fn end(&mut self) {
         self.has_ended = true;
     }
@@ -171,6 +183,7 @@ impl Reactor {
         if shutdown.is_over && (shutdown.is_hurried || !is_owed) {
             let (device, requests) = (&self.io.name, requests.len());
             warn!(device, requests, "the device has not answered: it is not flushed");
+            self.io.shutdown.unanswered = Some(requests);
             self.io.shutdown.end();
         }
     }

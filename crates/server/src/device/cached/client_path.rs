@@ -81,17 +81,16 @@ impl Reactor {
             else {
                 unreachable!("the cache does not flush");
             };
-            let connection = self.io.connections.get(connection);
-            let connection = connection.filter(|connection| connection.serial == serial);
+            let connection = self.io.connections.open(connection, serial);
             let Some(bound) = connection.and_then(|connection| connection.bound) else {
-                self.io.requests.remove(tag);
+                self.io.forget_withdrawn(tag);
                 continue;
             };
             let extent = Extent::default();
             let request = Request::new(bound.member.task, Op::Flush, extent, tag as u64);
             match self.engine.submit(now, request) {
                 Ok(_) => {}
-                Err(SubmitError::UnknownTask) => drop(self.io.requests.remove(tag)),
+                Err(SubmitError::UnknownTask) => self.io.forget_withdrawn(tag),
                 Err(SubmitError::TaskFull { .. } | SubmitError::EngineFull { .. }) => {
                     let cached = self.io.cache.as_mut().expect("there is a cache");
                     cached.flushes.push_front(tag);
@@ -123,8 +122,7 @@ impl DeviceIo {
     pub(super) fn flushed(&mut self, flushed: Flushed) {
         let tag = flushed.token as usize;
         if let Origin::Client(client) = &self.requests[tag].origin
-            && let Some(connection) = self.connections.get_mut(client.connection)
-            && connection.serial == client.serial
+            && let Some(connection) = self.connections.open_mut(client.connection, client.serial)
         {
             connection.failures_seen = flushed.seen;
         }

@@ -84,8 +84,7 @@ impl Reactor {
             let Origin::Client(Client { connection, serial, .. }) = pending.origin else {
                 return None;
             };
-            let connection = self.io.connections.get(connection)?;
-            let bound = connection.bound.filter(|_| connection.serial == serial)?;
+            let bound = self.io.connections.open(connection, serial)?.bound?;
             Some(bound.member).filter(|member| member.cgroup == owner)
         });
         // A connection that has gone leaves its flush behind.
