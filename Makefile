@@ -57,9 +57,10 @@ bench-lab: ## simulated requests a second, and how that goes down with cgroups (
 bench-growth: ## the curve of the lab's time over 40 to 100,000 processes
 	$(PYTHON) bench/growth.py $(BENCH_ARGS)
 
-bench-engine: ## the engine alone: instructions and time per request, bytes per idle cgroup
+bench-engine: ## the engine alone: instructions, time and source files per request, bytes per idle cgroup
 	@tools/packages bench || [ $$? = 77 ]
 	cargo bench --locked -p weir-engine
+	@tools/callgrind-files || [ $$? = 77 ]
 
 bench-packages: build
 	@tools/packages bench || [ $$? = 77 ]

@@ -9,6 +9,7 @@
 //! A request is one submit, one dispatch and one complete through the engine's public face, and its part of a turn
 //! (`handle_timeout`, `poll_timeout`).
 
+mod calls;
 mod cases;
 mod counting;
 mod instructions;
@@ -30,6 +31,12 @@ static ALLOCATOR: Counting = Counting;
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
+    if let [option, rest @ ..] = arguments.as_slice()
+        && option == calls::CALL_OPTION
+    {
+        calls::run(rest.first().map(String::as_str));
+        return ExitCode::SUCCESS;
+    }
     if let [option, name] = arguments.as_slice()
         && option == instructions::CASE_OPTION
     {
